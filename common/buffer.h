@@ -1,0 +1,33 @@
+/*
+ * A growing byte buffer with a fixed maximum, for text that is built piece by piece.
+ *
+ * Errors are sticky: after an append that would pass `max` or that found no memory, `status` is
+ * LX_ERR_TOO_LARGE or LX_ERR_NO_MEMORY, the content is unchanged and every later append is ignored,
+ * so that a caller checks once at the end. The content is always NUL-terminated once something was
+ * appended. Thread: one at a time.
+ */
+#ifndef LINNET_COMMON_BUFFER_H
+#define LINNET_COMMON_BUFFER_H
+
+#include <stddef.h>
+
+#include "common/status.h"
+
+typedef struct lx_buffer {
+    char *data;    /* owned; NULL until the first append */
+    size_t length; /* bytes, without the final NUL */
+    size_t max;    /* upper limit of length */
+    size_t capacity;
+    lx_status status;
+} lx_buffer;
+
+void lx_buffer_init(lx_buffer *b, size_t max);
+void lx_buffer_fini(lx_buffer *b); /* frees the content; the buffer may be initialised again */
+void lx_buffer_append(lx_buffer *b, const void *bytes, size_t n);
+void lx_buffer_puts(lx_buffer *b, const char *text);
+void lx_buffer_printf(lx_buffer *b, const char *fmt, ...) LX_PRINTF(2, 3);
+
+/* Takes the content out: the caller frees it with free(). NULL when status is not LX_OK. */
+char *lx_buffer_take(lx_buffer *b, size_t *length);
+
+#endif

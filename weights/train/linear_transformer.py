@@ -1,0 +1,91 @@
+"""The linear transformer of the server, as a PyTorch module for training.
+
+Shapes: B sequences, T tokens, I input streams, d model width, H heads, D = d / H.
+The attention is causal linear attention (Katharopoulos et al. 2020, eq. 9-12) with
+phi(x) = elu(x) + 1, computed in its quadratic form, which is exact and fastest for the short
+sequences of this task:  y_i = sum_{j<=i} phi(q_i).phi(k_j) v_j / (sum_{j<=i} phi(q_i).phi(k_j) + eps).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Embedding(nn.Module):
+    """Sum of one learned table per input stream (token, position, ...)."""
+
+    def __init__(self, inputs: list[dict], d_model: int):
+        super().__init__()
+        self.tables = nn.ModuleDict({i["name"]: nn.Embedding(i["size"], d_model) for i in inputs})
+        for table in self.tables.values():
+            nn.init.normal_(table.weight, std=0.2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d]
+        return sum(table(ids[..., i]) for i, table in enumerate(self.tables.values()))
+
+
+def phi(x: torch.Tensor) -> torch.Tensor:
+    """elu(x) + 1, in a form that compiles to one pass."""
+    return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
+
+
+class LinearAttention(nn.Module):
+    def __init__(self, d_model: int, n_heads: int, eps: float):
+        super().__init__()
+        self.n_heads, self.eps = n_heads, eps
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, d = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)  # [B, H, T, D]
+        q, k = phi(q), phi(k)
+        weights = (q @ k.transpose(-1, -2)).tril()  # [B, H, T, T]
+        y = (weights @ v) / (weights.float().sum(-1, keepdim=True) + self.eps)
+        return self.out(y.to(x.dtype).transpose(1, 2).reshape(b, t, d))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        self.up = nn.Linear(d_model, d_ff)
+        self.down = nn.Linear(d_ff, d_model)
+        nn.init.zeros_(self.down.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+
+class Layer(nn.Module):
+    def __init__(self, c: dict, dropout: float):
+        super().__init__()
+        self.dropout = dropout
+        self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
+        self.attention = LinearAttention(c["d_model"], c["n_heads"], c["attention"]["eps"])
+        self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
+        self.feed_forward = FeedForward(c["d_model"], c["d_ff"])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + F.dropout(self.attention(self.norm1(x)), self.dropout, self.training)
+        return x + F.dropout(self.feed_forward(self.norm2(x)), self.dropout, self.training)
+
+
+class LinearTransformer(nn.Module):
+    def __init__(self, config: dict, dropout: float = 0.0):
+        super().__init__()
+        self.embedding = Embedding(config["inputs"], config["d_model"])
+        self.layers = nn.ModuleList([Layer(config, dropout) for _ in range(config["n_layers"])])
+        self.final_norm = nn.LayerNorm(config["d_model"], eps=config["norm_eps"])
+        self.head = nn.Linear(config["d_model"], config["head"]["size"])
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d]
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.final_norm(x)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> logits [B, T, V]
+        return self.head(self.hidden(ids))
