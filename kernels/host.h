@@ -1,0 +1,124 @@
+/*
+ * What back ends whose device memory is the process's own memory share: the plain objects (arrays,
+ * embedding tables, masks, slot states), the check of a batch's shape, and the lock that makes
+ * steps of several engines follow each other. No arithmetic lives here, so the oracle shares
+ * nothing with the back ends tested against it that could make both wrong in the same way.
+ *
+ * Every object's memory begins on a 64-byte border and is zero at first. Big ones come straight
+ * from mmap: a slot nobody used costs no memory, and huge pages spare the address translation.
+ */
+#ifndef LINNET_KERNELS_HOST_H
+#define LINNET_KERNELS_HOST_H
+
+#include <pthread.h>
+
+#include "kernels/kernels.h"
+
+#define LX_HOST_MAX_FLOATS (INT64_C(1) << 40) /* of one object */
+#define LX_HOST_MAX_SLOTS (1 << 20)
+#define LX_HOST_MAX_TOKENS (1 << 20) /* rows of a batch */
+
+/* How a recording back end saw an array used so far in a step (kernels/cpu/program.c). */
+typedef struct lx_array_use {
+    uint64_t step;
+    int64_t width;
+    lx_rows rows;
+} lx_array_use;
+
+struct lx_array {
+    float *data;
+    int64_t n;
+    lx_array_use *use; /* owned; apart, so that a const array can be marked */
+};
+
+struct lx_table {
+    lx_dtype dtype;
+    int64_t rows, cols;
+    void *data; /* [rows, cols] of dtype */
+    size_t n_bytes;
+};
+
+struct lx_mask {
+    int32_t n_ids;
+    float *bias; /* [n_ids] 0 or -infinity */
+};
+
+struct lx_states {
+    int32_t n_slots;
+    int64_t floats; /* of one slot */
+    int64_t stride; /* between slots: floats, rounded up to a cache line */
+    float *data;
+};
+
+/* Zeroed, 64-byte aligned; NULL without memory. The same size goes to lx_host_release. */
+void *lx_host_reserve(size_t n_bytes);
+void lx_host_release(void *p, size_t n_bytes); /* NULL is allowed */
+
+/* The object entries of lx_kernels; `be` is not looked at. */
+lx_status lx_host_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
+void lx_host_array_free(lx_backend *be, lx_array *a);
+lx_status lx_host_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
+                               int64_t n);
+lx_status lx_host_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
+                                 int64_t n);
+lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
+void lx_host_table_free(lx_backend *be, lx_table *t);
+lx_status lx_host_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
+                           lx_error *err);
+void lx_host_mask_free(lx_backend *be, lx_mask *m);
+lx_status lx_host_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
+                             lx_states **out, lx_error *err);
+void lx_host_states_free(lx_backend *be, lx_states *s);
+lx_status lx_host_state_zero(lx_backend *be, lx_states *s, int32_t slot);
+lx_status lx_host_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from);
+lx_status lx_host_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
+lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src);
+
+/* LX_OK when the tensor has 1 .. 2^40 elements and a known dtype; `what` names it in the error. */
+lx_status lx_host_tensor_check(const lx_host_tensor *t, const char *what, lx_error *err);
+int lx_dtype_bytes(lx_dtype dtype);
+
+/* Element [row, col] of a table as f32. */
+float lx_host_table_at(const lx_table *t, int64_t row, int64_t col);
+
+/*
+ * Checks of what a step is given. `seen` remembers which slots a batch named, so that "distinct"
+ * costs one look per sequence; it grows to the highest slot ever named.
+ */
+typedef struct lx_host_seen {
+    uint64_t *stamp; /* owned */
+    int32_t n;
+    uint64_t now;
+} lx_host_seen;
+
+lx_status lx_host_batch_check(const lx_batch *batch, lx_host_seen *seen, lx_error *err);
+
+/* The operations' arguments against the batch; every error names operation and sizes. */
+typedef struct lx_linear_shape {
+    int64_t rows, cols; /* of W */
+} lx_linear_shape;
+int32_t lx_host_row_count(const lx_batch *batch, lx_rows rows);
+lx_status lx_host_check_embed(const lx_batch *b, const lx_embed_args *a, lx_error *err);
+lx_status lx_host_check_linear(const lx_batch *b, const lx_linear_args *a, lx_linear_shape w,
+                               lx_error *err);
+lx_status lx_host_check_norm(const lx_batch *b, const lx_norm_args *a, lx_error *err);
+lx_status lx_host_check_attend(const lx_batch *b, const lx_attend_linear_args *a, lx_error *err);
+lx_status lx_host_check_gather(const lx_batch *b, const lx_gather_args *a, lx_error *err);
+lx_status lx_host_check_sample(const lx_batch *b, const lx_sample_args *a, lx_error *err);
+
+/*
+ * A lock that is given in the order of asking. A plain mutex would let an engine that ends a step
+ * and begins the next at once shut the other engine out for as long as it has work.
+ */
+typedef struct lx_turn {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint64_t next, serving;
+} lx_turn;
+
+int lx_turn_init(lx_turn *t); /* 0 or an errno value */
+void lx_turn_fini(lx_turn *t);
+void lx_turn_take(lx_turn *t);
+void lx_turn_give(lx_turn *t);
+
+#endif

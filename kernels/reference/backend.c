@@ -1,0 +1,144 @@
+/*
+ * The reference back end: the oracle every other back end is tested against.
+ *
+ * It is written to be read beside the equations in kernels.h, not to be fast: plain C, one thread,
+ * every operation runs at once, every sum in double, exp/erf/log from libm. Only stored results are
+ * f32, as the contract says. An error in an operation stops the step and is returned by end().
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/backends.h"
+#include "kernels/reference/reference.h"
+
+static void reference_close(lx_backend *be)
+{
+    if (be == NULL)
+        return;
+    lx_reference *r = (lx_reference *)be;
+    lx_turn_fini(&r->turn);
+    free(r->seen.stamp);
+    free(r);
+}
+
+static void reference_describe(const lx_backend *be, char *text, size_t size)
+{
+    (void)be;
+    (void)snprintf(text, size, "reference (plain C, double sums, 1 thread)");
+}
+
+static void reference_matrix_free(lx_backend *be, lx_matrix *w)
+{
+    (void)be;
+    if (w == NULL)
+        return;
+    free(w->w);
+    free(w->bias);
+    free(w);
+}
+
+static lx_status reference_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
+                                      lx_matrix **out, lx_error *err)
+{
+    lx_status st = lx_host_tensor_check(t, "a matrix", err);
+    if (st != LX_OK)
+        return st;
+    lx_matrix *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
+    w->rows = t->rows;
+    w->cols = t->cols;
+    w->w = calloc((size_t)(t->rows * t->cols), sizeof(float));
+    w->bias = calloc((size_t)t->rows, sizeof(float));
+    if (w->w == NULL || w->bias == NULL) {
+        reference_matrix_free(be, w);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
+                       (long long)t->rows, (long long)t->cols);
+    }
+    for (int64_t i = 0; i < t->rows * t->cols; i++)
+        w->w[i] = lx_host_tensor_at(t, i);
+    if (bias != NULL)
+        memcpy(w->bias, bias, (size_t)t->rows * sizeof(float));
+    *out = w;
+    return LX_OK;
+}
+
+static lx_status reference_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
+{
+    lx_reference *r = (lx_reference *)be;
+    lx_turn_take(&r->turn);
+    lx_status st = lx_host_batch_check(batch, &r->seen, err);
+    if (st != LX_OK) {
+        lx_turn_give(&r->turn);
+        return st;
+    }
+    r->batch = batch;
+    r->failed = LX_OK;
+    return LX_OK;
+}
+
+static lx_status reference_end(lx_backend *be, lx_error *err)
+{
+    lx_reference *r = (lx_reference *)be;
+    lx_status st = r->failed;
+    if (st != LX_OK && err != NULL)
+        *err = r->error;
+    r->batch = NULL;
+    lx_turn_give(&r->turn);
+    return st;
+}
+
+static lx_status reference_sync(lx_backend *be, lx_error *err)
+{
+    (void)be;
+    (void)err;
+    return LX_OK;
+}
+
+static const lx_kernels table = {
+    .name = "reference",
+    .close = reference_close,
+    .describe = reference_describe,
+    .array_new = lx_host_array_new,
+    .array_free = lx_host_array_free,
+    .array_upload = lx_host_array_upload,
+    .array_download = lx_host_array_download,
+    .matrix_new = reference_matrix_new,
+    .matrix_free = reference_matrix_free,
+    .table_new = lx_host_table_new,
+    .table_free = lx_host_table_free,
+    .mask_new = lx_host_mask_new,
+    .mask_free = lx_host_mask_free,
+    .states_new = lx_host_states_new,
+    .states_free = lx_host_states_free,
+    .state_zero = lx_host_state_zero,
+    .state_copy = lx_host_state_copy,
+    .state_export = lx_host_state_export,
+    .state_import = lx_host_state_import,
+    .begin = reference_begin,
+    .embed = lx_reference_embed,
+    .linear = lx_reference_linear,
+    .norm = lx_reference_norm,
+    .attend_linear = lx_reference_attend_linear,
+    .gather = lx_reference_gather,
+    .sample = lx_reference_sample,
+    .end = reference_end,
+    .sync = reference_sync,
+};
+
+lx_status lx_reference_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
+{
+    if (options->isa != LX_ISA_AUTO && options->isa != LX_ISA_PLAIN)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "the reference back end is plain C only");
+    lx_reference *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the reference back end");
+    if (lx_turn_init(&r->turn) != 0) {
+        free(r);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
+    }
+    r->base.ops = &table;
+    *out = &r->base;
+    return LX_OK;
+}
