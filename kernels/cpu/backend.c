@@ -1,0 +1,130 @@
+/*
+ * The cpu back end: f32 or bf16 weights, f32 activations, states and sums, one or more threads.
+ *
+ *   program.c  records a step and runs it        split.c  divides the batch among the threads
+ *   run.c      one operation on one part         sample.c samples a row
+ *   pack.c     weights in reading order          pool.c   the threads
+ *   body*.h    the inner loops, over sixteen lanes (v16_*.h), compiled by isa_*.c
+ *
+ * The instruction set is chosen when the back end is opened. Results are the same, to the bit, for
+ * every instruction set, thread count and batch (the rule is at the top of body.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/backends.h"
+#include "kernels/cpu/cpu.h"
+
+/* NULL when the processor lacks it. */
+static const lx_cpu_isa *find_isa(lx_isa isa)
+{
+#if defined(__x86_64__)
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    bool avx2 = false, avx512 = false;
+#endif
+    switch (isa) {
+    case LX_ISA_PLAIN:
+        return &lx_cpu_plain;
+#if defined(__x86_64__)
+    case LX_ISA_AVX2:
+        return avx2 ? &lx_cpu_avx2 : NULL;
+    case LX_ISA_AVX512:
+        return avx512 ? &lx_cpu_avx512 : NULL;
+    case LX_ISA_AUTO:
+        return avx512 ? &lx_cpu_avx512 : avx2 ? &lx_cpu_avx2 : &lx_cpu_plain;
+#else
+    case LX_ISA_AVX2:
+    case LX_ISA_AVX512:
+        return NULL;
+    case LX_ISA_AUTO:
+        return &lx_cpu_plain;
+#endif
+    }
+    return NULL;
+}
+
+static void cpu_close(lx_backend *be)
+{
+    if (be == NULL)
+        return;
+    lx_cpu *c = (lx_cpu *)be;
+    lx_cpu_pool_free(c->pool);
+    lx_turn_fini(&c->turn);
+    lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
+    free(c->parts);
+    free(c->ops);
+    free(c->seen.stamp);
+    free(c);
+}
+
+static void cpu_describe(const lx_backend *be, char *text, size_t size)
+{
+    const lx_cpu *c = (const lx_cpu *)be;
+    (void)snprintf(text, size, "cpu (%s, %d thread%s)", c->isa->name, c->n_threads,
+                   c->n_threads == 1 ? "" : "s");
+}
+
+static const lx_kernels table = {
+    .name = "cpu",
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .array_new = lx_host_array_new,
+    .array_free = lx_host_array_free,
+    .array_upload = lx_host_array_upload,
+    .array_download = lx_host_array_download,
+    .matrix_new = lx_cpu_matrix_new,
+    .matrix_free = lx_cpu_matrix_free,
+    .table_new = lx_host_table_new,
+    .table_free = lx_host_table_free,
+    .mask_new = lx_host_mask_new,
+    .mask_free = lx_host_mask_free,
+    .states_new = lx_host_states_new,
+    .states_free = lx_host_states_free,
+    .state_zero = lx_host_state_zero,
+    .state_copy = lx_host_state_copy,
+    .state_export = lx_host_state_export,
+    .state_import = lx_host_state_import,
+    .begin = lx_cpu_begin,
+    .embed = lx_cpu_embed,
+    .linear = lx_cpu_linear_op,
+    .norm = lx_cpu_norm,
+    .attend_linear = lx_cpu_attend_linear,
+    .gather = lx_cpu_gather,
+    .sample = lx_cpu_sample,
+    .end = lx_cpu_end,
+    .sync = lx_cpu_sync,
+};
+
+lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
+{
+    static const char *const names[] = {"auto", "plain", "avx2", "avx512"};
+    if ((unsigned)options->isa >= sizeof names / sizeof names[0])
+        return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)options->isa);
+    const lx_cpu_isa *isa = find_isa(options->isa);
+    if (isa == NULL)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s",
+                       names[options->isa]);
+    lx_cpu *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
+    if (lx_turn_init(&c->turn) != 0) {
+        free(c);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
+    }
+    c->base.ops = &table;
+    c->isa = isa;
+    c->n_threads = options->n_threads;
+    c->parts = calloc((size_t)c->n_threads, sizeof *c->parts);
+    lx_status st = c->parts != NULL
+                       ? lx_cpu_pool_new(c->n_threads, &c->pool, err)
+                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
+    if (st != LX_OK) {
+        cpu_close(&c->base);
+        return st;
+    }
+    *out = &c->base;
+    return LX_OK;
+}

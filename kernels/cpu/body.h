@@ -1,0 +1,190 @@
+/*
+ * The inner loops of the cpu back end, written once over sixteen lanes (v16_*.h). isa_*.c includes
+ * this after choosing the lanes; each inclusion defines one table `BODY_TABLE`.
+ *
+ * One rule makes results independent of batch, split, thread count and instruction set: what is
+ * added to what, and in which order, depends only on the sizes of the model. An output of `linear`
+ * belongs to one lane and sums over the inputs in their order; sums over a row go to lane i mod 16
+ * and the lanes are added in the fixed tree of v16_sum. No product feeds a sum but through v16_fma.
+ */
+#include "kernels/cpu/body_math.h"
+
+#include "kernels/cpu/body_linear.h"
+
+/* --- norm ------------------------------------------------------------------------------------- */
+
+static void norm(float *y, const float *x, const float *gamma, const float *beta, int32_t d,
+                 float eps)
+{
+    v16 zero = v16_set1(0.0f), sum = zero, squares = zero;
+    int32_t whole = d / 16 * 16, rest = d - whole;
+    for (int32_t i = 0; i < whole; i += 16)
+        sum = v16_add(sum, v16_load(x + i));
+    sum = v16_add(sum, v16_load_n(x + whole, rest, zero));
+    float mean = v16_sum(sum) / (float)d;
+    v16 centre = v16_set1(mean);
+    for (int32_t i = 0; i < whole; i += 16) {
+        v16 v = v16_sub(v16_load(x + i), centre);
+        squares = v16_fma(v, v, squares);
+    }
+    v16 v = v16_keep_n(v16_sub(v16_load_n(x + whole, rest, zero), centre), rest);
+    squares = v16_fma(v, v, squares);
+    v16 scale = v16_set1(1.0f / sqrtf(v16_sum(squares) / (float)d + eps));
+    for (int32_t i = 0; i < d; i += 16) {
+        int n = d - i < 16 ? d - i : 16;
+        v16 c = v16_mul(v16_sub(v16_load_n(x + i, n, zero), centre), scale);
+        c = v16_fma(c, v16_load_n(gamma + i, n, zero), v16_load_n(beta + i, n, zero));
+        v16_store_n(y + i, c, n);
+    }
+}
+
+/* --- attend ----------------------------------------------------------------------------------- */
+
+/* phi of one row of q and k, into scratch; lanes behind d_key are 0. */
+static void feature_maps(const lx_cpu_attend *a, const float *q, const float *k)
+{
+    float *phi_q = a->scratch, *phi_k = a->scratch + lx_cpu_attend_scratch(a->d_key) / 2;
+    for (int32_t d = 0; d < a->d_key; d += 16) {
+        int n = a->d_key - d < 16 ? a->d_key - d : 16;
+        v16 zero = v16_set1(0.0f);
+        v16_store(phi_q + d, v16_keep_n(v16_phi(v16_load_n(q + d, n, zero)), n));
+        v16_store(phi_k + d, v16_keep_n(v16_phi(v16_load_n(k + d, n, zero)), n));
+    }
+}
+
+/* z += phi(k); returns phi(q) . z + eps */
+static float normaliser(const lx_cpu_attend *a)
+{
+    const float *phi_q = a->scratch, *phi_k = a->scratch + lx_cpu_attend_scratch(a->d_key) / 2;
+    v16 zero = v16_set1(0.0f), dot = zero;
+    for (int32_t d = 0; d < a->d_key; d += 16) {
+        int n = a->d_key - d < 16 ? a->d_key - d : 16;
+        v16 z = v16_add(v16_load_n(a->z + d, n, zero), v16_load(phi_k + d));
+        v16_store_n(a->z + d, z, n);
+        dot = v16_fma(v16_load(phi_q + d), z, dot);
+    }
+    return v16_sum(dot) + a->eps;
+}
+
+/*
+ * Values m .. of one token: s += phi(k) v^T and y = phi(q)^T s / normaliser in one pass over their
+ * columns of s. 32 columns, or the n <= 16 that are left.
+ */
+V16_FN void attend_32_values(const lx_cpu_attend *a, const float *v, float *y, int32_t m, v16 norm)
+{
+    const float *phi_q = a->scratch, *phi_k = a->scratch + lx_cpu_attend_scratch(a->d_key) / 2;
+    v16 v0 = v16_load(v + m), v1 = v16_load(v + m + 16), y0 = v16_set1(0.0f), y1 = y0;
+    float *s = a->s + m;
+    for (int32_t d = 0; d < a->d_key; d++, s += a->d_value) {
+        v16 k = v16_set1(phi_k[d]), q = v16_set1(phi_q[d]);
+        v16 s0 = v16_fma(k, v0, v16_load(s)), s1 = v16_fma(k, v1, v16_load(s + 16));
+        v16_store(s, s0);
+        v16_store(s + 16, s1);
+        y0 = v16_fma(q, s0, y0);
+        y1 = v16_fma(q, s1, y1);
+    }
+    v16_store(y + m, v16_div(y0, norm));
+    v16_store(y + m + 16, v16_div(y1, norm));
+}
+
+V16_FN void attend_n_values(const lx_cpu_attend *a, const float *v, float *y, int32_t m, int n,
+                            v16 norm)
+{
+    const float *phi_q = a->scratch, *phi_k = a->scratch + lx_cpu_attend_scratch(a->d_key) / 2;
+    v16 zero = v16_set1(0.0f), v0 = v16_load_n(v + m, n, zero), y0 = zero;
+    float *s = a->s + m;
+    for (int32_t d = 0; d < a->d_key; d++, s += a->d_value) {
+        v16 s0 = v16_fma(v16_set1(phi_k[d]), v0, v16_load_n(s, n, zero));
+        v16_store_n(s, s0, n);
+        y0 = v16_fma(v16_set1(phi_q[d]), s0, y0);
+    }
+    v16_store_n(y + m, v16_div(y0, norm), n);
+}
+
+static void attend(const lx_cpu_attend *a)
+{
+    for (int64_t t = 0; t < a->n_tokens; t++) {
+        const float *v = a->v + t * a->x_stride;
+        float *y = a->y + t * a->y_stride;
+        int32_t m = 0;
+        feature_maps(a, a->q + t * a->x_stride, a->k + t * a->x_stride);
+        v16 norm = v16_set1(normaliser(a));
+        for (; m + 32 <= a->d_value; m += 32)
+            attend_32_values(a, v, y, m, norm);
+        for (; m < a->d_value; m += 16)
+            attend_n_values(a, v, y, m, a->d_value - m < 16 ? a->d_value - m : 16, norm);
+    }
+}
+
+/* --- sampling --------------------------------------------------------------------------------- */
+
+static bool scan(const float *x, int32_t n, float *largest)
+{
+    v16 zero = v16_set1(0.0f), first = v16_set1(x[0]), most = first, nothing = zero;
+    for (int32_t i = 0; i < n; i += 16) {
+        v16 v = v16_load_n(x + i, n - i < 16 ? n - i : 16, first);
+        most = v16_max(v, most);
+        nothing = v16_fma(v, zero, nothing); /* 0, or NaN once a value is not finite */
+    }
+    float lanes[16];
+    v16_store(lanes, most);
+    *largest = lanes[0];
+    for (int i = 1; i < 16; i++)
+        *largest = lanes[i] > *largest ? lanes[i] : *largest;
+    return v16_sum(nothing) == 0.0f;
+}
+
+static float largest_of(const float *x, int32_t n)
+{
+    float largest;
+    (void)scan(x, n, &largest);
+    return largest;
+}
+
+static void add(float *y, const float *x, const float *bias, int32_t n)
+{
+    v16 zero = v16_set1(0.0f);
+    for (int32_t i = 0; i < n; i += 16) {
+        int k = n - i < 16 ? n - i : 16;
+        v16 v = v16_load_n(x + i, k, zero);
+        if (bias != NULL)
+            v = v16_add(v, v16_load_n(bias + i, k, zero));
+        v16_store_n(y + i, v, k);
+    }
+}
+
+static double sum_block(const float *x, int32_t n)
+{
+    v16 zero = v16_set1(0.0f), sum = zero;
+    for (int32_t i = 0; i < n; i += 16)
+        sum = v16_add(sum, v16_load_n(x + i, n - i < 16 ? n - i : 16, zero));
+    return (double)v16_sum(sum);
+}
+
+static double weights(float *w, const float *x, int32_t n, float largest, float temperature)
+{
+    v16 most = v16_set1(largest), divisor = v16_set1(temperature);
+    double sum = 0;
+    for (int32_t at = 0; at < n; at += LX_CPU_BLOCK) {
+        int32_t end = n - at < LX_CPU_BLOCK ? n : at + LX_CPU_BLOCK;
+        for (int32_t i = at; i < end; i += 16) {
+            int k = end - i < 16 ? end - i : 16;
+            v16 v = v16_sub(v16_load_n(x + i, k, most), most);
+            v16_store_n(w + i, v16_exp(v16_div(v, divisor)), k);
+        }
+        sum += sum_block(w + at, end - at);
+    }
+    return sum;
+}
+
+const lx_cpu_isa BODY_TABLE = {
+    .name = BODY_NAME,
+    .linear = linear,
+    .norm = norm,
+    .attend = attend,
+    .scan = scan,
+    .largest = largest_of,
+    .add = add,
+    .weights = weights,
+    .sum = sum_block,
+};

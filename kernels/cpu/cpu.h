@@ -1,0 +1,89 @@
+/* The cpu back end's insides, shared by its files only. See backend.c and program.c. */
+#ifndef LINNET_KERNELS_CPU_CPU_H
+#define LINNET_KERNELS_CPU_CPU_H
+
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/host.h"
+
+typedef enum lx_cpu_kind {
+    LX_CPU_EMBED,
+    LX_CPU_LINEAR,
+    LX_CPU_NORM,
+    LX_CPU_ATTEND_LINEAR,
+    LX_CPU_GATHER,
+    LX_CPU_SAMPLE
+} lx_cpu_kind;
+
+/* A recorded operation. */
+typedef struct lx_cpu_op {
+    lx_cpu_kind kind;
+    bool fence; /* all threads must have finished what comes before */
+    union {
+        lx_embed_args embed;
+        lx_linear_args linear;
+        lx_norm_args norm;
+        lx_attend_linear_args attend_linear;
+        lx_gather_args gather;
+        lx_sample_args sample;
+    };
+} lx_cpu_op;
+
+/* What one thread does of a step: some sequences with their rows, and of those a share of the work.
+ */
+typedef struct lx_cpu_part {
+    int32_t seq0, seq1;
+    int32_t row0, row1; /* token rows of these sequences */
+    int32_t out0, out1; /* output rows of these sequences */
+    int32_t share, n_shares;
+} lx_cpu_part;
+
+typedef struct lx_cpu {
+    lx_backend base;
+    const lx_cpu_isa *isa;
+    int32_t n_threads;
+    lx_cpu_pool *pool;
+    lx_turn turn; /* held from begin to end */
+
+    /* the step that is being recorded or run */
+    lx_host_seen seen;
+    const lx_batch *batch;
+    uint64_t step;
+    lx_status failed; /* the first error; end() returns it and nothing of the step runs */
+    lx_error error;
+    lx_cpu_op *ops;
+    int32_t n_ops, ops_capacity;
+    lx_cpu_part *parts; /* [n_threads] */
+    bool shared;        /* threads share every operation: a barrier before each */
+    float *scratch;     /* [n_threads, scratch_floats] */
+    int64_t scratch_floats, scratch_wanted;
+} lx_cpu;
+
+/* begin .. end of lx_kernels (program.c) */
+lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
+void lx_cpu_embed(lx_backend *be, const lx_embed_args *args);
+void lx_cpu_linear_op(lx_backend *be, const lx_linear_args *args);
+void lx_cpu_norm(lx_backend *be, const lx_norm_args *args);
+void lx_cpu_attend_linear(lx_backend *be, const lx_attend_linear_args *args);
+void lx_cpu_gather(lx_backend *be, const lx_gather_args *args);
+void lx_cpu_sample(lx_backend *be, const lx_sample_args *args);
+lx_status lx_cpu_end(lx_backend *be, lx_error *err);
+lx_status lx_cpu_sync(lx_backend *be, lx_error *err);
+
+/* Divides the batch among the threads: fills c->parts and c->shared (split.c). */
+void lx_cpu_split(lx_cpu *c);
+
+/* Carries out a part of an operation, with scratch of this thread (run.c). */
+void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch);
+
+/* One output row; scratch holds lx_cpu_sample_scratch(n_ids) floats (sample.c). */
+lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,
+                            int32_t n_ids, float *scratch);
+int64_t lx_cpu_sample_scratch(int32_t n_ids);
+
+/* Weights in the order described in isa.h (pack.c). */
+lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
+                            lx_matrix **out, lx_error *err);
+void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * What the cpu back end asks of an instruction set: the inner loops, on plain pointers. The three
+ * tables are made from one text (body.h) and give the same results to the bit.
+ * Thread: any; nothing here has state.
+ */
+#ifndef LINNET_KERNELS_CPU_ISA_H
+#define LINNET_KERNELS_CPU_ISA_H
+
+#include "kernels/kernels.h"
+
+/*
+ * Packed weights: outputs in groups of 32, each group contiguous and padded with zeros to 32,
+ * inputs outermost within it. f32: [groups][cols][32]. bf16: [groups][(cols + 1) / 2][32] words
+ * that hold inputs 2k (low half) and 2k + 1 (high half), so that a shift and a mask turn one load
+ * into the f32 weights of two inputs.
+ */
+#define LX_CPU_GROUP 32
+
+struct lx_matrix {
+    int64_t rows, cols;
+    int64_t groups;
+    bool bf16;
+    int64_t group_words; /* 4-byte words of one group */
+    void *data;          /* words [groups, group_words] */
+    size_t n_bytes;
+    float *bias; /* [groups * 32], zeros behind the end and when there is none */
+};
+
+/* Rows row0 .. row1 - 1 of `linear`, for the outputs of groups group0 .. group1 - 1. */
+typedef struct lx_cpu_linear {
+    const lx_matrix *w;
+    const float *x;
+    const float *residual; /* NULL for none */
+    float *y;
+    lx_activation activation;
+    int64_t row0, row1, group0, group1;
+    float *scratch; /* lx_cpu_linear_scratch(cols) floats of this thread */
+} lx_cpu_linear;
+
+/* One head of one sequence: n_tokens rows, x_stride or y_stride floats apart. */
+typedef struct lx_cpu_attend {
+    const float *q, *k, *v;
+    float *y;
+    float *s, *z; /* the state: [d_key, d_value], [d_key] */
+    int64_t n_tokens, x_stride, y_stride;
+    int32_t d_key, d_value;
+    float eps;
+    float *scratch; /* lx_cpu_attend_scratch(d_key) floats of this thread */
+} lx_cpu_attend;
+
+typedef struct lx_cpu_isa {
+    const char *name;
+    void (*linear)(const lx_cpu_linear *job);
+    void (*norm)(float *y, const float *x, const float *gamma, const float *beta, int32_t d,
+                 float eps);
+    void (*attend)(const lx_cpu_attend *job);
+    /* Sampling, over n values. false when one is not finite; *largest is the greatest. */
+    bool (*scan)(const float *x, int32_t n, float *largest);
+    float (*largest)(const float *x, int32_t n);
+    /* y = x + bias (bias may be NULL) */
+    void (*add)(float *y, const float *x, const float *bias, int32_t n);
+    /* w = exp((x - largest) / temperature), x <= largest; returns the sum of w; w may be x. */
+    double (*weights)(float *w, const float *x, int32_t n, float largest, float temperature);
+    /* The sum of a block of at most LX_CPU_BLOCK, in the order `weights` uses. */
+    double (*sum)(const float *x, int32_t n);
+} lx_cpu_isa;
+
+#define LX_CPU_BLOCK 256    /* ids summed in f32 before the sum goes on in double */
+#define LX_CPU_MAX_ROWS 12  /* rows one micro-kernel takes at once, at most */
+#define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
+#define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */
+
+static inline int64_t lx_cpu_linear_scratch(int64_t cols)
+{
+    int64_t chunks = (cols + LX_CPU_CHUNK - 1) / LX_CPU_CHUNK;
+    return chunks * LX_CPU_MAX_ROWS * (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD);
+}
+
+static inline int64_t lx_cpu_attend_scratch(int64_t d_key)
+{
+    return 2 * ((d_key + 15) / 16 * 16);
+}
+
+extern const lx_cpu_isa lx_cpu_plain;
+#if defined(__x86_64__)
+extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512;
+#endif
+
+#endif

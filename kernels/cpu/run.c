@@ -1,0 +1,180 @@
+/*
+ * Carries out one operation on one thread's part: its rows, and of those its share. What a share is
+ * depends on the operation (split.c): groups of outputs, (sequence, head) pairs, or rows.
+ */
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+typedef struct range {
+    int64_t from, to;
+} range;
+
+/* Share number `share` of from .. to - 1. */
+static range share_of(int64_t from, int64_t to, const lx_cpu_part *p)
+{
+    int64_t n = to - from;
+    return (range){from + n * p->share / p->n_shares, from + n * (p->share + 1) / p->n_shares};
+}
+
+static range rows_of(const lx_cpu_part *p, lx_rows rows)
+{
+    return rows == LX_ROWS_TOKENS ? (range){p->row0, p->row1} : (range){p->out0, p->out1};
+}
+
+static range shared_rows(const lx_cpu_part *p, lx_rows rows)
+{
+    range r = rows_of(p, rows);
+    return share_of(r.from, r.to, p);
+}
+
+/* y = or += row `id` of a table */
+static void add_table_row(float *y, const lx_table *t, int64_t id, bool first)
+{
+    int64_t d = t->cols;
+    const float *f32 = (const float *)t->data + id * d;
+    const uint16_t *half = (const uint16_t *)t->data + id * d;
+    if (first)
+        memset(y, 0, (size_t)d * sizeof *y);
+    if (t->dtype == LX_F32) {
+        for (int64_t i = 0; i < d; i++)
+            y[i] += f32[i];
+    } else if (t->dtype == LX_BF16) {
+        for (int64_t i = 0; i < d; i++) {
+            uint32_t bits = (uint32_t)half[i] << 16;
+            float f;
+            memcpy(&f, &bits, sizeof f);
+            y[i] += f;
+        }
+    } else {
+        for (int64_t i = 0; i < d; i++)
+            y[i] += lx_f16_to_f32(half[i]);
+    }
+}
+
+static void run_embed(const lx_embed_args *a, const lx_cpu_part *part)
+{
+    range rows = shared_rows(part, LX_ROWS_TOKENS);
+    int64_t d = a->tables[0]->cols;
+    for (int64_t r = rows.from; r < rows.to; r++) {
+        for (int32_t j = 0; j < a->n_tables; j++)
+            add_table_row(a->y->data + r * d, a->tables[j], a->ids[r * a->n_tables + j], j == 0);
+    }
+}
+
+static void run_linear(const lx_cpu *c, const lx_linear_args *a, const lx_cpu_part *part,
+                       float *scratch)
+{
+    range rows = rows_of(part, a->rows), groups = share_of(0, a->w->groups, part);
+    if (rows.from == rows.to || groups.from == groups.to)
+        return;
+    lx_cpu_linear job = {
+        .w = a->w,
+        .x = a->x->data,
+        .residual = a->residual != NULL ? a->residual->data : NULL,
+        .y = a->y->data,
+        .activation = a->activation,
+        .row0 = rows.from,
+        .row1 = rows.to,
+        .group0 = groups.from,
+        .group1 = groups.to,
+        .scratch = scratch,
+    };
+    c->isa->linear(&job);
+}
+
+static void run_norm(const lx_cpu *c, const lx_norm_args *a, const lx_cpu_part *part)
+{
+    range rows = shared_rows(part, a->rows);
+    for (int64_t r = rows.from; r < rows.to; r++)
+        c->isa->norm(a->y->data + r * a->d, a->x->data + r * a->d, a->gamma->data, a->beta->data,
+                     a->d, a->eps);
+}
+
+static void attend_head(const lx_cpu *c, const lx_attend_linear_args *a, int32_t seq, int64_t head,
+                        float *scratch)
+{
+    const lx_batch *b = c->batch;
+    int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
+    int64_t row = b->seq_start[seq], x_stride = n * (2 * dk + dv), y_stride = n * dv;
+    const float *x = a->qkv->data + row * x_stride;
+    float *state = a->states->data + b->slot[seq] * a->states->stride + a->offset;
+    float *s = state + head * (dk * dv + dk);
+    lx_cpu_attend job = {
+        .q = x + head * dk,
+        .k = x + n * dk + head * dk,
+        .v = x + 2 * n * dk + head * dv,
+        .y = a->y->data + row * y_stride + head * dv,
+        .s = s,
+        .z = s + dk * dv,
+        .n_tokens = b->seq_start[seq + 1] - row,
+        .x_stride = x_stride,
+        .y_stride = y_stride,
+        .d_key = a->d_key,
+        .d_value = a->d_value,
+        .eps = a->eps,
+        .scratch = scratch,
+    };
+    c->isa->attend(&job);
+}
+
+/*
+ * The work is laid out as sequence after sequence, head after head, each as long as its tokens; a
+ * thread takes the heads that begin in its share of that line.
+ */
+static void run_attend_linear(const lx_cpu *c, const lx_attend_linear_args *a,
+                              const lx_cpu_part *part, float *scratch)
+{
+    const lx_batch *b = c->batch;
+    int64_t heads = a->n_heads;
+    range mine = share_of(part->row0 * heads, part->row1 * heads, part);
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t at = row * heads + h * tokens;
+            if (at >= mine.from && at < mine.to)
+                attend_head(c, a, seq, h, scratch);
+        }
+    }
+}
+
+static void run_gather(const lx_cpu *c, const lx_gather_args *a, const lx_cpu_part *part)
+{
+    range rows = shared_rows(part, LX_ROWS_OUTPUTS);
+    for (int64_t i = rows.from; i < rows.to; i++)
+        memcpy(a->y->data + i * a->d, a->x->data + c->batch->output_row[i] * (int64_t)a->d,
+               (size_t)a->d * sizeof(float));
+}
+
+static void run_sample(const lx_cpu *c, const lx_sample_args *a, const lx_cpu_part *part,
+                       float *scratch)
+{
+    range rows = shared_rows(part, LX_ROWS_OUTPUTS);
+    for (int64_t i = rows.from; i < rows.to; i++)
+        a->out[i] = lx_cpu_sample_row(c->isa, &a->rows[i], a->logits->data + i * a->n_ids, a->n_ids,
+                                      scratch);
+}
+
+void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
+{
+    switch (op->kind) {
+    case LX_CPU_EMBED:
+        run_embed(&op->embed, part);
+        break;
+    case LX_CPU_LINEAR:
+        run_linear(c, &op->linear, part, scratch);
+        break;
+    case LX_CPU_NORM:
+        run_norm(c, &op->norm, part);
+        break;
+    case LX_CPU_ATTEND_LINEAR:
+        run_attend_linear(c, &op->attend_linear, part, scratch);
+        break;
+    case LX_CPU_GATHER:
+        run_gather(c, &op->gather, part);
+        break;
+    case LX_CPU_SAMPLE:
+        run_sample(c, &op->sample, part, scratch);
+        break;
+    }
+}

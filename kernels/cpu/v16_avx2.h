@@ -1,0 +1,120 @@
+/* Sixteen f32 lanes in two AVX registers, with FMA. See v16_avx512.h. */
+#ifndef LINNET_KERNELS_CPU_V16_H
+#define LINNET_KERNELS_CPU_V16_H
+
+typedef struct v16 {
+    __m256 lo, hi;
+} v16;
+
+typedef struct v16u {
+    __m256i lo, hi;
+} v16u;
+
+#define V16_FN static inline __attribute__((always_inline))
+
+/* Eight words: all ones for the lanes i of first .. first + 7 with i < n. */
+V16_FN __m256i v16_first(int n, int first)
+{
+    static const int32_t ones[32] = {-1, -1, -1, -1, -1, -1, -1, -1,
+                                     -1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(ones + 16 - n + first));
+}
+V16_FN v16 v16_set1(float f)
+{
+    return (v16){_mm256_set1_ps(f), _mm256_set1_ps(f)};
+}
+V16_FN v16 v16_load(const float *p)
+{
+    return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+V16_FN v16 v16_load_n(const float *p, int n, v16 fill)
+{
+    __m256i lo = v16_first(n, 0), hi = v16_first(n, 8);
+    /* p + 8 may lie beyond the array: maskload reads none of it then */
+    __m256 a = _mm256_maskload_ps(p, lo), b = _mm256_maskload_ps(p + 8, hi);
+    return (v16){_mm256_blendv_ps(fill.lo, a, _mm256_castsi256_ps(lo)),
+                 _mm256_blendv_ps(fill.hi, b, _mm256_castsi256_ps(hi))};
+}
+V16_FN void v16_store(float *p, v16 v)
+{
+    _mm256_storeu_ps(p, v.lo);
+    _mm256_storeu_ps(p + 8, v.hi);
+}
+V16_FN void v16_store_n(float *p, v16 v, int n)
+{
+    _mm256_maskstore_ps(p, v16_first(n, 0), v.lo);
+    _mm256_maskstore_ps(p + 8, v16_first(n, 8), v.hi);
+}
+V16_FN v16 v16_keep_n(v16 v, int n)
+{
+    return (v16){_mm256_and_ps(v.lo, _mm256_castsi256_ps(v16_first(n, 0))),
+                 _mm256_and_ps(v.hi, _mm256_castsi256_ps(v16_first(n, 8)))};
+}
+V16_FN v16 v16_add(v16 a, v16 b)
+{
+    return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+V16_FN v16 v16_sub(v16 a, v16 b)
+{
+    return (v16){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+V16_FN v16 v16_mul(v16 a, v16 b)
+{
+    return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+V16_FN v16 v16_div(v16 a, v16 b)
+{
+    return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    return (v16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+V16_FN v16 v16_max(v16 a, v16 b)
+{
+    return (v16){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
+{
+    return (v16){_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ)),
+                 _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_GT_OQ))};
+}
+V16_FN v16 v16_abs(v16 v)
+{
+    __m256 sign = _mm256_set1_ps(-0.0f);
+    return (v16){_mm256_andnot_ps(sign, v.lo), _mm256_andnot_ps(sign, v.hi)};
+}
+V16_FN __m256 v16_pow2_half(__m256 t)
+{
+    __m256i n = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(n, _mm256_set1_epi32(0x3f800000)));
+}
+V16_FN v16 v16_pow2(v16 t)
+{
+    return (v16){v16_pow2_half(t.lo), v16_pow2_half(t.hi)};
+}
+V16_FN float v16_sum(v16 v)
+{
+    __m256 a = _mm256_add_ps(v.lo, v.hi);
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+V16_FN v16u v16_load_pairs(const uint32_t *p)
+{
+    return (v16u){_mm256_load_si256((const __m256i *)(const void *)p),
+                  _mm256_load_si256((const __m256i *)(const void *)(p + 8))};
+}
+V16_FN v16 v16_pair_low(v16u w)
+{
+    return (v16){_mm256_castsi256_ps(_mm256_slli_epi32(w.lo, 16)),
+                 _mm256_castsi256_ps(_mm256_slli_epi32(w.hi, 16))};
+}
+V16_FN v16 v16_pair_high(v16u w)
+{
+    __m256i high = _mm256_set1_epi32((int)0xffff0000u);
+    return (v16){_mm256_castsi256_ps(_mm256_and_si256(w.lo, high)),
+                 _mm256_castsi256_ps(_mm256_and_si256(w.hi, high))};
+}
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * Sixteen f32 lanes in one AVX-512 register. The three v16_*.h files define the same functions with
+ * the same result in every bit; body.h is written over them. Every product that feeds a sum must go
+ * through v16_fma, so that no compiler can fuse (and round) differently on one of them.
+ */
+#ifndef LINNET_KERNELS_CPU_V16_H
+#define LINNET_KERNELS_CPU_V16_H
+
+typedef __m512 v16;
+typedef __m512i v16u; /* 16 words, each two bf16: element 2i low, 2i + 1 high */
+
+#define V16_FN static inline __attribute__((always_inline))
+
+V16_FN __mmask16 v16_first(int n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
+V16_FN v16 v16_set1(float f)
+{
+    return _mm512_set1_ps(f);
+}
+V16_FN v16 v16_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+/* The first n lanes from p, n = 0 .. 16, the others from fill; reads nothing else. */
+V16_FN v16 v16_load_n(const float *p, int n, v16 fill)
+{
+    return _mm512_mask_loadu_ps(fill, v16_first(n), p);
+}
+V16_FN void v16_store(float *p, v16 v)
+{
+    _mm512_storeu_ps(p, v);
+}
+V16_FN void v16_store_n(float *p, v16 v, int n)
+{
+    _mm512_mask_storeu_ps(p, v16_first(n), v);
+}
+/* The first n lanes of v, the others 0. */
+V16_FN v16 v16_keep_n(v16 v, int n)
+{
+    return _mm512_maskz_mov_ps(v16_first(n), v);
+}
+V16_FN v16 v16_add(v16 a, v16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+V16_FN v16 v16_sub(v16 a, v16 b)
+{
+    return _mm512_sub_ps(a, b);
+}
+V16_FN v16 v16_mul(v16 a, v16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+V16_FN v16 v16_div(v16 a, v16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+/* a * b + c, rounded once */
+V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+/* a > b ? a : b, so b when one is NaN */
+V16_FN v16 v16_max(v16 a, v16 b)
+{
+    return _mm512_max_ps(a, b);
+}
+/* a > b ? x : y */
+V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), y, x);
+}
+V16_FN v16 v16_abs(v16 v)
+{
+    return _mm512_abs_ps(v);
+}
+/* 2^n for t = 1.5 * 2^23 + n, n a whole number in -126 .. 127: its low bits are n's. */
+V16_FN v16 v16_pow2(v16 t)
+{
+    __m512i n = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(n, _mm512_set1_epi32(0x3f800000)));
+}
+/* Lanes i and i + 8 are added, then i and i + 4, i + 2, i + 1. */
+V16_FN float v16_sum(v16 v)
+{
+    __m256 hi = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), hi);
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+V16_FN v16u v16_load_pairs(const uint32_t *p)
+{
+    return _mm512_load_si512(p);
+}
+V16_FN v16 v16_pair_low(v16u w)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+V16_FN v16 v16_pair_high(v16u w)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+#endif

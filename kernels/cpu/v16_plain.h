@@ -1,0 +1,143 @@
+/*
+ * Sixteen f32 lanes in plain C, for any processor. See v16_avx512.h.
+ *
+ * Where the compiler knows no fast fmaf, it would call a library that may be very slow; the fused
+ * multiply-add is then built from doubles, to the same bit: the product of two f32 is exact in
+ * double, the sum's rounding error is found (Knuth's two-sum) and folded in by rounding to odd, and
+ * a value rounded to odd with two bits to spare rounds to f32 as if it had been exact (Boldo and
+ * Melquiond 2008, "Emulation of FMA and correctly rounded sums").
+ */
+#ifndef LINNET_KERNELS_CPU_V16_H
+#define LINNET_KERNELS_CPU_V16_H
+
+typedef struct v16 {
+    float f[16];
+} v16;
+
+typedef struct v16u {
+    uint32_t u[16];
+} v16u;
+
+#define V16_FN static inline __attribute__((always_inline))
+
+V16_FN float v16_one_fma(float a, float b, float c)
+{
+#ifdef __FP_FAST_FMAF
+    return __builtin_fmaf(a, b, c);
+#else
+    double p = (double)a * (double)b, z = (double)c;
+    double s = p + z, back = s - p;
+    double rest = (p - (s - back)) + (z - back); /* s + rest = p + z exactly; NaN unless finite */
+    int64_t bits;
+    memcpy(&bits, &s, sizeof bits);
+    int64_t step = (rest > 0) - (rest < 0);
+    step = s < 0 ? -step : step;
+    bits += (bits & 1) != 0 ? 0 : step;
+    memcpy(&s, &bits, sizeof s);
+    return (float)s;
+#endif
+}
+
+#define V16_EACH(expression)                                                                       \
+    v16 r;                                                                                         \
+    for (int i = 0; i < 16; i++)                                                                   \
+        r.f[i] = (expression);                                                                     \
+    return r
+
+V16_FN v16 v16_set1(float f)
+{
+    V16_EACH(f);
+}
+V16_FN v16 v16_load(const float *p)
+{
+    V16_EACH(p[i]);
+}
+V16_FN v16 v16_load_n(const float *p, int n, v16 fill)
+{
+    V16_EACH(i < n ? p[i] : fill.f[i]);
+}
+V16_FN void v16_store_n(float *p, v16 v, int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = v.f[i];
+}
+V16_FN void v16_store(float *p, v16 v)
+{
+    v16_store_n(p, v, 16);
+}
+V16_FN v16 v16_keep_n(v16 v, int n)
+{
+    V16_EACH(i < n ? v.f[i] : 0.0f);
+}
+V16_FN v16 v16_add(v16 a, v16 b)
+{
+    V16_EACH(a.f[i] + b.f[i]);
+}
+V16_FN v16 v16_sub(v16 a, v16 b)
+{
+    V16_EACH(a.f[i] - b.f[i]);
+}
+V16_FN v16 v16_mul(v16 a, v16 b)
+{
+    V16_EACH(a.f[i] * b.f[i]);
+}
+V16_FN v16 v16_div(v16 a, v16 b)
+{
+    V16_EACH(a.f[i] / b.f[i]);
+}
+V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    V16_EACH(v16_one_fma(a.f[i], b.f[i], c.f[i]));
+}
+V16_FN v16 v16_max(v16 a, v16 b)
+{
+    V16_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);
+}
+V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
+{
+    V16_EACH(a.f[i] > b.f[i] ? x.f[i] : y.f[i]);
+}
+V16_FN v16 v16_abs(v16 v)
+{
+    V16_EACH(__builtin_fabsf(v.f[i]));
+}
+V16_FN float v16_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+V16_FN uint32_t v16_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+V16_FN v16 v16_pow2(v16 t)
+{
+    V16_EACH(v16_of_bits((v16_bits(t.f[i]) << 23) + 0x3f800000u));
+}
+V16_FN float v16_sum(v16 v)
+{
+    for (int half = 8; half >= 1; half /= 2) {
+        for (int i = 0; i < half; i++)
+            v.f[i] += v.f[i + half];
+    }
+    return v.f[0];
+}
+V16_FN v16u v16_load_pairs(const uint32_t *p)
+{
+    v16u w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+V16_FN v16 v16_pair_low(v16u w)
+{
+    V16_EACH(v16_of_bits(w.u[i] << 16));
+}
+V16_FN v16 v16_pair_high(v16u w)
+{
+    V16_EACH(v16_of_bits(w.u[i] & 0xffff0000u));
+}
+
+#endif
