@@ -1,0 +1,43 @@
+/*
+ * config.json of a model folder: everything that could differ between two models, validated.
+ *
+ * An unknown key, an unknown value, a missing key or a number out of range is LX_ERR_FORMAT with a
+ * text that names file and key. The keys are described in docs/weights-format.md.
+ */
+#ifndef LINNET_MODEL_CONFIG_H
+#define LINNET_MODEL_CONFIG_H
+
+#include "kernels/kernels.h"
+
+enum { LX_MAX_INPUTS = 8, LX_MAX_NAME = 32, LX_MAX_LAYERS = 256 };
+
+typedef enum lx_norm_place { LX_NORM_PRE, LX_NORM_POST } lx_norm_place;
+typedef enum lx_head_kind { LX_HEAD_CATEGORICAL } lx_head_kind;
+
+/* One input stream: row `id` of its table is added to the embedding of a token. */
+typedef struct lx_input {
+    char name[LX_MAX_NAME];
+    int32_t size;
+} lx_input;
+
+typedef struct lx_config {
+    char task[LX_MAX_NAME];
+    int32_t n_layers, n_heads, d_model, d_ff;
+    int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
+    lx_norm_place norm_place;
+    float norm_eps;
+    lx_activation activation;
+    char attention_kind[LX_MAX_NAME]; /* looked up in model/attention.h */
+    lx_feature_map feature_map;
+    float attention_eps;
+    int32_t n_inputs;
+    lx_input inputs[LX_MAX_INPUTS];
+    lx_head_kind head_kind;
+    int32_t head_size;
+    int32_t max_chars; /* couplet: the longest line, 0 for other tasks */
+} lx_config;
+
+/* Reads and checks `path`. */
+lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * The couplet task: an upper line in, a lower line of the same length out.
+ *
+ * Sequence, with n characters a line (inputs: token, position, countdown, mirror):
+ *   <s>                position 0, countdown 0, mirror <none>
+ *   u_i, i = 1 .. n    position i, countdown 0, mirror <none>
+ *   <sep>              position 1, countdown n, mirror u_1           predicts l_1
+ *   l_i, i < n         position i + 1, countdown n - i, mirror u_{i+1}   predicts l_{i+1}
+ *
+ * The upper line is normalised first: white space around it is dropped, ASCII , ; : ? ! become
+ * their full-width forms. A line has 1 .. config.max_chars characters. Refused, with param
+ * "prompt": empty, too long, malformed UTF-8, control characters, white space inside, and any
+ * character that is neither in the vocabulary nor a Han character nor punctuation (an emoji, say).
+ * A Han character outside the vocabulary is read as <unk>.
+ *
+ * Rules, enforced in the sampler unless the request says rules: false:
+ *   - the lower line has as many characters as the upper (always)
+ *   - punctuation exactly where the upper line has it, the same mark, and nowhere else
+ *   - where the upper line repeats a character the lower repeats at the same places, nowhere else
+ *   - no character of the upper line comes back
+ *   - never <unk> or another special (without rules <unk> may come and is written U+FFFD)
+ */
+#ifndef LINNET_MODEL_COUPLET_H
+#define LINNET_MODEL_COUPLET_H
+
+#include "model/task.h"
+
+extern const lx_task_ops lx_couplet_task;
+
+/* The rules a finished pair breaks, by bit. */
+enum {
+    LX_COUPLET_LENGTH = 1 << 0,
+    LX_COUPLET_PUNCTUATION = 1 << 1,
+    LX_COUPLET_REPETITION = 1 << 2,
+    LX_COUPLET_SHARED = 1 << 3,
+    LX_COUPLET_UNKNOWN = 1 << 4,
+    LX_COUPLET_N_RULES = 5
+};
+
+/* Checks a pair of lines given as code points (unknown = U+FFFD). Returns the broken rules' bits.
+   Independent of the sampler: tests and `linnet eval` judge answers with it. */
+unsigned lx_couplet_check(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                          int32_t n_lower);
+const char *lx_couplet_rule_name(int32_t bit_index); /* "length", "punctuation", ... */
+
+bool lx_couplet_is_punctuation(uint32_t codepoint);
+
+/* The token ids [n] of a given lower line for scoring against `plan`; LX_ERR_INVALID when its
+   length differs from the upper line's. Characters outside the vocabulary become <unk>. */
+lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
+                               lx_error *err) LX_MUST_USE;
+
+#endif

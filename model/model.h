@@ -1,0 +1,31 @@
+/*
+ * A model folder, read and checked: config.json + model.safetensors + vocab.txt, the task that
+ * makes sense of its tokens, and a hash of the weights. Immutable once loaded; any thread may read
+ * it.
+ */
+#ifndef LINNET_MODEL_MODEL_H
+#define LINNET_MODEL_MODEL_H
+
+#include "model/config.h"
+#include "model/safetensors.h"
+#include "model/vocab.h"
+
+struct lx_task_ops;
+
+typedef struct lx_model {
+    char name[64]; /* the folder's name, the id clients use */
+    char *dir;
+    lx_config config;
+    lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
+    lx_vocab *vocab;         /* NULL when the task needs none */
+    const struct lx_task_ops *task;
+    uint64_t hash; /* of weights and config */
+    int64_t n_parameters;
+    lx_state_layout state; /* of one slot */
+} lx_model;
+
+/* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
+lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
+void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
+
+#endif

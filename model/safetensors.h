@@ -1,0 +1,32 @@
+/*
+ * A safetensors file, memory-mapped read-only: 8 bytes of little-endian header length N, N bytes of
+ * JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}}, then the data.
+ *
+ * Opening checks everything: the header's size, every dtype (F32, BF16, F16), that shape and dtype
+ * give exactly end - begin bytes, that the tensors tile the data area with no gap, overlap or rest,
+ * and that no value is NaN or infinite. The first fault is LX_ERR_FORMAT naming file and tensor.
+ */
+#ifndef LINNET_MODEL_SAFETENSORS_H
+#define LINNET_MODEL_SAFETENSORS_H
+
+#include "kernels/kernels.h"
+
+typedef struct lx_safetensors lx_safetensors;
+
+typedef struct lx_tensor {
+    const char *name; /* owned by the file object */
+    int32_t n_dims;   /* 1 or 2 */
+    lx_host_tensor t; /* a vector has rows = 1; data points into the mapping */
+} lx_tensor;
+
+lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *err) LX_MUST_USE;
+void lx_safetensors_close(lx_safetensors *f); /* NULL is allowed */
+
+int32_t lx_safetensors_count(const lx_safetensors *f);
+const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i);          /* in file order */
+const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name); /* or NULL */
+
+/* 64-bit hash of all bytes of the file (FNV-1a over 8-byte words, length included). */
+uint64_t lx_safetensors_hash(const lx_safetensors *f);
+
+#endif

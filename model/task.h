@@ -1,0 +1,78 @@
+/*
+ * A task turns a request into tokens and tokens into an answer. It is the only layer that knows
+ * what the numbers mean: couplet lines now, images next. Everything below works on ids; everything
+ * above on requests.
+ *
+ * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
+ * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
+ * the request; what a sample has generated so far is passed in.
+ */
+#ifndef LINNET_MODEL_TASK_H
+#define LINNET_MODEL_TASK_H
+
+#include "common/buffer.h"
+#include "model/model.h"
+
+enum { LX_MAX_BANNED = 160 };
+
+typedef struct lx_plan {
+    const lx_model *model;
+    int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
+    int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
+    int32_t n_new;       /* tokens a complete answer has, known in advance */
+    void *data;          /* the task's own, owned through task->plan_fini */
+} lx_plan;
+
+/* What a request asks of a task. Text is not NUL-terminated. */
+typedef struct lx_task_request {
+    const char *text;
+    size_t text_bytes;
+    bool rules; /* false: the model alone decides, the task's rules are not enforced */
+} lx_task_request;
+
+/* The rule of one step: either one forced id, or a set of banned ones. */
+typedef struct lx_constraint {
+    int32_t forced;   /* -1 for none */
+    bool use_mask;    /* apply the fixed mask below */
+    int32_t mask_idx; /* which of the task's masks, 0 .. n_masks - 1 */
+    int32_t n_banned;
+    int32_t banned[LX_MAX_BANNED];
+} lx_constraint;
+
+typedef struct lx_task_ops {
+    const char *name; /* config.json: task */
+
+    /* Checks that the model's config and vocabulary fit the task; called by lx_model_load. */
+    lx_status (*check_model)(const lx_model *model, lx_error *err);
+
+    /* The fixed masks of this task (see kernels.h: mask_new): fills banned[head_size] for mask i.
+     */
+    int32_t n_masks;
+    void (*fill_mask)(const lx_model *model, int32_t mask_idx, uint8_t *banned);
+
+    /* Parses a request. LX_ERR_INVALID with param "prompt" for what the task cannot answer. */
+    lx_status (*plan_init)(lx_plan *plan, const lx_task_request *request, lx_error *err);
+    void (*plan_fini)(lx_plan *plan);
+
+    /* The input row [n_inputs] that feeds generated token number `step` (0-based) so that token
+       step + 1 can be predicted. tokens[0 .. step] are valid, step + 1 < n_new. */
+    void (*input)(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids);
+
+    /* The constraint for generating token `step`, tokens[0 .. step - 1] are valid. */
+    void (*constrain)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out);
+
+    /* Appends the text of generated token `step` (one piece of a streamed answer). */
+    void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
+} lx_task_ops;
+
+const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */
+
+/* Makes and frees a plan. */
+lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
+                      lx_error *err) LX_MUST_USE;
+void lx_plan_free(lx_plan *plan); /* NULL is allowed */
+
+/* The whole text of n generated tokens. */
+void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out);
+
+#endif

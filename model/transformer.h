@@ -1,0 +1,45 @@
+/*
+ * The forward pass, written once over kernels/ for every back end.
+ *
+ *   x = sum of input embeddings
+ *   pre-norm:   x += A(norm1(x));  x += F(norm2(x))           (then final norm)
+ *   post-norm:  x = norm1(x + A(x));  x = norm2(x + F(x))     (then final norm)
+ *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b
+ *   logits = W_head x + b, for the output rows only
+ *
+ * Thread: one at a time per transformer (its activation buffers are shared by all calls).
+ */
+#ifndef LINNET_MODEL_TRANSFORMER_H
+#define LINNET_MODEL_TRANSFORMER_H
+
+#include "model/model.h"
+
+typedef struct lx_transformer lx_transformer;
+
+typedef struct lx_step {
+    lx_batch batch;
+    const int32_t *ids;          /* [n_tokens, n_inputs], each checked against its table's size */
+    const lx_sampling *sampling; /* [n_outputs] */
+    lx_sample *samples;          /* [n_outputs] out */
+    float *logits;               /* [n_outputs, head size] out, or NULL when not wanted */
+} lx_step;
+
+/* Prepares the weights on `be` and allocates activations for steps of at most max_tokens rows and
+   max_outputs output rows. The model must outlive the transformer. */
+lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
+                             int32_t max_outputs, lx_transformer **out, lx_error *err) LX_MUST_USE;
+void lx_transformer_free(lx_transformer *t); /* NULL is allowed */
+
+const lx_model *lx_transformer_model(const lx_transformer *t);
+lx_backend *lx_transformer_backend(const lx_transformer *t);
+
+/* A slot arena of the right layout; free with the back end's states_free. */
+lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_states **out,
+                                    lx_error *err) LX_MUST_USE;
+
+/* Runs one step and waits for it. LX_ERR_INVALID when sizes or ids are out of range (no state is
+   changed then), LX_ERR_DEVICE when the device is lost. */
+lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *step,
+                              lx_error *err) LX_MUST_USE;
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * Continuous batching: one thread that owns a transformer and its slots.
+ *
+ * Each turn it drops cancelled and late jobs in every phase, gives free slots to waiting samples,
+ * asks the scheduler for the next ragged batch, runs one step and hands the tokens to their jobs.
+ * A job with n samples computes its prompt once: all rows but the last, then every sample starts
+ * from a copy of that state with the prompt's last row as its first input. A sample that finds no
+ * free slot waits; the slot that holds the prompt's state serves the job's last sample itself.
+ *
+ * submit() reserves a place in a bounded queue, or refuses; nothing is computed before.
+ */
+#ifndef LINNET_SERVER_ENGINE_H
+#define LINNET_SERVER_ENGINE_H
+
+#include "model/transformer.h"
+#include "server/job.h"
+#include "server/metrics.h"
+
+typedef struct lx_engine lx_engine;
+
+typedef struct lx_engine_options {
+    int32_t n_slots;      /* concurrent samples, >= 1 */
+    int32_t max_queue;    /* jobs waiting for their first slot, >= 0 */
+    int32_t max_tokens;   /* rows a step, >= n_slots */
+    int32_t prompt_chunk; /* prompt rows a slot and step, >= 1 */
+} lx_engine_options;
+
+/* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. */
+lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, lx_metrics *metrics,
+                          lx_engine **out, lx_error *err) LX_MUST_USE;
+
+/* Queues a job (the engine takes its own reference). LX_ERR_BUSY when the queue is full,
+   LX_ERR_UNAVAILABLE when draining. Any thread; never blocks on a step. */
+lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err) LX_MUST_USE;
+
+/* Wakes the engine so that it notices a cancelled job at once. Any thread. */
+void lx_engine_poke(lx_engine *e);
+
+/* Refuses new jobs from now on. */
+void lx_engine_drain(lx_engine *e);
+/* True when no job is queued or running. */
+bool lx_engine_idle(lx_engine *e);
+/* Ends the thread; jobs still there finish with LX_ERR_UNAVAILABLE. Frees the engine. NULL allowed.
+ */
+void lx_engine_stop(lx_engine *e);
+
+/* Seconds until a place in the queue is likely free: steps left in slots and queue times the mean
+   step time, rounded up, at least 1. For Retry-After. */
+int32_t lx_engine_retry_after_s(const lx_engine *e);
+/* lx_now_ns() of the newest completed step; engine start time before the first. */
+int64_t lx_engine_last_step_ns(const lx_engine *e);
+/* False once the device failed; every later submit is refused. */
+bool lx_engine_healthy(const lx_engine *e);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * A job is one request on its way through the engine, and the border between the HTTP threads and
+ * the engine thread.
+ *
+ * The size of an answer is known before it is made (n samples of at most max_new tokens), so a job
+ * holds room for all of it from the start: the engine appends without ever waiting, a slow reader
+ * costs nothing, and there is no buffer that could overflow.
+ *
+ * The engine writes tokens and publishes their count; readers read up to that count from any
+ * thread, each with its own cursor. `wake` tells the reader that there is more. References: created
+ * with one; the engine takes one more while the job is with it.
+ */
+#ifndef LINNET_SERVER_JOB_H
+#define LINNET_SERVER_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/task.h"
+
+typedef struct lx_job lx_job;
+
+typedef struct lx_job_params {
+    int32_t n;       /* samples, 1 .. */
+    int32_t max_new; /* tokens a sample, 1 .. plan->n_new */
+    uint64_t seed;
+    float temperature, top_p;
+    int32_t top_k;
+    int64_t deadline_ns; /* lx_now_ns() time at which the job fails with LX_ERR_TIMEOUT */
+} lx_job_params;
+
+/* Called by the engine thread after it published tokens or the end; must not block. It is called at
+   most once a step, never after lx_job_unref dropped the reader's reference via lx_job_detach. */
+typedef void (*lx_job_wake)(void *context);
+
+typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
+    int64_t submitted, started, first_token, finished;
+} lx_job_times;
+
+/* Takes the plan. wake may be NULL (poll or lx_job_wait). */
+lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
+                     lx_job **out, lx_error *err) LX_MUST_USE;
+void lx_job_ref(lx_job *job);
+void lx_job_unref(lx_job *job); /* NULL is allowed */
+
+/* --- reader's side, any thread -------------------------------------------------------------- */
+const lx_plan *lx_job_plan(const lx_job *job);
+const lx_job_params *lx_job_get_params(const lx_job *job);
+/* Tokens of sample i published so far; *tokens, *logprobs (each may be NULL) point at that many. */
+int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, const float **logprobs);
+bool lx_job_finished(const lx_job *job); /* all published; status and times are final */
+lx_status lx_job_status(const lx_job *job, lx_error *err); /* after lx_job_finished */
+lx_job_times lx_job_get_times(const lx_job *job);
+/* Asks the engine to stop; the job finishes with LX_ERR_CANCELLED unless it had finished. */
+void lx_job_cancel(lx_job *job);
+bool lx_job_cancelled(const lx_job *job);
+/* After return `wake` is not running and will not be called again. Not to be called from wake. */
+void lx_job_detach(lx_job *job);
+/* Blocks until finished; for the command line and tests. */
+void lx_job_wait(lx_job *job);
+/* Order of samples by mean log-probability, best first: order[n]. After lx_job_finished. */
+void lx_job_rank(const lx_job *job, int32_t *order);
+float lx_job_mean_logprob(const lx_job *job, int32_t i);
+
+/* --- engine's side, the engine thread only --------------------------------------------------- */
+void lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
+void lx_job_mark_started(lx_job *job);
+void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */
+void lx_job_notify(lx_job *job); /* calls wake once, if attached */
+
+#endif

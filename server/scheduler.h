@@ -1,0 +1,31 @@
+/*
+ * Which rows the next step computes: a pure function of what it is told, tested alone.
+ *
+ * Every decoding slot gets its one row first (all of them fit: max_tokens >= n_slots). What is left
+ * of the budget goes to waiting prompts in order of arrival, each in chunks of at most prompt_chunk
+ * rows, so that a long prompt cannot hold up running streams and a short one is done in one step.
+ */
+#ifndef LINNET_SERVER_SCHEDULER_H
+#define LINNET_SERVER_SCHEDULER_H
+
+#include <stdint.h>
+
+typedef enum lx_slot_phase { LX_SLOT_FREE, LX_SLOT_PROMPT, LX_SLOT_DECODE } lx_slot_phase;
+
+typedef struct lx_slot_view {
+    lx_slot_phase phase;
+    int32_t rows_left; /* PROMPT: prompt rows not yet computed, >= 1 */
+    uint64_t order;    /* PROMPT: arrival, smaller is older */
+} lx_slot_view;
+
+typedef struct lx_schedule_limits {
+    int32_t max_tokens;   /* rows a step */
+    int32_t prompt_chunk; /* prompt rows a slot and step */
+} lx_schedule_limits;
+
+/* rows[i] = how many rows slot i computes in the next step, 0 for none. Returns the sum, which is
+   0 only when no slot has anything to do. rows and scratch hold n_slots elements each. */
+int32_t lx_schedule(const lx_slot_view *slots, int32_t n_slots, const lx_schedule_limits *limits,
+                    int32_t *rows, int32_t *scratch);
+
+#endif
