@@ -1,0 +1,93 @@
+/*
+ * The conformance suite's own small runner and its tools. Only libc and kernels/ are needed, so
+ * that it also runs on a bare machine with an accelerator.
+ *
+ * A test gets the device under test and the oracle (`reference`) and returns true when it passed.
+ * Host memory comes from an arena that is emptied after each test; objects made through a device
+ * are freed after each test, whether it passed or not.
+ */
+#ifndef LINNET_TESTS_CONFORMANCE_H
+#define LINNET_TESTS_CONFORMANCE_H
+
+#include "kernels/kernels.h"
+
+#define GUARD 16 /* floats behind every array that must stay as they are */
+
+typedef struct device {
+    lx_backend *be;
+    const lx_kernels *k;
+    const char *label; /* "cpu avx2, 3 threads" */
+    bool is_cpu;
+    struct owned {
+        enum { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } kind;
+        void *object;
+    } owned[256];
+    int n_owned;
+} device;
+
+typedef bool (*test_fn)(device *dut, device *oracle);
+typedef struct test {
+    const char *name;
+    test_fn run;
+} test;
+
+/* Each file's tests, ended by a NULL name. */
+extern const test linear_tests[], row_tests[], attend_tests[], state_tests[], sample_tests[],
+    model_tests[], error_tests[];
+
+/* Prints where and why; returns false, so that CHECK leaves the test. */
+bool fail_at(const char *file, int line, const char *fmt, ...) LX_PRINTF(3, 4);
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return fail_at(__FILE__, __LINE__, __VA_ARGS__);                                       \
+    } while (0)
+#define CHECK_OK(call) CHECK((call) == LX_OK, "%s", #call)
+
+/* --- host ------------------------------------------------------------------------------------- */
+
+void *take(size_t n_bytes); /* zeroed, from the arena; thread-safe */
+float *floats(int64_t n);
+
+typedef struct rng {
+    uint64_t state;
+} rng;
+uint32_t random_below(rng *r, uint32_t n);
+float random_between(rng *r, float low, float high);
+
+/* What inputs look like. PEAKY: both signs, sizes spread evenly over 10^-low .. 10^high. */
+typedef enum pattern { UNIFORM, PEAKY, PATTERNS } pattern;
+void fill(rng *r, float *x, int64_t n, pattern p, float low, float high);
+float *random_floats(rng *r, int64_t n, pattern p, float low, float high);
+
+/* Rounds values to a stored type and back (in place); returns them as a tensor. */
+lx_host_tensor tensor_of(float *values, int64_t rows, int64_t cols, lx_dtype dtype);
+const char *dtype_name(lx_dtype dtype);
+
+/*
+ * The largest |got - want| / scale, scale[i] saying what element i's rounding errors are measured
+ * by; infinite when a value is not finite.
+ */
+double worst_error(const float *got, const float *want, const double *scale, int64_t n);
+bool same_bytes(const float *a, const float *b, int64_t n);
+
+/* Sequence i has length[i] rows and the slot slots[i] (NULL: i). Output rows: none are set. */
+lx_batch *ragged_batch(int32_t n_seqs, const int32_t *length, const int32_t *slots);
+lx_batch *single_rows(int32_t n); /* n sequences of one row, each an output row */
+void all_outputs(lx_batch *b);
+
+/* --- device ----------------------------------------------------------------------------------- */
+
+lx_array *dev_array(device *d, const float *values, int64_t n); /* values NULL: all NaN */
+lx_matrix *dev_matrix(device *d, const lx_host_tensor *t, const float *bias);
+lx_table *dev_table(device *d, const lx_host_tensor *t);
+lx_mask *dev_mask(device *d, const uint8_t *banned, int32_t n);
+lx_states *dev_states(device *d, int64_t n_floats, int32_t n_slots);
+void dev_release(device *d); /* frees all of the above */
+
+/* Reads the n floats of an array made by dev_array; false when its guard was touched. */
+bool dev_read(device *d, const lx_array *a, float *to, int64_t n);
+/* end and sync */
+bool dev_finish(device *d);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * Runs every conformance test on every back end this machine has.
+ *
+ *   conformance                          all: reference, cpu plain/avx2/avx512 with 1, 2, 3 threads
+ *   conformance --backend cpu --isa avx2 --threads 2 [--test NAME]
+ *
+ * Prints a line for each back end or instruction set that is missing here, each failed check, and
+ * at the end "N passed, N failed". Exit status: 0 when none failed and at least one ran.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance.h"
+#include "support.h"
+
+typedef struct options {
+    const char *backend, *isa, *test;
+    int threads;
+} options;
+
+typedef struct count {
+    int passed, failed;
+} count;
+
+static const char *const isa_names[] = {"auto", "plain", "avx2", "avx512"};
+
+static void run_tests(const test *tests, const options *o, device *dut, device *oracle, count *c)
+{
+    for (; tests->name != NULL; tests++) {
+        if (o->test != NULL && strcmp(o->test, tests->name) != 0)
+            continue;
+        bool passed = tests->run(dut, oracle);
+        dev_release(dut);
+        dev_release(oracle);
+        arena_reset();
+        if (passed) {
+            c->passed++;
+        } else {
+            c->failed++;
+            (void)printf("FAILED %s on %s\n", tests->name, dut->label);
+        }
+        (void)fflush(stdout);
+    }
+}
+
+static bool open_device(device *d, const char *name, lx_isa isa, int threads)
+{
+    lx_backend_options o = {threads, isa};
+    lx_error err = {0};
+    lx_status st = lx_backend_open(name, &o, &d->be, &err);
+    if (st == LX_OK) {
+        d->k = d->be->ops;
+        return true;
+    }
+    (void)printf("skipped: %s, %s, %d threads: %s\n", name, isa_names[isa], threads, err.text);
+    return false;
+}
+
+static void run_device(const options *o, const char *name, lx_isa isa, int threads, count *c)
+{
+    static const test *const files[] = {linear_tests, row_tests,   attend_tests, state_tests,
+                                        sample_tests, model_tests, error_tests};
+    static device dut, oracle;
+    char label[96];
+    dut = oracle = (device){.label = label};
+    if (!open_device(&dut, name, isa, threads))
+        return;
+    oracle.label = "oracle";
+    if (open_device(&oracle, "reference", LX_ISA_AUTO, 1)) {
+        dut.is_cpu = strcmp(name, "cpu") == 0;
+        dut.k->describe(dut.be, label, sizeof label);
+        (void)printf("%s\n", label);
+        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+            run_tests(files[i], o, &dut, &oracle, c);
+        oracle.k->close(oracle.be);
+    }
+    dut.k->close(dut.be);
+}
+
+static bool wanted(const options *o, const char *name, lx_isa isa, int threads)
+{
+    return (o->backend == NULL || strcmp(o->backend, name) == 0) &&
+           (o->isa == NULL || strcmp(o->isa, isa_names[isa]) == 0) &&
+           (o->threads == 0 || o->threads == threads);
+}
+
+static bool parse(int argc, char **argv, options *o)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--backend") == 0)
+            o->backend = argv[i + 1];
+        else if (strcmp(argv[i], "--isa") == 0)
+            o->isa = argv[i + 1];
+        else if (strcmp(argv[i], "--test") == 0)
+            o->test = argv[i + 1];
+        else if (strcmp(argv[i], "--threads") == 0)
+            o->threads = (int)strtol(argv[i + 1], NULL, 10);
+        else
+            return false;
+    }
+    return argc % 2 == 1;
+}
+
+int main(int argc, char **argv)
+{
+    options o = {0};
+    count c = {0};
+    if (!parse(argc, argv, &o)) {
+        (void)fprintf(stderr, "usage: conformance [--backend NAME] [--isa plain|avx2|avx512]"
+                              " [--threads N] [--test NAME]\n");
+        return 2;
+    }
+    if (wanted(&o, "reference", LX_ISA_AUTO, 1))
+        run_device(&o, "reference", LX_ISA_AUTO, 1, &c);
+    for (lx_isa isa = LX_ISA_PLAIN; isa <= LX_ISA_AVX512; isa++) {
+        for (int threads = 1; threads <= 3; threads++) {
+            if (wanted(&o, "cpu", isa, threads))
+                run_device(&o, "cpu", isa, threads, &c);
+        }
+    }
+    (void)printf("%d passed, %d failed\n", c.passed, c.failed);
+    return c.failed == 0 && c.passed > 0 ? 0 : 1;
+}

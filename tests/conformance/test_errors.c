@@ -1,0 +1,250 @@
+/*
+ * What a caller can get wrong: each is an error that says what is wrong, nothing of the step runs,
+ * no slot changes, and the next step works.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "conformance.h"
+
+enum { D = 8 };
+
+static bool begin_fails(device *d, const lx_batch *b, const char *what)
+{
+    lx_error err = {0};
+    CHECK(d->k->begin(d->be, b, &err) == LX_ERR_INVALID, "accepted: %s", what);
+    CHECK(err.text[0] != '\0', "no text for: %s", what);
+    return true;
+}
+
+static bool broken_batches_are_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    int32_t start[] = {0, 2, 3}, slot[] = {0, 1}, rows[] = {0, 2};
+    const lx_batch good = {3, 2, start, slot, 2, rows};
+    int32_t from_1[] = {1, 2, 3}, empty[] = {0, 3, 3}, back[] = {0, 4, 3}, twice[] = {1, 1},
+            below[] = {0, -1}, far[] = {0, 1 << 30}, down[] = {2, 0}, past[] = {0, 3};
+    lx_batch b[12];
+    for (int i = 0; i < 12; i++)
+        b[i] = good;
+    b[0].n_tokens = 0;
+    b[1].n_seqs = 0;
+    b[2].n_tokens = 4;
+    b[3].seq_start = from_1;
+    b[4].seq_start = empty;
+    b[5].seq_start = back;
+    b[6].slot = twice;
+    b[7].slot = below;
+    b[8].slot = far;
+    b[9].output_row = down;
+    b[10].output_row = past;
+    b[11].n_outputs = -1;
+    for (int i = 0; i < 12; i++) {
+        if (!begin_fails(dut, &b[i], "a broken batch"))
+            return false;
+    }
+    CHECK_OK(dut->k->begin(dut->be, &good, NULL));
+    return dev_finish(dut);
+}
+
+/* The arrays of a small step, and a copy of its only slot. */
+typedef struct world {
+    lx_batch *batch;
+    lx_array *x, *y, *qkv, *gamma, *logits;
+    lx_states *states;
+    lx_matrix *w;
+    lx_table *table, *other;
+    float before[D * 5];
+} world;
+
+static world make_world(device *d)
+{
+    world o = {.batch = single_rows(2)};
+    rng r = {15};
+    float *weights = random_floats(&r, 20 * D, UNIFORM, 0, 0);
+    lx_host_tensor t = {LX_F32, D, D, weights}, wide = {LX_F32, D, D + 1, weights};
+    o.x = dev_array(d, weights, 2 * D);
+    o.y = dev_array(d, weights, 2 * D);
+    o.qkv = dev_array(d, weights, 6 * D);
+    o.gamma = dev_array(d, weights, D);
+    o.logits = dev_array(d, weights, 2 * D);
+    o.states = dev_states(d, D * 5, 2);
+    o.w = dev_matrix(d, &t, NULL);
+    o.table = dev_table(d, &t);
+    o.other = dev_table(d, &wide);
+    fill(&r, o.before, D * 5, UNIFORM, 0, 0);
+    return o;
+}
+
+/* A step of a good attend and then something bad: end() must fail and the slot be as it was. */
+static bool begin_step(device *d, const world *o)
+{
+    lx_attend_linear_args good = {o->y, o->qkv, o->states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f};
+    CHECK_OK(d->k->state_import(d->be, o->states, 0, o->before));
+    CHECK_OK(d->k->begin(d->be, o->batch, NULL));
+    if (d->is_cpu)
+        d->k->attend_linear(d->be, &good);
+    return true;
+}
+
+static bool step_fails(device *d, const world *o, const char *what)
+{
+    lx_error err = {0};
+    float after[D * 5];
+    CHECK(d->k->end(d->be, &err) == LX_ERR_INVALID, "accepted: %s", what);
+    CHECK(err.text[0] != '\0', "no text for: %s", what);
+    CHECK_OK(d->k->state_export(d->be, o->states, 0, after));
+    CHECK(same_bytes(after, o->before, D * 5), "the slot changed: %s", what);
+    return true;
+}
+
+static bool broken_linear_is_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    world o = make_world(dut);
+    float *weights = floats(9 * D * D);
+    lx_host_tensor wide = {LX_F32, D, 9 * D, weights}, tall = {LX_F32, 9 * D, D, weights};
+    const lx_linear_args good = {o.y, o.x, o.w, LX_ACT_NONE, NULL, LX_ROWS_TOKENS};
+    lx_linear_args bad[4] = {good, good, good, good};
+    bad[0].x = o.y;
+    bad[1].activation = (lx_activation)77;
+    bad[2].w = dev_matrix(dut, &wide, NULL); /* x is too small */
+    bad[3].w = dev_matrix(dut, &tall, NULL); /* y is too small */
+    for (int i = 0; i < 4; i++) {
+        if (!begin_step(dut, &o))
+            return false;
+        dut->k->linear(dut->be, &bad[i]);
+        if (!step_fails(dut, &o, "linear"))
+            return false;
+    }
+    return true;
+}
+
+static bool broken_embed_is_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    world o = make_world(dut);
+    const lx_table *one[] = {o.table}, *uneven[] = {o.table, o.other};
+    int32_t low[] = {0, -1}, high[] = {D, 0}, fine[] = {0, 0, 0, 0};
+    lx_embed_args bad[4] = {
+        {o.y, 1, one, low}, {o.y, 1, one, high}, {o.y, 2, uneven, fine}, {o.y, 0, one, fine}};
+    for (int i = 0; i < 4; i++) {
+        if (!begin_step(dut, &o))
+            return false;
+        dut->k->embed(dut->be, &bad[i]);
+        if (!step_fails(dut, &o, "embed"))
+            return false;
+    }
+    return true;
+}
+
+static bool broken_attend_is_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    world o = make_world(dut);
+    const lx_attend_linear_args good = {o.y, o.qkv, o.states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f};
+    lx_attend_linear_args bad[5] = {good, good, good, good, good};
+    bad[0].offset = 1; /* one float too far */
+    bad[1].offset = -1;
+    bad[2].d_value = 0;
+    bad[3].qkv = o.y;
+    bad[4].feature_map = (lx_feature_map)5;
+    for (int i = 0; i < 5; i++) {
+        if (!begin_step(dut, &o))
+            return false;
+        dut->k->attend_linear(dut->be, &bad[i]);
+        if (!step_fails(dut, &o, "attend_linear"))
+            return false;
+    }
+    return true;
+}
+
+static bool broken_sample_is_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    world o = make_world(dut);
+    uint8_t none[D + 1] = {0};
+    int32_t outside[] = {D};
+    const lx_sampling good = {.temperature = 1, .top_p = 1, .forced = -1};
+    lx_sampling bad[8][2];
+    lx_sample out[2];
+    for (int i = 0; i < 8; i++)
+        bad[i][0] = bad[i][1] = good;
+    bad[0][1].temperature = -1;
+    bad[1][1].temperature = NAN;
+    bad[2][1].top_p = 0;
+    bad[3][1].top_k = -1;
+    bad[4][1].forced = D;
+    bad[5][1].forced = -2;
+    bad[6][1].banned = outside;
+    bad[6][1].n_banned = 1;
+    bad[7][1].mask = dev_mask(dut, none, D + 1);
+    for (int i = 0; i < 8; i++) {
+        lx_sample_args args = {o.logits, D, bad[i], out};
+        if (!begin_step(dut, &o))
+            return false;
+        dut->k->sample(dut->be, &args);
+        if (!step_fails(dut, &o, "sample"))
+            return false;
+    }
+    return true;
+}
+
+static bool broken_objects_are_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    const lx_kernels *k = dut->k;
+    lx_backend *be = dut->be;
+    lx_error err = {0};
+    lx_array *a = dev_array(dut, NULL, 4);
+    lx_states *s = dev_states(dut, 4, 2), *none = NULL;
+    lx_matrix *w = NULL;
+    lx_state_layout growing = {4, 4, 10}, empty = {0, 0, 0};
+    float x[64] = {0};
+    lx_host_tensor no_rows = {LX_F32, 0, 4, x};
+    CHECK(k->array_upload(be, a, 4 + GUARD, x, 1) == LX_ERR_INVALID, "upload past the end");
+    CHECK(k->array_download(be, a, -1, x, 1) == LX_ERR_INVALID, "download before the start");
+    CHECK(k->state_zero(be, s, 2) == LX_ERR_INVALID, "zero of a slot that is not there");
+    CHECK(k->state_copy(be, s, 0, -1) == LX_ERR_INVALID, "copy from a slot that is not there");
+    CHECK(k->state_export(be, s, 2, x) == LX_ERR_INVALID, "export of a slot that is not there");
+    CHECK(k->state_import(be, s, -1, x) == LX_ERR_INVALID, "import to a slot that is not there");
+    CHECK(k->states_new(be, &growing, 1, &none, &err) == LX_ERR_UNSUPPORTED, "a growing state");
+    CHECK(k->states_new(be, &empty, 1, &none, &err) == LX_ERR_INVALID, "an empty state");
+    CHECK(k->matrix_new(be, &no_rows, NULL, &w, &err) == LX_ERR_INVALID, "a matrix without rows");
+    CHECK(w == NULL && none == NULL, "an output was set on failure");
+    k->array_free(be, NULL);
+    k->matrix_free(be, NULL);
+    k->table_free(be, NULL);
+    k->mask_free(be, NULL);
+    k->states_free(be, NULL);
+    k->close(NULL);
+    return true;
+}
+
+static bool unknown_back_ends_are_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    (void)dut;
+    lx_backend *be = NULL;
+    lx_error err = {0};
+    lx_backend_options one = {1, LX_ISA_AUTO}, none = {0, LX_ISA_AUTO}, many = {257, LX_ISA_AUTO},
+                       odd = {1, (lx_isa)9};
+    CHECK(lx_backend_open("tpu", &one, &be, &err) == LX_ERR_UNSUPPORTED, "a back end \"tpu\"");
+    CHECK(strstr(err.text, "tpu") != NULL, "the error does not name it: %s", err.text);
+    CHECK(lx_backend_open("cpu", &none, &be, &err) == LX_ERR_INVALID, "0 threads");
+    CHECK(lx_backend_open("cpu", &many, &be, &err) == LX_ERR_INVALID, "257 threads");
+    CHECK(lx_backend_open("cpu", &odd, &be, &err) == LX_ERR_INVALID, "instruction set 9");
+    CHECK(be == NULL, "an output was set on failure");
+    return true;
+}
+
+const test error_tests[] = {
+    {"broken_batches_are_refused", broken_batches_are_refused},
+    {"broken_linear_is_refused", broken_linear_is_refused},
+    {"broken_embed_is_refused", broken_embed_is_refused},
+    {"broken_attend_is_refused", broken_attend_is_refused},
+    {"broken_sample_is_refused", broken_sample_is_refused},
+    {"broken_objects_are_refused", broken_objects_are_refused},
+    {"unknown_back_ends_are_refused", unknown_back_ends_are_refused},
+    {NULL, NULL},
+};

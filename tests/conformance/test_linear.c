@@ -1,0 +1,192 @@
+/*
+ * `linear` against the oracle: stored types, odd sizes, activations, residual, both kinds of rows,
+ * and the law that a row's result does not depend on the rows beside it.
+ *
+ * An output's error is measured by the sum of the absolute values of all its terms, the quantity
+ * its rounding errors are proportional to; so values of very different size are judged fairly.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "conformance.h"
+
+#define BOUND 2e-6 /* docs/numerics.md */
+
+typedef struct linear_case {
+    int64_t cols, outputs;
+    int32_t rows;
+    lx_dtype dtype;
+    lx_activation activation;
+    enum { NO_RESIDUAL, OWN_RESIDUAL, IN_PLACE, RESIDUALS } residual;
+    bool bias;
+    pattern pattern;
+} linear_case;
+
+typedef struct linear_data {
+    lx_host_tensor w;
+    float *weights, *bias, *x, *residual;
+} linear_data;
+
+static linear_data make_data(const linear_case *c, rng *r)
+{
+    linear_data d = {0};
+    float spread = c->dtype == LX_F16 ? 3.0f : 8.0f;
+    d.weights = random_floats(r, c->outputs * c->cols, c->pattern, spread, spread);
+    d.w = tensor_of(d.weights, c->outputs, c->cols, c->dtype);
+    d.bias = random_floats(r, c->outputs, c->pattern, 4, 4);
+    d.x = random_floats(r, c->rows * c->cols, c->pattern, 6, 6);
+    d.residual = random_floats(r, c->rows * c->outputs, c->pattern, 4, 4);
+    return d;
+}
+
+/* What the rounding errors of an output are proportional to: |w| |x| + |b| + |residual|. */
+static double *scales(const linear_case *c, const linear_data *d)
+{
+    double *scale = take((size_t)(c->rows * c->outputs) * sizeof *scale);
+    for (int64_t row = 0; row < c->rows; row++) {
+        for (int64_t o = 0; o < c->outputs; o++) {
+            double sum = c->bias ? fabs((double)d->bias[o]) : 0;
+            if (c->residual != NO_RESIDUAL)
+                sum += fabs((double)d->residual[row * c->outputs + o]);
+            for (int64_t k = 0; k < c->cols; k++)
+                sum += fabs((double)d->weights[o * c->cols + k] * (double)d->x[row * c->cols + k]);
+            scale[row * c->outputs + o] = sum;
+        }
+    }
+    return scale;
+}
+
+/* Rows first .. first + n - 1 of the case on a device, as output rows when `outputs` is set. */
+static bool run_linear(device *d, const linear_case *c, const linear_data *data, const lx_matrix *w,
+                       int32_t first, int32_t n, bool outputs, float *y)
+{
+    lx_batch *b = single_rows(n);
+    lx_array *x = dev_array(d, data->x + first * c->cols, n * c->cols);
+    const float *residual = data->residual + first * c->outputs;
+    lx_array *out = dev_array(d, c->residual == IN_PLACE ? residual : NULL, n * c->outputs);
+    lx_array *other = dev_array(d, residual, n * c->outputs);
+    lx_linear_args args = {
+        .y = out,
+        .x = x,
+        .w = w,
+        .activation = c->activation,
+        .residual = c->residual == IN_PLACE       ? out
+                    : c->residual == OWN_RESIDUAL ? other
+                                                  : NULL,
+        .rows = outputs ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS,
+    };
+    CHECK_OK(d->k->begin(d->be, b, NULL));
+    d->k->linear(d->be, &args);
+    return dev_finish(d) && dev_read(d, out, y, n * c->outputs);
+}
+
+static bool check_case(device *dut, device *oracle, const linear_case *c, rng *r)
+{
+    linear_data data = make_data(c, r);
+    const float *bias = c->bias ? data.bias : NULL;
+    int64_t n = c->rows * c->outputs;
+    float *got = floats(n), *want = floats(n);
+    if (!run_linear(dut, c, &data, dev_matrix(dut, &data.w, bias), 0, c->rows, false, got) ||
+        !run_linear(oracle, c, &data, dev_matrix(oracle, &data.w, bias), 0, c->rows, true, want))
+        return false;
+    double error = worst_error(got, want, scales(c, &data), n);
+    CHECK(error <= BOUND, "%lld x %lld, %d rows, %s, activation %d: error %.3g",
+          (long long)c->outputs, (long long)c->cols, c->rows, dtype_name(c->dtype),
+          (int)c->activation, error);
+    dev_release(dut);
+    dev_release(oracle);
+    return true;
+}
+
+static const int64_t sizes[] = {1, 2, 7, 33, 60, 64, 255, 300, 520};
+static const int64_t output_sizes[] = {1, 5, 16, 31, 64, 300};
+static const int32_t row_counts[] = {1, 2, 3, 5, 12, 13, 17, 64, 257};
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+/* All sizes; types, activations and row counts take turns so that every pair of them comes. */
+static bool linear_matches_oracle(device *dut, device *oracle)
+{
+    rng r = {1};
+    for (size_t i = 0; i < COUNT(sizes) * COUNT(output_sizes) * 3; i++) {
+        linear_case c = {
+            .cols = sizes[i / 3 % COUNT(sizes)],
+            .outputs = output_sizes[i / 3 / COUNT(sizes)],
+            .rows = row_counts[random_below(&r, COUNT(row_counts))],
+            .dtype = (lx_dtype)(i % 3),
+            .activation = (lx_activation)random_below(&r, 3),
+            .residual = (int)random_below(&r, RESIDUALS),
+            .bias = random_below(&r, 4) != 0,
+            .pattern = (pattern)random_below(&r, PATTERNS),
+        };
+        if (!check_case(dut, oracle, &c, &r))
+            return false;
+    }
+    return true;
+}
+
+/* Rows alone and in groups of any size give the bytes they give among 257. */
+static bool linear_rows_are_independent(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {2};
+    for (int dtype = 0; dtype < 3; dtype++) {
+        linear_case c = {.cols = 261,
+                         .outputs = 101,
+                         .rows = 257,
+                         .dtype = (lx_dtype)dtype,
+                         .activation = LX_ACT_GELU,
+                         .residual = OWN_RESIDUAL,
+                         .bias = true};
+        linear_data data = make_data(&c, &r);
+        lx_matrix *w = dev_matrix(dut, &data.w, data.bias);
+        float *all = floats(c.rows * c.outputs), *some = floats(c.rows * c.outputs);
+        if (!run_linear(dut, &c, &data, w, 0, c.rows, false, all))
+            return false;
+        for (int32_t first = 0, n = 1; first + n <= c.rows; first += n, n++) {
+            if (!run_linear(dut, &c, &data, w, first, n, n % 2 == 0, some))
+                return false;
+            CHECK(same_bytes(some, all + first * c.outputs, n * c.outputs),
+                  "%s: rows %d to %d differ from the same rows among %d", dtype_name(c.dtype),
+                  first, first + n - 1, c.rows);
+        }
+        dev_release(dut);
+    }
+    return true;
+}
+
+/*
+ * GELU by itself: a 1 x 1 identity without bias, 1 row a value. Its error is measured by |x| where
+ * GELU is about x, and by gelu(x) itself plus 1e-7 of |x| in the tail.
+ */
+static bool gelu_is_accurate(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { N = 40001 };
+    float one = 1.0f, *x = floats(N), *y = floats(N);
+    lx_host_tensor t = {LX_F32, 1, 1, &one};
+    for (int i = 0; i < N; i++)
+        x[i] = -20.0f + 40.0f * (float)i / (N - 1);
+    lx_array *in = dev_array(dut, x, N), *out = dev_array(dut, NULL, N);
+    lx_linear_args args = {.y = out,
+                           .x = in,
+                           .w = dev_matrix(dut, &t, NULL),
+                           .activation = LX_ACT_GELU,
+                           .rows = LX_ROWS_TOKENS};
+    CHECK_OK(dut->k->begin(dut->be, single_rows(N), NULL));
+    dut->k->linear(dut->be, &args);
+    if (!dev_finish(dut) || !dev_read(dut, out, y, N))
+        return false;
+    for (int i = 0; i < N; i++) {
+        double v = (double)x[i], want = 0.5 * v * erfc(-v * 0.70710678118654752440);
+        double error = fabs((double)y[i] - want), allowed = 3e-7 * fabs(want) + 4e-8 * fabs(v);
+        CHECK(error <= allowed, "gelu(%.9g) = %.9g, error %.3g", v, (double)y[i], error);
+    }
+    return true;
+}
+
+const test linear_tests[] = {
+    {"linear_matches_oracle", linear_matches_oracle},
+    {"linear_rows_are_independent", linear_rows_are_independent},
+    {"gelu_is_accurate", gelu_is_accurate},
+    {NULL, NULL},
+};

@@ -1,0 +1,390 @@
+/*
+ * A small random model run as a server runs one: sequences of different lengths, prompts in chunks
+ * beside single decode steps, in random schedules and slots. Every logit, every sample and every
+ * final state must have the bytes the sequence gives alone; on the cpu back end also those it gives
+ * with any other instruction set and number of threads, and beside another engine.
+ *
+ * One wide array serves as qkv, as hidden layer and as logits, so that rows of one shape overlap
+ * rows of another: what the back end must notice when threads walk through a step by themselves.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "conformance.h"
+
+enum {
+    LAYERS = 2,
+    HEADS = 3,
+    DIM = 16, /* of a head */
+    WIDTH = HEADS * DIM,
+    HIDDEN = 80,
+    IDS = 101,
+    POSITIONS = 40,
+    STATE = HEADS * DIM * (DIM + 1), /* of a layer */
+    SEQS = 24,
+    LONGEST = 32,
+    ROWS = SEQS * LONGEST
+};
+
+#define ORACLE_BOUND 2e-5 /* of 1 + |logit|, after two layers; docs/numerics.md */
+
+typedef struct model {
+    lx_table *ids, *positions;
+    lx_matrix *qkv[LAYERS], *out[LAYERS], *up[LAYERS], *down[LAYERS], *head;
+    lx_array *gamma, *beta;
+    lx_array *x, *y, *wide;
+    lx_states *states;
+} model;
+
+static lx_matrix *random_matrix(device *d, rng *r, int64_t rows, int64_t cols, lx_dtype dtype)
+{
+    float *w = random_floats(r, rows * cols, UNIFORM, 0, 0);
+    for (int64_t i = 0; i < rows * cols; i++)
+        w[i] *= 1.7f / sqrtf((float)cols);
+    lx_host_tensor t = tensor_of(w, rows, cols, dtype);
+    return dev_matrix(d, &t, random_floats(r, rows, UNIFORM, 0, 0));
+}
+
+static lx_table *random_table(device *d, rng *r, int64_t rows)
+{
+    float *w = random_floats(r, rows * WIDTH, UNIFORM, 0, 0);
+    lx_host_tensor t = tensor_of(w, rows, WIDTH, LX_BF16);
+    return dev_table(d, &t);
+}
+
+static model make_model(device *d)
+{
+    rng r = {16};
+    model m = {.ids = random_table(d, &r, IDS), .positions = random_table(d, &r, POSITIONS)};
+    for (int i = 0; i < LAYERS; i++) {
+        lx_dtype dtype = i % 2 == 0 ? LX_BF16 : LX_F32;
+        m.qkv[i] = random_matrix(d, &r, 3 * WIDTH, WIDTH, dtype);
+        m.out[i] = random_matrix(d, &r, WIDTH, WIDTH, dtype);
+        m.up[i] = random_matrix(d, &r, HIDDEN, WIDTH, dtype);
+        m.down[i] = random_matrix(d, &r, WIDTH, HIDDEN, dtype);
+    }
+    m.head = random_matrix(d, &r, IDS, WIDTH, LX_F16);
+    m.gamma = dev_array(d, random_floats(&r, WIDTH, UNIFORM, 0, 0), WIDTH);
+    m.beta = dev_array(d, random_floats(&r, WIDTH, UNIFORM, 0, 0), WIDTH);
+    m.x = dev_array(d, NULL, ROWS * WIDTH);
+    m.y = dev_array(d, NULL, ROWS * WIDTH);
+    m.wide = dev_array(d, NULL, ROWS * 3 * WIDTH);
+    m.states = dev_states(d, LAYERS * STATE, SEQS + 2);
+    return m;
+}
+
+static void linear(device *d, lx_array *y, const lx_array *x, const lx_matrix *w, lx_activation a,
+                   const lx_array *residual, lx_rows rows)
+{
+    lx_linear_args args = {y, x, w, a, residual, rows};
+    d->k->linear(d->be, &args);
+}
+
+static void norm(device *d, const model *m, lx_array *y, const lx_array *x, lx_rows rows)
+{
+    lx_norm_args args = {y, x, m->gamma, m->beta, WIDTH, 1e-5f, rows};
+    d->k->norm(d->be, &args);
+}
+
+static void layer(device *d, const model *m, int i)
+{
+    lx_attend_linear_args attend = {m->y, m->wide, m->states,   i * STATE, HEADS,
+                                    DIM,  DIM,     LX_PHI_ELU1, 1e-6f};
+    norm(d, m, m->y, m->x, LX_ROWS_TOKENS);
+    linear(d, m->wide, m->y, m->qkv[i], LX_ACT_NONE, NULL, LX_ROWS_TOKENS);
+    d->k->attend_linear(d->be, &attend);
+    linear(d, m->x, m->y, m->out[i], LX_ACT_NONE, m->x, LX_ROWS_TOKENS);
+    norm(d, m, m->y, m->x, LX_ROWS_TOKENS);
+    linear(d, m->wide, m->y, m->up[i], LX_ACT_GELU, NULL, LX_ROWS_TOKENS);
+    linear(d, m->x, m->wide, m->down[i], LX_ACT_NONE, m->x, LX_ROWS_TOKENS);
+}
+
+/* ids [T, 2]; logits [n_outputs, IDS] */
+static bool model_step(device *d, const model *m, const lx_batch *b, const int32_t *ids,
+                       const lx_sampling *how, lx_sample *out, float *logits)
+{
+    const lx_table *tables[] = {m->ids, m->positions};
+    lx_embed_args embed = {m->x, 2, tables, ids};
+    lx_gather_args gather = {m->y, m->x, WIDTH};
+    lx_sample_args sample = {m->wide, IDS, how, out};
+    CHECK_OK(d->k->begin(d->be, b, NULL));
+    d->k->embed(d->be, &embed);
+    for (int i = 0; i < LAYERS; i++)
+        layer(d, m, i);
+    d->k->gather(d->be, &gather);
+    norm(d, m, m->y, m->y, LX_ROWS_OUTPUTS);
+    linear(d, m->wide, m->y, m->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
+    d->k->sample(d->be, &sample);
+    if (!dev_finish(d))
+        return false;
+    CHECK_OK(d->k->array_download(d->be, m->wide, 0, logits, (int64_t)b->n_outputs * IDS));
+    return true;
+}
+
+/* --- sequences -------------------------------------------------------------------------------- */
+
+/* A request, and what it gave alone. */
+typedef struct sequence {
+    int32_t prompt, length; /* tokens given; tokens in all */
+    int32_t token[LONGEST + 1];
+    lx_sample sample[LONGEST];
+    float *logits; /* [LONGEST, IDS] */
+    float *state;  /* at the end */
+} sequence;
+
+static void make_sequences(sequence *s, bool all_given)
+{
+    rng r = {17};
+    for (int i = 0; i < SEQS; i++) {
+        s[i].prompt = 1 + (int32_t)random_below(&r, 24);
+        s[i].length = s[i].prompt + (int32_t)random_below(&r, LONGEST - 24);
+        s[i].prompt = all_given ? s[i].length : s[i].prompt;
+        for (int t = 0; t < s[i].prompt; t++)
+            s[i].token[t] = (int32_t)random_below(&r, IDS);
+        s[i].logits = floats(LONGEST * IDS);
+        s[i].state = floats(LAYERS * STATE);
+    }
+}
+
+/* The request at position t of sequence number i: given tokens are scored, the others drawn. */
+static lx_sampling sampling_at(const sequence *s, int i, int32_t t)
+{
+    static const int32_t banned[] = {5, 9, 44};
+    return (lx_sampling){.seed = (uint64_t)i * 77,
+                         .sample = (uint32_t)i,
+                         .step = (uint32_t)t,
+                         .temperature = 0.8f,
+                         .top_p = i % 4 == 1 ? 0.7f : 1.0f,
+                         .top_k = i % 3 == 0 ? 5 : 0,
+                         .forced = t + 1 < s->prompt ? s->token[t + 1] : -1,
+                         .n_banned = i % 2 == 0 ? 3 : 0,
+                         .banned = banned};
+}
+
+/* Tokens from .. from + n - 1 of one sequence as one step with all rows as outputs. */
+static bool run_alone(device *d, const model *m, sequence *s, int index, int32_t from, int32_t n)
+{
+    int32_t ids[2 * LONGEST], slot = 0;
+    lx_sampling how[LONGEST];
+    lx_batch *b = ragged_batch(1, &n, &slot);
+    all_outputs(b);
+    for (int32_t t = 0; t < n; t++) {
+        ids[2 * t] = s->token[from + t];
+        ids[2 * t + 1] = from + t;
+        how[t] = sampling_at(s, index, from + t);
+    }
+    if (!model_step(d, m, b, ids, how, s->sample + from, s->logits + (int64_t)from * IDS))
+        return false;
+    s->token[from + n] = s->sample[from + n - 1].token;
+    CHECK(s->token[from + n] >= 0, "sequence %d drew nothing at %d", index, from + n);
+    return true;
+}
+
+static bool all_alone(device *d, const model *m, sequence *s)
+{
+    for (int i = 0; i < SEQS; i++) {
+        CHECK_OK(d->k->state_zero(d->be, m->states, 0));
+        if (!run_alone(d, m, &s[i], i, 0, s[i].prompt))
+            return false;
+        for (int32_t t = s[i].prompt; t < s[i].length; t++) {
+            if (!run_alone(d, m, &s[i], i, t, 1))
+                return false;
+        }
+        CHECK_OK(d->k->state_export(d->be, m->states, 0, s[i].state));
+    }
+    return true;
+}
+
+/* --- a schedule ------------------------------------------------------------------------------- */
+
+typedef struct turn {
+    int32_t n_seqs, n_rows, n_outputs;
+    int32_t seq[SEQS], length[SEQS], slot[SEQS];
+    int32_t ids[2 * ROWS], output_row[ROWS];
+    int32_t out_seq[ROWS], out_at[ROWS];
+    lx_sampling how[ROWS];
+    lx_sample sample[ROWS];
+} turn;
+
+static void add_to_turn(turn *t, rng *r, const sequence *s, int index, int32_t at, int32_t slot)
+{
+    int32_t left = at < s->prompt ? s->prompt - at : 1;
+    int32_t n = random_below(r, 3) == 0 ? left : 1 + (int32_t)random_below(r, (uint32_t)left);
+    t->seq[t->n_seqs] = index;
+    t->slot[t->n_seqs] = slot;
+    t->length[t->n_seqs++] = n;
+    for (int32_t i = at; i < at + n; i++, t->n_rows++) {
+        t->ids[2 * t->n_rows] = s->token[i];
+        t->ids[2 * t->n_rows + 1] = i;
+        if (i + 1 < s->prompt && random_below(r, 2) == 0)
+            continue;
+        t->output_row[t->n_outputs] = t->n_rows;
+        t->out_seq[t->n_outputs] = index;
+        t->out_at[t->n_outputs] = i;
+        t->how[t->n_outputs++] = sampling_at(s, index, i);
+    }
+}
+
+static bool check_turn(const turn *t, const sequence *s, const float *logits)
+{
+    for (int32_t i = 0; i < t->n_outputs; i++) {
+        const sequence *one = &s[t->out_seq[i]];
+        int32_t at = t->out_at[i];
+        CHECK(same_bytes(logits + (int64_t)i * IDS, one->logits + (int64_t)at * IDS, IDS),
+              "logits of sequence %d at %d differ among %d rows in %d sequences", t->out_seq[i], at,
+              t->n_rows, t->n_seqs);
+        CHECK(memcmp(&t->sample[i], &one->sample[at], sizeof t->sample[i]) == 0,
+              "the sample of sequence %d at %d differs", t->out_seq[i], at);
+    }
+    return true;
+}
+
+/* Picks each unfinished sequence with chance 1 in `one_in`, at least one if any is left. */
+static bool next_turn(turn *t, rng *r, const sequence *s, const int32_t *at, const int32_t *slot,
+                      uint32_t one_in)
+{
+    bool left = true;
+    *t = (turn){0};
+    while (t->n_seqs == 0 && left) {
+        left = false;
+        for (int i = 0; i < SEQS; i++) {
+            if (at[i] == s[i].length)
+                continue;
+            left = true;
+            if (random_below(r, one_in) == 0)
+                add_to_turn(t, r, &s[i], i, at[i], slot[i]);
+        }
+    }
+    return left;
+}
+
+static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t seed,
+                         uint32_t one_in)
+{
+    rng r = {seed};
+    turn *t = take(sizeof *t);
+    float *logits = floats(ROWS * IDS), *state = floats(LAYERS * STATE);
+    int32_t at[SEQS] = {0}, slot[SEQS];
+    for (int i = 0; i < SEQS; i++) {
+        slot[i] = (int32_t)((i * 7 + (int)(seed % 5)) % (SEQS + 1)); /* 25 slots, 7 prime to 25 */
+        CHECK_OK(d->k->state_zero(d->be, m->states, slot[i]));
+    }
+    while (next_turn(t, &r, s, at, slot, one_in)) {
+        lx_batch *b = ragged_batch(t->n_seqs, t->length, t->slot);
+        b->n_outputs = t->n_outputs;
+        b->output_row = t->output_row;
+        if (!model_step(d, m, b, t->ids, t->how, t->sample, logits) || !check_turn(t, s, logits))
+            return false;
+        for (int32_t i = 0; i < t->n_seqs; i++)
+            at[t->seq[i]] += t->length[i];
+    }
+    for (int i = 0; i < SEQS; i++) {
+        CHECK_OK(d->k->state_export(d->be, m->states, slot[i], state));
+        CHECK(same_bytes(state, s[i].state, LAYERS * STATE), "final state of sequence %d", i);
+    }
+    return true;
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+static bool any_schedule_gives_equal_bytes(device *dut, device *oracle)
+{
+    (void)oracle;
+    model m = make_model(dut);
+    sequence *s = take(SEQS * sizeof *s);
+    make_sequences(s, false);
+    return all_alone(dut, &m, s) && run_schedule(dut, &m, s, 18, 1) &&
+           run_schedule(dut, &m, s, 19, 2) && run_schedule(dut, &m, s, 20, 6);
+}
+
+static uint64_t hash_of(const sequence *s)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (int i = 0; i < SEQS; i++) {
+        const unsigned char *bytes = (const unsigned char *)s[i].logits;
+        for (size_t j = 0; j < LONGEST * IDS * sizeof(float); j++)
+            hash = (hash ^ bytes[j]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* All cpu back ends of one run of this program must agree. */
+static bool every_cpu_gives_equal_bytes(device *dut, device *oracle)
+{
+    (void)oracle;
+    static uint64_t first;
+    static char first_label[96];
+    model m = make_model(dut);
+    sequence *s = take(SEQS * sizeof *s);
+    make_sequences(s, false);
+    if (!all_alone(dut, &m, s))
+        return false;
+    uint64_t hash = hash_of(s);
+    if (dut->is_cpu && first == 0) {
+        first = hash;
+        memcpy(first_label, dut->label, sizeof first_label - 1);
+    }
+    CHECK(!dut->is_cpu || hash == first, "other logits than %s", first_label);
+    return true;
+}
+
+static bool model_matches_oracle(device *dut, device *oracle)
+{
+    model m = make_model(dut), om = make_model(oracle);
+    sequence *got = take(SEQS * sizeof *got), *want = take(SEQS * sizeof *want);
+    make_sequences(got, true);
+    make_sequences(want, true);
+    if (!all_alone(dut, &m, got) || !all_alone(oracle, &om, want))
+        return false;
+    for (int i = 0; i < SEQS; i++) {
+        for (int32_t j = 0; j < got[i].length * IDS; j++) {
+            double w = (double)want[i].logits[j], error = fabs((double)got[i].logits[j] - w);
+            CHECK(error <= ORACLE_BOUND * (1 + fabs(w)), "sequence %d, logit %d: error %.3g", i, j,
+                  error);
+        }
+    }
+    return true;
+}
+
+typedef struct engine {
+    device d;
+    uint64_t seed;
+    bool passed;
+} engine;
+
+static void *run_engine(void *argument)
+{
+    engine *e = argument;
+    model m = make_model(&e->d);
+    sequence *s = take(SEQS * sizeof *s);
+    make_sequences(s, false);
+    e->passed = all_alone(&e->d, &m, s) && run_schedule(&e->d, &m, s, e->seed, 2);
+    return NULL;
+}
+
+static bool two_engines_share_a_back_end(device *dut, device *oracle)
+{
+    (void)oracle;
+    engine *e = take(2 * sizeof *e);
+    pthread_t other;
+    for (int i = 0; i < 2; i++) {
+        e[i].d = *dut;
+        e[i].d.n_owned = 0;
+        e[i].seed = 21 + (uint64_t)i;
+    }
+    CHECK(pthread_create(&other, NULL, run_engine, &e[1]) == 0, "no thread");
+    (void)run_engine(&e[0]);
+    (void)pthread_join(other, NULL);
+    dev_release(&e[0].d);
+    dev_release(&e[1].d);
+    return e[0].passed && e[1].passed;
+}
+
+const test model_tests[] = {
+    {"any_schedule_gives_equal_bytes", any_schedule_gives_equal_bytes},
+    {"every_cpu_gives_equal_bytes", every_cpu_gives_equal_bytes},
+    {"model_matches_oracle", model_matches_oracle},
+    {"two_engines_share_a_back_end", two_engines_share_a_back_end},
+    {NULL, NULL},
+};

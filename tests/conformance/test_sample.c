@@ -1,0 +1,400 @@
+/*
+ * `sample`: the same ids as the oracle for the same random numbers, log-probabilities within a
+ * bound, edge cases, and draws whose frequencies are the probabilities (chi-square).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conformance.h"
+
+#define LOGPROB_BOUND 2e-6 /* of 1 + |logprob|; docs/numerics.md */
+
+static const lx_sampling plain = {.seed = 1, .temperature = 1, .top_p = 1, .forced = -1};
+
+/* Samples every row of logits [rows, n_ids]. */
+static bool sample_rows(device *d, const float *logits, int32_t rows, int32_t n_ids,
+                        const lx_sampling *how, lx_sample *out)
+{
+    lx_array *in = dev_array(d, logits, (int64_t)rows * n_ids);
+    lx_sample_args args = {.logits = in, .n_ids = n_ids, .rows = how, .out = out};
+    for (int32_t i = 0; i < rows; i++)
+        out[i] = (lx_sample){-2, 0};
+    CHECK_OK(d->k->begin(d->be, single_rows(rows), NULL));
+    d->k->sample(d->be, &args);
+    bool ok = dev_finish(d);
+    d->k->array_free(d->be, d->owned[--d->n_owned].object);
+    return ok;
+}
+
+static bool sample_one(device *d, const float *logits, int32_t n_ids, lx_sampling how,
+                       lx_sample *out)
+{
+    return sample_rows(d, logits, 1, n_ids, &how, out);
+}
+
+/* --- against the oracle ----------------------------------------------------------------------- */
+
+typedef struct sample_case {
+    int32_t n_ids, rows;
+    float *logits;
+    uint8_t *banned; /* [n_ids] of the mask */
+    lx_sampling *how;
+} sample_case;
+
+static lx_sampling random_sampling(rng *r, int32_t n_ids, uint32_t step)
+{
+    static const float temperatures[] = {0, 0.3f, 1, 1, 2.5f}, top_ps[] = {1, 1, 0.9f, 0.5f, 0.01f};
+    lx_sampling s = {.seed = 42 + random_below(r, 3),
+                     .sample = random_below(r, 5),
+                     .step = step,
+                     .temperature = temperatures[random_below(r, 5)],
+                     .top_p = top_ps[random_below(r, 5)],
+                     .top_k = random_below(r, 2) == 0 ? 0 : 1 + (int32_t)random_below(r, 60),
+                     .forced =
+                         random_below(r, 20) == 0 ? (int32_t)random_below(r, (uint32_t)n_ids) : -1};
+    s.n_banned = (int32_t)random_below(r, 40);
+    int32_t *banned = take((size_t)(s.n_banned + 1) * sizeof *banned);
+    for (int32_t i = 0; i < s.n_banned; i++)
+        banned[i] = (int32_t)random_below(r, (uint32_t)n_ids);
+    s.banned = banned;
+    return s;
+}
+
+static sample_case make_case(rng *r, int32_t n_ids, int32_t rows, float spread)
+{
+    sample_case c = {.n_ids = n_ids, .rows = rows};
+    c.logits = random_floats(r, (int64_t)rows * n_ids, UNIFORM, 0, 0);
+    for (int64_t i = 0; i < (int64_t)rows * n_ids; i++)
+        c.logits[i] *= spread;
+    c.banned = take((size_t)n_ids);
+    for (int32_t i = 0; i < n_ids; i++)
+        c.banned[i] = random_below(r, 4) == 0;
+    c.how = take((size_t)rows * sizeof *c.how);
+    for (int32_t i = 0; i < rows; i++)
+        c.how[i] = random_sampling(r, n_ids, (uint32_t)i);
+    return c;
+}
+
+/* Every third row goes without the mask. */
+static bool run_case(device *d, const sample_case *c, lx_sample *out)
+{
+    const lx_mask *mask = dev_mask(d, c->banned, c->n_ids);
+    lx_sampling *how = take((size_t)c->rows * sizeof *how);
+    for (int32_t i = 0; i < c->rows; i++) {
+        how[i] = c->how[i];
+        how[i].mask = i % 3 == 0 ? NULL : mask;
+    }
+    return sample_rows(d, c->logits, c->rows, c->n_ids, how, out);
+}
+
+static bool check_case(device *dut, device *oracle, const sample_case *c)
+{
+    lx_sample *got = take((size_t)c->rows * sizeof *got);
+    lx_sample *want = take((size_t)c->rows * sizeof *want);
+    if (!run_case(dut, c, got) || !run_case(oracle, c, want))
+        return false;
+    for (int32_t i = 0; i < c->rows; i++) {
+        const lx_sampling *s = &c->how[i];
+        CHECK(got[i].token == want[i].token,
+              "%d ids, row %d: id %d, not %d (temperature %g, top_k %d, top_p %g)", c->n_ids, i,
+              got[i].token, want[i].token, (double)s->temperature, s->top_k, (double)s->top_p);
+        double lp = (double)want[i].logprob, error = fabs((double)got[i].logprob - lp);
+        CHECK(got[i].token < 0 ? isnan(got[i].logprob) : error <= LOGPROB_BOUND * (1 + fabs(lp)),
+              "row %d: logprob %.9g, not %.9g", i, (double)got[i].logprob, lp);
+    }
+    dev_release(dut);
+    dev_release(oracle);
+    return true;
+}
+
+static bool sample_matches_oracle(device *dut, device *oracle)
+{
+    static const int32_t sizes[] = {1, 2, 5, 16, 31, 257, 300, 1000, 5237};
+    static const float spreads[] = {0.01f, 1, 8, 300};
+    rng r = {12};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t j = 0; j < 4; j++) {
+            sample_case c = make_case(&r, sizes[i], sizes[i] > 500 ? 40 : 257, spreads[j]);
+            if (!check_case(dut, oracle, &c))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* A row alone gives what it gives among others. */
+static bool sample_rows_are_independent(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {13};
+    sample_case c = make_case(&r, 777, 60, 4);
+    lx_sample together[60], alone;
+    if (!sample_rows(dut, c.logits, c.rows, c.n_ids, c.how, together))
+        return false;
+    for (int32_t i = 0; i < c.rows; i++) {
+        if (!sample_one(dut, c.logits + (int64_t)i * c.n_ids, c.n_ids, c.how[i], &alone))
+            return false;
+        CHECK(memcmp(&alone, &together[i], sizeof alone) == 0, "row %d differs", i);
+    }
+    return true;
+}
+
+/* --- edge cases ------------------------------------------------------------------------------- */
+
+static bool greedy_takes_lowest_of_equals(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[40];
+    int32_t banned[] = {3, 3, 17};
+    lx_sampling s = plain;
+    lx_sample out;
+    for (int i = 0; i < 40; i++)
+        logits[i] = i == 3 || i == 17 || i == 18 || i == 39 ? 2.5f : -1.0f;
+    s.temperature = 0;
+    s.top_k = 2; /* says nothing here */
+    if (!sample_one(dut, logits, 40, s, &out))
+        return false;
+    CHECK(out.token == 3, "id %d, not 3", out.token);
+    s.banned = banned;
+    s.n_banned = 3;
+    if (!sample_one(dut, logits, 40, s, &out))
+        return false;
+    CHECK(out.token == 18, "id %d, not 18", out.token);
+    return true;
+}
+
+/* top_k = 1, or a tiny top_p, keeps one id: the first of equals. */
+static bool cuts_keep_the_first_of_equals(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[300];
+    for (int i = 0; i < 300; i++)
+        logits[i] = i % 100 == 7 ? 1.0f : 0.5f;
+    for (uint32_t step = 0; step < 200; step++) {
+        lx_sampling k = plain, p = plain, two = plain;
+        lx_sample out;
+        k.step = p.step = two.step = step;
+        k.top_k = 1;
+        p.top_p = 1e-6f;
+        two.top_k = 2;
+        if (!sample_one(dut, logits, 300, k, &out))
+            return false;
+        CHECK(out.token == 7, "top_k = 1: id %d", out.token);
+        if (!sample_one(dut, logits, 300, p, &out))
+            return false;
+        CHECK(out.token == 7, "top_p = 1e-6: id %d", out.token);
+        if (!sample_one(dut, logits, 300, two, &out))
+            return false;
+        CHECK(out.token == 7 || out.token == 107, "top_k = 2: id %d", out.token);
+    }
+    return true;
+}
+
+/* forced wins over bans, mask and cuts; its log-probability is the plain softmax's. */
+static bool forced_wins(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[20];
+    int32_t banned[] = {4};
+    lx_sampling s = plain;
+    lx_sample out;
+    for (int i = 0; i < 20; i++)
+        logits[i] = i == 4 ? 1.0f : 0.0f;
+    s.forced = 4;
+    s.banned = banned;
+    s.n_banned = 1;
+    s.top_k = 1;
+    s.temperature = 0;
+    if (!sample_one(dut, logits, 20, s, &out))
+        return false;
+    double want = 1 - log(19 + exp(1.0));
+    CHECK(out.token == 4, "id %d", out.token);
+    CHECK(fabs((double)out.logprob - want) < 1e-6, "logprob %.9g, not %.9g", (double)out.logprob,
+          want);
+    return true;
+}
+
+static bool is_nothing(lx_sample s)
+{
+    return s.token == -1 && isnan(s.logprob);
+}
+
+static bool nothing_allowed_gives_no_token(device *dut, device *oracle)
+{
+    (void)oracle;
+    uint8_t all[33];
+    float logits[33] = {0};
+    int32_t banned[33];
+    lx_sample out;
+    memset(all, 1, sizeof all);
+    for (int32_t i = 0; i < 33; i++)
+        banned[i] = i;
+    for (int temperature = 0; temperature < 2; temperature++) {
+        for (int32_t top_k = 0; top_k < 2; top_k++) {
+            lx_sampling s = plain, m = plain;
+            s.temperature = m.temperature = (float)temperature;
+            s.top_k = m.top_k = top_k;
+            s.banned = banned;
+            s.n_banned = 33;
+            m.mask = dev_mask(dut, all, 33);
+            if (!sample_one(dut, logits, 33, s, &out))
+                return false;
+            CHECK(is_nothing(out), "all banned: id %d", out.token);
+            if (!sample_one(dut, logits, 33, m, &out))
+                return false;
+            CHECK(is_nothing(out), "all masked: id %d", out.token);
+            dev_release(dut);
+        }
+    }
+    return true;
+}
+
+/* A NaN or infinite logit anywhere, for every way to sample; other rows are not harmed. */
+static bool broken_logits_give_no_token(device *dut, device *oracle)
+{
+    (void)oracle;
+    static const float broken[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 300; i++) {
+        float logits[2 * 100] = {0};
+        lx_sampling s[2] = {plain, plain};
+        lx_sample out[2];
+        logits[i / 3] = broken[i % 3];
+        s[0].temperature = i % 2 == 0 ? 1.0f : 0.0f;
+        s[0].forced = i % 5 == 0 ? 50 : -1;
+        s[0].top_k = i % 7 == 0 ? 3 : 0;
+        if (!sample_rows(dut, logits, 2, 100, s, out))
+            return false;
+        CHECK(is_nothing(out[0]), "logit %d = %g: id %d", i / 3, (double)broken[i % 3],
+              out[0].token);
+        CHECK(out[1].token >= 0, "the sound row gave no id");
+    }
+    return true;
+}
+
+/* Logits at the ends of f32, and temperatures that drive all weight to one id or to all alike. */
+static bool extreme_values_are_sampled(device *dut, device *oracle)
+{
+    (void)oracle;
+    static const float temperatures[] = {1e-30f, 1e-3f, 1, 1e30f};
+    float logits[50];
+    for (int i = 0; i < 50; i++)
+        logits[i] = i == 20 ? 3.4e38f : -3.4e38f;
+    for (int i = 0; i < 3; i++) {
+        lx_sampling s = plain;
+        lx_sample out;
+        s.temperature = temperatures[i];
+        s.step = (uint32_t)i;
+        if (!sample_one(dut, logits, 50, s, &out))
+            return false;
+        CHECK(out.token == 20, "temperature %g: id %d", (double)temperatures[i], out.token);
+        CHECK(fabsf(out.logprob) < 1e-6f, "logprob %g", (double)out.logprob);
+    }
+    return true;
+}
+
+/* --- frequencies ------------------------------------------------------------------------------ */
+
+enum { IDS = 50, ROWS = 500 };
+
+static int by_weight(const void *pa, const void *pb)
+{
+    const double *a = pa, *b = pb;
+    return (a[0] < b[0]) - (a[0] > b[0]);
+}
+
+/* The probabilities the request asks for, worked out here in yet another way. */
+static void probabilities(const float *logits, const lx_sampling *s, double *p)
+{
+    double sorted[IDS][2], total = 0, sum = 0, kept = 0;
+    for (int i = 0; i < IDS; i++) {
+        sorted[i][0] = exp((double)logits[i] / (double)s->temperature);
+        sorted[i][1] = i;
+        p[i] = 0;
+    }
+    qsort(sorted, IDS, sizeof sorted[0], by_weight);
+    int n = s->top_k > 0 && s->top_k < IDS ? s->top_k : IDS;
+    for (int i = 0; i < n; i++)
+        total += sorted[i][0];
+    for (int i = 0; i < n && (i == 0 || sum < (double)s->top_p * total); i++) {
+        sum += sorted[i][0];
+        p[(int)sorted[i][1]] = sorted[i][0];
+        kept += sorted[i][0];
+    }
+    for (int i = 0; i < IDS; i++)
+        p[i] /= kept;
+}
+
+/* Counts of `steps` x ROWS draws of one request, a row being sample number `row`. */
+static bool count_draws(device *d, const float *logits, lx_sampling s, uint32_t steps, int *count)
+{
+    static float all[ROWS * IDS];
+    static lx_sampling how[ROWS];
+    static lx_sample out[ROWS];
+    memset(count, 0, IDS * sizeof *count);
+    for (int i = 0; i < ROWS; i++)
+        memcpy(all + i * IDS, logits, IDS * sizeof *logits);
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t i = 0; i < ROWS; i++) {
+            how[i] = s;
+            how[i].sample = i;
+            how[i].step = step;
+        }
+        if (!sample_rows(d, all, ROWS, IDS, how, out))
+            return false;
+        for (int i = 0; i < ROWS; i++)
+            count[out[i].token]++;
+    }
+    return true;
+}
+
+static bool check_frequencies(device *d, const float *logits, lx_sampling s)
+{
+    enum { STEPS = 400 };
+    double p[IDS], chi2 = 0, n = (double)STEPS * ROWS, freedom = -1;
+    int count[IDS];
+    probabilities(logits, &s, p);
+    if (!count_draws(d, logits, s, STEPS, count))
+        return false;
+    for (int i = 0; i < IDS; i++) {
+        CHECK(p[i] > 0 || count[i] == 0, "id %d was drawn, its probability is 0", i);
+        if (p[i] > 0) {
+            chi2 += (count[i] - n * p[i]) * (count[i] - n * p[i]) / (n * p[i]);
+            freedom++;
+        }
+    }
+    CHECK(chi2 < freedom + 5 * sqrt(2 * freedom + 2),
+          "chi-square %.1f with %.0f degrees of freedom (top_k %d, top_p %g, temperature %g)", chi2,
+          freedom, s.top_k, (double)s.top_p, (double)s.temperature);
+    return true;
+}
+
+static bool frequencies_are_probabilities(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {14};
+    float *logits = random_floats(&r, IDS, UNIFORM, 0, 0);
+    lx_sampling any = plain, k = plain, p = plain, both = plain;
+    any.temperature = 0.7f;
+    k.top_k = 10;
+    p.top_p = 0.6f;
+    both.top_k = 20;
+    both.top_p = 0.8f;
+    both.temperature = 1.6f;
+    return check_frequencies(dut, logits, any) && check_frequencies(dut, logits, k) &&
+           check_frequencies(dut, logits, p) && check_frequencies(dut, logits, both);
+}
+
+const test sample_tests[] = {
+    {"sample_matches_oracle", sample_matches_oracle},
+    {"sample_rows_are_independent", sample_rows_are_independent},
+    {"greedy_takes_lowest_of_equals", greedy_takes_lowest_of_equals},
+    {"cuts_keep_the_first_of_equals", cuts_keep_the_first_of_equals},
+    {"forced_wins", forced_wins},
+    {"nothing_allowed_gives_no_token", nothing_allowed_gives_no_token},
+    {"broken_logits_give_no_token", broken_logits_give_no_token},
+    {"extreme_values_are_sampled", extreme_values_are_sampled},
+    {"frequencies_are_probabilities", frequencies_are_probabilities},
+    {NULL, NULL},
+};
