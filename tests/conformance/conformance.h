@@ -13,13 +13,15 @@
 
 #define GUARD 16 /* floats behind every array that must stay as they are */
 
+typedef enum owned_kind { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } owned_kind;
+
 typedef struct device {
     lx_backend *be;
     const lx_kernels *k;
     const char *label; /* "cpu avx2, 3 threads" */
     bool is_cpu;
     struct owned {
-        enum { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } kind;
+        owned_kind kind;
         void *object;
     } owned[256];
     int n_owned;

@@ -12,12 +12,14 @@
 
 #define BOUND 2e-6 /* docs/numerics.md */
 
+typedef enum residual_kind { NO_RESIDUAL, OWN_RESIDUAL, IN_PLACE, RESIDUALS } residual_kind;
+
 typedef struct linear_case {
     int64_t cols, outputs;
     int32_t rows;
     lx_dtype dtype;
     lx_activation activation;
-    enum { NO_RESIDUAL, OWN_RESIDUAL, IN_PLACE, RESIDUALS } residual;
+    residual_kind residual;
     bool bias;
     pattern pattern;
 } linear_case;
@@ -114,10 +116,12 @@ static bool linear_matches_oracle(device *dut, device *oracle)
             .rows = row_counts[random_below(&r, COUNT(row_counts))],
             .dtype = (lx_dtype)(i % 3),
             .activation = (lx_activation)random_below(&r, 3),
-            .residual = (int)random_below(&r, RESIDUALS),
+            .residual = (residual_kind)random_below(&r, RESIDUALS),
             .bias = random_below(&r, 4) != 0,
             .pattern = (pattern)random_below(&r, PATTERNS),
         };
+        if (c.cols * c.outputs > 20000 && c.rows > 17) /* keeps the slow back ends short */
+            c.rows = 17 + c.rows % 5;
         if (!check_case(dut, oracle, &c, &r))
             return false;
     }
