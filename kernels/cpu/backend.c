@@ -1,9 +1,9 @@
 /*
  * The cpu back end: f32 or bf16 weights, f32 activations, states and sums, one or more threads.
  *
- *   program.c  records a step and runs it        split.c  divides the batch among the threads
- *   run.c      one operation on one part         sample.c samples a row
- *   pack.c     weights in reading order          pool.c   the threads
+ *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
+ *   run.c      one operation on one piece        sample.c samples a row
+ *   pack.c     weights in reading order          pool.c, gate.c  the threads
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h), compiled by isa_*.c
  *
  * The instruction set is chosen when the back end is opened. Results are the same, to the bit, for
@@ -54,7 +54,10 @@ static void cpu_close(lx_backend *be)
     lx_cpu_pool_free(c->pool);
     lx_turn_fini(&c->turn);
     lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
-    free(c->parts);
+    if (c->has_gate)
+        lx_cpu_gate_fini(&c->finished);
+    free(c->groups);
+    free(c->phases);
     free(c->ops);
     free(c->seen.stamp);
     free(c);
@@ -98,6 +101,15 @@ static const lx_kernels table = {
     .sync = lx_cpu_sync,
 };
 
+static lx_status start(lx_cpu *c, lx_error *err)
+{
+    c->groups = calloc((size_t)c->n_threads * 2, sizeof *c->groups);
+    c->has_gate = lx_cpu_gate_init(&c->finished) == 0;
+    if (c->groups == NULL || !c->has_gate)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
+    return lx_cpu_pool_new(c->n_threads, &c->pool, err);
+}
+
 lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
 {
     static const char *const names[] = {"auto", "plain", "avx2", "avx512"};
@@ -107,9 +119,10 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     if (isa == NULL)
         return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s",
                        names[options->isa]);
-    lx_cpu *c = calloc(1, sizeof *c);
+    lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds a gate */
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
+    *c = (lx_cpu){0};
     if (lx_turn_init(&c->turn) != 0) {
         free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
@@ -117,10 +130,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     c->base.ops = &table;
     c->isa = isa;
     c->n_threads = options->n_threads;
-    c->parts = calloc((size_t)c->n_threads, sizeof *c->parts);
-    lx_status st = c->parts != NULL
-                       ? lx_cpu_pool_new(c->n_threads, &c->pool, err)
-                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
+    lx_status st = start(c, err);
     if (st != LX_OK) {
         cpu_close(&c->base);
         return st;

@@ -2,6 +2,7 @@
 #ifndef LINNET_KERNELS_CPU_CPU_H
 #define LINNET_KERNELS_CPU_CPU_H
 
+#include "kernels/cpu/gate.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/host.h"
@@ -18,7 +19,7 @@ typedef enum lx_cpu_kind {
 /* A recorded operation. */
 typedef struct lx_cpu_op {
     lx_cpu_kind kind;
-    bool fence; /* all threads must have finished what comes before */
+    bool fence; /* everything before must be finished, for all rows */
     union {
         lx_embed_args embed;
         lx_linear_args linear;
@@ -29,7 +30,7 @@ typedef struct lx_cpu_op {
     };
 } lx_cpu_op;
 
-/* What one thread does of a step: some sequences with their rows, and of those a share of the work.
+/* A piece of work: some sequences with their rows, and of those a share of the work.
  */
 typedef struct lx_cpu_part {
     int32_t seq0, seq1;
@@ -37,6 +38,18 @@ typedef struct lx_cpu_part {
     int32_t out0, out1; /* output rows of these sequences */
     int32_t share, n_shares;
 } lx_cpu_part;
+
+/*
+ * Operations whose pieces may be carried out in any order, by any thread. A phase begins when the
+ * one before is finished.
+ */
+typedef struct lx_cpu_phase {
+    _Alignas(64) atomic_int next; /* the first piece nobody took */
+    atomic_int n_done;
+    int32_t n_pieces;
+    int32_t op0, op1;  /* operations op0 .. op1 - 1 */
+    bool by_sequences; /* piece i: groups[i] through all of them; else share i of all rows */
+} lx_cpu_phase;
 
 typedef struct lx_cpu {
     lx_backend base;
@@ -53,9 +66,14 @@ typedef struct lx_cpu {
     lx_error error;
     lx_cpu_op *ops;
     int32_t n_ops, ops_capacity;
-    lx_cpu_part *parts; /* [n_threads] */
-    bool shared;        /* threads share every operation: a barrier before each */
-    float *scratch;     /* [n_threads, scratch_floats] */
+    lx_cpu_phase *phases; /* [ops_capacity] */
+    int32_t n_phases;
+    lx_cpu_part *groups;  /* [2 * n_threads] */
+    lx_cpu_gate finished; /* steps once a phase */
+    bool has_gate;
+    unsigned finished_before; /* its value when the step began */
+
+    float *scratch; /* [n_threads, scratch_floats] */
     int64_t scratch_floats, scratch_wanted;
 } lx_cpu;
 
@@ -70,8 +88,9 @@ void lx_cpu_sample(lx_backend *be, const lx_sample_args *args);
 lx_status lx_cpu_end(lx_backend *be, lx_error *err);
 lx_status lx_cpu_sync(lx_backend *be, lx_error *err);
 
-/* Divides the batch among the threads: fills c->parts and c->shared (split.c). */
-void lx_cpu_split(lx_cpu *c);
+/* Cuts the recorded step into phases and pieces (plan.c). */
+void lx_cpu_plan(lx_cpu *c);
+lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
 
 /* Carries out a part of an operation, with scratch of this thread (run.c). */
 void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch);

@@ -1,11 +1,19 @@
 /*
- * A step of the cpu back end: begin() takes the back end for this engine, each operation is checked
- * and appended to a program, end() lets every thread run the program on its part of the batch
- * (split.c) and gives the back end back. So sync() has nothing left to wait for.
+  * A step of the cpu back end: begin() takes the back end for this engine, each operation is
+ checked
+ * and appended to a program, end() cuts the program into phases and pieces (plan.c), runs them on
+ all
+ * threads and gives the back end back. So sync() has nothing left to wait for.
  *
- * When threads carry their own sequences through the step without meeting, row r of an array must
- * stay the business of one thread. It does as long as an array keeps its width and its kind of row;
- * where a step uses an array again in another shape, the operation gets a fence, at which all meet.
+ * Threads take pieces as they come, and nobody waits for a thread that has none. So a thread that
+ * the system does not let run, on a machine that has other work, holds the step up only if it was
+ * stopped within a piece.
+ *
+ * When sequences are carried through several operations, row r of an array must stay the business
+ of
+ * one piece. It does as long as an array keeps its width and its kind of row; where a step uses an
+ * array again in another shape, the operation gets a fence: it begins a phase.
+
  *
  * Memory grows while a step is recorded that needs more than any before it, never while one runs.
  */
@@ -36,13 +44,20 @@ lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
 static lx_status grow_ops(lx_cpu *c)
 {
     int32_t capacity = c->ops_capacity == 0 ? 256 : c->ops_capacity * 2;
-    lx_cpu_op *ops = NULL;
-    if (capacity <= MAX_OPS)
-        ops = realloc(c->ops, (size_t)capacity * sizeof *ops);
-    if (ops == NULL)
+    if (capacity > MAX_OPS)
+        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "a step of more than %d operations",
+                       MAX_OPS);
+    lx_cpu_op *ops = realloc(c->ops, (size_t)capacity * sizeof *ops);
+    if (ops != NULL)
+        c->ops = ops;
+    lx_cpu_phase *phases = aligned_alloc(64, (size_t)capacity * sizeof *phases);
+    if (ops == NULL || phases == NULL) {
+        free(phases);
         return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for a step of %d operations",
                        c->n_ops + 1);
-    c->ops = ops;
+    }
+    free(c->phases); /* it holds nothing while a step is recorded */
+    c->phases = phases;
     c->ops_capacity = capacity;
     return LX_OK;
 }
@@ -179,14 +194,61 @@ static lx_status grow_scratch(lx_cpu *c)
                    (long long)c->scratch_wanted);
 }
 
-static void run_part(void *context, int thread)
+static void run_piece(lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, int thread)
 {
-    const lx_cpu *c = context;
-    for (int32_t i = 0; i < c->n_ops; i++) {
-        if (i > 0 && c->n_threads > 1 && (c->shared || c->ops[i].fence))
-            lx_cpu_pool_barrier(c->pool);
-        lx_cpu_run_op(c, &c->ops[i], &c->parts[thread], c->scratch + thread * c->scratch_floats);
+    lx_cpu_part part = lx_cpu_piece(c, phase, piece);
+    for (int32_t i = phase->op0; i < phase->op1; i++)
+        lx_cpu_run_op(c, &c->ops[i], &part, c->scratch + thread * c->scratch_floats);
+}
+
+static void run_phase(lx_cpu *c, lx_cpu_phase *phase, int thread)
+{
+    for (;;) {
+        int32_t piece = atomic_fetch_add(&phase->next, 1);
+        if (piece >= phase->n_pieces)
+            return;
+        run_piece(c, phase, piece, thread);
+        if (atomic_fetch_add(&phase->n_done, 1) + 1 == phase->n_pieces)
+            lx_cpu_gate_step(&c->finished);
     }
+}
+
+/* What every thread does: the pieces it gets of the first unfinished phase, until all are finished.
+ */
+static void run_step(void *context, int thread)
+{
+    lx_cpu *c = context;
+    for (;;) {
+        unsigned value = lx_cpu_gate_value(&c->finished);
+        unsigned n_finished = value - c->finished_before;
+        if (n_finished >= (unsigned)c->n_phases)
+            return;
+        lx_cpu_phase *phase = &c->phases[n_finished];
+        if (atomic_load_explicit(&phase->next, memory_order_relaxed) < phase->n_pieces)
+            run_phase(c, phase, thread);
+        else
+            lx_cpu_gate_wait(&c->finished, value);
+    }
+}
+
+/* One thread needs no pieces. */
+static void run_alone(lx_cpu *c)
+{
+    const lx_batch *b = c->batch;
+    lx_cpu_part all = {0, b->n_seqs, 0, b->n_tokens, 0, b->n_outputs, 0, 1};
+    for (int32_t i = 0; i < c->n_ops; i++)
+        lx_cpu_run_op(c, &c->ops[i], &all, c->scratch);
+}
+
+static void run_program(lx_cpu *c)
+{
+    if (c->n_threads == 1) {
+        run_alone(c);
+        return;
+    }
+    lx_cpu_plan(c);
+    c->finished_before = lx_cpu_gate_value(&c->finished);
+    lx_cpu_pool_run(c->pool, run_step, c);
 }
 
 lx_status lx_cpu_end(lx_backend *be, lx_error *err)
@@ -194,10 +256,8 @@ lx_status lx_cpu_end(lx_backend *be, lx_error *err)
     lx_cpu *c = (lx_cpu *)be;
     if (c->failed == LX_OK)
         c->failed = grow_scratch(c);
-    if (c->failed == LX_OK) {
-        lx_cpu_split(c);
-        lx_cpu_pool_run(c->pool, run_part, c);
-    }
+    if (c->failed == LX_OK)
+        run_program(c);
     lx_status st = c->failed;
     if (st != LX_OK && err != NULL)
         *err = c->error;

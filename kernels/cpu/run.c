@@ -1,6 +1,8 @@
 /*
- * Carries out one operation on one thread's part: its rows, and of those its share. What a share is
- * depends on the operation (split.c): groups of outputs, (sequence, head) pairs, or rows.
+  * Carries out a piece of one operation: some rows, and of those a share. What a share is depends
+ on
+ * the operation (plan.c): groups of outputs, (sequence, head) pairs, or rows.
+
  */
 #include <string.h>
 
@@ -120,7 +122,7 @@ static void attend_head(const lx_cpu *c, const lx_attend_linear_args *a, int32_t
 
 /*
  * The work is laid out as sequence after sequence, head after head, each as long as its tokens; a
- * thread takes the heads that begin in its share of that line.
+ * piece has the heads that begin in its share of that line.
  */
 static void run_attend_linear(const lx_cpu *c, const lx_attend_linear_args *a,
                               const lx_cpu_part *part, float *scratch)

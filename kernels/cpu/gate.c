@@ -1,0 +1,66 @@
+/*
+ * See gate.h. Who changes the value looks whether anybody sleeps, who goes to sleep looks at the
+ * value again; both sides are sequentially consistent, so either the sleeper sees the change or the
+ * changer sees the sleeper, and a change that nobody sleeps for costs no system call.
+ */
+#include "kernels/cpu/gate.h"
+
+#define LOOKS 1000 /* before sleeping; some 10 to 50 microseconds */
+
+static void breathe(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+int lx_cpu_gate_init(lx_cpu_gate *g)
+{
+    atomic_init(&g->value, 0);
+    atomic_init(&g->sleepers, 0);
+    int rc = pthread_mutex_init(&g->mutex, NULL);
+    if (rc != 0)
+        return rc;
+    rc = pthread_cond_init(&g->changed, NULL);
+    if (rc != 0)
+        (void)pthread_mutex_destroy(&g->mutex);
+    return rc;
+}
+
+void lx_cpu_gate_fini(lx_cpu_gate *g)
+{
+    (void)pthread_cond_destroy(&g->changed);
+    (void)pthread_mutex_destroy(&g->mutex);
+}
+
+unsigned lx_cpu_gate_value(lx_cpu_gate *g)
+{
+    return atomic_load_explicit(&g->value, memory_order_acquire);
+}
+
+void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old)
+{
+    for (int i = 0; i < LOOKS; i++) {
+        if (lx_cpu_gate_value(g) != old)
+            return;
+        breathe();
+    }
+    (void)pthread_mutex_lock(&g->mutex);
+    atomic_fetch_add(&g->sleepers, 1);
+    while (atomic_load(&g->value) == old)
+        (void)pthread_cond_wait(&g->changed, &g->mutex);
+    atomic_fetch_sub(&g->sleepers, 1);
+    (void)pthread_mutex_unlock(&g->mutex);
+}
+
+void lx_cpu_gate_step(lx_cpu_gate *g)
+{
+    atomic_fetch_add(&g->value, 1);
+    if (atomic_load(&g->sleepers) == 0)
+        return;
+    (void)pthread_mutex_lock(&g->mutex);
+    (void)pthread_cond_broadcast(&g->changed);
+    (void)pthread_mutex_unlock(&g->mutex);
+}

@@ -1,0 +1,163 @@
+/*
+ * How a step is cut into phases, and these into pieces for the threads. Results do not depend on
+ * it; time does.
+ *
+ * With sequences enough, a piece is a group of whole sequences carried through all operations up to
+ * the next fence: threads need not wait for one another in between. But every piece reads all
+ * weights, so with fewer than LEAST_ROWS rows a thread, or when one sequence has most of the rows,
+ * every operation becomes a phase whose pieces are shares of it: outputs of a `linear`, heads of
+ * `attend`, rows of the others.
+ */
+#include "kernels/cpu/cpu.h"
+
+#define LEAST_ROWS 2        /* a thread, to deal out sequences */
+#define PIECE_ROWS 16       /* of a group, where there are enough for two a thread */
+#define LEAST_PRODUCTS 8192 /* of a `linear`, to share it */
+
+/* The first output row that is not before token row `row`. */
+static int32_t first_output(const lx_batch *b, int32_t row)
+{
+    int32_t low = 0, high = b->n_outputs;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (b->output_row[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static lx_cpu_part part_of(const lx_batch *b, int32_t seq0, int32_t seq1)
+{
+    int32_t row0 = b->seq_start[seq0], row1 = b->seq_start[seq1];
+    return (lx_cpu_part){
+        .seq0 = seq0,
+        .seq1 = seq1,
+        .row0 = row0,
+        .row1 = row1,
+        .out0 = first_output(b, row0),
+        .out1 = first_output(b, row1),
+        .share = 0,
+        .n_shares = 1,
+    };
+}
+
+/* --- sequences ------------------------------------------------------------------------------- */
+
+/* Deals the sequences out into n groups, in order; returns the rows of the largest. */
+static int32_t deal(lx_cpu *c, int32_t n)
+{
+    const lx_batch *b = c->batch;
+    int32_t seq = 0, most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t from = seq;
+        int64_t goal = (int64_t)b->n_tokens * (i + 1) / n;
+        while (seq < b->n_seqs && (b->seq_start[seq] + b->seq_start[seq + 1]) / 2 < goal)
+            seq++;
+        c->groups[i] = part_of(b, from, seq);
+        int32_t rows = c->groups[i].row1 - c->groups[i].row0;
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+/* The number of groups, or 0 when operations should be shared. */
+static int32_t plan_groups(lx_cpu *c)
+{
+    int32_t rows = c->batch->n_tokens, n = c->n_threads;
+    if (rows / n < LEAST_ROWS)
+        return 0;
+    n = rows / PIECE_ROWS >= 2 * n ? 2 * n : n;
+    int64_t most = deal(c, n);
+    return most * n <= (int64_t)rows * 5 / 4 ? n : 0;
+}
+
+static void plan_by_sequences(lx_cpu *c, int32_t n_groups)
+{
+    lx_cpu_phase *p = NULL;
+    for (int32_t i = 0; i < c->n_ops; i++) {
+        if (p == NULL || c->ops[i].fence) {
+            p = &c->phases[c->n_phases++];
+            *p = (lx_cpu_phase){.n_pieces = n_groups, .op0 = i, .by_sequences = true};
+        }
+        p->op1 = i + 1;
+    }
+}
+
+/* --- shares ---------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Wide kernels take four groups of outputs; two pieces a thread only of matrices with many. */
+static int64_t linear_pieces(const lx_cpu *c, const lx_linear_args *a)
+{
+    int64_t rows = lx_host_row_count(c->batch, a->rows), n = c->n_threads;
+    if (rows * a->w->rows * a->w->cols < LEAST_PRODUCTS)
+        return 1;
+    return a->w->groups >= 8 * n ? 2 * n : least(a->w->groups, n);
+}
+
+/* Into how many pieces an operation is worth cutting; a piece should take half a microsecond. */
+static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
+{
+    const lx_batch *b = c->batch;
+    int64_t n = 1;
+    switch (op->kind) {
+    case LX_CPU_LINEAR:
+        n = linear_pieces(c, &op->linear);
+        break;
+    case LX_CPU_ATTEND_LINEAR:
+        n = (int64_t)b->n_tokens * op->attend_linear.n_heads / 4;
+        break;
+    case LX_CPU_NORM:
+        n = lx_host_row_count(b, op->norm.rows) / 4;
+        break;
+    case LX_CPU_EMBED:
+        n = b->n_tokens / 4;
+        break;
+    case LX_CPU_GATHER:
+        n = b->n_outputs / 16;
+        break;
+    case LX_CPU_SAMPLE:
+        n = b->n_outputs;
+        break;
+    }
+    int64_t most = op->kind == LX_CPU_LINEAR ? 2 * c->n_threads : c->n_threads;
+    return n < 1 ? 1 : (int32_t)least(n, most);
+}
+
+/* Operations of one piece that follow each other make one phase. */
+static void plan_by_shares(lx_cpu *c)
+{
+    lx_cpu_phase *p = NULL;
+    for (int32_t i = 0; i < c->n_ops; i++) {
+        int32_t n = pieces_of(c, &c->ops[i]);
+        if (p == NULL || n > 1 || p->n_pieces > 1) {
+            p = &c->phases[c->n_phases++];
+            *p = (lx_cpu_phase){.n_pieces = n, .op0 = i};
+        }
+        p->op1 = i + 1;
+    }
+}
+
+void lx_cpu_plan(lx_cpu *c)
+{
+    int32_t n_groups = plan_groups(c);
+    c->n_phases = 0;
+    if (n_groups > 0)
+        plan_by_sequences(c, n_groups);
+    else
+        plan_by_shares(c);
+}
+
+lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece)
+{
+    if (phase->by_sequences)
+        return c->groups[piece];
+    const lx_batch *b = c->batch;
+    return (lx_cpu_part){0, b->n_seqs, 0, b->n_tokens, 0, b->n_outputs, piece, phase->n_pieces};
+}
