@@ -1,0 +1,141 @@
+/*
+ * Start and stop of the HTTP server.
+ *
+ * libmicrohttpd runs a pool of threads, each with an epoll of its own; the watcher (http_watch.c)
+ * adds what it lacks. Order of the end, as a suspended connection at MHD_stop_daemon aborts the
+ * process: stop listening, let answers finish, mark the server as stopping (nothing is suspended
+ * from then on), resume what is suspended, stop the library, stop the watcher.
+ */
+#include "server/http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/http_internal.h"
+
+enum { CONNECTION_MEMORY = 16 * 1024 };
+
+static void log_library(void *cls, const char *fmt, va_list args) LX_PRINTF(2, 0);
+static void log_library(void *cls, const char *fmt, va_list args)
+{
+    (void)cls;
+    char line[240];
+    (void)vsnprintf(line, sizeof line, fmt, args);
+    line[strcspn(line, "\n")] = '\0';
+    lx_log(LX_LOG_DEBUG, "http: %s", line);
+}
+
+static void open_connection(lx_http *h, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    lx_http_conn *conn = info != NULL ? calloc(1, sizeof *conn) : NULL;
+    *context = conn;
+    if (conn == NULL)
+        return; /* its first request will be refused */
+    conn->fd = info->connect_fd;
+    atomic_fetch_add(&h->n_connections, 1);
+    lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    lx_http *h = cls;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        open_connection(h, connection, context);
+    } else if (*context != NULL) {
+        lx_watch_close(&h->watch, *context);
+        free(*context);
+        *context = NULL;
+        atomic_fetch_sub(&h->n_connections, 1);
+    }
+}
+
+static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
+{
+    const lx_http_options *o = &h->options;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, lx_exchange_on_call, h, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+        MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)(o->n_threads > 1 ? o->n_threads : 0), MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_timeout_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
+        lx_exchange_on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+        MHD_OPTION_END);
+    if (h->daemon == NULL)
+        return lx_fail(err, LX_ERR_IO, NULL, "cannot start the HTTP threads");
+    return LX_OK;
+}
+
+lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err)
+{
+    lx_http *h = calloc(1, sizeof *h);
+    if (h == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the HTTP server");
+    h->options = *options;
+    if (getrandom(&h->id_prefix, sizeof h->id_prefix, 0) != (ssize_t)sizeof h->id_prefix)
+        h->id_prefix = (uint64_t)lx_now_ns();
+    int fd = -1;
+    lx_status st = lx_watch_start(&h->watch, options->ping_s, err);
+    if (st == LX_OK)
+        st = lx_http_listen(options->host, options->port, &fd, &h->port, err);
+    if (st == LX_OK)
+        st = start_daemon(h, fd, err);
+    if (st == LX_OK) {
+        *out = h;
+        return LX_OK;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    if (h->watch.started)
+        lx_watch_stop(&h->watch);
+    free(h);
+    return st;
+}
+
+int32_t lx_http_port(const lx_http *h)
+{
+    return h->port;
+}
+
+lx_http_stats lx_http_get_stats(lx_http *h)
+{
+    lx_http_stats s = {.connections = atomic_load(&h->n_connections),
+                       .exchanges = atomic_load(&h->n_exchanges)};
+    for (int i = 0; i < 6; i++)
+        s.responses[i] = atomic_load(&h->responses[i]);
+    return s;
+}
+
+void lx_http_quiesce(lx_http *h)
+{
+    if (atomic_exchange(&h->draining, true))
+        return;
+    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        (void)close(fd);
+}
+
+void lx_http_cancel_all(lx_http *h)
+{
+    lx_watch_each(&h->watch, lx_exchange_cancel);
+}
+
+void lx_http_stop(lx_http *h)
+{
+    if (h == NULL)
+        return;
+    lx_http_quiesce(h);
+    atomic_store(&h->stopping, true);
+    lx_watch_each(&h->watch, lx_exchange_kill);
+    MHD_stop_daemon(h->daemon);
+    lx_watch_stop(&h->watch);
+    free(h);
+}

@@ -1,0 +1,105 @@
+/*
+ * The HTTP server: sockets, limits and timing, with handlers that see plain structs.
+ *
+ * A handler gets a whole request and either answers at once (status, headers, body) or hands over
+ * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
+ * read piece by piece. The one who makes the content calls request->wake when there is more; the
+ * server parks the connection in between, so that a waiting request costs no thread.
+ *
+ * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
+ */
+#ifndef LINNET_SERVER_HTTP_H
+#define LINNET_SERVER_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+
+enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
+
+/* Borrowed by the handler during its call, but wake and wake_context: those stay valid until
+   `release` of the deferred object has returned. */
+typedef struct lx_request {
+    const char *method; /* "POST" */
+    const char *path;   /* decoded, without the query */
+    const char *tail;   /* what a route's "*" stood for, "" otherwise; set by lx_routes_dispatch */
+    const char *content_type, *if_none_match; /* "" when absent */
+    const char *id;                           /* of X-Request-Id, or made up */
+    const char *body;                         /* NUL-terminated, may hold more NULs */
+    size_t body_bytes;
+    void (*wake)(void *context); /* any thread; must not be called after release */
+    void *wake_context;
+} lx_request;
+
+typedef struct lx_response_header {
+    const char *name; /* static */
+    char value[256];
+} lx_response_header;
+
+struct lx_response;
+
+/* An answer that is still being made. `ready` and `finish` serve a whole answer, `pull` a stream;
+   the latter is used when it is not NULL. */
+typedef struct lx_deferred {
+    void *context; /* NULL: there is no deferred object */
+    bool (*ready)(void *context);
+    void (*finish)(void *context, struct lx_response *rs);
+    /* Appends what is there now, possibly nothing. True when that was the end. */
+    bool (*pull)(void *context, lx_buffer *out);
+    void (*cancel)(void *context);  /* any thread, more than once, also after the end */
+    void (*release)(void *context); /* once, last; no wake may come after it has returned */
+    const char *ping;               /* static; sent in a silent stream, NULL for none */
+    int64_t deadline_ns;            /* lx_now_ns() time by which the client must have read it all */
+} lx_deferred;
+
+typedef struct lx_response {
+    int status;
+    const char *content_type; /* static; NULL for none */
+    char *body;               /* malloc'ed, taken; or NULL */
+    const void *static_body;  /* used when body is NULL; lives as long as the program */
+    size_t body_bytes;
+    int32_t n_headers;
+    lx_response_header headers[LX_MAX_RESPONSE_HEADERS];
+    lx_deferred deferred; /* with pull: status, type and headers above are sent at once */
+} lx_response;
+
+/* Adds a header; the value is cut at 255 bytes. More than the maximum are dropped. */
+void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...) LX_PRINTF(3, 4);
+/* Moves the buffer's content into the response; 503 without a body when the buffer failed. */
+void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body);
+
+typedef struct lx_http_options {
+    const char *host;
+    int32_t port; /* 0: any free one */
+    int32_t n_threads, max_connections;
+    int32_t idle_timeout_s; /* silence on a connection */
+    int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
+    int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
+    size_t max_body;
+    void (*handle)(void *context, const lx_request *rq, lx_response *rs);
+    /* Answers a request that HTTP itself refuses (framing, size). */
+    void (*refuse)(void *context, int status, const lx_error *err, lx_response *rs);
+    void *context;
+} lx_http_options;
+
+typedef struct lx_http_stats {
+    int64_t connections, exchanges; /* open now */
+    uint64_t responses[6];          /* by first digit of the status */
+} lx_http_stats;
+
+typedef struct lx_http lx_http;
+
+/* Binds and serves. LX_ERR_INVALID for an unusable address, LX_ERR_IO when it is taken. */
+lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err) LX_MUST_USE;
+int32_t lx_http_port(const lx_http *h);
+lx_http_stats lx_http_get_stats(lx_http *h);
+/* Closes the listening socket; open connections are closed after their answer from now on. */
+void lx_http_quiesce(lx_http *h);
+/* Cancels every pending answer; the clients still get what `finish` or `pull` then say. */
+void lx_http_cancel_all(lx_http *h);
+/* Drops what is left and frees the server. NULL is allowed. */
+void lx_http_stop(lx_http *h);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * One request and its answer, driven by the library's callbacks.
+ *
+ *   READING   first call: framing is checked, a bad one refused before its body is read;
+ *             next calls: the body is collected up to the limit, what is over it is dropped
+ *   WAITING   the handler deferred a whole answer: the connection is suspended between wakes
+ *   SENDING   an answer is queued; a stream's reader is in http_response.c
+ *
+ * Suspension is a flag under the exchange lock. Resuming a connection that is not suspended, or
+ * that has completed, is undefined, so both are checked under that lock; the library never frees a
+ * suspended connection.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/http_headers.h"
+#include "server/http_internal.h"
+
+/* A body over the limit is read and dropped so far, to have the refusal arrive; then it is cut. */
+enum { DROPPED_BODY_BYTES = 1 << 20, OUT_BYTES = 128 * 1024 };
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+void lx_exchange_ref(lx_exchange *ex)
+{
+    atomic_fetch_add(&ex->refs, 1);
+}
+
+void lx_exchange_unref(lx_exchange *ex)
+{
+    if (atomic_fetch_sub(&ex->refs, 1) != 1)
+        return;
+    if (ex->deferred.context != NULL)
+        ex->deferred.release(ex->deferred.context);
+    lx_buffer_fini(&ex->body);
+    lx_buffer_fini(&ex->out);
+    (void)pthread_mutex_destroy(&ex->lock);
+    atomic_fetch_sub(&ex->http->n_exchanges, 1);
+    free(ex);
+}
+
+static void choose_id(lx_exchange *ex)
+{
+    const char *id = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, "X-Request-Id");
+    if (id != NULL && lx_request_id_ok(id))
+        (void)snprintf(ex->id, sizeof ex->id, "%s", id);
+    else
+        (void)snprintf(ex->id, sizeof ex->id, "%016llx-%llx",
+                       (unsigned long long)ex->http->id_prefix,
+                       (unsigned long long)atomic_fetch_add(&ex->http->next_id, 1));
+}
+
+static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    lx_exchange *ex = info != NULL && info->socket_context != NULL ? calloc(1, sizeof *ex) : NULL;
+    if (ex == NULL)
+        return NULL;
+    ex->http = h;
+    ex->connection = connection;
+    ex->conn = info->socket_context;
+    atomic_store(&ex->refs, 1);
+    (void)pthread_mutex_init(&ex->lock, NULL);
+    lx_buffer_init(&ex->body, h->options.max_body);
+    lx_buffer_init(&ex->out, OUT_BYTES);
+    choose_id(ex);
+    atomic_fetch_add(&h->n_exchanges, 1);
+    return ex;
+}
+
+/* --- waiting and waking
+ * --------------------------------------------------------------------------- */
+
+static void resume_locked(lx_exchange *ex)
+{
+    if (ex->suspended && !ex->completed) {
+        ex->suspended = false;
+        MHD_resume_connection(ex->connection);
+    }
+}
+
+void lx_exchange_wake(void *context)
+{
+    lx_exchange *ex = context;
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->woken = true;
+    resume_locked(ex);
+    (void)pthread_mutex_unlock(&ex->lock);
+}
+
+void lx_exchange_cancel(lx_exchange *ex)
+{
+    if (ex->deferred.context != NULL)
+        ex->deferred.cancel(ex->deferred.context);
+}
+
+void lx_exchange_kill(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->left = true;
+    resume_locked(ex);
+    (void)pthread_mutex_unlock(&ex->lock);
+    lx_exchange_cancel(ex);
+}
+
+bool lx_exchange_park(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    if (atomic_load(&ex->http->stopping))
+        ex->left = true;
+    bool park = !ex->woken && !ex->left;
+    if (park) {
+        ex->suspended = true;
+        MHD_suspend_connection(ex->connection);
+    }
+    (void)pthread_mutex_unlock(&ex->lock);
+    return park;
+}
+
+/* --- reading
+ * -------------------------------------------------------------------------------------- */
+
+static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, bool close)
+{
+    const lx_http_options *o = &ex->http->options;
+    lx_response rs = {0};
+    o->refuse(o->context, status, err, &rs);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn,
+                          lx_now_ns() + o->read_timeout_s * LX_NS_PER_S);
+    return lx_http_queue(ex, &rs, close);
+}
+
+static enum MHD_Result check_one(void *cls, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_bytes, const char *value, size_t value_bytes)
+{
+    (void)kind;
+    lx_header_check_add(cls, name, name_bytes, value != NULL ? value : "", value_bytes);
+    return MHD_YES;
+}
+
+static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, const char *method,
+                             const char *version, void **con_cls)
+{
+    lx_exchange *ex = exchange_new(h, connection);
+    if (ex == NULL)
+        return MHD_NO;
+    *con_cls = ex;
+    lx_header_check check;
+    lx_header_check_begin(&check, method, version);
+    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_one, &check);
+    int fault = lx_header_check_end(&check, h->options.max_body);
+    if (fault != 0)
+        return refuse(ex, fault, &check.error, true);
+    lx_watch_set_deadline(&h->watch, ex->conn,
+                          lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
+    return MHD_YES;
+}
+
+static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
+{
+    lx_buffer_append(&ex->body, data, *n);
+    ex->body_bytes += *n;
+    *n = 0;
+    return ex->body_bytes <= ex->http->options.max_body + DROPPED_BODY_BYTES ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result refuse_body(lx_exchange *ex)
+{
+    lx_error err = {0};
+    bool large = ex->body.status == LX_ERR_TOO_LARGE;
+    (void)lx_fail(&err, ex->body.status, "body",
+                  large ? "the body is larger than the %zu bytes allowed"
+                        : "no memory for a body of up to %zu bytes",
+                  ex->http->options.max_body);
+    return refuse(ex, large ? 413 : 503, &err, false);
+}
+
+/* --- answering
+ * ------------------------------------------------------------------------------------ */
+
+static const char *header(const lx_exchange *ex, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
+    return value != NULL ? value : "";
+}
+
+/* The handler's whole answer, once it is ready. */
+static enum MHD_Result wait_whole(lx_exchange *ex)
+{
+    for (;;) {
+        (void)pthread_mutex_lock(&ex->lock);
+        bool left = ex->left;
+        ex->woken = false;
+        (void)pthread_mutex_unlock(&ex->lock);
+        if (left)
+            return MHD_NO;
+        if (ex->deferred.ready(ex->deferred.context)) {
+            lx_response rs = {0};
+            ex->deferred.finish(ex->deferred.context, &rs);
+            return lx_http_queue(ex, &rs, false);
+        }
+        if (lx_exchange_park(ex))
+            return MHD_YES;
+    }
+}
+
+static enum MHD_Result answer_later(lx_exchange *ex, lx_response *rs)
+{
+    ex->deferred = rs->deferred;
+    ex->phase = LX_EXCHANGE_WAITING;
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, rs->deferred.deadline_ns);
+    if (!lx_watch_attach(&ex->http->watch, ex->conn, ex))
+        return MHD_NO;
+    if (rs->deferred.pull != NULL)
+        return lx_http_queue_stream(ex, rs);
+    return wait_whole(ex);
+}
+
+static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *method)
+{
+    const lx_http_options *o = &ex->http->options;
+    if (ex->body.status != LX_OK)
+        return refuse_body(ex);
+    lx_request rq = {
+        .method = method,
+        .path = url,
+        .tail = "",
+        .content_type = header(ex, "Content-Type"),
+        .if_none_match = header(ex, "If-None-Match"),
+        .id = ex->id,
+        .body = ex->body.data != NULL ? ex->body.data : "",
+        .body_bytes = ex->body.length,
+        .wake = lx_exchange_wake,
+        .wake_context = ex,
+    };
+    lx_response rs = {0};
+    o->handle(o->context, &rq, &rs);
+    lx_buffer_fini(&ex->body);
+    if (rs.deferred.context != NULL)
+        return answer_later(ex, &rs);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn,
+                          lx_now_ns() + o->idle_timeout_s * LX_NS_PER_S);
+    lx_log(LX_LOG_DEBUG, "%s %s %s %d", ex->id, method, url, rs.status);
+    return lx_http_queue(ex, &rs, false);
+}
+
+enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
+                                    const char *method, const char *version, const char *upload,
+                                    size_t *upload_bytes, void **con_cls)
+{
+    lx_exchange *ex = *con_cls;
+    if (ex == NULL)
+        return begin(cls, connection, method, version, con_cls);
+    if (ex->phase == LX_EXCHANGE_WAITING)
+        return wait_whole(ex);
+    if (ex->phase == LX_EXCHANGE_SENDING) /* refused in the first call; the rest is not read */
+        return MHD_YES;
+    if (*upload_bytes > 0)
+        return take_body(ex, upload, upload_bytes);
+    return answer(ex, url, method);
+}
+
+void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                              enum MHD_RequestTerminationCode code)
+{
+    (void)connection;
+    lx_http *h = cls;
+    lx_exchange *ex = *con_cls;
+    if (ex == NULL)
+        return;
+    *con_cls = NULL;
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->completed = true;
+    (void)pthread_mutex_unlock(&ex->lock);
+    lx_watch_detach(&h->watch, ex->conn);
+    int64_t wait_s = h->options.idle_timeout_s + h->options.read_timeout_s;
+    lx_watch_set_deadline(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        lx_exchange_cancel(ex);
+    lx_exchange_unref(ex);
+}

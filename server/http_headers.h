@@ -1,0 +1,36 @@
+/*
+ * Request framing, checked before anything of the body is read.
+ *
+ * The HTTP library is lax where two parsers in a row may disagree about where a request ends (two
+ * Content-Length, Content-Length beside Transfer-Encoding, a space before the colon), which lets a
+ * request hide inside another. Whatever is ambiguous is refused here and the connection closed.
+ */
+#ifndef LINNET_SERVER_HTTP_HEADERS_H
+#define LINNET_SERVER_HTTP_HEADERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum { LX_MAX_REQUEST_HEADERS = 64 };
+
+typedef struct lx_header_check {
+    int32_t n_headers, n_host;
+    bool has_length, chunked;
+    uint64_t length; /* of Content-Length */
+    int fault;       /* HTTP status of the first fault, 0 for none */
+    lx_error error;
+} lx_header_check;
+
+void lx_header_check_begin(lx_header_check *c, const char *method, const char *version);
+void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes, const char *value,
+                         size_t value_bytes);
+/* Returns 0, or the HTTP status that refuses the request; c->error says why. */
+int lx_header_check_end(lx_header_check *c, size_t max_body);
+
+/* True for a request id that is safe to repeat in a header and a log: [A-Za-z0-9._-]{1,64}. */
+bool lx_request_id_ok(const char *id);
+
+#endif

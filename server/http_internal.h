@@ -1,0 +1,118 @@
+/*
+ * What the files of the HTTP server share: connections, exchanges, the watcher. Nobody else
+ * includes this.
+ *
+ * Locks, in the order in which they may be taken (never the other way round):
+ *   watch lock     the list of connections, their deadlines and current exchanges
+ *   exchange lock  one exchange's {suspended, woken, left, completed}; MHD_suspend_connection and
+ *                  MHD_resume_connection are called with it held, as they must agree with the flags
+ * The watcher never wakes an exchange under the watch lock: it takes a reference first.
+ *
+ * An exchange (one request and its answer) is referenced by its connection until the completion
+ * callback, by a streaming response, and for moments by the watcher. The deferred object is
+ * released with the last reference.
+ */
+#ifndef LINNET_SERVER_HTTP_INTERNAL_H
+#define LINNET_SERVER_HTTP_INTERNAL_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/http.h"
+
+struct lx_exchange;
+
+typedef struct lx_http_conn {
+    struct lx_http_conn *prev, *next;
+    struct lx_exchange *exchange; /* with a pending answer; NULL otherwise */
+    int64_t deadline_ns;          /* when the socket is shut down, 0: never */
+    int fd;
+    uint32_t generation; /* of the watched exchange; tells reused fds apart */
+} lx_http_conn;
+
+typedef struct lx_watch {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    int epoll_fd, stop_fd;
+    lx_http_conn *conns;  /* all open connections */
+    lx_http_conn **by_fd; /* [n_by_fd] the watched ones */
+    int32_t n_by_fd;
+    uint32_t next_generation;
+    int64_t ping_ns;
+    bool started;
+} lx_watch;
+
+struct lx_http {
+    lx_http_options options;
+    struct MHD_Daemon *daemon;
+    lx_watch watch;
+    int32_t port;
+    _Atomic bool draining, stopping;
+    _Atomic int64_t n_connections, n_exchanges;
+    _Atomic uint64_t responses[6];
+    _Atomic uint64_t next_id;
+    uint64_t id_prefix;
+};
+
+typedef enum lx_exchange_phase {
+    LX_EXCHANGE_READING,
+    LX_EXCHANGE_WAITING,
+    LX_EXCHANGE_SENDING
+} lx_exchange_phase;
+
+typedef struct lx_exchange {
+    lx_http *http;
+    struct MHD_Connection *connection;
+    lx_http_conn *conn;
+    _Atomic int32_t refs;
+    pthread_mutex_t lock;
+    bool suspended, woken, left, completed; /* guarded by lock */
+    lx_exchange_phase phase;                /* the connection's thread only, as are the rest */
+    bool too_large, ended;
+    size_t body_bytes; /* received, dropped ones included */
+    lx_buffer body;
+    lx_buffer out; /* stream: made but not yet given to the library */
+    size_t out_read;
+    lx_deferred deferred;
+    _Atomic int64_t last_sent_ns;
+    _Atomic bool streaming, ping_due;
+    char id[LX_MAX_REQUEST_ID + 1];
+} lx_exchange;
+
+/* http_exchange.c */
+enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
+                                    const char *method, const char *version, const char *upload,
+                                    size_t *upload_bytes, void **con_cls);
+void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                              enum MHD_RequestTerminationCode code);
+void lx_exchange_wake(void *context);     /* there is more; any thread */
+void lx_exchange_kill(lx_exchange *ex);   /* the client left; any thread */
+void lx_exchange_cancel(lx_exchange *ex); /* stop making the answer, still send what it says */
+/* Suspends the connection until the next wake. False when there was a wake in between, the client
+   left or the server stops: then look again. The connection's thread only. */
+bool lx_exchange_park(lx_exchange *ex);
+void lx_exchange_ref(lx_exchange *ex);
+void lx_exchange_unref(lx_exchange *ex);
+
+/* http_response.c */
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
+enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
+
+/* http_watch.c */
+lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err) LX_MUST_USE;
+void lx_watch_stop(lx_watch *w); /* also one that was never started */
+void lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+void lx_watch_close(lx_watch *w, lx_http_conn *conn);
+void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+/* From now on a hang-up of the peer kills `ex`. False when the socket cannot be watched. */
+bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex);
+void lx_watch_detach(lx_watch *w, lx_http_conn *conn);
+/* Calls act for every exchange with a pending answer, outside the lock. */
+void lx_watch_each(lx_watch *w, void (*act)(lx_exchange *ex));
+
+/* http_listen.c */
+lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound_port,
+                         lx_error *err) LX_MUST_USE;
+
+#endif

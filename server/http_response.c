@@ -1,0 +1,155 @@
+/*
+ * From lx_response to the library's response objects. Headers that belong to every answer are added
+ * here: the request id, nosniff, and Connection: close once the server drains (the library goes on
+ * serving idle keep-alive connections after it stopped listening).
+ *
+ * The reader of a stream runs in the connection's thread. Without data it must suspend the
+ * connection, or the library calls it in a busy loop; whether there is data is decided under the
+ * exchange lock together with the suspension, so that no wake is lost in between.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "server/http_internal.h"
+
+enum { STREAM_BLOCK = 1024 };
+
+void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...)
+{
+    if (rs->n_headers == LX_MAX_RESPONSE_HEADERS)
+        return;
+    lx_response_header *h = &rs->headers[rs->n_headers++];
+    h->name = name;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(h->value, sizeof h->value, fmt, args);
+    va_end(args);
+}
+
+void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body)
+{
+    rs->status = status;
+    rs->content_type = content_type;
+    rs->body = lx_buffer_take(body, &rs->body_bytes);
+    if (rs->body == NULL) {
+        rs->status = 503;
+        rs->content_type = NULL;
+        rs->body_bytes = 0;
+    }
+}
+
+static void add_headers(const lx_exchange *ex, struct MHD_Response *m, const lx_response *rs,
+                        bool close)
+{
+    if (rs->content_type != NULL)
+        (void)MHD_add_response_header(m, "Content-Type", rs->content_type);
+    for (int32_t i = 0; i < rs->n_headers; i++)
+        (void)MHD_add_response_header(m, rs->headers[i].name, rs->headers[i].value);
+    (void)MHD_add_response_header(m, "X-Request-Id", ex->id);
+    (void)MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
+    if (close || atomic_load(&ex->http->draining))
+        (void)MHD_add_response_header(m, "Connection", "close");
+}
+
+static void count(lx_http *h, int status)
+{
+    if (status >= 100 && status < 600)
+        atomic_fetch_add(&h->responses[status / 100], 1);
+}
+
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
+{
+    struct MHD_Response *m =
+        rs->body != NULL
+            ? MHD_create_response_from_buffer(rs->body_bytes, rs->body, MHD_RESPMEM_MUST_FREE)
+            : MHD_create_response_from_buffer(rs->body_bytes, (void *)(uintptr_t)rs->static_body,
+                                              MHD_RESPMEM_PERSISTENT);
+    if (m == NULL) {
+        free(rs->body);
+        return MHD_NO;
+    }
+    add_headers(ex, m, rs, close);
+    ex->phase = LX_EXCHANGE_SENDING;
+    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+    MHD_destroy_response(m);
+    count(ex->http, rs->status);
+    return result;
+}
+
+static bool has_left(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    bool left = ex->left;
+    ex->woken = false;
+    (void)pthread_mutex_unlock(&ex->lock);
+    return left;
+}
+
+/* Moves made bytes to the library; 0 when there are none. */
+static size_t give(lx_exchange *ex, char *buf, size_t max)
+{
+    size_t n = ex->out.length - ex->out_read;
+    if (n > max)
+        n = max;
+    if (n == 0)
+        return 0;
+    memcpy(buf, ex->out.data + ex->out_read, n);
+    ex->out_read += n;
+    if (ex->out_read == ex->out.length)
+        ex->out.length = ex->out_read = 0;
+    atomic_store(&ex->last_sent_ns, lx_now_ns());
+    return n;
+}
+
+static void make_more(lx_exchange *ex)
+{
+    bool ping = atomic_exchange(&ex->ping_due, false);
+    ex->ended = ex->deferred.pull(ex->deferred.context, &ex->out);
+    if (ping && ex->out.length == 0 && !ex->ended && ex->deferred.ping != NULL)
+        lx_buffer_puts(&ex->out, ex->deferred.ping);
+}
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
+{
+    (void)pos;
+    lx_exchange *ex = cls;
+    for (;;) {
+        size_t n = give(ex, buf, max);
+        if (n > 0)
+            return (ssize_t)n;
+        if (ex->ended)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        if (has_left(ex))
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        make_more(ex);
+        if (ex->out.status != LX_OK)
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        if (ex->out.length == 0 && !ex->ended && lx_exchange_park(ex))
+            return 0;
+    }
+}
+
+static void release_stream(void *cls)
+{
+    lx_exchange_unref(cls);
+}
+
+enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
+{
+    struct MHD_Response *m = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK,
+                                                               read_stream, ex, release_stream);
+    if (m == NULL)
+        return MHD_NO;
+    lx_exchange_ref(ex);
+    add_headers(ex, m, rs, false);
+    ex->phase = LX_EXCHANGE_SENDING;
+    atomic_store(&ex->last_sent_ns, lx_now_ns());
+    atomic_store(&ex->streaming, true);
+    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+    MHD_destroy_response(m);
+    count(ex->http, rs->status);
+    return result;
+}
