@@ -20,8 +20,10 @@
 
 typedef struct lx_job lx_job;
 
+enum { LX_MAX_JOB_TOKENS = 1 << 24 };
+
 typedef struct lx_job_params {
-    int32_t n;       /* samples, 1 .. */
+    int32_t n;       /* samples, 1 .. ; n * max_new <= LX_MAX_JOB_TOKENS */
     int32_t max_new; /* tokens a sample, 1 .. plan->n_new */
     uint64_t seed;
     float temperature, top_p;
@@ -37,7 +39,7 @@ typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
     int64_t submitted, started, first_token, finished;
 } lx_job_times;
 
-/* Takes the plan. wake may be NULL (poll or lx_job_wait). */
+/* Takes the plan, also when it fails. wake may be NULL (poll or lx_job_wait). */
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
                      lx_job **out, lx_error *err) LX_MUST_USE;
 void lx_job_ref(lx_job *job);
@@ -54,7 +56,8 @@ lx_job_times lx_job_get_times(const lx_job *job);
 /* Asks the engine to stop; the job finishes with LX_ERR_CANCELLED unless it had finished. */
 void lx_job_cancel(lx_job *job);
 bool lx_job_cancelled(const lx_job *job);
-/* After return `wake` is not running and will not be called again. Not to be called from wake. */
+/* After return `wake` is not running and will not be called again. Not to be called from wake, nor
+   with a lock held that wake takes. */
 void lx_job_detach(lx_job *job);
 /* Blocks until finished; for the command line and tests. */
 void lx_job_wait(lx_job *job);
@@ -63,6 +66,7 @@ void lx_job_rank(const lx_job *job, int32_t *order);
 float lx_job_mean_logprob(const lx_job *job, int32_t i);
 
 /* --- engine's side, the engine thread only --------------------------------------------------- */
+void lx_job_mark_submitted(lx_job *job); /* by lx_engine_submit, before the engine sees it */
 void lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job);
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */

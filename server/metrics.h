@@ -10,9 +10,9 @@
 
 #include "common/buffer.h"
 
-enum { LX_N_BUCKETS = 21 };
+enum { LX_N_BUCKETS = 20 };
 
-/* Bucket bounds in seconds: 10 us, 20 us, 50 us, 100 us, ... 20 s and more; see metrics.c. */
+/* Bucket bounds in seconds: 10 us, 20 us, 50 us, 100 us, ... 20 s; see metrics.c. */
 typedef struct lx_histogram {
     _Atomic uint64_t buckets[LX_N_BUCKETS + 1]; /* not cumulative; the last is +Inf */
     _Atomic uint64_t sum_ns;

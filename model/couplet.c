@@ -1,0 +1,340 @@
+/*
+ * The couplet task: see couplet.h for the sequence and the rules.
+ *
+ * The upper line is read once into a `line`: for each character its code point, its token id, the
+ * first place where the same code point stands, and whether it is punctuation. Rules compare code
+ * points, so two characters outside the vocabulary stay different although both are read as <unk>.
+ *
+ * Each step's constraint follows from that line and the tokens so far: a mark or a repetition
+ * forces the token; everything else takes the fixed mask (specials and punctuation) and bans the
+ * upper line's ids and the lower line's tokens so far. The vocabulary is checked at load to hold
+ * more characters than can ever be banned, so a step is never left without a choice.
+ */
+#include "model/couplet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/couplet_chars.h"
+#include "model/utf8.h"
+
+enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
+enum { MASK_RULES, MASK_FREE, N_MASKS };
+enum { MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd };
+
+typedef struct character {
+    uint32_t codepoint;
+    int32_t id;    /* <unk> for one outside the vocabulary */
+    int32_t first; /* where the same character stands for the first time in the line */
+    bool mark;
+} character;
+
+typedef struct line {
+    bool rules;
+    int32_t unk, n;
+    character chars[];
+} line;
+
+/* --- the model --------------------------------------------------------------------------------- */
+
+static const char *const specials[] = {"<unk>", "<s>", "<sep>", "<none>"};
+enum { UNK, BOS, SEP, NONE, N_SPECIALS };
+
+static int32_t special(const lx_model *model, int32_t which)
+{
+    return lx_vocab_special(model->vocab, specials[which]);
+}
+
+static bool is_word_id(const lx_vocab *v, int32_t id)
+{
+    return !lx_vocab_is_special(v, id) && !lx_couplet_is_punctuation(lx_vocab_codepoint(v, id));
+}
+
+static lx_status check_inputs(const lx_config *c, int32_t n_vocab, lx_error *err)
+{
+    static const char *const names[N_INPUTS] = {"token", "position", "countdown", "mirror"};
+    if (c->n_inputs != N_INPUTS)
+        return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                       "config.json: inputs: the couplet task has %d (token, position, countdown, "
+                       "mirror), not %d",
+                       N_INPUTS, c->n_inputs);
+    for (int32_t i = 0; i < N_INPUTS; i++) {
+        bool of_vocab = i == TOKEN || i == MIRROR;
+        int32_t want = of_vocab ? n_vocab : c->max_chars + 1;
+        if (strcmp(c->inputs[i].name, names[i]) != 0)
+            return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                           "config.json: inputs: number %d of a couplet model is %s, not %s", i + 1,
+                           names[i], c->inputs[i].name);
+        if (c->inputs[i].size != want)
+            return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                           "config.json: inputs: %s: size %d, but %s is %d", names[i],
+                           c->inputs[i].size, of_vocab ? "vocab.txt's" : "max_chars + 1", want);
+    }
+    return LX_OK;
+}
+
+static lx_status check_vocabulary(const lx_vocab *v, int32_t max_chars, lx_error *err)
+{
+    for (int32_t i = 0; i < N_SPECIALS; i++) {
+        if (lx_vocab_special(v, specials[i]) < 0)
+            return lx_fail(err, LX_ERR_FORMAT, NULL, "vocab.txt: %s is missing", specials[i]);
+    }
+    int32_t n_words = 0;
+    for (int32_t id = 0; id < lx_vocab_size(v); id++)
+        n_words += is_word_id(v, id);
+    if (n_words <= 2 * max_chars)
+        return lx_fail(
+            err, LX_ERR_FORMAT, NULL,
+            "vocab.txt: %d characters besides punctuation; lines of %d need more than %d", n_words,
+            max_chars, 2 * max_chars);
+    return LX_OK;
+}
+
+static lx_status check_model(const lx_model *model, lx_error *err)
+{
+    const lx_config *c = &model->config;
+    if (model->vocab == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "vocab.txt: the couplet task needs it");
+    if (c->max_chars < 1 || c->max_chars > MAX_CHARS)
+        return lx_fail(err, LX_ERR_FORMAT, "max_chars",
+                       "config.json: max_chars: %d is not in 1 .. %d", c->max_chars, MAX_CHARS);
+    int32_t n_vocab = lx_vocab_size(model->vocab);
+    if (c->head_kind != LX_HEAD_CATEGORICAL || c->head_size != n_vocab)
+        return lx_fail(err, LX_ERR_FORMAT, "head",
+                       "config.json: head: size %d, but vocab.txt has %d entries", c->head_size,
+                       n_vocab);
+    lx_status st = check_inputs(c, n_vocab, err);
+    return st == LX_OK ? check_vocabulary(model->vocab, c->max_chars, err) : st;
+}
+
+static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
+{
+    int32_t unk = special(model, UNK);
+    for (int32_t id = 0; id < model->config.head_size; id++) {
+        if (mask_idx == MASK_RULES)
+            banned[id] = !is_word_id(model->vocab, id);
+        else
+            banned[id] = id != unk && lx_vocab_is_special(model->vocab, id);
+    }
+}
+
+/* --- reading a line ---------------------------------------------------------------------------- */
+
+typedef struct span {
+    const char *text;
+    size_t n_bytes;
+    int32_t n_chars; /* no more than INT32_MAX */
+} span;
+
+/* The text without the white space around it; malformed UTF-8 is an error that names the byte. */
+static lx_status trim(const char *text, size_t n_bytes, const char *param, span *out, lx_error *err)
+{
+    size_t begin = 0, end = 0, pos = 0;
+    int32_t n_chars = 0, n_to_end = 0;
+    if (n_bytes > INT32_MAX)
+        return lx_fail(err, LX_ERR_INVALID, param, "the line has %zu bytes", n_bytes);
+    while (pos < n_bytes) {
+        size_t at = pos;
+        int32_t c = lx_utf8_next(text, n_bytes, &pos);
+        if (c < 0)
+            return lx_fail(err, LX_ERR_INVALID, param,
+                           "the line is not valid UTF-8: byte %zu is wrong; send it as UTF-8",
+                           at + 1);
+        bool space = lx_couplet_is_space((uint32_t)c);
+        if (n_chars == 0 && space)
+            continue;
+        if (n_chars++ == 0)
+            begin = at;
+        if (!space) {
+            end = pos;
+            n_to_end = n_chars;
+        }
+    }
+    *out = (span){text + begin, n_to_end == 0 ? 0 : end - begin, n_to_end};
+    return LX_OK;
+}
+
+static lx_status check_length(const span *s, int32_t max_chars, const char *param, lx_error *err)
+{
+    if (s->n_chars == 0)
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "the line is empty: write 1 to %d Chinese characters", max_chars);
+    if (s->n_chars > max_chars)
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "the line has %d characters, at most %d are allowed: shorten it", s->n_chars,
+                       max_chars);
+    return LX_OK;
+}
+
+static lx_status refuse(uint32_t c, int32_t place, lx_error *err)
+{
+    char text[5] = {0};
+    if (lx_couplet_is_space(c))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "white space at character %d: write the line without spaces or line breaks",
+                       place);
+    if (lx_couplet_is_control(c))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "control character U+%04X at character %d: remove it", c, place);
+    if (lx_couplet_is_invisible(c))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "invisible character U+%04X at character %d: remove it", c, place);
+    (void)lx_utf8_put(c, text);
+    return lx_fail(err, LX_ERR_INVALID, "prompt",
+                   "this model cannot read \"%s\" (U+%04X) at character %d: use Chinese characters "
+                   "and punctuation",
+                   text, c, place);
+}
+
+static bool is_readable(const lx_vocab *v, uint32_t c)
+{
+    if (lx_couplet_is_space(c) || lx_couplet_is_control(c) || lx_couplet_is_invisible(c))
+        return false;
+    return lx_couplet_is_han(c) || lx_couplet_is_punctuation(c) || lx_vocab_char(v, c) >= 0;
+}
+
+static lx_status read_line(const lx_vocab *v, const span *s, line *out, lx_error *err)
+{
+    size_t pos = 0;
+    for (int32_t i = 0; i < s->n_chars; i++) {
+        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s->text, s->n_bytes, &pos));
+        if (!is_readable(v, c))
+            return refuse(c, i + 1, err);
+        int32_t id = lx_vocab_char(v, c), first = 0;
+        while (first < i && out->chars[first].codepoint != c)
+            first++;
+        out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_couplet_is_punctuation(c)};
+    }
+    return LX_OK;
+}
+
+/* --- the plan ---------------------------------------------------------------------------------- */
+
+static void put_row(int32_t *row, int32_t token, int32_t position, int32_t countdown,
+                    int32_t mirror)
+{
+    row[TOKEN] = token;
+    row[POSITION] = position;
+    row[COUNTDOWN] = countdown;
+    row[MIRROR] = mirror;
+}
+
+static void fill_prompt(lx_plan *plan, const line *l)
+{
+    int32_t *row = plan->prompt_ids, none = special(plan->model, NONE);
+    put_row(row, special(plan->model, BOS), 0, 0, none);
+    for (int32_t i = 0; i < l->n; i++)
+        put_row(row += N_INPUTS, l->chars[i].id, i + 1, 0, none);
+    put_row(row + N_INPUTS, special(plan->model, SEP), 1, l->n, l->chars[0].id);
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    const lx_model *model = plan->model;
+    span s;
+    lx_status st = trim(request->text, request->text_bytes, "prompt", &s, err);
+    if (st == LX_OK)
+        st = check_length(&s, model->config.max_chars, "prompt", err);
+    if (st != LX_OK)
+        return st;
+    size_t n = (size_t)s.n_chars;
+    line *l = calloc(1, sizeof *l + n * sizeof *l->chars);
+    plan->data = l;
+    plan->prompt_ids = calloc((n + 2) * N_INPUTS, sizeof *plan->prompt_ids);
+    if (l == NULL || plan->prompt_ids == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a line");
+    *l = (line){.rules = request->rules, .unk = special(model, UNK), .n = s.n_chars};
+    st = read_line(model->vocab, &s, l, err);
+    if (st != LX_OK)
+        return st;
+    plan->n_prompt = l->n + 2;
+    plan->n_new = l->n;
+    fill_prompt(plan, l);
+    return LX_OK;
+}
+
+static void plan_fini(lx_plan *plan)
+{
+    free(plan->data);
+}
+
+static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
+{
+    const line *l = plan->data;
+    put_row(ids, tokens[step], step + 2, l->n - step - 1, l->chars[step + 1].id);
+}
+
+static void ban(lx_constraint *c, int32_t id)
+{
+    c->banned[c->n_banned++] = id;
+}
+
+static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+{
+    const line *l = plan->data;
+    const character *u = &l->chars[step];
+    out->forced = -1;
+    out->n_banned = 0;
+    out->use_mask = true;
+    out->mask_idx = l->rules ? MASK_RULES : MASK_FREE;
+    if (!l->rules)
+        return;
+    if (u->mark)
+        out->forced = u->id;
+    else if (u->first < step)
+        out->forced = tokens[u->first];
+    if (out->forced >= 0)
+        return;
+    for (int32_t i = 0; i < l->n; i++) {
+        if (l->chars[i].first == i && !l->chars[i].mark && l->chars[i].id != l->unk)
+            ban(out, l->chars[i].id);
+    }
+    for (int32_t i = 0; i < step; i++) {
+        if (l->chars[i].first == i && !l->chars[i].mark)
+            ban(out, tokens[i]);
+    }
+}
+
+static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out)
+{
+    const line *l = plan->data;
+    const character *u = &l->chars[step];
+    char text[4];
+    uint32_t c =
+        l->rules && u->mark ? u->codepoint : lx_vocab_codepoint(plan->model->vocab, tokens[step]);
+    lx_buffer_append(out, text, lx_utf8_put(c != 0 ? c : UNKNOWN, text));
+}
+
+const lx_task_ops lx_couplet_task = {
+    .name = "couplet",
+    .check_model = check_model,
+    .n_masks = N_MASKS,
+    .fill_mask = fill_mask,
+    .plan_init = plan_init,
+    .plan_fini = plan_fini,
+    .input = input,
+    .constrain = constrain,
+    .render = render,
+};
+
+/* --- scoring ----------------------------------------------------------------------------------- */
+
+lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
+                               lx_error *err)
+{
+    const line *l = plan->data;
+    span s;
+    lx_status st = trim(text, bytes, "lower", &s, err);
+    if (st != LX_OK)
+        return st;
+    if (s.n_chars != l->n)
+        return lx_fail(err, LX_ERR_INVALID, "lower",
+                       "the lower line has %d characters, the upper line %d", s.n_chars, l->n);
+    size_t pos = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
+        int32_t id = lx_vocab_char(plan->model->vocab, c);
+        ids[i] = id < 0 ? l->unk : id;
+    }
+    return LX_OK;
+}

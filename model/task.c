@@ -1,0 +1,52 @@
+/*
+ * The registry of tasks and what every plan shares. A task is one table of functions in a file of
+ * its own; config.json names it.
+ */
+#include "model/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/couplet.h"
+
+static const lx_task_ops *const tasks[] = {&lx_couplet_task};
+
+const lx_task_ops *lx_task_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+        if (strcmp(tasks[i]->name, name) == 0)
+            return tasks[i];
+    }
+    return NULL;
+}
+
+lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
+                      lx_error *err)
+{
+    lx_plan *plan = calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");
+    plan->model = model;
+    lx_status st = model->task->plan_init(plan, request, err);
+    if (st != LX_OK) {
+        lx_plan_free(plan);
+        return st;
+    }
+    *out = plan;
+    return LX_OK;
+}
+
+void lx_plan_free(lx_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    plan->model->task->plan_fini(plan);
+    free(plan->prompt_ids);
+    free(plan);
+}
+
+void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out)
+{
+    for (int32_t step = 0; step < n; step++)
+        plan->model->task->render(plan, step, tokens, out);
+}
