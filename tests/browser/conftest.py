@@ -1,0 +1,117 @@
+"""Starts the server once and a headless Chromium; gives every test a page that is watched.
+
+A watched page fails its test on anything that must never happen: a console error, a violation of the
+Content-Security-Policy, an uncaught exception, a request to another origin.
+"""
+
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 30
+
+
+def pytest_addoption(parser):
+    parser.addoption("--screenshots", metavar="DIR", help="folder for the pictures of the page")
+
+
+def _spawn():
+    binary = os.environ.get("LINNET", str(ROOT / "build/linnet"))
+    model = os.environ.get("LINNET_MODEL_DIR", str(ROOT / "weights/couplet"))
+    command = [binary, "serve", "--port", "0", "--model", model]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def _address(process):
+    """The address the server prints; everything it prints is kept for the error message."""
+    printed = []
+    timer = threading.Timer(START_SECONDS, process.kill)
+    timer.start()
+    for line in process.stdout:
+        printed.append(line)
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        if found:
+            timer.cancel()
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            return found.group()
+    raise RuntimeError("the server did not start:\n" + "".join(printed))
+
+
+@pytest.fixture(scope="session")
+def origin():
+    if "LINNET_URL" in os.environ:
+        yield os.environ["LINNET_URL"].rstrip("/")
+        return
+    process = _spawn()
+    try:
+        yield _address(process)
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def screenshots(request, tmp_path):
+    folder = Path(request.config.getoption("--screenshots") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def open_page(browser, origin):
+    """open_page(hash="", allow=None, **options of the browser context) -> page. A console error that
+    matches the expression `allow` is expected."""
+    contexts, wrong = [], []
+
+    def listen(page, allow):
+        def console(message):
+            expected = allow and re.search(allow, message.text)
+            if message.type == "error" and not expected:
+                wrong.append(f"console: {message.text}")
+
+        def request(sent):
+            scheme, host = urlsplit(sent.url)[:2]
+            if f"{scheme}://{host}" != origin:
+                wrong.append(f"request to another origin: {sent.url}")
+
+        page.on("console", console)
+        page.on("request", request)
+        page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
+
+    def open_(hash="", allow=None, **options):
+        context = browser.new_context(**{"locale": "en-US", **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        listen(page, allow)
+        if options.get("java_script_enabled", True):
+            page.add_init_script(
+                "addEventListener('securitypolicyviolation',"
+                " (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))"
+            )
+        page.goto(origin + "/" + hash)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert wrong == []

@@ -1,0 +1,89 @@
+"""The page without JavaScript: a plain form, the answer rendered by the server."""
+
+import pytest
+from playwright.sync_api import expect
+
+REFUSED = r"status of 4\d\d"
+
+
+@pytest.fixture
+def plain(open_page):
+    return lambda **options: open_page(java_script_enabled=False, **options)
+
+
+def post(page, line):
+    page.fill("#upper", line)
+    page.click("#submit")
+    page.wait_for_load_state()
+
+
+def test_both_languages_and_nothing_dead(plain):
+    page = plain()
+    expect(page.locator("#submit")).to_contain_text("对下联")
+    expect(page.locator("#submit")).to_contain_text("Answer")
+    for dead in (".languages", ".examples", "#banner"):
+        expect(page.locator(dead)).to_be_hidden()
+    expect(page.locator(".scroll")).to_have_count(0)
+
+
+def test_form_gives_the_pair(plain, screenshots):
+    page = plain()
+    post(page, "海上明月")
+    expect(page.locator(".scroll.upper")).to_have_text("海上明月")
+    lower = page.locator(".scroll.lower").inner_text()
+    assert len(lower) == 4
+    lines = page.locator("ol.candidates > li .line").all_text_contents()
+    assert lines[0] == lower and len(lines) >= 2
+    expect(page.locator("#upper")).to_have_value("海上明月")
+    right = page.locator(".scroll.upper").bounding_box()
+    left = page.locator(".scroll.lower").bounding_box()
+    assert left["x"] < right["x"] and abs(left["y"] - right["y"]) < 1
+    page.wait_for_timeout(1000)
+    page.screenshot(path=screenshots / "plain.png")
+
+
+@pytest.mark.parametrize("line", ["<script>alert(1)</script>", '"><img src=x>', "海上😀月", ""])
+def test_bad_line_comes_back_escaped(plain, line):
+    page = plain(allow=REFUSED)
+    post(page, line)
+    expect(page.locator("#result p.error[role=alert]")).to_be_visible()
+    expect(page.locator("#upper")).to_have_value(line)
+    expect(page.locator(".scroll")).to_have_count(0)
+    assert page.locator("img").count() == 0
+    assert page.locator("script:not([src])").count() == 0
+
+
+def test_options_are_used(plain):
+    page = plain()
+    page.click("summary")
+    page.fill("#n", "2")
+    page.fill("#seed", "5")
+    post(page, "海上明月")
+    first = page.locator("ol.candidates .line").all_text_contents()
+    assert len(first) == 2
+    page.click("summary")
+    page.fill("#n", "2")
+    page.fill("#seed", "5")
+    post(page, "海上明月")
+    assert page.locator("ol.candidates .line").all_text_contents() == first
+
+
+def test_phone_without_javascript(plain):
+    page = plain(viewport={"width": 360, "height": 740})
+    assert page.evaluate("1") == 1
+    post(page, "一盏青灯听夜雨")
+    for selector in (".scroll.upper", ".scroll.lower", ".door", "#submit"):
+        box = page.locator(selector).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 360
+
+
+def test_policy_is_strict(origin, browser):
+    context = browser.new_context()
+    response = context.request.get(origin + "/")
+    policy = {part.strip() for part in response.headers["content-security-policy"].split(";")}
+    assert {"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'",
+            "base-uri 'none'", "frame-ancestors 'none'"} <= policy
+    assert "unsafe" not in response.headers["content-security-policy"]
+    html = response.text()
+    assert "style=" not in html and "onclick" not in html and "http" not in html.lower()
+    context.close()

@@ -1,0 +1,322 @@
+"""The page with JavaScript: typing, streaming, choosing, errors, links, languages, narrow screens."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+UPPER = "海上明月"
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+REFUSED = r"status of 4\d\d"  # Chromium reports every refused request as a console error
+
+
+def text_of(page, selector):
+    return page.locator(selector).inner_text().replace("\n", "")
+
+
+def lower_line(page):
+    return page.locator(".scroll.lower").text_content()
+
+
+def ask(page, line):
+    page.fill("#upper", line)
+    page.press("#upper", "Enter")
+
+
+def finished(page):
+    """Waits until all candidates are there and the hung one is written; returns their texts."""
+    page.wait_for_function(
+        """() => {
+            const hung = document.querySelector('[aria-selected="true"] .line');
+            const facts = document.querySelector('.answers:not(.idle) .facts');
+            const lower = document.querySelector('.scroll.lower');
+            return hung && facts.textContent && lower.textContent === hung.textContent;
+        }"""
+    )
+    return page.locator(".candidates .line").all_text_contents()
+
+
+def test_characters_arrive_one_by_one(open_page):
+    page = open_page()
+    page.evaluate(
+        """() => {
+            window.seen = [];
+            const lower = document.querySelector('.scroll.lower');
+            const note = () => { if (seen[seen.length - 1] !== lower.textContent) seen.push(lower.textContent); };
+            new MutationObserver(note).observe(lower, { childList: true, subtree: true, characterData: true });
+        }"""
+    )
+    upper = "一盏青灯听夜雨"
+    ask(page, upper)
+    answers = finished(page)
+    assert page.locator(".scroll.upper").text_content() == upper
+    assert len(lower_line(page)) == len(upper)
+    assert lower_line(page) in answers
+    partial = [text for text in page.evaluate("seen") if 0 < len(text) < len(upper)]
+    assert len(partial) >= 3
+    assert any(len(b) == len(a) + 1 and b.startswith(a) for a, b in zip(partial, partial[1:]))
+
+
+def test_the_server_streams_an_event_a_character(open_page):
+    page = open_page()
+    request = {"prompt": UPPER, "n": 1, "seed": 1, "temperature": 0.8, "stream": True}
+    texts = page.evaluate(
+        """async (request) => {
+            const { parseSse } = await import('/app.js');
+            const models = await (await fetch('/v1/models')).json();
+            const body = JSON.stringify({ ...request, model: models.data[0].id });
+            const headers = { 'Content-Type': 'application/json' };
+            const answer = await fetch('/v1/completions', { method: 'POST', headers, body });
+            const { events, rest } = parseSse(await answer.text());
+            if (rest !== '' || events.pop() !== '[DONE]') throw new Error('no proper end');
+            return events.flatMap((e) => JSON.parse(e).choices.map((c) => c.text));
+        }""",
+        request,
+    )
+    assert [len(text) for text in texts if text] == [1] * len(UPPER)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_event_stream_cut_anywhere(open_page, size):
+    stream = 'data: {"a":"月"}\n\n: ping\n\ndata:b\r\ndata: c\r\n\r\ndata: [DONE]\n\ndata: rest'
+    events, rest = open_page().evaluate(
+        """async ([stream, size]) => {
+            const { parseSse } = await import('/app.js');
+            const all = [];
+            let rest = '';
+            for (let i = 0; i < stream.length; i += size) {
+                const step = parseSse(rest + stream.slice(i, i + size));
+                all.push(...step.events);
+                rest = step.rest;
+            }
+            return [all, rest];
+        }""",
+        [stream, size],
+    )
+    assert events == ['{"a":"月"}', "b\nc", "[DONE]"]
+    assert rest == "data: rest"
+
+
+def test_typing_writes_the_upper_scroll(open_page):
+    page = open_page()
+    page.locator("#upper").press_sequentially("春风")
+    expect(page.locator(".scroll.upper")).to_have_text("春风")
+    expect(page.locator(".scroll.lower")).to_have_text("")
+
+
+def test_candidates_are_chosen_with_the_keyboard(open_page):
+    page = open_page()
+    ask(page, UPPER)
+    answers = finished(page)
+    assert len(answers) >= 2
+    page.press("#upper", "ArrowDown")  # from the input into the list
+    expect(page.locator(".candidates [aria-selected=true]")).to_be_focused()
+    lower = page.locator(".scroll.lower")
+    for key, answer in [("ArrowDown", answers[1]), ("End", answers[-1]), ("Home", answers[0])]:
+        page.keyboard.press(key)
+        expect(lower).to_have_text(answer)
+        expect(page.locator(".candidates [aria-selected=true] .line")).to_have_text(answer)
+    page.keyboard.press("Enter")  # writes the same line once more
+    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent.length < 4")
+    expect(lower).to_have_text(answers[0])
+
+
+def test_best_candidate_first(open_page):
+    page = open_page()
+    ask(page, UPPER)
+    answers = finished(page)
+    scores = [float(s.replace("−", "-")) for s in page.locator(".score").all_text_contents()]
+    assert len(scores) == len(answers) == len(set(answers))
+    assert scores == sorted(scores, reverse=True)
+    assert lower_line(page) == answers[0]
+
+
+def test_everything_is_reached_with_tab(open_page):
+    page = open_page()
+    ask(page, UPPER)
+    finished(page)
+    page.locator("body").evaluate("(body) => { body.tabIndex = -1; body.focus(); }")
+    reached = set()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.localName"))
+    assert {"button", "upper", "submit", "summary", "a", "li", "again"} <= reached
+
+
+def test_emoji_is_refused_in_words(open_page):
+    page = open_page(allow=REFUSED)
+    ask(page, "海上😀月")
+    error = page.locator("#error")
+    expect(error).to_contain_text("😀")
+    expect(error).to_contain_text("neither a Chinese character nor punctuation")
+    expect(page.locator("#upper")).to_have_attribute("aria-invalid", "true")
+    ask(page, UPPER)  # the page goes on
+    expect(error).to_be_hidden()
+    finished(page)
+
+
+@pytest.mark.parametrize("line, words", [("", "Write an upper line"), ("山" * 33, "33")])
+def test_refused_lines(open_page, line, words):
+    page = open_page(allow=REFUSED)
+    ask(page, line)
+    expect(page.locator("#error")).to_contain_text(words)
+
+
+def test_refused_field_is_named(open_page):
+    page = open_page(allow=REFUSED)
+    page.click("summary")
+    page.fill("#temperature", "-1")
+    ask(page, UPPER)
+    expect(page.locator("#error")).to_contain_text("Temperature")
+
+
+def test_unreachable_server_is_told(open_page):
+    page = open_page(allow="ERR_FAILED")
+    page.route("**/v1/completions", lambda route: route.abort())
+    ask(page, UPPER)
+    expect(page.locator("#error")).to_contain_text("cannot be reached")
+
+
+def test_busy_server_is_told(open_page):
+    page = open_page(allow=REFUSED)
+    body = json.dumps({"error": {"message": "queue full", "type": "", "param": None, "code": ""}})
+    headers = {"Retry-After": "7"}
+    page.route("**/v1/completions", lambda r: r.fulfill(status=429, headers=headers, body=body))
+    ask(page, UPPER)
+    expect(page.locator("#error")).to_contain_text("7 s")
+
+
+def test_a_link_is_a_couplet(open_page):
+    page = open_page()
+    page.click("summary")
+    page.fill("#banner", "月满人间")
+    page.fill("#n", "3")
+    ask(page, UPPER)
+    answers = finished(page)
+    page.press("#upper", "ArrowDown")
+    page.keyboard.press("End")
+    expect(page.locator(".scroll.lower")).to_have_text(answers[-1])
+    link = page.evaluate("location.hash")
+    assert "seed=" in link
+    other = open_page(link)
+    assert finished(other) == answers
+    expect(other.locator(".scroll.lower")).to_have_text(answers[-1])
+    expect(other.locator(".banner")).to_have_text("月满人间")
+    expect(other.locator("#upper")).to_have_value(UPPER)
+
+
+def test_a_link_is_only_text(open_page):
+    page = open_page("#<img src=x onerror=alert(1)>&banner=<b>x</b>", allow=REFUSED)
+    expect(page.locator("#error")).not_to_be_empty()
+    assert page.locator("#result img, #result b, #error img").count() == 0
+    open_page("#%E6%9C")  # half a character: ignored
+
+
+def test_same_seed_same_answer_and_again(open_page):
+    page = open_page("#一盏青灯听夜雨&seed=11")
+    first = finished(page)
+    page.click("#submit")
+    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
+    assert finished(page) == first
+    page.click("#again")
+    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
+    finished(page)
+    assert page.input_value("#seed") not in ("", "11")
+    assert f"seed {page.input_value('#seed')}" in text_of(page, ".facts")
+
+
+def test_facts_tell_time_and_memory(open_page):
+    page = open_page()
+    ask(page, UPPER)
+    finished(page)
+    expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"first character \d+ ms"))
+    expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"\d+ characters/s"))
+    expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"\d+ KiB"))
+
+
+def test_examples_run(open_page):
+    page = open_page()
+    page.click(".examples li:nth-child(3) a")
+    finished(page)
+    assert page.locator(".scroll.upper").text_content() == "雪落梅花梅落雪"
+
+
+def test_languages(open_page):
+    page = open_page(locale="zh-CN")
+    expect(page.locator("#submit")).to_have_text(re.compile("对下联"))
+    expect(page.locator("#submit .en")).to_be_hidden()
+    page.click("text=English")
+    expect(page.locator("#submit .en")).to_be_visible()
+    expect(page.locator("#submit .zh")).to_be_hidden()
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.title() == "Linnet · Couplets"
+
+
+def test_result_is_announced(open_page):
+    page = open_page()
+    ask(page, UPPER)
+    finished(page)
+    expect(page.locator("[role=status]")).to_have_text(f"Lower line: {lower_line(page)}")
+
+
+def test_reduced_motion_shows_at_once(open_page):
+    page = open_page(reduced_motion="reduce")
+    ask(page, UPPER)
+    finished(page)
+    names = page.locator(".ink, .scroll").evaluate_all(
+        "(all) => all.map((e) => getComputedStyle(e).animationName)"
+    )
+    assert set(names) == {"none"}
+
+
+@pytest.mark.parametrize("line", [UPPER, "山远云低，归舟一叶，" * 3 + "月明"])
+@pytest.mark.parametrize("width", [360, 390, 768])
+def test_narrow_screens_do_not_scroll_sideways(open_page, width, line):
+    page = open_page("#" + line, viewport={"width": width, "height": 800})
+    finished(page)
+    page.click("summary")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for scroll in ("upper", "lower"):
+        fits = f"(e) => e.scrollWidth <= e.clientWidth + 1 && e.scrollHeight <= e.clientHeight + 1"
+        assert page.locator(f".scroll.{scroll}").evaluate(fits)
+
+
+def contrast(page, selector, paper):
+    """WCAG contrast of an element's colour on the colour `paper` [r, g, b]."""
+    text = page.locator(selector).first.evaluate("(e) => getComputedStyle(e).color")
+    ink = [int(v) for v in re.findall(r"\d+", text)[:3]]
+
+    def luminance(rgb):
+        part = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
+        return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2]
+
+    high, low = sorted((luminance(ink), luminance(paper)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast(open_page):
+    """Every text on the lightest colour it can lie on: the wall's glow, the paper, the button."""
+    page = open_page("#" + UPPER)
+    finished(page)
+    wall, paper, chosen = [0x3C, 0x2A, 0x26], [0xBA, 0x1A, 0x22], [0x8D, 0x0F, 0x17]
+    for selector, ground in [
+        (".ask-label", wall), ("summary", wall), (".examples a", wall), ("footer", wall),
+        (".facts", wall), (".note", wall), (".scroll.upper", paper),
+        ("[aria-selected=true] .line", chosen), ("[aria-selected=true] .score", chosen),
+        ("#submit", [0xED, 0xC6, 0x6A]), ("#upper", [0x0E, 0x0C, 0x12]),
+    ]:
+        assert contrast(page, selector, ground) >= 4.5, selector
+
+
+def test_picture(open_page, screenshots):
+    view = {"width": 1280, "height": 900}
+    page = open_page(f"#{UPPER}&seed=7&banner=月满人间", viewport=view, locale="zh-CN")
+    finished(page)
+    page.wait_for_timeout(600)  # the last character's ink dries
+    page.screenshot(path=screenshots / "page.png")
+    phone = open_page(f"#{UPPER}&seed=7", locale="zh-CN", **PHONE)
+    finished(phone)
+    phone.wait_for_timeout(600)
+    phone.screenshot(path=screenshots / "phone.png")
+    assert (screenshots / "page.png").stat().st_size > 20_000
