@@ -1,0 +1,142 @@
+/*
+ * Packs the rows of many sequences into steps of at most max_tokens rows. A sequence that does not
+ * fit goes on in the next step from its slot's state, which gives the same bits as one pass. Slots
+ * are handed out round-robin; a slot is zeroed when a sequence begins.
+ */
+#include "model/score.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lx_scorer {
+    lx_transformer *t;
+    lx_states *states;
+    int32_t max_tokens, n_slots, n_inputs;
+    int32_t *seq_start, *slot, *output_row; /* [n_slots + 1], [n_slots], [max_tokens] */
+    int32_t *ids;                           /* [max_tokens, n_inputs] */
+    lx_sampling *sampling;                  /* [max_tokens] */
+    lx_sample *samples;                     /* [max_tokens] */
+    float **sink;                           /* [max_tokens] where each output's result goes */
+    lx_step step;
+};
+
+lx_status lx_scorer_new(lx_transformer *t, int32_t max_tokens, int32_t n_slots, lx_scorer **out,
+                        lx_error *err)
+{
+    lx_scorer *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a scorer");
+    size_t rows = (size_t)max_tokens, slots = (size_t)n_slots;
+    s->t = t;
+    s->max_tokens = max_tokens;
+    s->n_slots = n_slots;
+    s->n_inputs = lx_transformer_model(t)->config.n_inputs;
+    s->seq_start = calloc(slots + 1, sizeof *s->seq_start);
+    s->slot = calloc(slots, sizeof *s->slot);
+    s->output_row = calloc(rows, sizeof *s->output_row);
+    s->ids = calloc(rows * (size_t)s->n_inputs, sizeof *s->ids);
+    s->sampling = calloc(rows, sizeof *s->sampling);
+    s->samples = calloc(rows, sizeof *s->samples);
+    s->sink = calloc(rows, sizeof *s->sink);
+    lx_status st = LX_OK;
+    if (s->seq_start == NULL || s->slot == NULL || s->output_row == NULL || s->ids == NULL ||
+        s->sampling == NULL || s->samples == NULL || s->sink == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a scorer");
+    if (st == LX_OK)
+        st = lx_transformer_states_new(t, n_slots, &s->states, err);
+    if (st != LX_OK) {
+        lx_scorer_free(s);
+        return st;
+    }
+    *out = s;
+    return LX_OK;
+}
+
+void lx_scorer_free(lx_scorer *s)
+{
+    if (s == NULL)
+        return;
+    lx_backend *be = lx_transformer_backend(s->t);
+    be->ops->states_free(be, s->states);
+    free(s->seq_start);
+    free(s->slot);
+    free(s->output_row);
+    free(s->ids);
+    free(s->sampling);
+    free(s->samples);
+    free(s->sink);
+    free(s);
+}
+
+/* Adds row `row` of an item to the step; its prediction is wanted once the prompt is complete. */
+static void add_row(lx_scorer *s, const lx_score_item *item, int32_t row)
+{
+    const lx_plan *plan = item->plan;
+    lx_batch *b = &s->step.batch;
+    int32_t *ids = s->ids + (size_t)b->n_tokens * (size_t)s->n_inputs;
+    int32_t step = row - plan->n_prompt; /* which generated token this row feeds */
+    if (step < 0)
+        memcpy(ids, plan->prompt_ids + (size_t)row * (size_t)s->n_inputs,
+               (size_t)s->n_inputs * sizeof *ids);
+    else
+        plan->model->task->input(plan, step, item->targets, ids);
+    if (step >= -1) {
+        int32_t o = b->n_outputs++;
+        s->output_row[o] = b->n_tokens;
+        s->sampling[o] = (lx_sampling){.forced = item->targets[step + 1], .top_p = 1.0f};
+        s->sink[o] = &item->logprobs[step + 1];
+    }
+    b->n_tokens++;
+}
+
+/* Runs the packed step and hands out its results. */
+static lx_status flush(lx_scorer *s, lx_error *err)
+{
+    lx_batch *b = &s->step.batch;
+    if (b->n_tokens == 0)
+        return LX_OK;
+    s->seq_start[b->n_seqs] = b->n_tokens;
+    lx_status st = lx_transformer_step(s->t, s->states, &s->step, err);
+    for (int32_t o = 0; o < b->n_outputs && st == LX_OK; o++) {
+        if (s->samples[o].token < 0)
+            st = lx_fail(err, LX_ERR_INTERNAL, NULL, "the model's logits are not finite");
+        *s->sink[o] = s->samples[o].logprob;
+    }
+    b->n_tokens = b->n_seqs = b->n_outputs = 0;
+    return st;
+}
+
+lx_status lx_scorer_run(lx_scorer *s, const lx_score_item *items, int32_t n, lx_error *err)
+{
+    lx_backend *be = lx_transformer_backend(s->t);
+    lx_batch *b = &s->step.batch;
+    s->step = (lx_step){
+        .batch = {.seq_start = s->seq_start, .slot = s->slot, .output_row = s->output_row},
+        .ids = s->ids,
+        .sampling = s->sampling,
+        .samples = s->samples,
+    };
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < n && st == LX_OK; i++) {
+        int32_t n_rows = items[i].plan->n_prompt + items[i].plan->n_new - 1;
+        if (b->n_seqs == s->n_slots)
+            st = flush(s, err);
+        if (st == LX_OK)
+            st = be->ops->state_zero(be, s->states, i % s->n_slots);
+        bool opened = false;
+        for (int32_t row = 0; row < n_rows && st == LX_OK; row++) {
+            if (b->n_tokens == s->max_tokens) {
+                st = flush(s, err);
+                opened = false;
+            }
+            if (!opened) {
+                s->seq_start[b->n_seqs] = b->n_tokens;
+                s->slot[b->n_seqs++] = i % s->n_slots;
+                opened = true;
+            }
+            if (st == LX_OK)
+                add_row(s, &items[i], row);
+        }
+    }
+    return st == LX_OK ? flush(s, err) : st;
+}

@@ -1,0 +1,60 @@
+/* What the commands share: opening a model for local use, failing with one line. */
+#ifndef LINNET_SERVER_CLI_H
+#define LINNET_SERVER_CLI_H
+
+#include "model/transformer.h"
+#include "server/options.h"
+
+/* The options that choose a model and how it is computed; a command embeds this first in its own
+   struct and LX_CLI_MODEL_OPTIONS first in its table. */
+typedef struct lx_cli_model_options {
+    const char *model, *backend, *isa;
+    int64_t threads; /* 0: all cores the process may use */
+} lx_cli_model_options;
+
+#define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \
+    {.name = "backend", .env = "LINNET_BACKEND", .kind = LX_OPTION_CHOICE,                         \
+     .offset = offsetof(type, member.backend), .fallback = "cpu", .choices = "cpu|reference",      \
+     .value = "NAME", .help = "where the model is computed"},                                      \
+    {.name = "isa", .env = "LINNET_ISA", .kind = LX_OPTION_CHOICE,                                 \
+     .offset = offsetof(type, member.isa), .fallback = "auto",                                     \
+     .choices = "auto|plain|avx2|avx512", .value = "NAME",                                         \
+     .help = "instruction set of the cpu back end"},                                               \
+    {.name = "threads", .short_name = 't', .env = "LINNET_THREADS", .kind = LX_OPTION_INT,         \
+     .offset = offsetof(type, member.threads), .fallback = "0", .min = 0, .max = 256,              \
+     .value = "N", .help = "compute threads, 0: all cores"}
+
+#define LX_CLI_MODEL_OPTIONS(type, member)                                                         \
+    {.name = "model", .short_name = 'm', .env = "LINNET_MODEL", .kind = LX_OPTION_STRING,          \
+     .offset = offsetof(type, member.model), .fallback = "weights/couplet", .value = "DIR",        \
+     .help = "the model's folder"},                                                                \
+    LX_CLI_BACKEND_OPTIONS(type, member)
+
+typedef struct lx_cli_model {
+    lx_backend *be;
+    lx_model *model;
+    lx_transformer *transformer;
+} lx_cli_model;
+
+/* Opens the back end alone. */
+lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out,
+                              lx_error *err) LX_MUST_USE;
+/* Opens back end, model and transformer. */
+lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
+                      lx_error *err) LX_MUST_USE;
+void lx_cli_close(lx_cli_model *m);
+
+/* Parses the arguments of a command. LX_OK, or prints help or error and sets *exit_status. */
+lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,
+                       const char **positional, int *n_positional, int *exit_status) LX_MUST_USE;
+
+/* Prints "linnet COMMAND: text" and returns the exit status: 2 for LX_ERR_INVALID, otherwise 1. */
+int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err);
+
+/* Prints text as a JSON string, quotes included. */
+void lx_cli_print_json_string(const char *text);
+
+/* Cores this process may run on, at least 1. */
+int32_t lx_cli_core_count(void);
+
+#endif
