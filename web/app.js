@@ -11,7 +11,6 @@
 
 const BRUSH_MS = 110;
 const PLACEHOLDER = '海上明月';
-const MAX_CHARS = 32; // of a line; only to explain a refusal, the server decides
 const INITIAL = { n: '5', temperature: '0.8', seed: '', banner: '' };
 
 const WORDS = {
@@ -59,7 +58,7 @@ const state = {
   shown: 0,       // characters of the hung line that are on the paper
   pick: 0,        // place in the list of the line a link asks to hang
   failure: null,  // the newest error, until the line is edited
-  model: null,    // { id, stateBytes } once known
+  model: null,    // { id, stateBytes, maxChars } once known
 };
 
 const $ = (id) => document.getElementById(id);
@@ -103,7 +102,8 @@ function loadModel() {
     .then(({ data }) => {
       const model = data.find((m) => m.meta?.task === 'couplet' || m.id === 'couplet');
       if (!model) throw new ApiError(404, { message: 'no couplet model' });
-      state.model = { id: model.id, stateBytes: model.meta?.state_bytes };
+      const { state_bytes: stateBytes, max_chars: maxChars } = model.meta || {};
+      state.model = { id: model.id, stateBytes, maxChars };
     })
     .catch((error) => { modelRequest = null; throw error; });
   return modelRequest;
@@ -150,7 +150,7 @@ function takeEvent(answer, event) {
   for (const choice of event.choices || []) {
     const sample = answer.samples[choice.index];
     sample.text += choice.text || '';
-    if (choice.mean_logprob !== undefined) sample.score = choice.mean_logprob;
+    if (typeof choice.mean_logprob === 'number') sample.score = choice.mean_logprob;
     if (choice.text && answer.first === null) answer.first = performance.now() - answer.started;
   }
 }
@@ -392,7 +392,8 @@ function explain(error, words) {
   if (error.status === 429 || error.status === 503) return words.busy(error.retryAfter || 1);
   if (error.status >= 500) return words.server(error.message);
   const reason = error.param === 'prompt' && explainLine(state.upper, words);
-  return reason || words.refused(words.fields[error.param] || error.param || '', error.message);
+  if (reason || !error.param) return reason || error.message;
+  return words.refused(words.fields[error.param] || error.param, error.message);
 }
 
 /* Why the server refused this line, as far as it can be seen in the line. */
@@ -401,7 +402,8 @@ function explainLine(line, words) {
   if (/\s/u.test(line)) return words.space;
   const other = chars(line).find((c) => !/[\p{Script=Han}\p{P}]/u.test(c));
   if (other) return words.symbol(other);
-  return chars(line).length > MAX_CHARS ? words.long(chars(line).length, MAX_CHARS) : '';
+  const { length } = chars(line);
+  return length > state.model?.maxChars ? words.long(length, state.model.maxChars) : '';
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
