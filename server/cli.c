@@ -41,7 +41,8 @@ lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_
     if (st == LX_OK)
         st = lx_model_load(o->model, &out->model, err);
     if (st == LX_OK)
-        st = lx_transformer_new(out->model, out->be, max_tokens, max_tokens, &out->transformer, err);
+        st =
+            lx_transformer_new(out->model, out->be, max_tokens, max_tokens, &out->transformer, err);
     if (st != LX_OK)
         lx_cli_close(out);
     return st;

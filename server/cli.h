@@ -13,22 +13,38 @@ typedef struct lx_cli_model_options {
 } lx_cli_model_options;
 
 #define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \
-    {.name = "backend", .env = "LINNET_BACKEND", .kind = LX_OPTION_CHOICE,                         \
-     .offset = offsetof(type, member.backend), .fallback = "cpu", .choices = "cpu|reference",      \
-     .value = "NAME", .help = "where the model is computed"},                                      \
-    {.name = "isa", .env = "LINNET_ISA", .kind = LX_OPTION_CHOICE,                                 \
-     .offset = offsetof(type, member.isa), .fallback = "auto",                                     \
-     .choices = "auto|plain|avx2|avx512", .value = "NAME",                                         \
-     .help = "instruction set of the cpu back end"},                                               \
-    {.name = "threads", .short_name = 't', .env = "LINNET_THREADS", .kind = LX_OPTION_INT,         \
-     .offset = offsetof(type, member.threads), .fallback = "0", .min = 0, .max = 256,              \
-     .value = "N", .help = "compute threads, 0: all cores"}
+    {.name = "backend",                                                                            \
+     .env = "LINNET_BACKEND",                                                                      \
+     .kind = LX_OPTION_CHOICE,                                                                     \
+     .offset = offsetof(type, member.backend),                                                     \
+     .fallback = "cpu",                                                                            \
+     .choices = "cpu|reference",                                                                   \
+     .value = "NAME",                                                                              \
+     .help = "where the model is computed"},                                                       \
+        {.name = "isa",                                                                            \
+         .env = "LINNET_ISA",                                                                      \
+         .kind = LX_OPTION_CHOICE,                                                                 \
+         .offset = offsetof(type, member.isa),                                                     \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|plain|avx2|avx512",                                                      \
+         .value = "NAME",                                                                          \
+         .help = "instruction set of the cpu back end"},                                           \
+    {                                                                                              \
+        .name = "threads", .short_name = 't', .env = "LINNET_THREADS", .kind = LX_OPTION_INT,      \
+        .offset = offsetof(type, member.threads), .fallback = "0", .min = 0, .max = 256,           \
+        .value = "N", .help = "compute threads, 0: all cores"                                      \
+    }
 
 #define LX_CLI_MODEL_OPTIONS(type, member)                                                         \
-    {.name = "model", .short_name = 'm', .env = "LINNET_MODEL", .kind = LX_OPTION_STRING,          \
-     .offset = offsetof(type, member.model), .fallback = "weights/couplet", .value = "DIR",        \
+    {.name = "model",                                                                              \
+     .short_name = 'm',                                                                            \
+     .env = "LINNET_MODEL",                                                                        \
+     .kind = LX_OPTION_STRING,                                                                     \
+     .offset = offsetof(type, member.model),                                                       \
+     .fallback = "weights/couplet",                                                                \
+     .value = "DIR",                                                                               \
      .help = "the model's folder"},                                                                \
-    LX_CLI_BACKEND_OPTIONS(type, member)
+        LX_CLI_BACKEND_OPTIONS(type, member)
 
 typedef struct lx_cli_model {
     lx_backend *be;

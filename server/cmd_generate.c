@@ -1,6 +1,6 @@
 /*
- * linnet generate: answers one prompt on the command line, through the same engine as the server, so
- * that the same seed gives the same text.
+ * linnet generate: answers one prompt on the command line, through the same engine as the server,
+ * so that the same seed gives the same text.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,24 +23,71 @@ typedef struct generate_options {
 #define FIELD(member) offsetof(generate_options, member)
 static const lx_option options[] = {
     LX_CLI_MODEL_OPTIONS(generate_options, local),
-    {.name = "prompt", .short_name = 'p', .kind = LX_OPTION_STRING, .offset = FIELD(prompt),
-     .value = "TEXT", .help = "what to answer: the upper line of a couplet"},
-    {.name = "n", .short_name = 'n', .kind = LX_OPTION_INT, .offset = FIELD(n), .fallback = "1",
-     .min = 1, .max = 1024, .value = "N", .help = "answers, printed best first"},
-    {.name = "seed", .short_name = 's', .kind = LX_OPTION_INT, .offset = FIELD(seed),
-     .fallback = "-1", .min = -1, .max = 9007199254740991.0, .value = "N",
+    {.name = "prompt",
+     .short_name = 'p',
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(prompt),
+     .value = "TEXT",
+     .help = "what to answer: the upper line of a couplet"},
+    {.name = "n",
+     .short_name = 'n',
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(n),
+     .fallback = "1",
+     .min = 1,
+     .max = 1024,
+     .value = "N",
+     .help = "answers, printed best first"},
+    {.name = "seed",
+     .short_name = 's',
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(seed),
+     .fallback = "-1",
+     .min = -1,
+     .max = 9007199254740991.0,
+     .value = "N",
      .help = "of the random numbers, -1: a new one each time"},
-    {.name = "temperature", .kind = LX_OPTION_REAL, .offset = FIELD(temperature),
-     .fallback = "0.8", .min = 0, .max = 10, .value = "T", .help = "0: always the likeliest"},
-    {.name = "top-k", .kind = LX_OPTION_INT, .offset = FIELD(top_k), .fallback = "0", .min = 0,
-     .max = 1000000, .value = "K", .help = "sample among the K likeliest, 0: all"},
-    {.name = "top-p", .kind = LX_OPTION_REAL, .offset = FIELD(top_p), .fallback = "1",
-     .min = 1e-6, .max = 1, .value = "P", .help = "sample within this much probability"},
-    {.name = "max-tokens", .kind = LX_OPTION_INT, .offset = FIELD(max_tokens), .fallback = "0",
-     .min = 0, .max = 1000000, .value = "N", .help = "stop after so many tokens, 0: whole answer"},
-    {.name = "rules", .kind = LX_OPTION_FLAG, .offset = FIELD(rules), .fallback = "on",
+    {.name = "temperature",
+     .kind = LX_OPTION_REAL,
+     .offset = FIELD(temperature),
+     .fallback = "0.8",
+     .min = 0,
+     .max = 10,
+     .value = "T",
+     .help = "0: always the likeliest"},
+    {.name = "top-k",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(top_k),
+     .fallback = "0",
+     .min = 0,
+     .max = 1000000,
+     .value = "K",
+     .help = "sample among the K likeliest, 0: all"},
+    {.name = "top-p",
+     .kind = LX_OPTION_REAL,
+     .offset = FIELD(top_p),
+     .fallback = "1",
+     .min = 1e-6,
+     .max = 1,
+     .value = "P",
+     .help = "sample within this much probability"},
+    {.name = "max-tokens",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(max_tokens),
+     .fallback = "0",
+     .min = 0,
+     .max = 1000000,
+     .value = "N",
+     .help = "stop after so many tokens, 0: whole answer"},
+    {.name = "rules",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(rules),
+     .fallback = "on",
      .help = "enforce the rules of the couplet"},
-    {.name = "scores", .kind = LX_OPTION_FLAG, .offset = FIELD(scores), .fallback = "off",
+    {.name = "scores",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(scores),
+     .fallback = "off",
      .help = "print each answer's mean log-probability"},
 };
 
@@ -57,7 +104,8 @@ static lx_status make_job(const generate_options *o, const lx_model *model, lx_j
 {
     if (o->prompt == NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "--prompt TEXT is missing");
-    lx_task_request request = {.text = o->prompt, .text_bytes = strlen(o->prompt), .rules = o->rules};
+    lx_task_request request = {
+        .text = o->prompt, .text_bytes = strlen(o->prompt), .rules = o->rules};
     lx_plan *plan = NULL;
     lx_status st = lx_plan_new(model, &request, &plan, err);
     if (st != LX_OK)
@@ -70,8 +118,8 @@ static lx_status make_job(const generate_options *o, const lx_model *model, lx_j
     }
     lx_job_params params = {
         .n = (int32_t)o->n,
-        .max_new = o->max_tokens > 0 && o->max_tokens < plan->n_new ? (int32_t)o->max_tokens
-                                                                    : plan->n_new,
+        .max_new =
+            o->max_tokens > 0 && o->max_tokens < plan->n_new ? (int32_t)o->max_tokens : plan->n_new,
         .seed = seed,
         .temperature = (float)o->temperature,
         .top_p = (float)o->top_p,
