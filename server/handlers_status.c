@@ -1,0 +1,134 @@
+/* What is served and how it is doing: models, health, metrics. */
+#include "common/clock.h"
+#include "server/handlers.h"
+#include "server/json_api.h"
+#include "server/version.h"
+
+enum { MAX_BODY = 1 << 20 };
+
+static const char json_type[] = "application/json";
+
+static lx_json_model describe(const lx_served_model *m)
+{
+    const lx_config *c = &m->model->config;
+    const lx_state_layout *state = &m->model->state;
+    return (lx_json_model){
+        .id = m->model->name,
+        .task = c->task,
+        .fingerprint = m->fingerprint,
+        .created = m->created,
+        .n_parameters = m->model->n_parameters,
+        .n_vocab = c->head_size,
+        .n_embd = c->d_model,
+        .n_layers = c->n_layers,
+        .n_heads = c->n_heads,
+        .state_bytes = (state->fixed_floats + state->growing_floats * state->max_tokens) * 4,
+        .max_chars = c->max_chars,
+        .slots = m->n_slots,
+    };
+}
+
+void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    lx_json_model models[LX_MAX_MODELS];
+    int32_t n = lx_serving_count(api->serving);
+    for (int32_t i = 0; i < n; i++)
+        models[i] = describe(lx_serving_at(api->serving, i));
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_models(models, n, &body);
+    lx_response_take(rs, 200, json_type, &body);
+}
+
+void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    const lx_served_model *m = lx_serving_find(api->serving, rq->tail);
+    if (m == NULL) {
+        lx_respond_error(rs, 404, "model_not_found", "model", "there is no model of that name");
+        return;
+    }
+    lx_json_model model = describe(m);
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_model(&model, &body);
+    lx_response_take(rs, 200, json_type, &body);
+}
+
+static void respond_health(lx_api *api, lx_response *rs)
+{
+    lx_json_health health = {
+        .status = "ok",
+        .version = LX_VERSION,
+        .backend = lx_serving_backend(api->serving),
+        .uptime_s = (lx_now_ns() - lx_serving_start_ns(api->serving)) / LX_NS_PER_S,
+    };
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_health(&health, &body);
+    lx_response_take(rs, 200, json_type, &body);
+    lx_response_add(rs, "Cache-Control", "no-store");
+}
+
+/* /health and /readyz: 200 when a request sent now would be worked on. */
+void lx_handle_health(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    lx_error err = {0};
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st != LX_OK)
+        lx_respond_status(rs, st, &err);
+    else
+        respond_health(api, rs);
+}
+
+/* /livez: the process answers, whatever the models do. */
+void lx_handle_livez(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    respond_health(api, rs);
+}
+
+static void append_family(lx_buffer *out, const char *name, const char *kind, const char *help)
+{
+    lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+}
+
+static void append_http(lx_http *http, lx_buffer *out)
+{
+    static const char responses[] = "linnet_http_responses_total";
+    lx_http_stats s = lx_http_get_stats(http);
+    append_family(out, "linnet_http_connections", "gauge", "Open connections.");
+    lx_buffer_printf(out, "linnet_http_connections %lld\n", (long long)s.connections);
+    append_family(out, "linnet_http_requests_active", "gauge", "Requests being read or answered.");
+    lx_buffer_printf(out, "linnet_http_requests_active %lld\n", (long long)s.exchanges);
+    append_family(out, responses, "counter", "Answers by class of status.");
+    for (int i = 1; i < 6; i++)
+        lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
+                         (unsigned long long)s.responses[i]);
+}
+
+void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    const char *names[LX_MAX_MODELS];
+    const lx_metrics *metrics[LX_MAX_MODELS];
+    int32_t n = lx_serving_count(api->serving);
+    for (int32_t i = 0; i < n; i++) {
+        names[i] = lx_serving_at(api->serving, i)->model->name;
+        metrics[i] = &lx_serving_at(api->serving, i)->metrics;
+    }
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_metrics_render(names, metrics, n, &body);
+    append_family(&body, "linnet_build_info", "gauge", "Always 1; what runs, in the labels.");
+    lx_buffer_printf(&body, "linnet_build_info{version=\"%s\",backend=\"%s\"} 1\n", LX_VERSION,
+                     lx_serving_backend(api->serving));
+    append_family(&body, "linnet_ready", "gauge", "1 when new requests are worked on.");
+    lx_buffer_printf(&body, "linnet_ready %d\n",
+                     lx_serving_get_state(api->serving) == LX_SERVING_READY);
+    lx_http *http = atomic_load(&api->http);
+    if (http != NULL)
+        append_http(http, &body);
+    lx_response_take(rs, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}

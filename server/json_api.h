@@ -1,0 +1,91 @@
+/*
+ * JSON in and out as plain structs: the only part of the server that knows the JSON library.
+ *
+ * Reading is strict: depth at most 32, no duplicate keys, no trailing bytes, valid UTF-8, finite
+ * numbers, every field of the right type and within its range; a fault names its field. Unknown
+ * fields are ignored, null means absent.
+ */
+#ifndef LINNET_SERVER_JSON_API_H
+#define LINNET_SERVER_JSON_API_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+
+enum { LX_JSON_MAX_DEPTH = 32, LX_MAX_MODEL_NAME = 64 };
+
+/* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
+#define LX_MAX_SEED ((INT64_C(1) << 53) - 1)
+
+typedef struct lx_completion_params {
+    char model[LX_MAX_MODEL_NAME];
+    char *prompt; /* owned, not only NUL-terminated text: see prompt_bytes */
+    size_t prompt_bytes;
+    int32_t n, max_tokens, top_k; /* max_tokens 0: the whole answer */
+    double temperature, top_p;
+    bool has_seed, stream, include_usage, rules;
+    int64_t seed;
+    int64_t timeout_ms; /* 0: the server's */
+} lx_completion_params;
+
+/* Every default: n 1, temperature 0.8, top_p 1, top_k 0, rules on. */
+void lx_completion_params_init(lx_completion_params *p);
+void lx_completion_params_fini(lx_completion_params *p);
+
+/* LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
+ *p is initialised by the call and must be freed with fini, also after a failure. */
+lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
+                                  lx_completion_params *p, lx_error *err) LX_MUST_USE;
+
+typedef struct lx_json_choice {
+    int32_t index;
+    const char *text;
+    size_t text_bytes;
+    const char *finish_reason; /* NULL: null */
+    bool has_score;
+    double mean_logprob;
+} lx_json_choice;
+
+typedef struct lx_json_usage {
+    int64_t prompt_tokens, completion_tokens;
+} lx_json_usage;
+
+typedef struct lx_json_timings { /* milliseconds */
+    double queue_ms, ttft_ms, predicted_ms, total_ms;
+    int64_t prompt_n, predicted_n;
+} lx_json_timings;
+
+typedef struct lx_json_completion {
+    const char *id, *model, *fingerprint;
+    int64_t created, seed;
+    const lx_json_choice *choices;
+    int32_t n_choices;
+    const lx_json_usage *usage; /* NULL: none */
+    bool null_usage;            /* without usage, say "usage": null */
+    const lx_json_timings *timings;
+} lx_json_completion;
+
+void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);
+
+/* {"error": {"message", "type", "param", "code"}}; an empty param is null. */
+void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
+                         lx_buffer *out);
+
+typedef struct lx_json_model {
+    const char *id, *task, *fingerprint;
+    int64_t created;
+    int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, max_chars, slots;
+} lx_json_model;
+
+void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);
+void lx_json_write_model(const lx_json_model *model, lx_buffer *out);
+
+typedef struct lx_json_health {
+    const char *status, *version, *backend;
+    int64_t uptime_s;
+} lx_json_health;
+
+void lx_json_write_health(const lx_json_health *h, lx_buffer *out);
+
+#endif

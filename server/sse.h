@@ -1,0 +1,15 @@
+/* Server-sent events: frames and headers. A frame's data must hold no line break. */
+#ifndef LINNET_SERVER_SSE_H
+#define LINNET_SERVER_SSE_H
+
+#include "server/http.h"
+
+#define LX_SSE_PING ": ping\n\n" /* a comment: ignored by clients, keeps a connection awake */
+
+/* Status 200 and the headers that keep proxies from buffering or storing the stream. */
+void lx_sse_start(lx_response *rs);
+void lx_sse_begin(lx_buffer *out); /* one event: begin, append the data, end */
+void lx_sse_end(lx_buffer *out);
+void lx_sse_done(lx_buffer *out); /* the last event, data: [DONE] */
+
+#endif
