@@ -25,7 +25,7 @@ const WORDS = {
     network: '连不上服务器，请稍后再试。',
     server: (m) => `服务器出了差错：${m}`,
     refused: (field, m) => `${field}不合要求：${m}`,
-    facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.seed}`],
+    facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.request.seed}`],
     memory: (size) => `每次请求的记忆 ${size}`,
     size: (size) => `（${size}）`,
     said: (line) => `下联：${line}`,
@@ -42,7 +42,7 @@ const WORDS = {
     network: 'The server cannot be reached. Try again in a moment.',
     server: (m) => `Something went wrong on the server: ${m}`,
     refused: (field, m) => `${field} was refused: ${m}`,
-    facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.seed}`],
+    facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
     memory: (size) => `memory of a request ${size}`,
     size: (size) => ` (${size})`,
     said: (line) => `Lower line: ${line}`,
@@ -142,7 +142,7 @@ function newAnswer(request, started) {
   const samples = Array.from({ length: request.n }, () => ({ text: '', score: null }));
   return {
     request, samples, order: samples.map((_, i) => i), chosen: 0, picked: false, done: false,
-    seed: request.seed, started, first: null, rate: null,
+    started, first: null, rate: null,
   };
 }
 
@@ -175,7 +175,7 @@ function finishAnswer(answer) {
 
 /* --- a run ------------------------------------------------------------------------------------- */
 
-let running = null; // AbortController of the newest run
+let running = null; // AbortController of the run in progress
 
 function readForm() {
   if ($('seed').value === '') $('seed').value = crypto.getRandomValues(new Uint32Array(1))[0];
@@ -210,6 +210,7 @@ async function run() {
     if (signal.aborted) return;
     state.failure = error;
   }
+  running = null;
   requestRender();
 }
 
@@ -266,10 +267,7 @@ function requestRender() {
 
 /* The answer, as long as the input still holds the line it answers. */
 const current = () => (state.answer?.request.upper === state.upper ? state.answer : null);
-const hungText = () => {
-  const answer = current();
-  return answer ? answer.samples[answer.chosen].text : '';
-};
+const hungText = () => current()?.samples[current().chosen].text ?? '';
 
 function render() {
   const words = WORDS[state.lang];
@@ -297,7 +295,7 @@ const sizeClass = (n) => (n <= 5 ? 'few' : n <= 7 ? 'short' : n <= 12 ? 'medium'
 function renderPaper() {
   const upper = chars(state.upper || PLACEHOLDER);
   const answers = document.querySelector('.answers');
-  answers.classList.toggle('idle', !current());
+  answers.classList.toggle('idle', !current() && !running);
   answers.querySelector('.scrolls').className = `scrolls ${sizeClass(upper.length)}`;
   answers.querySelector('.banner').textContent = state.banner;
   const scroll = answers.querySelector('.upper');
@@ -306,12 +304,12 @@ function renderPaper() {
   writeCells(answers.querySelector('.lower'), chars(hungText()).slice(0, state.shown), upper.length);
 }
 
+const newSpan = (className) => Object.assign(document.createElement('span'), { className });
+
 /* Puts characters into the first of `total` cells, touching only cells that change. */
 function writeCells(scroll, line, total) {
   while (scroll.childElementCount > total) scroll.lastElementChild.remove();
-  while (scroll.childElementCount < total) {
-    scroll.append(Object.assign(document.createElement('span'), { className: 'ink' }));
-  }
+  while (scroll.childElementCount < total) scroll.append(newSpan('ink'));
   Array.from(scroll.children).forEach((cell, i) => {
     const character = line[i] || '';
     if (cell.textContent === character) return;
@@ -362,9 +360,7 @@ function newCandidate() {
   const item = document.createElement('li');
   item.setAttribute('role', 'option');
   item.lang = 'zh';
-  for (const name of ['line', 'score', 'sure']) {
-    item.append(Object.assign(document.createElement('span'), { className: name }));
-  }
+  item.append(newSpan('line'), newSpan('score'), newSpan('sure'));
   return item;
 }
 
@@ -424,13 +420,15 @@ function onSubmit(event) {
 }
 
 function choose(index) {
-  Object.assign(current(), { chosen: index, picked: true });
+  const answer = current();
+  Object.assign(answer, { chosen: index, picked: true });
   state.shown = 0;
-  if (current().done) writeHash();
+  if (answer.done) writeHash();
   requestRender();
 }
 
 function onCandidateKey(event) {
+  if (!current()) return;
   const { order, chosen } = current();
   const at = order.indexOf(chosen);
   const last = order.length - 1;
@@ -445,7 +443,7 @@ function onCandidateKey(event) {
 
 function onCandidateClick(event) {
   const item = event.target.closest('li');
-  if (!item) return;
+  if (!item || !current()) return;
   choose(Number(item.dataset.sample));
   item.focus();
 }

@@ -219,9 +219,11 @@ def test_same_seed_same_answer_and_again(open_page):
     page.click("#submit")
     page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
     assert finished(page) == first
-    page.click("#again")
+    page.focus("#again")
+    page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
     finished(page)
+    expect(page.locator("#again")).to_be_focused()
     assert page.input_value("#seed") not in ("", "11")
     assert f"seed {page.input_value('#seed')}" in text_of(page, ".facts")
 
