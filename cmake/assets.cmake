@@ -1,0 +1,61 @@
+# Compiles the files of a folder into a library: lx_asset_find() of server/assets.h.
+# The assembler includes the bytes (.incbin), so no tool is needed to turn them into C.
+function(linnet_embed_assets target folder)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg)
+  set(assembly "${CMAKE_BINARY_DIR}/assets_data.S")
+  set(source "${CMAKE_BINARY_DIR}/assets.c")
+  set(data ".section .rodata\n")
+  set(declarations "")
+  set(entries "")
+  set(index 0)
+  foreach(file IN LISTS files)
+    get_filename_component(name ${file} NAME)
+    get_filename_component(extension ${file} LAST_EXT)
+    if(extension STREQUAL ".html")
+      set(type "text/html; charset=utf-8")
+    elseif(extension STREQUAL ".css")
+      set(type "text/css; charset=utf-8")
+    elseif(extension STREQUAL ".js")
+      set(type "text/javascript; charset=utf-8")
+    else()
+      set(type "image/svg+xml")
+    endif()
+    string(APPEND data ".global asset_${index}\n.global asset_${index}_end\n"
+                       "asset_${index}:\n.incbin \"${file}\"\nasset_${index}_end:\n.byte 0\n")
+    string(APPEND declarations
+           "extern const unsigned char asset_${index}[], asset_${index}_end[];\n")
+    string(APPEND entries "        {\"/${name}\", \"${type}\", asset_${index}, 0},\n")
+    string(APPEND sizes
+           "        assets[${index}].size = (size_t)(asset_${index}_end - asset_${index});\n")
+    math(EXPR index "${index} + 1")
+  endforeach()
+  string(APPEND data ".section .note.GNU-stack,\"\",%progbits\n")
+  file(CONFIGURE OUTPUT ${assembly} CONTENT "${data}" @ONLY)
+  file(CONFIGURE OUTPUT ${source} CONTENT "/* Made by cmake/assets.cmake from web/. */
+#include <pthread.h>
+#include <string.h>
+
+#include \"server/assets.h\"
+
+${declarations}
+enum { N_ASSETS = ${index} };
+static lx_asset assets[N_ASSETS] = {
+${entries}};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void set_sizes(void)
+{
+${sizes}}
+
+const lx_asset *lx_asset_find(const char *path)
+{
+    (void)pthread_once(&once, set_sizes);
+    for (int i = 0; i < N_ASSETS; i++)
+        if (strcmp(assets[i].path, path) == 0)
+            return &assets[i];
+    return NULL;
+}
+" @ONLY)
+  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS "${files}")
+  target_sources(${target} PRIVATE ${source} ${assembly})
+endfunction()
