@@ -5,9 +5,13 @@
  * asks the scheduler for the next ragged batch, runs one step and hands the tokens to their jobs.
  * A job with n samples computes its prompt once: all rows but the last, then every sample starts
  * from a copy of that state with the prompt's last row as its first input. A sample that finds no
- * free slot waits; the slot that holds the prompt's state serves the job's last sample itself.
+ * free slot waits beside a spare copy of the state; the slot that computed the prompt serves a
+ * sample itself, so n may exceed n_slots, and all slots generate.
  *
- * submit() reserves a place in a bounded queue, or refuses; nothing is computed before.
+ * Slots are given strictly in order of arrival: all samples of a job before the next job's first.
+ * A job with a large n delays later ones by n / n_slots generations, a time with an end.
+ *
+ * submit() reserves a slot or a place in a bounded queue, or refuses; nothing is computed before.
  */
 #ifndef LINNET_SERVER_ENGINE_H
 #define LINNET_SERVER_ENGINE_H
@@ -20,7 +24,7 @@ typedef struct lx_engine lx_engine;
 
 typedef struct lx_engine_options {
     int32_t n_slots;      /* concurrent samples, >= 1 */
-    int32_t max_queue;    /* jobs waiting for their first slot, >= 0 */
+    int32_t max_queue;    /* jobs that must wait for their first slot, >= 0 */
     int32_t max_tokens;   /* rows a step, >= n_slots */
     int32_t prompt_chunk; /* prompt rows a slot and step, >= 1 */
 } lx_engine_options;
@@ -30,10 +34,12 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
                           lx_engine **out, lx_error *err) LX_MUST_USE;
 
 /* Queues a job (the engine takes its own reference). LX_ERR_BUSY when the queue is full,
-   LX_ERR_UNAVAILABLE when draining. Any thread; never blocks on a step. */
+   LX_ERR_UNAVAILABLE when draining, LX_ERR_DEVICE when not healthy. Any thread; never blocks on a
+   step. */
 lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err) LX_MUST_USE;
 
-/* Wakes the engine so that it notices a cancelled job at once. Any thread. */
+/* Wakes the engine so that it notices a cancelled job at once. (It never sleeps while a job is with
+   it, so calling this is not needed for a cancelled job to be noticed within a step.) Any thread. */
 void lx_engine_poke(lx_engine *e);
 
 /* Refuses new jobs from now on. */

@@ -1,0 +1,111 @@
+/*
+ * What the engine's files share: engine.c (queue, thread, public functions), engine_runs.c (which
+ * job has which slots), engine_step.c (one batch). Everything outside the part marked "shared" is
+ * touched by the engine's thread only.
+ */
+#ifndef LINNET_SERVER_ENGINE_INTERNAL_H
+#define LINNET_SERVER_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/engine.h"
+#include "server/scheduler.h"
+
+/* A job that has, or had, a slot. */
+typedef struct lx_run {
+    lx_job *job;
+    const lx_plan *plan;
+    const lx_job_params *params;
+    int32_t next_sample; /* the first one that has no slot yet */
+    int32_t n_done;      /* samples that are complete */
+    int64_t n_tokens;    /* pushed so far, of all samples */
+    int32_t source;      /* n > 1: the state after the shared prompt rows: a slot, or the stash */
+    bool ready;          /* n > 1: that state is complete, samples may start from it */
+    bool advanced;       /* got a token in this step */
+    bool failed;         /* a sample had no finite logits */
+    uint64_t order;
+    int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
+} lx_run;
+
+/* A slot without a run is free. One with a run and LX_SLOT_FREE holds a shared prompt's state. */
+typedef struct lx_slot {
+    lx_slot_phase phase;
+    int32_t run;        /* -1: free */
+    int32_t sample;     /* of the run; -1 while it computes a shared prompt */
+    int32_t prompt_row; /* the next one to compute */
+    int32_t step;       /* tokens generated */
+    int64_t token_ns;   /* when the newest was */
+} lx_slot;
+
+struct lx_engine {
+    lx_transformer *transformer;
+    const lx_model *model;
+    lx_backend *be;
+    lx_metrics *metrics;
+    lx_engine_options options;
+    lx_states *states; /* [n_slots + 1], the last one is the stash */
+    lx_mask **masks;   /* [task->n_masks] */
+    pthread_t thread;
+
+    /* --- shared, under `mutex` --- */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool draining, stopping;
+    lx_job **queue; /* [max_queue + n_slots], oldest first */
+    int32_t n_queue;
+    int32_t n_sure; /* of those: sure to get a slot in the next turn, so not counted as waiting */
+    int32_t credit; /* slots that nobody needs yet */
+
+    /* --- shared, atomic --- */
+    atomic_bool healthy;
+    _Atomic int64_t n_jobs;    /* queued or running */
+    _Atomic int64_t work_left; /* tokens still to generate, of all of them */
+    _Atomic int64_t step_ns;   /* mean time of a step */
+    _Atomic int64_t last_step_ns;
+
+    /* --- the thread's own --- */
+    lx_slot *slots; /* [n_slots] */
+    int32_t *free_slots;
+    int32_t n_free;
+    lx_run *runs; /* [n_slots]: every run has a slot, or had one and has not ended */
+    int32_t *free_runs;
+    int32_t n_free_runs, oldest, newest;
+    int32_t n_pending; /* slots that runs will still ask for */
+    uint64_t next_order;
+    lx_job **admitted, **dropped; /* taken from the queue in this turn */
+    int32_t n_admitted, n_dropped;
+
+    /* one step's arrays */
+    lx_slot_view *views; /* [n_slots], like those below unless said otherwise */
+    int32_t *rows, *scratch;
+    int32_t *seq_start; /* [n_slots + 1] */
+    int32_t *seq_slot, *output_row, *output_slot;
+    int32_t *ids; /* [max_tokens, n_inputs] */
+    lx_constraint *constraints;
+    lx_sampling *sampling;
+    lx_sample *samples;
+};
+
+/* --- engine.c: the end of a job: status, wake, the engine's reference --- */
+void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
+                       const lx_error *err);
+
+/* --- engine_runs.c --- */
+void lx_runs_init(lx_engine *e);
+/* LX_OK, or why a job must not go on. */
+lx_status lx_engine_check_job(const lx_job *job, int64_t now, lx_error *err);
+/* Gives the job its first slot; there is a free one that no older run waits for. */
+lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err);
+/* Starts samples of ready runs in free slots, oldest run first. */
+lx_status lx_runs_fork(lx_engine *e, lx_error *err);
+void lx_runs_free_slot(lx_engine *e, int32_t slot);
+/* Ends a run and frees whatever it holds. */
+void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
+/* Ends runs that were cancelled or are late. */
+void lx_runs_drop(lx_engine *e, int64_t now);
+
+/* --- engine_step.c: computes one batch; does nothing when no slot has work --- */
+lx_status lx_engine_step(lx_engine *e, lx_error *err);
+
+#endif

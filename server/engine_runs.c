@@ -1,0 +1,195 @@
+/*
+ * Which job has which slots.
+ *
+ * Runs stand in a list in order of arrival, and slots are given in that order: a run with n samples
+ * reserves the slots it will need (n_pending) and no later job gets one of them. So the oldest job
+ * is always served first, at most one run has fewer slots than samples, and since nobody is
+ * admitted behind it before all its samples have one, its wait and everybody's is finite.
+ *
+ * Forking: the shared prompt rows are computed in the run's first slot. Then each sample gets a
+ * copy of that state. When the free slots do not reach, the state moves to the stash, a spare state
+ * behind the slots, so that the first slot generates too; with a single slot n > 1 works likewise.
+ * Only the run that lacks slots uses the stash, hence one is enough.
+ */
+#include "server/engine_internal.h"
+
+#include "common/clock.h"
+
+void lx_runs_init(lx_engine *e)
+{
+    int32_t n = e->options.n_slots;
+    for (int32_t i = 0; i < n; i++) {
+        e->slots[i] = (lx_slot){.run = -1};
+        e->free_slots[i] = e->free_runs[i] = n - 1 - i;
+    }
+    e->n_free = e->n_free_runs = n;
+    e->oldest = e->newest = -1;
+}
+
+lx_status lx_engine_check_job(const lx_job *job, int64_t now, lx_error *err)
+{
+    if (lx_job_cancelled(job))
+        return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
+    if (now >= lx_job_get_params(job)->deadline_ns)
+        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
+                       "the request's time was over before its answer was complete");
+    return LX_OK;
+}
+
+/* --- slots ------------------------------------------------------------------------------------ */
+
+static int32_t take_slot(lx_engine *e, int32_t run)
+{
+    int32_t slot = e->free_slots[--e->n_free];
+    e->slots[slot] = (lx_slot){.run = run, .sample = -1};
+    return slot;
+}
+
+void lx_runs_free_slot(lx_engine *e, int32_t slot)
+{
+    e->slots[slot] = (lx_slot){.run = -1};
+    e->free_slots[e->n_free++] = slot;
+}
+
+/* How many slots more than it has now a run will ask for. */
+static int32_t pending(const lx_engine *e, const lx_run *r)
+{
+    bool holds_slot = r->source >= 0 && r->source < e->options.n_slots;
+    return r->params->n - r->next_sample - holds_slot;
+}
+
+static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
+{
+    e->slots[slot].phase = LX_SLOT_DECODE;
+    e->slots[slot].sample = r->next_sample++;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static int32_t new_run(lx_engine *e, lx_job *job)
+{
+    int32_t i = e->free_runs[--e->n_free_runs];
+    e->runs[i] = (lx_run){.job = job,
+                          .plan = lx_job_plan(job),
+                          .params = lx_job_get_params(job),
+                          .source = -1,
+                          .order = e->next_order++,
+                          .older = e->newest,
+                          .newer = -1};
+    if (e->newest >= 0)
+        e->runs[e->newest].newer = i;
+    else
+        e->oldest = i;
+    e->newest = i;
+    return i;
+}
+
+static void unlink_run(lx_engine *e, int32_t run)
+{
+    const lx_run *r = &e->runs[run];
+    if (r->older >= 0)
+        e->runs[r->older].newer = r->newer;
+    else
+        e->oldest = r->newer;
+    if (r->newer >= 0)
+        e->runs[r->newer].older = r->older;
+    else
+        e->newest = r->older;
+    e->free_runs[e->n_free_runs++] = run;
+}
+
+lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err)
+{
+    int32_t run = new_run(e, job), slot = take_slot(e, run);
+    lx_run *r = &e->runs[run];
+    if (r->params->n == 1) {
+        e->slots[slot].sample = r->next_sample++;
+    } else {
+        r->source = slot;
+        r->ready = r->plan->n_prompt == 1;
+        e->n_pending += pending(e, r);
+    }
+    if (!r->ready)
+        e->slots[slot].phase = LX_SLOT_PROMPT;
+    lx_job_mark_started(job);
+    lx_job_times t = lx_job_get_times(job);
+    lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
+    if (e->be->ops->state_zero(e->be, e->states, slot) != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to clear a state");
+    return LX_OK;
+}
+
+static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *err)
+{
+    if (e->be->ops->state_copy(e->be, e->states, to, from) != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to copy a state");
+    return LX_OK;
+}
+
+/* The slot with the shared state starts a sample itself, the last one or, by way of the stash,
+   the next. */
+static lx_status use_source_slot(lx_engine *e, lx_run *r, lx_error *err)
+{
+    int32_t slot = r->source, stash = e->options.n_slots;
+    bool last = r->next_sample == r->params->n - 1;
+    lx_status st = last ? LX_OK : copy_state(e, stash, slot, err);
+    if (st != LX_OK)
+        return st;
+    r->source = last ? -1 : stash;
+    start_sample(e, r, slot);
+    return LX_OK;
+}
+
+/* Starts samples of one run; `reserved` free slots belong to older runs. */
+static lx_status fork_run(lx_engine *e, int32_t run, int32_t reserved, lx_error *err)
+{
+    lx_run *r = &e->runs[run];
+    while (pending(e, r) > 0 && e->n_free > reserved) {
+        int32_t slot = take_slot(e, run);
+        lx_status st = copy_state(e, slot, r->source, err);
+        if (st != LX_OK)
+            return st;
+        start_sample(e, r, slot);
+        e->n_pending--;
+    }
+    bool holds_slot = r->source >= 0 && r->source < e->options.n_slots;
+    return holds_slot ? use_source_slot(e, r, err) : LX_OK;
+}
+
+lx_status lx_runs_fork(lx_engine *e, lx_error *err)
+{
+    int32_t reserved = 0;
+    for (int32_t i = e->oldest; i >= 0 && e->n_pending > reserved; i = e->runs[i].newer) {
+        lx_status st = e->runs[i].ready ? fork_run(e, i, reserved, err) : LX_OK;
+        if (st != LX_OK)
+            return st;
+        reserved += pending(e, &e->runs[i]);
+    }
+    return LX_OK;
+}
+
+void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err)
+{
+    lx_run *r = &e->runs[run];
+    bool complete = r->n_done == r->params->n; /* then its slots are free already */
+    for (int32_t i = 0; i < e->options.n_slots && !complete; i++) {
+        if (e->slots[i].run == run)
+            lx_runs_free_slot(e, i);
+    }
+    e->n_pending -= pending(e, r);
+    lx_job *job = r->job;
+    int64_t n_tokens = r->n_tokens;
+    unlink_run(e, run);
+    lx_engine_end_job(e, job, n_tokens, status, err);
+}
+
+void lx_runs_drop(lx_engine *e, int64_t now)
+{
+    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+        lx_error err = {0};
+        newer = e->runs[i].newer;
+        lx_status st = lx_engine_check_job(e->runs[i].job, now, &err);
+        if (st != LX_OK)
+            lx_runs_end(e, i, st, &err);
+    }
+}

@@ -1,0 +1,226 @@
+/*
+ * One step: the scheduler's choice becomes a ragged batch, the transformer computes it, the tokens
+ * go to their jobs. Nothing is allocated here.
+ *
+ * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
+ * newest token, or, when its sample has just started from a shared state, the prompt's last row.
+ * The rows after which a token is due are the output rows.
+ *
+ * All tokens of the step are published first, then every job that got one is woken once: a reader
+ * sees a step's tokens of all its samples in one burst.
+ */
+#include "server/engine_internal.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+
+typedef struct batch {
+    int32_t n_rows, n_seqs, n_outputs, n_prompt_rows;
+} batch;
+
+/* --- before the step -------------------------------------------------------------------------- */
+
+static int32_t prompt_end(const lx_run *r)
+{
+    return r->plan->n_prompt - (r->params->n > 1); /* the last row is each sample's own */
+}
+
+static int32_t choose_rows(lx_engine *e)
+{
+    lx_schedule_limits limits = {e->options.max_tokens, e->options.prompt_chunk};
+    for (int32_t i = 0; i < e->options.n_slots; i++) {
+        const lx_slot *s = &e->slots[i];
+        e->views[i] = (lx_slot_view){.phase = s->phase};
+        if (s->phase == LX_SLOT_PROMPT) {
+            const lx_run *r = &e->runs[s->run];
+            e->views[i].rows_left = prompt_end(r) - s->prompt_row;
+            e->views[i].order = r->order;
+        }
+    }
+    return lx_schedule(e->views, e->options.n_slots, &limits, e->rows, e->scratch);
+}
+
+static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
+{
+    const int32_t *tokens = NULL;
+    (void)lx_job_tokens(r->job, s->sample, &tokens, NULL);
+    return tokens;
+}
+
+/* The batch's newest row is followed by token number slot.step. */
+static void add_output(lx_engine *e, batch *b, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    lx_constraint *c = &e->constraints[b->n_outputs];
+    e->model->task->constrain(r->plan, s->step, sample_tokens(r, s), c);
+    e->output_slot[b->n_outputs] = slot;
+    e->output_row[b->n_outputs] = b->n_rows - 1;
+    e->sampling[b->n_outputs++] = (lx_sampling){
+        .seed = r->params->seed,
+        .sample = (uint32_t)s->sample,
+        .step = (uint32_t)s->step,
+        .temperature = r->params->temperature,
+        .top_p = r->params->top_p,
+        .top_k = r->params->top_k,
+        .forced = c->forced,
+        .mask = c->use_mask ? e->masks[c->mask_idx] : NULL,
+        .n_banned = c->n_banned,
+        .banned = c->banned,
+    };
+}
+
+static void add_prompt_rows(lx_engine *e, batch *b, int32_t slot, int32_t n)
+{
+    lx_slot *s = &e->slots[slot];
+    lx_run *r = &e->runs[s->run];
+    size_t width = (size_t)e->model->config.n_inputs;
+    memcpy(e->ids + (size_t)b->n_rows * width, r->plan->prompt_ids + (size_t)s->prompt_row * width,
+           (size_t)n * width * sizeof *e->ids);
+    b->n_rows += n;
+    b->n_prompt_rows += n;
+    s->prompt_row += n;
+    if (s->prompt_row < prompt_end(r))
+        return;
+    r->ready = r->params->n > 1;
+    s->phase = r->ready ? LX_SLOT_FREE : LX_SLOT_DECODE;
+    if (!r->ready)
+        add_output(e, b, slot);
+}
+
+static void add_decode_row(lx_engine *e, batch *b, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    size_t width = (size_t)e->model->config.n_inputs;
+    int32_t *ids = e->ids + (size_t)b->n_rows * width;
+    if (s->step > 0) {
+        e->model->task->input(r->plan, s->step - 1, sample_tokens(r, s), ids);
+    } else {
+        const int32_t *last = r->plan->prompt_ids + (size_t)(r->plan->n_prompt - 1) * width;
+        memcpy(ids, last, width * sizeof *ids);
+        b->n_prompt_rows += s->sample == 0;
+    }
+    b->n_rows++;
+    add_output(e, b, slot);
+}
+
+static batch build(lx_engine *e)
+{
+    batch b = {0};
+    for (int32_t slot = 0; slot < e->options.n_slots; slot++) {
+        if (e->rows[slot] == 0)
+            continue;
+        e->seq_start[b.n_seqs] = b.n_rows;
+        e->seq_slot[b.n_seqs++] = slot;
+        if (e->slots[slot].phase == LX_SLOT_PROMPT)
+            add_prompt_rows(e, &b, slot, e->rows[slot]);
+        else
+            add_decode_row(e, &b, slot);
+    }
+    e->seq_start[b.n_seqs] = b.n_rows;
+    return b;
+}
+
+static lx_status compute(lx_engine *e, const batch *b, lx_error *err)
+{
+    lx_step step = {
+        .batch = {.n_tokens = b->n_rows,
+                  .n_seqs = b->n_seqs,
+                  .seq_start = e->seq_start,
+                  .slot = e->seq_slot,
+                  .n_outputs = b->n_outputs,
+                  .output_row = e->output_row},
+        .ids = e->ids,
+        .sampling = e->sampling,
+        .samples = e->samples,
+    };
+    return lx_transformer_step(e->transformer, e->states, &step, err);
+}
+
+/* --- after it --------------------------------------------------------------------------------- */
+
+static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
+{
+    if (r->n_tokens == 0)
+        lx_histogram_observe(&e->metrics->time_to_first_token,
+                             now - lx_job_get_times(r->job).submitted);
+    if (s->step > 0)
+        lx_histogram_observe(&e->metrics->inter_token, now - s->token_ns);
+}
+
+/* Returns how many tokens that were: 0 or 1. */
+static int32_t hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
+{
+    lx_slot *s = &e->slots[slot];
+    lx_run *r = &e->runs[s->run];
+    if (sample.token < 0) {
+        r->failed = true;
+        return 0;
+    }
+    observe_token(e, r, s, now);
+    lx_job_push(r->job, s->sample, sample.token, sample.logprob);
+    r->advanced = true;
+    r->n_tokens++;
+    s->token_ns = now;
+    if (++s->step == r->params->max_new) {
+        r->n_done++;
+        lx_runs_free_slot(e, slot);
+    }
+    return 1;
+}
+
+/* Ends the runs that are complete or failed and wakes the others that got a token. */
+static void tell_jobs(lx_engine *e)
+{
+    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+        lx_run *r = &e->runs[i];
+        bool advanced = r->advanced;
+        newer = r->newer;
+        r->advanced = false;
+        if (r->failed) {
+            lx_error err;
+            (void)lx_fail(&err, LX_ERR_INTERNAL, NULL,
+                          "the model produced a number that is not finite");
+            lx_runs_end(e, i, LX_ERR_INTERNAL, &err);
+        } else if (r->n_done == r->params->n) {
+            lx_runs_end(e, i, LX_OK, NULL);
+        } else if (advanced) {
+            lx_job_notify(r->job);
+        }
+    }
+}
+
+static void count(lx_engine *e, const batch *b, int64_t ns)
+{
+    lx_metrics *m = e->metrics;
+    atomic_fetch_add_explicit(&m->steps, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->step_rows, (uint64_t)b->n_rows, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->prompt_tokens, (uint64_t)b->n_prompt_rows, memory_order_relaxed);
+    lx_histogram_observe(&m->step_time, ns);
+    int64_t mean = atomic_load(&e->step_ns);
+    atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
+}
+
+lx_status lx_engine_step(lx_engine *e, lx_error *err)
+{
+    if (choose_rows(e) == 0)
+        return LX_OK;
+    int64_t begin = lx_now_ns();
+    batch b = build(e);
+    lx_status st = compute(e, &b, err);
+    if (st != LX_OK)
+        return st;
+    int64_t now = lx_now_ns();
+    count(e, &b, now - begin);
+    int32_t n_tokens = 0;
+    for (int32_t i = 0; i < b.n_outputs; i++)
+        n_tokens += hand_out(e, e->output_slot[i], e->samples[i], now);
+    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_tokens,
+                              memory_order_relaxed);
+    atomic_fetch_sub(&e->work_left, n_tokens);
+    atomic_store(&e->last_step_ns, now);
+    tell_jobs(e);
+    return LX_OK;
+}
