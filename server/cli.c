@@ -24,12 +24,17 @@ static lx_isa isa_by_name(const char *name)
     return LX_ISA_AUTO;
 }
 
-lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out, lx_error *err)
+lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
 {
-    lx_backend_options options = {
+    return (lx_backend_options){
         .n_threads = o->threads > 0 ? (int32_t)o->threads : lx_cli_core_count(),
         .isa = isa_by_name(o->isa),
     };
+}
+
+lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out, lx_error *err)
+{
+    lx_backend_options options = lx_cli_backend_options(o);
     return lx_backend_open(o->backend, &options, out, err);
 }
 

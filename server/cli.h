@@ -52,6 +52,8 @@ typedef struct lx_cli_model {
     lx_transformer *transformer;
 } lx_cli_model;
 
+/* What the options say about the back end. */
+lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o);
 /* Opens the back end alone. */
 lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out,
                               lx_error *err) LX_MUST_USE;

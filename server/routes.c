@@ -1,0 +1,85 @@
+/* The route table (see routes.h). A pattern's final "*" stands for one path segment. */
+#include "server/routes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/assets.h"
+
+static const struct route {
+    const char *method, *pattern;
+    lx_handler handler;
+} routes[] = {
+    {"GET", "/", lx_handle_page},
+    {"POST", "/", lx_handle_form},
+    {"POST", "/v1/completions", lx_handle_completions},
+    {"GET", "/v1/models", lx_handle_models},
+    {"GET", "/v1/models/*", lx_handle_model},
+    {"GET", "/health", lx_handle_health},
+    {"GET", "/readyz", lx_handle_health},
+    {"GET", "/livez", lx_handle_livez},
+    {"GET", "/metrics", lx_handle_metrics},
+};
+
+/* The tail of `path` behind the pattern, or NULL. */
+static const char *match(const char *pattern, const char *path)
+{
+    size_t n = strlen(pattern);
+    if (pattern[n - 1] != '*')
+        return strcmp(pattern, path) == 0 ? "" : NULL;
+    if (strncmp(pattern, path, n - 1) != 0 || path[n - 1] == '\0' || strchr(path + n - 1, '/'))
+        return NULL;
+    return path + n - 1;
+}
+
+static void allow(lx_route_match *m, const char *method)
+{
+    size_t n = strlen(m->allow);
+    (void)snprintf(m->allow + n, sizeof m->allow - n, "%s%s%s", n > 0 ? ", " : "", method,
+                   strcmp(method, "GET") == 0 ? ", HEAD" : "");
+}
+
+static void offer(lx_route_match *m, const char *wanted, const char *method, lx_handler handler,
+                  const char *tail)
+{
+    allow(m, method);
+    if (strcmp(wanted, method) == 0) {
+        m->handler = handler;
+        m->tail = tail;
+    }
+}
+
+lx_route_match lx_routes_find(const char *method, const char *path)
+{
+    lx_route_match m = {.tail = ""};
+    const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const char *tail = match(routes[i].pattern, path);
+        if (tail != NULL)
+            offer(&m, wanted, routes[i].method, routes[i].handler, tail);
+    }
+    if (m.allow[0] == '\0' && lx_asset_find(path) != NULL)
+        offer(&m, wanted, "GET", lx_handle_asset, "");
+    if (m.allow[0] != '\0')
+        (void)strncat(m.allow, ", OPTIONS", sizeof m.allow - strlen(m.allow) - 1);
+    return m;
+}
+
+void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_route_match m = lx_routes_find(rq->method, rq->path);
+    lx_request request = *rq;
+    request.tail = m.tail;
+    if (m.handler != NULL) {
+        m.handler(api, &request, rs);
+    } else if (m.allow[0] == '\0') {
+        lx_respond_error(rs, 404, "not_found", "path", "there is nothing at this path");
+    } else if (strcmp(rq->method, "OPTIONS") == 0) {
+        rs->status = 204;
+        lx_response_add(rs, "Allow", "%s", m.allow);
+    } else {
+        lx_respond_error(rs, 405, "method_not_allowed", "method",
+                         "this path does not know the method; see the Allow header");
+        lx_response_add(rs, "Allow", "%s", m.allow);
+    }
+}
