@@ -1,0 +1,37 @@
+"""Fixtures: a server shared by the tests that leave no trace, and a factory for all others."""
+
+import pytest
+
+from server import Server
+from settings import LINNET, MODEL_DIR
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "heavy: too slow for a build with sanitizers")
+
+
+def pytest_sessionstart(session):
+    for path in (LINNET, MODEL_DIR / "config.json"):
+        if not path.exists():
+            pytest.exit(f"{path} is missing: build first, or set LINNET and LINNET_MODEL_DIR", 2)
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server):
+    """The shared server, checked to be idle and well before and after the test."""
+    shared_server.wait_idle()
+    yield shared_server
+    shared_server.check_unharmed()
+    shared_server.wait_idle()
+    shared_server.check_log()
+
+
+@pytest.fixture
+def port(server):
+    return server.port

@@ -1,0 +1,9 @@
+"""What is tested: the program, the model it serves."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LINNET = Path(os.environ.get("LINNET", ROOT / "build" / "linnet")).resolve()
+MODEL_DIR = Path(os.environ.get("LINNET_MODEL_DIR", ROOT / "weights" / "couplet")).resolve()
+MODEL = MODEL_DIR.name

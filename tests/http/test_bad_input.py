@@ -1,0 +1,542 @@
+"""Whatever a client sends: a 4xx that names the field, and a server that is as well as before.
+
+The `server` fixture checks after every test that the server is alive, idle and answers.
+"""
+
+import json
+import resource
+import socket
+import time
+
+import pytest
+
+import client
+from client import call, complete
+from server import Server, wait_until
+from settings import MODEL
+
+GOOD = "海上明月"
+
+
+def check_refused(reply, param, status=400):
+    assert reply.status == status, (reply.status, reply.text)
+    assert reply.headers["content-type"].startswith("application/json")
+    error = reply.error
+    assert error["param"] == param, error
+    if param is not None:
+        assert param in error["message"], f"the message does not name {param}: {error}"
+    return error
+
+
+def post_raw(port, body):
+    return call(port, "POST", "/v1/completions", body, {"Content-Type": "application/json"})
+
+
+def with_prompt(value):
+    """A body with the JSON `value` as prompt, put in as bytes."""
+    return b'{"model": "%s", "prompt": %s}' % (MODEL.encode(), value)
+
+
+# --- the prompt --------------------------------------------------------------------------------
+
+PROMPTS = {
+    "empty": "",
+    "blank": "   ",
+    "full-width blank": "\u3000",
+    "33 characters": "山" * 33,
+    "33 with a rare one": "山" * 32 + "龘",
+    "a thousand characters": "山水" * 500,
+    "nul": "海上\0明月",
+    "escape": "海上\x1b[31m明月",
+    "delete": "海上\x7f明月",
+    "c1 control": "海上\x85明月",
+    "line break inside": "海上\n明月",
+    "space inside": "海上 明月",
+    "wide space inside": "海上\u3000明月",
+    "tab inside": "海上\t明月",
+    "emoji": "海上😀明月",
+    "emoji alone": "😀",
+    "family emoji": "👨\u200d👩\u200d👧",
+    "zero-width joiner": "海上\u200d明月",
+    "byte-order mark inside": "海上\ufeff明月",
+    "right-to-left override": "海上\u202e明月",
+    "latin": "hello",
+    "combining mark": "e\u0301海上",
+    "private use": "海上\ue000明月",
+    "noncharacter": "海上\uffff明月",
+    "replacement character": "海上\ufffd明月",
+    "special by name": "<s>",
+    "number": 5,
+    "null": None,
+    "true": True,
+    "object": {"text": GOOD},
+    "list of numbers": [1, 2],
+    "empty list": [],
+    "nested list": [[GOOD]],
+}
+
+
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS.keys())
+def test_bad_prompt(port, prompt):
+    check_refused(complete(port, prompt=prompt), "prompt")
+
+
+def test_missing_prompt(port):
+    check_refused(complete(port), "prompt")
+
+
+def test_bad_prompt_of_a_stream_is_no_stream(port):
+    check_refused(complete(port, prompt="", stream=True), "prompt")
+
+
+INVALID_UTF8 = {
+    "lone continuation": b"\x80",
+    "cut sequence": b"\xe6\xb5",
+    "overlong slash": b"\xc0\xaf",
+    "overlong nul": b"\xc0\x80",
+    "surrogate": b"\xed\xa0\x80",
+    "beyond unicode": b"\xf4\x90\x80\x80",
+    "never used byte": b"\xff",
+    "gb18030": "海上明月".encode("gb18030"),
+    "utf-16": "海上明月".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("data", INVALID_UTF8.values(), ids=INVALID_UTF8.keys())
+def test_invalid_utf8(port, data):
+    reply = post_raw(port, with_prompt(b'"' + data + b'"'))
+    assert reply.status == 400, reply.text
+    assert reply.error["param"] in ("prompt", "body")
+
+
+@pytest.mark.parametrize("escape", [r"\ud800", r"\udc00", r"\ud800\ud800", r"\ud83d海"])
+def test_lone_surrogate_escape(port, escape):
+    reply = post_raw(port, with_prompt(b'"' + escape.encode() + b'"'))
+    assert reply.status == 400
+    assert reply.error["param"] in ("prompt", "body")
+
+
+# --- other fields ------------------------------------------------------------------------------
+
+HUGE = 2**70
+FIELDS = [
+    ("model", ["no-such-model", "", "../couplet", "couplet\0", 5, None, [MODEL], "x" * 100_000]),
+    ("n", [0, -1, 1_000_000, HUGE, 1.5, "3", True, [1], {}]),
+    ("temperature", [-1, -0.001, 1e9, HUGE, "hot", "NaN", True, [], {}]),
+    ("top_p", [0, -0.1, 2, 1.0001, "all", False, []]),
+    ("top_k", [-1, 1.5, HUGE, "5", True, []]),
+    ("seed", [-1, 1.5, HUGE, 2**64, "7", True, []]),
+    ("max_tokens", [0, -1, 1.5, HUGE, "5", True, []]),
+    ("stream", ["yes", 1, 0, "true", [], {}]),
+    ("rules", ["no", 0, 1, [], {}]),
+    ("timeout_ms", [0, -1, 1.5, HUGE, "5", True, []]),
+    ("stream_options", ["usage", 1, [], {"include_usage": "yes"}]),
+]
+CASES = [(name, value) for name, values in FIELDS for value in values]
+
+
+@pytest.mark.parametrize("name, value", CASES, ids=[f"{n}={str(v)[:20]!r}" for n, v in CASES])
+def test_bad_field(port, name, value):
+    fields = {"prompt": GOOD, name: value}
+    if name == "stream_options":
+        fields["stream"] = True
+    reply = complete(port, **fields)
+    status = 404 if name == "model" and isinstance(value, str) and reply.status == 404 else 400
+    error = check_refused(reply, reply.error["param"], status)
+    assert error["param"].split(".")[0] == name
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e400",
+                                    "0x10", "+1", ".5", "1.", "01", "1e", "--1", "1_000"])
+def test_bad_number(port, number):
+    reply = post_raw(port, with_prompt(f'"{GOOD}", "temperature": {number}'.encode()))
+    assert reply.status == 400, reply.text
+    assert reply.error["param"] in ("temperature", "body")
+
+
+def test_missing_model(port):
+    check_refused(post_raw(port, json.dumps({"prompt": GOOD}).encode()), "model")
+
+
+def test_null_means_absent_and_unknown_fields_are_ignored(port):
+    """As OpenAI's server has it; its clients send fields that mean nothing here."""
+    plain = complete(port, prompt=GOOD, seed=3).json()
+    nulls = dict.fromkeys(("n", "temperature", "top_p", "top_k", "max_tokens", "stream", "user"))
+    reply = complete(port, prompt=GOOD, seed=3, **nulls, frequency_penalty=0, x={"y": [1]})
+    assert reply.status == 200, reply.text
+    assert reply.json()["choices"] == plain["choices"]
+
+
+def test_stream_options_without_stream(port):
+    reply = complete(port, prompt=GOOD, stream_options={"include_usage": True})
+    check_refused(reply, "stream_options")
+
+
+def test_the_largest_seed_is_exact(port):
+    """Seeds stay below 2^53 because many clients read every number as a double."""
+    reply = complete(port, prompt=GOOD, seed=2**53 - 1)
+    assert reply.json()["seed"] == 2**53 - 1
+    check_refused(complete(port, prompt=GOOD, seed=2**53), "seed")
+
+
+# --- the body as JSON --------------------------------------------------------------------------
+
+GOOD_BODY = with_prompt(f'"{GOOD}"'.encode())
+BODIES = {
+    "empty": b"",
+    "blank": b"  \n",
+    "text": b"hello",
+    "array": b"[]",
+    "string": b'"prompt"',
+    "number": b"1",
+    "null": b"null",
+    "unclosed": b'{"prompt": "a"',
+    "unclosed string": b'{"prompt": "a',
+    "single quotes": b"{'prompt': 'a'}",
+    "trailing comma": with_prompt(b'"a",'),
+    "trailing garbage": GOOD_BODY + b" x",
+    "two objects": GOOD_BODY + b"{}",
+    "trailing nul": GOOD_BODY + b"\0",
+    "comment": with_prompt('"海上明月" /* */'.encode()),
+    "duplicate key": with_prompt('"海上明月", "prompt": "春江夜雨"'.encode()),
+    "duplicate n": with_prompt('"海上明月", "n": 1, "n": 1000'.encode()),
+    "byte-order mark": b"\xef\xbb\xbf" + GOOD_BODY,
+    "utf-16": GOOD_BODY.decode().encode("utf-16"),
+    "1000 arrays deep": with_prompt(b"[" * 1000 + b"]" * 1000),
+    "1000 objects deep": b'{"a":' * 1000 + b"1" + b"}" * 1000,
+    "50000 brackets": b"[" * 50_000,
+    "raw control character": with_prompt(b'"\x01"'),
+    "raw line break": with_prompt('"海上\n明月"'.encode()),
+    "bad escape": with_prompt(rb'"\x41"'),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_bad_json(port, body):
+    reply = post_raw(port, body)
+    assert reply.status == 400, (reply.status, reply.text)
+    assert reply.error["param"] in ("body", "prompt", "a", "n"), reply.error
+
+
+def test_many_keys(port):
+    body = json.dumps({f"k{i}": i for i in range(5000)}).encode()
+    assert post_raw(port, body).status in (400, 413)
+
+
+def test_what_the_client_sent_is_not_sent_back_whole(port):
+    reply = complete(port, prompt=GOOD, model="x\n\"<" + "y" * 20_000)
+    assert 400 <= reply.status < 500
+    assert len(reply.body) < 2000
+    assert reply.error
+
+
+def test_ten_megabytes_are_refused_unread(port):
+    body = b'{"prompt": "' + b"a" * 10_000_000 + b'"}'
+    replies, _ = client.parse_replies(
+        client.exchange(port, client.encode_request("POST", "/v1/completions", body, port=port), 20)
+    )
+    assert replies[0].status == 413
+    assert replies[0].error["param"] == "body"
+
+
+def test_ten_megabytes_in_chunks_are_refused(server):
+    before = server.resident_bytes()
+    chunk = b"10000\r\n" + b"a" * 65536 + b"\r\n"
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    data = head + chunk * 160 + b"0\r\n\r\n"
+    replies, _ = client.parse_replies(client.exchange(server.port, data, 20))
+    assert replies[0].status == 413
+    assert replies[0].error["param"] == "body"
+    assert server.resident_bytes() - before < 8 << 20
+
+
+def test_announced_giant_is_refused_before_it_is_sent(port):
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {10**12}\r\n"
+    for expect in ("", "Expect: 100-continue\r\n"):
+        received = client.exchange(port, f"{head}{expect}\r\n".encode(), 10)
+        assert b" 100 " not in received
+        assert client.parse_replies(received)[0][0].status == 413
+
+
+def test_expect_continue_is_served(port):
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(JSON)}\r\n"
+    with client.connect(port) as sock:
+        sock.sendall(f"{head}Expect: 100-continue\r\nConnection: close\r\n\r\n".encode())
+        assert b" 100 " in sock.recv(65536)
+        sock.sendall(JSON)
+        received = client.read_all(sock, 10)
+    assert client.parse_replies(received)[0][0].status == 200
+
+
+# --- routes and methods ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/", "/v1/completions/", "/v1/completion",
+                                  "//v1/completions", "/../etc/passwd", "/%2e%2e/etc/passwd",
+                                  "/index.html/..", "/app.js%00.html", "/v1/completions%00"])
+def test_unknown_route(port, path):
+    for method in ("GET", "POST"):
+        reply = call(port, method, path, b"" if method == "POST" else None)
+        assert reply.status in (400, 404), (path, reply.status)
+        assert reply.error["message"]
+
+
+WRONG_METHODS = [("GET", "/v1/completions"), ("PUT", "/v1/completions"),
+                 ("DELETE", "/v1/completions"), ("PATCH", "/v1/completions"),
+                 ("POST", "/v1/models"), ("POST", "/health"), ("POST", "/metrics"),
+                 ("DELETE", "/"), ("BREW", "/v1/completions")]
+
+
+@pytest.mark.parametrize("method, path", WRONG_METHODS)
+def test_wrong_method(port, method, path):
+    reply = call(port, method, path, b"{}" if method in ("POST", "PUT", "PATCH") else None)
+    assert reply.status == 405, reply.text
+    allowed = [m.strip() for m in reply.headers["allow"].split(",")]
+    assert allowed and method not in allowed
+    assert reply.error["message"]
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/metrics", "/app.js"])
+def test_head_is_get_without_the_body(port, path):
+    head, get = call(port, "HEAD", path), call(port, "GET", path)
+    assert head.status == get.status == 200
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_head_of_a_stream_route_has_no_body(port):
+    reply = call(port, "HEAD", "/v1/completions")
+    assert reply.status == 405
+    assert "POST" in reply.headers["allow"]
+
+
+def test_options_names_the_methods(port):
+    reply = call(port, "OPTIONS", "/v1/completions")
+    assert reply.status in (200, 204, 405)
+    assert "POST" in reply.headers["allow"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded",
+                                  "multipart/form-data; boundary=x", "application/jsonp"])
+def test_wrong_content_type(port, kind):
+    """A page of another origin can post these kinds without asking; JSON it cannot."""
+    reply = call(port, "POST", "/v1/completions", JSON, {"Content-Type": kind})
+    assert reply.status == 415, reply.text
+    assert reply.error["message"]
+
+
+# --- the request's frame -----------------------------------------------------------------------
+
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+JSON = json.dumps({"model": MODEL, "prompt": GOOD}).encode()
+
+
+def post_head(*lines):
+    head = ["POST /v1/completions HTTP/1.1", "Content-Type: application/json", *lines]
+    return "\r\n".join([*head, "", ""]).encode("latin-1")
+
+
+HOST = "Host: x"
+FRAMES = {
+    "both lengths": post_head(HOST, "Content-Length: 4", "Transfer-Encoding: chunked")
+    + b"0\r\n\r\n" + SMUGGLED,
+    "both lengths, other order": post_head(HOST, "Transfer-Encoding: chunked", "Content-Length: 4")
+    + b"0\r\n\r\n" + SMUGGLED,
+    "two lengths": post_head(HOST, "Content-Length: 4", "Content-Length: 40") + b"abcd" + SMUGGLED,
+    "same length twice": post_head(HOST, "Content-Length: 4", "Content-Length: 4") + b"abcd",
+    "list of lengths": post_head(HOST, "Content-Length: 4, 4") + b"abcd" + SMUGGLED,
+    "space before colon": post_head(HOST, "Content-Length : 4") + b"abcd" + SMUGGLED,
+    "negative length": post_head(HOST, "Content-Length: -1") + SMUGGLED,
+    "signed length": post_head(HOST, "Content-Length: +4") + b"abcd" + SMUGGLED,
+    "hex length": post_head(HOST, "Content-Length: 0x4") + b"abcd" + SMUGGLED,
+    "empty length": post_head(HOST, "Content-Length: ") + SMUGGLED,
+    "length beyond 64 bits": post_head(HOST, "Content-Length: 99999999999999999999999") + b"abcd",
+    "unknown encoding": post_head(HOST, "Transfer-Encoding: gzip") + SMUGGLED,
+    "chunked and gzip": post_head(HOST, "Transfer-Encoding: chunked, gzip") + b"0\r\n\r\n",
+    "chunked twice": post_head(HOST, "Transfer-Encoding: chunked", "Transfer-Encoding: chunked")
+    + b"0\r\n\r\n" + SMUGGLED,
+    "quoted chunked": post_head(HOST, 'Transfer-Encoding: "chunked"') + b"0\r\n\r\n" + SMUGGLED,
+    "vertical tab chunked": post_head(HOST, "Transfer-Encoding: \x0bchunked") + b"0\r\n\r\n",
+    "bad chunk size": post_head(HOST, "Transfer-Encoding: chunked") + b"zz\r\nabcd\r\n0\r\n\r\n",
+    "chunk size beyond 64 bits": post_head(HOST, "Transfer-Encoding: chunked")
+    + b"fffffffffffffffff\r\n" + b"a" * 64,
+    "no host": post_head("Content-Length: 2") + b"{}",
+    "two hosts": post_head(HOST, "Host: y", "Content-Length: 2") + b"{}",
+    "name with a space": post_head(HOST, "X y: z", "Content-Length: 2") + b"{}",
+    "name with a nul": post_head(HOST, "X\0y: z", "Content-Length: 2") + b"{}",
+    "line without colon": post_head(HOST, "nonsense", "Content-Length: 2") + b"{}",
+    "not http": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
+    "nonsense": b"hello\r\n\r\n",
+    "http/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "http/9.9": b"GET /health HTTP/9.9\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", FRAMES.values(), ids=FRAMES.keys())
+def test_bad_frame_is_refused_and_nothing_is_smuggled(port, data):
+    """One refusal at most, then the connection is closed: what follows is not a second request."""
+    with client.connect(port, 10) as sock:
+        sock.sendall(data)
+        received = b""
+        try:
+            while part := sock.recv(65536):
+                received += part
+        except ConnectionResetError:
+            pass
+    replies, rest = client.parse_replies(received)
+    assert len(replies) <= 1 and not rest, received
+    for reply in replies:
+        assert 400 <= reply.status < 600 and reply.status != 500, received
+        assert b"smuggled" not in reply.body
+
+
+def test_proper_chunked_body_is_served(port):
+    parts = [JSON[:7], JSON[7:11], JSON[11:]]
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+    data = post_head(HOST, "Transfer-Encoding: chunked", "Connection: close") + chunks + b"0\r\n\r\n"
+    assert client.parse_replies(client.exchange(port, data))[0][0].status == 200
+
+
+def test_header_of_one_megabyte(port):
+    data = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * (1 << 20) + b"\r\n\r\n"
+    replies, _ = client.parse_replies(client.exchange(port, data, 10))
+    assert [reply.status for reply in replies] in ([431], [413], [])  # [] when reset while sending
+
+
+def test_header_of_a_hundred_kilobytes_is_told(port):
+    """Small enough for the socket's buffers, so the answer must arrive."""
+    data = b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\n"
+    with client.connect(port, 10) as sock:
+        sock.sendall(data)
+        assert client.parse_head(sock.recv(65536).partition(b"\r\n\r\n")[0])[0] == 431
+
+
+def test_ten_thousand_headers(port):
+    data = b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 10_000 + b"\r\n"
+    replies, _ = client.parse_replies(client.exchange(port, data, 10))
+    assert [reply.status for reply in replies] in ([431], [413], [])
+
+
+def test_huge_url(port):
+    data = b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    replies, _ = client.parse_replies(client.exchange(port, data, 10))
+    assert [reply.status for reply in replies] in ([414], [])
+    data = b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    with client.connect(port, 10) as sock:
+        sock.sendall(data)
+        assert client.parse_head(sock.recv(65536).partition(b"\r\n\r\n")[0])[0] == 414
+
+
+# --- clients that take their time ----------------------------------------------------------------
+
+READ_TIMEOUT = 2
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    with Server("--read-timeout", str(READ_TIMEOUT), "--connection-timeout", "3") as server:
+        yield server
+        server.check_unharmed()
+
+
+def seconds_until_closed(sock, limit):
+    """Reads until the server closes; (seconds, bytes received)."""
+    start, received = time.monotonic(), b""
+    sock.settimeout(limit)
+    try:
+        while part := sock.recv(65536):
+            received += part
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - start, received
+
+
+@pytest.mark.parametrize("data", [
+    b"GET /hea",
+    b"GET /health HTTP/1.1\r\nHost: x\r\nX-Half",
+    post_head(HOST, "Content-Length: 40") + JSON[:10],
+    post_head(HOST, "Transfer-Encoding: chunked") + b"5\r\nab",
+], ids=["line", "head", "body", "chunk"])
+def test_request_that_stops_halfway_is_closed(impatient, data):
+    with client.connect(impatient.port) as sock:
+        sock.sendall(data)
+        seconds, received = seconds_until_closed(sock, READ_TIMEOUT + 6)
+    assert seconds < READ_TIMEOUT + 4
+    for reply in client.parse_replies(received)[0]:
+        assert reply.status in (400, 408)
+
+
+@pytest.mark.parametrize("data", [
+    b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"a" * 100,
+    post_head(HOST, "Content-Length: 200") + b" " * 100,
+], ids=["head", "body"])
+def test_request_of_one_byte_now_and_then_is_closed(impatient, data):
+    """Each byte alone is in time; the request as a whole is not."""
+    with client.connect(impatient.port) as sock:
+        start = time.monotonic()
+        position = len(data) - 100
+        sock.sendall(data[:position])
+        closed = False
+        while not closed and position < len(data):
+            try:
+                sock.sendall(data[position : position + 1])
+                sock.settimeout(0.2)
+                closed = sock.recv(4096) == b"" or True
+            except TimeoutError:
+                position += 1
+            except OSError:
+                closed = True
+        assert closed
+        assert time.monotonic() - start < READ_TIMEOUT + 4
+
+
+def test_body_that_stops_and_closes_is_forgotten(server):
+    files = server.open_files()
+    for cut in (1, len(JSON) // 2, len(JSON) - 1):
+        for leave in (socket.socket.close, client.reset):
+            sock = client.connect(server.port)
+            sock.sendall(post_head(HOST, f"Content-Length: {len(JSON)}") + JSON[:cut])
+            leave(sock)
+    wait_until(lambda: server.open_files() <= files, 5, "connections closed")
+
+
+@pytest.mark.heavy
+def test_ten_thousand_idle_connections():
+    """As many as this machine's limit on open files allows; a proper request is still answered."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    count = min(10_000, hard - 200)
+    print(f"{count} idle connections")
+    sockets = []
+    try:
+        patience = ("--read-timeout", "120", "--connection-timeout", "120")
+        with Server("--max-connections", "12000", *patience) as server:
+            before = server.resident_bytes()
+            for i in range(count):
+                sockets.append(client.connect(server.port))
+                if i % 3 == 1:
+                    sockets[-1].send(b"POST /v1/completions HT")
+            server.check_unharmed()
+            grown = server.resident_bytes() - before
+            assert grown < count * 40_000, f"{grown} bytes for {count} connections"
+            cpu = server.cpu_seconds()
+            time.sleep(1)
+            assert server.cpu_seconds() - cpu < 0.3, "idle connections keep the server busy"
+            for sock in sockets:
+                sock.close()
+            wait_until(lambda: server.open_files() < 200, 10, "connections closed")
+            server.check_unharmed()
+    finally:
+        for sock in sockets:
+            sock.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_more_connections_than_allowed():
+    """With its limit reached the server serves again as soon as the others have gone."""
+    with Server("--max-connections", "64") as server:
+        sockets = [client.connect(server.port) for _ in range(200)]
+        time.sleep(0.2)
+        for sock in sockets:
+            sock.close()
+        wait_until(lambda: server.open_files() < 100, 5, "connections closed")
+        server.check_unharmed()

@@ -1,0 +1,162 @@
+"""The commands that need no server."""
+
+import json
+import math
+
+import pytest
+
+import client
+from couplet_rules import broken_rules
+from server import run
+from settings import MODEL_DIR
+
+UPPER = "海上明月"
+COMMANDS = ["serve", "generate", "eval", "bench", "inspect"]
+PAIRS = """海上明月\t天涯故人
+山远云低，归舟一叶\t天高日暖，去雁几行
+一盏青灯听夜雨\t半窗翠竹待春风
+谁来\t客至
+"""
+
+
+def generate(*args):
+    result = run("generate", "--model", MODEL_DIR, *args)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+def words_of_failure(result, status):
+    assert result.returncode == status, result
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command):
+    result = run(command, "--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert result.stdout.startswith(f"usage: linnet {command}")
+    assert "--model" in result.stdout
+
+
+def test_help_of_the_program():
+    result = run("--help")
+    assert result.returncode == 0
+    for command in COMMANDS:
+        assert command in result.stdout
+    assert run("--version").stdout.startswith("linnet ")
+
+
+def test_no_or_wrong_command():
+    assert run().returncode == 2
+    assert "srve" in words_of_failure(run("srve"), 2)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_misspelt_option_is_answered_with_the_right_one(command):
+    words = words_of_failure(run(command, "--modle", "x"), 2)
+    assert "--modle" in words and "--model" in words
+
+
+def test_generate():
+    answers = generate("--prompt", UPPER, "-n", 3, "--seed", 1)
+    assert len(answers) == 3
+    assert all(broken_rules(UPPER, answer) == set() for answer in answers)
+    assert answers == generate("--prompt", UPPER, "-n", 3, "--seed", 1)
+
+
+def test_generate_is_what_the_server_says(port):
+    prompt = "山远云低，归舟一叶"
+    served = client.complete_ok(port, prompt=prompt, n=5, seed=11, temperature=0.9)["choices"]
+    flags = ("-n", 5, "--seed", 11, "--temperature", 0.9)
+    assert generate("--prompt", prompt, *flags) == [choice["text"] for choice in served]
+
+
+def test_generate_threads_change_nothing():
+    flags = ("--prompt", UPPER, "-n", 4, "--seed", 3)
+    assert generate(*flags, "--threads", 1) == generate(*flags, "--threads", 2)
+
+
+@pytest.mark.parametrize("prompt", ["", "山" * 33, "海上😀明月", "a\tb"])
+def test_generate_refuses_a_bad_prompt(prompt):
+    words_of_failure(run("generate", "--model", MODEL_DIR, "--prompt", prompt), 2)
+
+
+def test_generate_without_prompt_and_without_model(tmp_path):
+    assert "prompt" in words_of_failure(run("generate", "--model", MODEL_DIR), 2)
+    words = words_of_failure(run("generate", "--model", tmp_path / "none", "--prompt", UPPER), 1)
+    assert "none" in words
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(PAIRS, "utf-8")
+    return path
+
+
+def test_eval(pairs):
+    result = run("eval", "--model", MODEL_DIR, "--json", pairs)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    numbers = {key: value for key, value in report.items() if isinstance(value, (int, float))}
+    (nats,) = [value for key, value in numbers.items() if "nll" in key or "nats" in key]
+    (perplexity,) = [value for key, value in numbers.items() if "perplexity" in key]
+    assert 1 < nats < 12
+    assert math.isclose(perplexity, math.exp(nats), rel_tol=1e-2)
+    text = run("eval", "--model", MODEL_DIR, pairs)
+    assert text.returncode == 0
+    assert "perplexity" in text.stdout
+
+
+def test_eval_prefers_a_real_lower_line(tmp_path):
+    def nats(lower):
+        path = tmp_path / "pair.tsv"
+        path.write_text(f"一盏青灯听夜雨\t{lower}\n", "utf-8")
+        result = run("eval", "--model", MODEL_DIR, "--json", "--no-answers", path)
+        report = json.loads(result.stdout)
+        return next(v for k, v in report.items() if "nll" in k or "nats" in k)
+
+    assert nats("半窗翠竹待春风") + 1 < nats("的了是在不有和")
+
+
+@pytest.mark.parametrize("text, word", [
+    ("no tab\n", "TAB"), ("海上明月\t天涯\n", "1"), ("\t\n", "1"), ("海上\x01月\t天涯故人\n", "1"),
+])
+def test_eval_names_the_bad_line(tmp_path, text, word):
+    path = tmp_path / "bad.tsv"
+    path.write_text(text, "utf-8")
+    result = run("eval", "--model", MODEL_DIR, path)
+    assert result.returncode in (1, 2)
+    last = result.stderr.strip().splitlines()[-1]
+    assert "bad.tsv" in last and word in last, last
+
+
+def test_eval_of_nothing(tmp_path):
+    path = tmp_path / "empty.tsv"
+    path.write_text("")
+    assert run("eval", "--model", MODEL_DIR, path).returncode in (1, 2)
+    assert run("eval", "--model", MODEL_DIR, tmp_path / "none.tsv").returncode in (1, 2)
+    assert run("eval", "--model", MODEL_DIR).returncode == 2
+
+
+def test_inspect():
+    text = run("inspect", "--model", MODEL_DIR)
+    assert text.returncode == 0
+    assert "parameters" in text.stdout and "state" in text.stdout
+    result = run("inspect", "--model", MODEL_DIR, "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)
+
+
+def test_bench():
+    result = run("bench", "--model", MODEL_DIR, "--batch", "1,4", "--threads", "1", "--steps", 3,
+                 "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    (rows,) = [value for value in report.values() if isinstance(value, list)]
+    assert len(rows) == 2
+    assert run("bench", "--model", MODEL_DIR, "--batch", "x").returncode == 2

@@ -1,0 +1,91 @@
+"""The official Python client, unmodified."""
+
+import asyncio
+
+import pytest
+
+from couplet_rules import broken_rules
+from settings import MODEL
+
+openai = pytest.importorskip("openai", reason="the openai package is not installed")
+
+UPPER = "山远云低，归舟一叶"
+
+
+@pytest.fixture
+def api(port):
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0) as c:
+        yield c
+
+
+def test_models(api):
+    assert MODEL in [model.id for model in api.models.list()]
+    assert api.models.retrieve(MODEL).id == MODEL
+    with pytest.raises(openai.NotFoundError):
+        api.models.retrieve("no-such-model")
+
+
+def test_completion(api):
+    answer = api.completions.create(model=MODEL, prompt=UPPER, n=2, seed=1, temperature=0.7)
+    assert len(answer.choices) == 2
+    for choice in answer.choices:
+        assert choice.finish_reason == "stop"
+        assert broken_rules(UPPER, choice.text) == set()
+    assert answer.usage.completion_tokens == 2 * len(UPPER)
+    assert answer.system_fingerprint
+
+
+def test_prompt_as_a_list_of_one(api):
+    assert len(api.completions.create(model=MODEL, prompt=[UPPER]).choices[0].text) == len(UPPER)
+
+
+def test_extensions_through_extra_body(api):
+    answer = api.completions.create(model=MODEL, prompt=UPPER, extra_body={"top_k": 1})
+    greedy = api.completions.create(model=MODEL, prompt=UPPER, temperature=0)
+    assert answer.choices[0].text == greedy.choices[0].text
+
+
+def test_stream(api):
+    whole = api.completions.create(model=MODEL, prompt=UPPER, seed=5).choices[0].text
+    text, usage = "", None
+    stream = api.completions.create(
+        model=MODEL, prompt=UPPER, seed=5, stream=True, stream_options={"include_usage": True}
+    )
+    for event in stream:
+        for choice in event.choices:
+            text += choice.text
+        usage = event.usage or usage
+    assert text == whole
+    assert usage.completion_tokens == len(UPPER)
+
+
+def test_stream_can_be_closed_early(api, server):
+    with api.completions.create(model=MODEL, prompt=UPPER, n=8, stream=True) as stream:
+        next(iter(stream))
+    server.wait_idle()
+
+
+def test_async_client(port):
+    async def run():
+        async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="x") as c:
+            answers = await asyncio.gather(
+                *(c.completions.create(model=MODEL, prompt=UPPER, seed=i) for i in range(8))
+            )
+        return [answer.choices[0].text for answer in answers]
+
+    texts = asyncio.run(run())
+    assert all(broken_rules(UPPER, text) == set() for text in texts)
+
+
+def test_errors_have_the_clients_types(api):
+    with pytest.raises(openai.BadRequestError) as caught:
+        api.completions.create(model=MODEL, prompt="")
+    assert caught.value.param == "prompt"
+    assert caught.value.type == "invalid_request_error"
+    with pytest.raises(openai.NotFoundError) as caught:
+        api.completions.create(model="no-such-model", prompt=UPPER)
+    assert caught.value.param == "model"
+    assert caught.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as caught:
+        api.completions.create(model=MODEL, prompt=UPPER, n=1_000_000)
+    assert caught.value.param == "n"

@@ -1,0 +1,227 @@
+"""A thousand clients streaming at once, some of whom leave, some of whom hardly read.
+
+The memory bound, above what the process holds when it is ready and idle:
+
+    slots x state        the model's state of each slot (touched on first use)
+    clients x 48 KiB     connection memory of the HTTP library (16 KiB), exchange, job, plan, and
+                         the allocator's overhead
+    16 MiB               activations of the largest step, thread caches
+
+Nothing in it grows with the number of tokens that were sent.
+"""
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+import client
+import lines
+from client import Connection, call, join_stream
+from couplet_rules import broken_rules
+from server import Server
+
+CLIENTS = 1000
+LEAVING = 200
+LONG = lines.of_length(32)
+
+
+def state_bytes(server):
+    return call(server.port, "GET", "/v1/models").json()["data"][0]["meta"]["state_bytes"]
+
+
+def memory_bound(server, slots, clients):
+    return slots * state_bytes(server) + clients * 48 * 1024 + (16 << 20)
+
+
+def requests_of(count, step=1):
+    """Different requests: many prompts, and every client a seed of its own."""
+    short = [line for line in lines.OWN if 2 <= len(line) <= 9]
+    return [{"prompt": short[(i * step) % len(short)], "seed": 1000 + i} for i in range(count)]
+
+
+async def stream_text(port, fields):
+    """The text of a streamed answer; every event must be of the same completion."""
+    events = []
+    async with Connection(port) as connection:
+        async for event in connection.events(**fields):
+            events.append(event)
+    assert len({event["id"] for event in events}) == 1
+    assert {event["seed"] for event in events} == {fields["seed"]}
+    texts, reasons = join_stream(events)
+    assert reasons == {0: "stop"}
+    return events[0]["id"], texts[0]
+
+
+async def stream_all(port, requests):
+    return await asyncio.gather(*(stream_text(port, fields) for fields in requests))
+
+
+def texts_alone(port, requests):
+    """The same requests, one after the other on an idle server."""
+    replies = asyncio.run(client.answer_all(port, requests, in_flight=1))
+    return [reply.json()["choices"][0]["text"] for reply in replies]
+
+
+def check_streams(server, slots, count):
+    requests = requests_of(count)
+    alone = texts_alone(server.port, requests)
+    before = server.resident_bytes()
+    answers = asyncio.run(stream_all(server.port, requests))
+    grown = server.resident_bytes() - before
+    assert len({name for name, _ in answers}) == count, "two clients share a completion"
+    wrong = [(r, a, t) for r, a, (_, t) in zip(requests, alone, answers) if a != t]
+    assert not wrong, f"{len(wrong)} differ from the answer alone: {wrong[:5]}"
+    assert grown <= memory_bound(server, slots, count), f"memory grew by {grown} bytes"
+    server.wait_idle()
+
+
+def test_streams_at_once_with_few_slots():
+    """More clients than slots and queue together hold at a moment: nothing is mixed up."""
+    with Server("--slots", "8", "--queue", "100") as server:
+        check_streams(server, 8, 100)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("slots", [64, CLIENTS])
+def test_a_thousand_streams_at_once(slots):
+    with Server("--slots", str(slots), "--queue", str(CLIENTS)) as server:
+        check_streams(server, slots, CLIENTS)
+        assert server.requests("ok") == 2 * CLIENTS
+        assert server.requests("cancelled") == 0
+
+
+async def leave_after(port, fields, n_events):
+    """Reads some events, then goes without a word; False when the answer was over before."""
+    connection = await Connection(port).__aenter__()
+    try:
+        seen = 0
+        async for _ in connection.events(**fields):
+            seen += 1
+            if seen == n_events:
+                connection.abort()
+                return True
+        return False
+    finally:
+        if connection.writer is not None:
+            connection.close()
+
+
+async def leave_some(port, requests, leaving):
+    tasks = []
+    for i, fields in enumerate(requests):
+        if i in leaving:
+            tasks.append(leave_after(port, {**fields, "prompt": LONG}, 1 + i % 7))
+        else:
+            tasks.append(stream_text(port, fields))
+    return await asyncio.gather(*tasks)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("slots", [64, CLIENTS])
+def test_two_hundred_of_a_thousand_leave(slots):
+    requests = requests_of(CLIENTS, step=7)
+    leaving = set(range(0, CLIENTS, CLIENTS // LEAVING))
+    assert len(leaving) == LEAVING
+    with Server("--slots", str(slots), "--queue", str(CLIENTS)) as server:
+        results = asyncio.run(leave_some(server.port, requests, leaving))
+        took = server.wait_idle(1.0)
+        print(f"all slots free {took * 1000:.0f} ms after the last client")
+        left = sum(1 for i in leaving if results[i])
+        assert left > LEAVING / 2
+        assert server.requests("cancelled") == left
+        assert server.requests("ok") == CLIENTS - left
+        for i, result in enumerate(results):
+            if i not in leaving:
+                assert broken_rules(requests[i]["prompt"], result[1]) == set()
+
+
+def test_slots_of_those_who_left_serve_the_next():
+    """Every slot is taken by a client who leaves; the next one does not wait for their answers."""
+    with Server("--slots", "4", "--queue", "64") as server:
+
+        async def run():
+            started = time.monotonic()
+            leavers = [leave_after(server.port, {"prompt": LONG, "seed": i, "n": 4}, 1)
+                       for i in range(40)]
+            await asyncio.gather(*leavers)
+            await stream_text(server.port, {"prompt": "海上明月", "seed": 1})
+            return time.monotonic() - started
+
+        asyncio.run(run())
+        server.wait_idle(1.0)
+        generated = server.metric("linnet_generated_tokens_total")
+        assert generated < 40 * 4 * 32 / 2, "the answers of clients who left were computed"
+
+
+# --- slow readers ------------------------------------------------------------------------------
+
+
+def slow_socket(port, fields):
+    """A stream whose client has the smallest receive buffer there is and does not read."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    sock.connect((client.HOST, port))
+    body = {"model": client.MODEL, **fields, "stream": True}
+    sock.sendall(client.encode_request("POST", "/v1/completions", body, port=port))
+    return sock
+
+
+def test_slow_readers_slow_nobody():
+    """Clients that read a byte a second hold no slot longer than their answer takes to compute."""
+    requests = requests_of(50)
+    with Server("--slots", "16", "--queue", "200") as server:
+        asyncio.run(stream_all(server.port, requests))
+
+        def timed():
+            start = time.monotonic()
+            asyncio.run(stream_all(server.port, requests))
+            return time.monotonic() - start
+
+        usual = min(timed() for _ in range(3))
+        slow = [slow_socket(server.port, {"prompt": LONG, "n": 8, "seed": i}) for i in range(20)]
+        server.wait_idle(20.0)
+        assert server.requests("ok") + 20 >= 200
+        for sock in slow:
+            assert len(sock.recv(1)) == 1
+        beside = min(timed() for _ in range(3))
+        for sock in slow:
+            assert len(sock.recv(1)) == 1
+        assert beside < 2 * usual + 0.5, f"{usual:.2f} s alone, {beside:.2f} s beside slow readers"
+        cpu = server.cpu_seconds()
+        time.sleep(1)
+        assert server.cpu_seconds() - cpu < 0.3, "slow readers keep the server busy"
+        for sock in slow:
+            sock.close()
+
+
+def test_slow_reader_gets_everything():
+    """What the client had not read while it slept is still there when it wakes."""
+    fields = {"prompt": LONG, "n": 8, "seed": 5}
+    with Server("--slots", "16") as server:
+        sock = slow_socket(server.port, fields)
+        time.sleep(1.5)
+        received = client.read_all(sock, 20)
+        sock.close()
+        (reply,), rest = client.parse_replies(received)
+        assert not rest
+        texts, _ = join_stream(client.parse_events(reply.body))
+        whole = client.complete_ok(server.port, **fields)["choices"]
+        assert sorted(texts.values()) == sorted(choice["text"] for choice in whole)
+
+
+def test_first_token_comes_before_the_last_is_made(port):
+    """A stream is a stream: with a long answer the first event arrives well before the end."""
+
+    async def run():
+        times = []
+        async with Connection(port) as connection:
+            async for _ in connection.events(prompt=LONG, seed=1):
+                times.append(time.monotonic())
+        return times
+
+    times = asyncio.run(run())
+    assert len(times) >= 32
+    steps = [b - a for a, b in zip(times, times[1:])]
+    assert max(steps) < (times[-1] - times[0]) * 0.9, "all events came at once"
