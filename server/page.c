@@ -163,7 +163,7 @@ static int32_t count_chars(const char *text, size_t bytes)
 static const char *size_class(const lx_page *page)
 {
     int32_t n = count_chars(page->answers[0].text, page->answers[0].bytes);
-    return n <= 7 ? "short" : n <= 12 ? "medium" : "long";
+    return n <= 5 ? "few" : n <= 7 ? "short" : n <= 12 ? "medium" : "long";
 }
 
 static void trim(const char **text, size_t *bytes)
