@@ -39,7 +39,8 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
 lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err) LX_MUST_USE;
 
 /* Wakes the engine so that it notices a cancelled job at once. (It never sleeps while a job is with
-   it, so calling this is not needed for a cancelled job to be noticed within a step.) Any thread. */
+   it, so calling this is not needed for a cancelled job to be noticed within a step.) Any thread.
+ */
 void lx_engine_poke(lx_engine *e);
 
 /* Refuses new jobs from now on. */
