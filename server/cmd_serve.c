@@ -261,7 +261,7 @@ static lx_status load_models(const serve_options *o, lx_serving *serving, lx_err
 
 static bool is_done(lx_serving *serving, lx_http *http)
 {
-    return lx_serving_idle(serving) && lx_http_get_stats(http).exchanges == 0;
+    return lx_serving_idle(serving) && lx_http_get_stats(http).answering == 0;
 }
 
 /* Waits until everything is answered, the time is over (false), or a second signal comes (false,
@@ -292,7 +292,7 @@ static void drain(const serve_options *o, lx_serving *serving, lx_http *http,
     if (wait_done(serving, http, signals, o->drain_timeout * 1000, &again))
         return;
     lx_log(LX_LOG_WARN, "%s, dropping %lld requests", again ? "second signal" : "time is over",
-           (long long)lx_http_get_stats(http).exchanges);
+           (long long)lx_http_get_stats(http).answering);
     lx_http_cancel_all(http);
     if (!again)
         (void)wait_done(serving, http, signals, LAST_WORDS_MS, &again);

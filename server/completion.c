@@ -73,8 +73,43 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     }
     if (st == LX_ERR_BUSY)
         *retry_after_s = lx_engine_retry_after_s(served->engine);
+    lx_count_outcome(served, st);
     lx_completion_release(c);
     return st;
+}
+
+static lx_outcome outcome_of(lx_status status)
+{
+    switch (status) {
+    case LX_OK:
+        return LX_OUTCOME_OK;
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+        return LX_OUTCOME_INVALID;
+    case LX_ERR_BUSY:
+        return LX_OUTCOME_BUSY;
+    case LX_ERR_CANCELLED:
+        return LX_OUTCOME_CANCELLED;
+    case LX_ERR_TIMEOUT:
+        return LX_OUTCOME_TIMEOUT;
+    default:
+        return LX_OUTCOME_ERROR;
+    }
+}
+
+void lx_count_outcome(lx_served_model *served, lx_status status)
+{
+    atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
+}
+
+void lx_completion_count(lx_completion *c, lx_status status)
+{
+    if (atomic_exchange(&c->counted, true))
+        return;
+    lx_count_outcome(c->served, status);
+    lx_histogram_observe(&c->served->metrics.request_time,
+                         lx_now_ns() - lx_job_get_times(c->job).submitted);
 }
 
 bool lx_completion_ready(void *context)
@@ -85,7 +120,8 @@ bool lx_completion_ready(void *context)
 
 void lx_completion_cancel(void *context)
 {
-    const lx_completion *c = context;
+    lx_completion *c = context;
+    lx_completion_count(c, LX_ERR_CANCELLED); /* unless its answer is complete */
     if (lx_job_finished(c->job))
         return;
     lx_job_cancel(c->job);

@@ -16,6 +16,7 @@ typedef struct lx_completion {
     int64_t created; /* Unix time */
     int64_t deadline_ns;
     bool include_usage;
+    _Atomic bool counted; /* its outcome is in the metrics */
     const lx_job_params *params;
     int32_t cursor[]; /* [n] tokens of each sample already streamed */
 } lx_completion;
@@ -30,6 +31,11 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
 bool lx_completion_ready(void *context);
 void lx_completion_cancel(void *context);
 void lx_completion_release(void *context);
+
+/* Notes how the request ended in the metrics; the first call counts. */
+void lx_completion_count(lx_completion *c, lx_status status);
+/* The same for a request that never became one. */
+void lx_count_outcome(lx_served_model *served, lx_status status);
 
 /* How the job ended, in words for the client. After it is ready. */
 lx_status lx_completion_status(const lx_completion *c, lx_error *err);

@@ -4,6 +4,8 @@
  * finish_reason and mean_logprob.
  */
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "server/completion.h"
 #include "server/sse.h"
@@ -51,9 +53,10 @@ static void write_choices(const lx_completion *c, const lx_answer *answers, cons
     lx_json_write_completion(&whole, out);
 }
 
-static lx_status write_whole(const lx_completion *c, lx_buffer *out, lx_error *err)
+static lx_status write_whole(lx_completion *c, lx_buffer *out, lx_error *err)
 {
     lx_status st = lx_completion_status(c, err);
+    lx_completion_count(c, st);
     if (st != LX_OK)
         return st;
     size_t n = (size_t)c->params->n;
@@ -136,10 +139,11 @@ static void write_token(const lx_completion *c, int32_t i, int32_t step, const i
     lx_buffer_fini(&text);
 }
 
-static void write_end(const lx_completion *c, lx_buffer *out)
+static void write_end(lx_completion *c, lx_buffer *out)
 {
     lx_error err = {0};
     lx_status st = lx_completion_status(c, &err);
+    lx_completion_count(c, st);
     if (st != LX_OK) {
         lx_sse_begin(out);
         lx_api_write_error(st, &err, out);
@@ -215,19 +219,44 @@ static void start(lx_api *api, const lx_completion_params *p, const lx_request *
         lx_response_add(rs, "Retry-After", "%d", retry_after_s);
 }
 
+/* JSON or nothing said. A page of another origin can post the other kinds without asking the
+   browser for permission, so that they are refused is a protection. */
+static bool is_json(const char *content_type)
+{
+    static const char json[] = "application/json";
+    const size_t n = sizeof json - 1;
+    return content_type[0] == '\0' ||
+           (strncasecmp(content_type, json, n) == 0 && strchr(" ;\t", content_type[n]) != NULL);
+}
+
+static void refuse(lx_api *api, const lx_completion_params *p, lx_status st, const lx_error *err,
+                   lx_response *rs)
+{
+    lx_served_model *served = lx_serving_find(api->serving, p->model);
+    if (served != NULL)
+        lx_count_outcome(served, st);
+    if (st == LX_ERR_NOT_FOUND)
+        lx_respond_error(rs, 404, "model_not_found", "model", err->text);
+    else
+        lx_respond_status(rs, st, err);
+}
+
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
 {
+    if (!is_json(rq->content_type)) {
+        lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type",
+                         "the body is read as application/json only");
+        return;
+    }
     lx_error err = {0};
     lx_completion_params p;
     lx_completion_params_init(&p);
     lx_status st = lx_api_check_ready(api, &err);
     if (st == LX_OK)
         st = lx_json_read_completion(rq->body, rq->body_bytes, api->max_n, &p, &err);
-    if (st == LX_ERR_NOT_FOUND)
-        lx_respond_error(rs, 404, "model_not_found", "model", err.text);
-    else if (st != LX_OK)
-        lx_respond_status(rs, st, &err);
-    else
+    if (st == LX_OK)
         start(api, &p, rq, rs);
+    else
+        refuse(api, &p, st, &err, rs);
     lx_completion_params_fini(&p);
 }

@@ -66,6 +66,7 @@ static lx_status make_answers(const form_answer *f, lx_answer *answers, lx_page_
     if (answers == NULL || shown == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     lx_status st = lx_completion_status(f->completion, err);
+    lx_completion_count(f->completion, st);
     if (st == LX_OK)
         st = lx_completion_answers(f->completion, answers, text, err);
     for (int32_t i = 0; i < f->form.n && st == LX_OK; i++)

@@ -57,18 +57,47 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     }
 }
 
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Decodes %XX in place; %00 stays as it is, so that no path is cut short by it. */
+static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
+{
+    (void)cls;
+    (void)connection;
+    char *out = s;
+    for (const char *in = s; *in != '\0'; in++) {
+        int high = *in == '%' ? hex_digit(in[1]) : -1;
+        int low = high >= 0 ? hex_digit(in[2]) : -1;
+        if (low >= 0 && high + low > 0) {
+            *out++ = (char)(high * 16 + low);
+            in += 2;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+    return (size_t)(out - s);
+}
+
 static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
 {
     const lx_http_options *o = &h->options;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     h->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, lx_exchange_on_call, h, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
-        MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)(o->n_threads > 1 ? o->n_threads : 0), MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED,
-        lx_exchange_on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
-        MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(o->n_threads > 1 ? o->n_threads : 0),
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, h, MHD_OPTION_END);
     if (h->daemon == NULL)
         return lx_fail(err, LX_ERR_IO, NULL, "cannot start the HTTP threads");
     return LX_OK;
@@ -108,7 +137,8 @@ int32_t lx_http_port(const lx_http *h)
 lx_http_stats lx_http_get_stats(lx_http *h)
 {
     lx_http_stats s = {.connections = atomic_load(&h->n_connections),
-                       .exchanges = atomic_load(&h->n_exchanges)};
+                       .exchanges = atomic_load(&h->n_exchanges),
+                       .answering = atomic_load(&h->n_answering)};
     for (int i = 0; i < 6; i++)
         s.responses[i] = atomic_load(&h->responses[i]);
     return s;

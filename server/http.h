@@ -86,6 +86,7 @@ typedef struct lx_http_options {
 
 typedef struct lx_http_stats {
     int64_t connections, exchanges; /* open now */
+    int64_t answering;              /* exchanges whose request has been read */
     uint64_t responses[6];          /* by first digit of the status */
 } lx_http_stats;
 

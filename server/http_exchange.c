@@ -20,7 +20,7 @@
 #include "server/http_internal.h"
 
 /* A body over the limit is read and dropped so far, to have the refusal arrive; then it is cut. */
-enum { DROPPED_BODY_BYTES = 1 << 20, OUT_BYTES = 128 * 1024 };
+enum { DROPPED_BODY_BYTES = 32 << 20, OUT_BYTES = 128 * 1024 };
 
 /* --- life ---------------------------------------------------------------------------------------
  */
@@ -34,6 +34,8 @@ void lx_exchange_unref(lx_exchange *ex)
 {
     if (atomic_fetch_sub(&ex->refs, 1) != 1)
         return;
+    if (ex->answering)
+        atomic_fetch_sub(&ex->http->n_answering, 1);
     if (ex->deferred.context != NULL)
         ex->deferred.release(ex->deferred.context);
     lx_buffer_fini(&ex->body);
@@ -239,6 +241,8 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .wake_context = ex,
     };
     lx_response rs = {0};
+    ex->answering = true;
+    atomic_fetch_add(&ex->http->n_answering, 1);
     o->handle(o->context, &rq, &rs);
     lx_buffer_fini(&ex->body);
     if (rs.deferred.context != NULL)

@@ -49,7 +49,7 @@ struct lx_http {
     lx_watch watch;
     int32_t port;
     _Atomic bool draining, stopping;
-    _Atomic int64_t n_connections, n_exchanges;
+    _Atomic int64_t n_connections, n_exchanges, n_answering;
     _Atomic uint64_t responses[6];
     _Atomic uint64_t next_id;
     uint64_t id_prefix;
@@ -69,7 +69,7 @@ typedef struct lx_exchange {
     pthread_mutex_t lock;
     bool suspended, woken, left, completed; /* guarded by lock */
     lx_exchange_phase phase;                /* the connection's thread only, as are the rest */
-    bool too_large, ended;
+    bool answering, ended;
     size_t body_bytes; /* received, dropped ones included */
     lx_buffer body;
     lx_buffer out; /* stream: made but not yet given to the library */

@@ -77,7 +77,9 @@ static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t 
     for (size_t i = 0; i < n; i++)
         text[i] = e->text[i] >= 0x20 && e->text[i] < 0x7f ? e->text[i] : '?';
     text[n] = '\0';
-    return lx_fail(err, LX_ERR_INVALID, found.param, "the body is not valid JSON: %s", text);
+    bool in_field = strcmp(found.param, "body") != 0;
+    return lx_fail(err, LX_ERR_INVALID, found.param, "the body is not valid JSON%s%s: %s",
+                   in_field ? " at " : "", in_field ? found.param : "", text);
 }
 
 static lx_status parse(const char *body, size_t bytes, json_t **out, lx_error *err)
