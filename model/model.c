@@ -1,0 +1,223 @@
+/*
+ * Loading a model folder: read the three files, then check that they agree.
+ *
+ * The tensors a config asks for are enumerated by one function (visit_tensors), so that the names
+ * and shapes of docs/weights-format.md stand in one place; the file must hold exactly these.
+ */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/attention.h"
+#include "model/file.h"
+#include "model/task.h"
+
+enum { MAX_PATH = 4096, MAX_CONFIG_BYTES = 1 << 20 };
+
+typedef struct tensor_check {
+    const lx_model *model;
+    const char *path;
+    int32_t n_expected;
+    int64_t n_parameters;
+    lx_status status;
+    lx_error *err;
+} tensor_check;
+
+/* One expected tensor; rows = 0 for a vector of `cols` elements. The first fault is kept. */
+static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t rows,
+                   int64_t cols)
+{
+    char name[128];
+    if (c->status != LX_OK)
+        return;
+    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
+    const lx_tensor *t = lx_safetensors_find(c->model->weights, name);
+    if (t == NULL) {
+        c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL, "%s: tensor %s is missing",
+                            lx_file_label(c->path), name);
+        return;
+    }
+    int64_t found_rows = t->n_dims == 2 ? t->t.rows : 0;
+    if (found_rows != rows || t->t.cols != cols) {
+        c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
+                            "%s: tensor %s has shape [%lld, %lld], the config asks for [%lld, %lld]"
+                            " (0: a vector)",
+                            lx_file_label(c->path), name, (long long)found_rows,
+                            (long long)t->t.cols, (long long)rows, (long long)cols);
+        return;
+    }
+    c->n_expected++;
+    c->n_parameters += (rows > 0 ? rows : 1) * cols;
+}
+
+static void expect_norm(tensor_check *c, const char *prefix, int64_t d)
+{
+    expect(c, prefix, ".weight", 0, d);
+    expect(c, prefix, ".bias", 0, d);
+}
+
+static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, int64_t inputs)
+{
+    expect(c, prefix, ".weight", outputs, inputs);
+    expect(c, prefix, ".bias", 0, outputs);
+}
+
+static void expect_layer(tensor_check *c, int32_t layer)
+{
+    const lx_config *k = &c->model->config;
+    int64_t keys = (int64_t)k->n_heads * k->d_key, values = (int64_t)k->n_heads * k->d_value;
+    char prefix[64];
+    int n = snprintf(prefix, sizeof prefix, "layers.%d.", layer);
+    char *end = prefix + n;
+    size_t room = sizeof prefix - (size_t)n;
+    (void)snprintf(end, room, "norm1");
+    expect_norm(c, prefix, k->d_model);
+    (void)snprintf(end, room, "attn.qkv");
+    expect_linear(c, prefix, 2 * keys + values, k->d_model);
+    (void)snprintf(end, room, "attn.out");
+    expect_linear(c, prefix, k->d_model, values);
+    (void)snprintf(end, room, "norm2");
+    expect_norm(c, prefix, k->d_model);
+    (void)snprintf(end, room, "ff.up");
+    expect_linear(c, prefix, k->d_ff, k->d_model);
+    (void)snprintf(end, room, "ff.down");
+    expect_linear(c, prefix, k->d_model, k->d_ff);
+}
+
+static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
+{
+    const lx_config *k = &m->config;
+    tensor_check c = {.model = m, .path = path, .err = err};
+    for (int32_t i = 0; i < k->n_inputs; i++) {
+        char prefix[16 + LX_MAX_NAME];
+        (void)snprintf(prefix, sizeof prefix, "embed.%s", k->inputs[i].name);
+        expect(&c, prefix, ".weight", k->inputs[i].size, k->d_model);
+    }
+    for (int32_t i = 0; i < k->n_layers; i++)
+        expect_layer(&c, i);
+    expect_norm(&c, "final_norm", k->d_model);
+    expect_linear(&c, "head", k->head_size, k->d_model);
+    if (c.status == LX_OK && c.n_expected != lx_safetensors_count(m->weights))
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: holds %d tensors, the config asks for %d",
+                       lx_file_label(path), lx_safetensors_count(m->weights), c.n_expected);
+    m->n_parameters = c.n_parameters;
+    return c.status;
+}
+
+/* The id clients use: the last part of the path, trailing slashes aside. */
+static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
+{
+    size_t end = strlen(dir);
+    while (end > 1 && dir[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && dir[start - 1] != '/')
+        start--;
+    size_t n = end - start;
+    if (n == 0 || n >= sizeof m->name || dir[start] == '.')
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "%s: a model folder's name has 1 to %zu characters and no leading dot", dir,
+                       sizeof m->name - 1);
+    memcpy(m->name, dir + start, n);
+    m->dir = strndup(dir, end);
+    return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+}
+
+static lx_status join(char *path, const char *dir, const char *file, lx_error *err)
+{
+    int n = snprintf(path, MAX_PATH, "%s/%s", dir, file);
+    if (n < 0 || n >= MAX_PATH)
+        return lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", file);
+    return LX_OK;
+}
+
+static lx_status load_config(lx_model *m, lx_error *err)
+{
+    char path[MAX_PATH];
+    char *text = NULL;
+    size_t n = 0;
+    lx_status st = join(path, m->dir, "config.json", err);
+    if (st == LX_OK)
+        st = lx_config_load(path, &m->config, err);
+    if (st == LX_OK)
+        st = lx_file_read(path, MAX_CONFIG_BYTES, &text, &n, err);
+    if (st == LX_OK)
+        m->hash = lx_file_hash(LX_HASH_SEED, text, n);
+    free(text);
+    return st;
+}
+
+static lx_status set_state(lx_model *m, lx_error *err)
+{
+    const lx_attention_kind *kind = lx_attention_find(m->config.attention_kind);
+    if (kind == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "config.json: attention.kind \"%s\" is not known",
+                       m->config.attention_kind);
+    m->state = kind->layer_state(&m->config);
+    m->state.fixed_floats *= m->config.n_layers;
+    m->state.growing_floats *= m->config.n_layers;
+    return LX_OK;
+}
+
+static lx_status load_weights(lx_model *m, lx_error *err)
+{
+    char path[MAX_PATH];
+    lx_status st = join(path, m->dir, "model.safetensors", err);
+    if (st == LX_OK)
+        st = lx_safetensors_open(path, &m->weights, err);
+    if (st == LX_OK)
+        st = check_tensors(m, path, err);
+    if (st == LX_OK) {
+        uint64_t hash = lx_safetensors_hash(m->weights);
+        m->hash = lx_file_hash(m->hash, &hash, sizeof hash);
+    }
+    return st;
+}
+
+static lx_status load_task(lx_model *m, lx_error *err)
+{
+    char path[MAX_PATH];
+    m->task = lx_task_find(m->config.task);
+    if (m->task == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "config.json: task \"%s\" is not known",
+                       m->config.task);
+    lx_status st = join(path, m->dir, "vocab.txt", err);
+    if (st == LX_OK)
+        st = lx_vocab_load(path, &m->vocab, err);
+    return st == LX_OK ? m->task->check_model(m, err) : st;
+}
+
+lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
+{
+    lx_error why = {0};
+    lx_model *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+    lx_status st = set_name(m, dir, &why);
+    if (st == LX_OK)
+        st = load_config(m, &why);
+    if (st == LX_OK)
+        st = set_state(m, &why);
+    if (st == LX_OK)
+        st = load_weights(m, &why);
+    if (st == LX_OK)
+        st = load_task(m, &why);
+    if (st != LX_OK) {
+        lx_model_free(m);
+        return lx_fail(err, st, why.param, "%s: %s", dir, why.text);
+    }
+    *out = m;
+    return LX_OK;
+}
+
+void lx_model_free(lx_model *m)
+{
+    if (m == NULL)
+        return;
+    lx_vocab_free(m->vocab);
+    lx_safetensors_close(m->weights);
+    free(m->dir);
+    free(m);
+}

@@ -1,0 +1,316 @@
+/*
+ * The forward pass (see transformer.h). Weights are prepared once; a step queues the same sequence
+ * of operations whatever its batch looks like. Only the output rows go through final norm and head:
+ * LayerNorm works on rows, so gathering before it changes nothing but the cost.
+ */
+#include "model/transformer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model/attention.h"
+
+typedef struct norm {
+    lx_array *gamma, *beta;
+} norm;
+
+typedef struct layer {
+    norm norm1, norm2;
+    lx_matrix *qkv, *out, *up, *down;
+} layer;
+
+struct lx_transformer {
+    const lx_model *model;
+    const lx_attention_kind *attention;
+    lx_backend *be;
+    int32_t max_tokens, max_outputs;
+    lx_table *tables[LX_MAX_INPUTS];
+    layer *layers;
+    norm final_norm;
+    lx_matrix *head;
+    /* activations: residual stream and its normed copy [T, d], [T, 2HD + HM], [T, HM], [T, d_ff],
+       output rows [n_outputs, d], [n_outputs, V] */
+    lx_array *x, *normed, *qkv, *attended, *hidden, *outputs, *logits;
+};
+
+/* --- preparing the weights ------------------------------------------------------------------- */
+
+static const lx_host_tensor *tensor(const lx_transformer *t, const char *prefix, const char *suffix)
+{
+    char name[128];
+    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
+    return &lx_safetensors_find(t->model->weights, name)->t; /* lx_model_load saw it */
+}
+
+/* A vector as f32; the caller frees it. NULL when there is no memory. */
+static float *vector(const lx_host_tensor *t)
+{
+    float *v = malloc((size_t)t->cols * sizeof *v);
+    for (int64_t i = 0; v != NULL && i < t->cols; i++)
+        v[i] = lx_host_tensor_at(t, i);
+    return v;
+}
+
+static lx_status load_vector(lx_transformer *t, const char *prefix, const char *suffix,
+                             lx_array **out, lx_error *err)
+{
+    const lx_host_tensor *host = tensor(t, prefix, suffix);
+    float *values = vector(host);
+    if (values == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s%s", prefix, suffix);
+    lx_status st = t->be->ops->array_new(t->be, host->cols, out, err);
+    if (st == LX_OK)
+        st = t->be->ops->array_upload(t->be, *out, 0, values, host->cols);
+    free(values);
+    return st;
+}
+
+static lx_status load_norm(lx_transformer *t, const char *prefix, norm *n, lx_error *err)
+{
+    lx_status st = load_vector(t, prefix, ".weight", &n->gamma, err);
+    return st == LX_OK ? load_vector(t, prefix, ".bias", &n->beta, err) : st;
+}
+
+static lx_status load_linear(lx_transformer *t, const char *prefix, lx_matrix **out, lx_error *err)
+{
+    float *bias = vector(tensor(t, prefix, ".bias"));
+    if (bias == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s.bias", prefix);
+    lx_status st = t->be->ops->matrix_new(t->be, tensor(t, prefix, ".weight"), bias, out, err);
+    free(bias);
+    return st;
+}
+
+static lx_status load_layer(lx_transformer *t, int32_t index, lx_error *err)
+{
+    layer *l = &t->layers[index];
+    const struct {
+        const char *name;
+        lx_matrix **matrix;
+        norm *norm;
+    } parts[] = {
+        {"norm1", NULL, &l->norm1}, {"attn.qkv", &l->qkv, NULL}, {"attn.out", &l->out, NULL},
+        {"norm2", NULL, &l->norm2}, {"ff.up", &l->up, NULL},     {"ff.down", &l->down, NULL},
+    };
+    lx_status st = LX_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++) {
+        char prefix[64];
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts[i].name);
+        st = parts[i].matrix != NULL ? load_linear(t, prefix, parts[i].matrix, err)
+                                     : load_norm(t, prefix, parts[i].norm, err);
+    }
+    return st;
+}
+
+static lx_status load_weights(lx_transformer *t, lx_error *err)
+{
+    const lx_config *c = &t->model->config;
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < c->n_inputs && st == LX_OK; i++) {
+        char prefix[16 + LX_MAX_NAME];
+        (void)snprintf(prefix, sizeof prefix, "embed.%s", c->inputs[i].name);
+        st = t->be->ops->table_new(t->be, tensor(t, prefix, ".weight"), &t->tables[i], err);
+    }
+    for (int32_t i = 0; i < c->n_layers && st == LX_OK; i++)
+        st = load_layer(t, i, err);
+    if (st == LX_OK)
+        st = load_norm(t, "final_norm", &t->final_norm, err);
+    return st == LX_OK ? load_linear(t, "head", &t->head, err) : st;
+}
+
+static lx_status new_activations(lx_transformer *t, lx_error *err)
+{
+    const lx_config *c = &t->model->config;
+    int64_t rows = t->max_tokens, outputs = t->max_outputs;
+    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
+    const struct {
+        lx_array **array;
+        int64_t n;
+    } arrays[] = {
+        {&t->x, rows * c->d_model},
+        {&t->normed, rows * c->d_model},
+        {&t->qkv, rows * (2 * keys + values)},
+        {&t->attended, rows * values},
+        {&t->hidden, rows * c->d_ff},
+        {&t->outputs, outputs * c->d_model},
+        {&t->logits, outputs * c->head_size},
+    };
+    lx_status st = LX_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++)
+        st = t->be->ops->array_new(t->be, arrays[i].n, arrays[i].array, err);
+    return st;
+}
+
+lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
+                             int32_t max_outputs, lx_transformer **out, lx_error *err)
+{
+    lx_transformer *t = calloc(1, sizeof *t);
+    layer *layers = calloc((size_t)model->config.n_layers, sizeof *layers);
+    if (t == NULL || layers == NULL) {
+        free(t);
+        free(layers);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");
+    }
+    *t = (lx_transformer){
+        .model = model,
+        .attention = lx_attention_find(model->config.attention_kind),
+        .be = be,
+        .max_tokens = max_tokens,
+        .max_outputs = max_outputs,
+        .layers = layers,
+    };
+    lx_status st = load_weights(t, err);
+    if (st == LX_OK)
+        st = new_activations(t, err);
+    if (st != LX_OK) {
+        lx_transformer_free(t);
+        return st;
+    }
+    *out = t;
+    return LX_OK;
+}
+
+static void free_norm(lx_transformer *t, norm *n)
+{
+    t->be->ops->array_free(t->be, n->gamma);
+    t->be->ops->array_free(t->be, n->beta);
+}
+
+void lx_transformer_free(lx_transformer *t)
+{
+    if (t == NULL)
+        return;
+    const lx_kernels *ops = t->be->ops;
+    for (int32_t i = 0; i < LX_MAX_INPUTS; i++)
+        ops->table_free(t->be, t->tables[i]);
+    for (int32_t i = 0; i < t->model->config.n_layers; i++) {
+        layer *l = &t->layers[i];
+        free_norm(t, &l->norm1);
+        free_norm(t, &l->norm2);
+        lx_matrix *matrices[] = {l->qkv, l->out, l->up, l->down};
+        for (size_t j = 0; j < sizeof matrices / sizeof *matrices; j++)
+            ops->matrix_free(t->be, matrices[j]);
+    }
+    free_norm(t, &t->final_norm);
+    ops->matrix_free(t->be, t->head);
+    lx_array *arrays[] = {t->x, t->normed, t->qkv, t->attended, t->hidden, t->outputs, t->logits};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        ops->array_free(t->be, arrays[i]);
+    free(t->layers);
+    free(t);
+}
+
+const lx_model *lx_transformer_model(const lx_transformer *t)
+{
+    return t->model;
+}
+
+lx_backend *lx_transformer_backend(const lx_transformer *t)
+{
+    return t->be;
+}
+
+lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_states **out,
+                                    lx_error *err)
+{
+    return t->be->ops->states_new(t->be, &t->model->state, n_slots, out, err);
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static lx_status check_step(const lx_transformer *t, const lx_step *s, lx_error *err)
+{
+    const lx_config *c = &t->model->config;
+    const lx_batch *b = &s->batch;
+    if (b->n_tokens < 1 || b->n_tokens > t->max_tokens)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "a step of %d rows is not within 1 to %d",
+                       b->n_tokens, t->max_tokens);
+    if (b->n_outputs < 0 || b->n_outputs > t->max_outputs)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%d output rows are not within 0 to %d",
+                       b->n_outputs, t->max_outputs);
+    for (int32_t r = 0; r < b->n_tokens; r++) {
+        for (int32_t i = 0; i < c->n_inputs; i++) {
+            int32_t id = s->ids[r * c->n_inputs + i];
+            if (id < 0 || id >= c->inputs[i].size)
+                return lx_fail(err, LX_ERR_INVALID, NULL, "row %d: %s id %d is not within 0 to %d",
+                               r, c->inputs[i].name, id, c->inputs[i].size - 1);
+        }
+    }
+    return LX_OK;
+}
+
+static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, const lx_matrix *w,
+                         lx_activation activation, const lx_array *residual, lx_rows rows)
+{
+    t->be->ops->linear(
+        t->be,
+        &(lx_linear_args){
+            .y = y, .x = x, .w = w, .activation = activation, .residual = residual, .rows = rows});
+}
+
+static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const norm *n,
+                       lx_rows rows)
+{
+    t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
+                                            .x = x,
+                                            .gamma = n->gamma,
+                                            .beta = n->beta,
+                                            .d = t->model->config.d_model,
+                                            .eps = t->model->config.norm_eps,
+                                            .rows = rows});
+}
+
+static void queue_layer(lx_transformer *t, int32_t index, lx_states *states)
+{
+    const lx_config *c = &t->model->config;
+    const layer *l = &t->layers[index];
+    bool pre = c->norm_place == LX_NORM_PRE;
+    if (pre)
+        queue_norm(t, t->normed, t->x, &l->norm1, LX_ROWS_TOKENS);
+    queue_linear(t, t->qkv, pre ? t->normed : t->x, l->qkv, LX_ACT_NONE, NULL, LX_ROWS_TOKENS);
+    t->attention->attend(t->be, c, index, t->attended, t->qkv, states);
+    queue_linear(t, t->x, t->attended, l->out, LX_ACT_NONE, t->x, LX_ROWS_TOKENS);
+    queue_norm(t, pre ? t->normed : t->x, t->x, pre ? &l->norm2 : &l->norm1, LX_ROWS_TOKENS);
+    queue_linear(t, t->hidden, pre ? t->normed : t->x, l->up, c->activation, NULL, LX_ROWS_TOKENS);
+    queue_linear(t, t->x, t->hidden, l->down, LX_ACT_NONE, t->x, LX_ROWS_TOKENS);
+    if (!pre)
+        queue_norm(t, t->x, t->x, &l->norm2, LX_ROWS_TOKENS);
+}
+
+static void queue_outputs(lx_transformer *t, const lx_step *s)
+{
+    const lx_config *c = &t->model->config;
+    t->be->ops->gather(t->be, &(lx_gather_args){.y = t->outputs, .x = t->x, .d = c->d_model});
+    queue_norm(t, t->outputs, t->outputs, &t->final_norm, LX_ROWS_OUTPUTS);
+    queue_linear(t, t->logits, t->outputs, t->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
+    t->be->ops->sample(t->be, &(lx_sample_args){.logits = t->logits,
+                                                .n_ids = c->head_size,
+                                                .rows = s->sampling,
+                                                .out = s->samples});
+}
+
+lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
+{
+    const lx_config *c = &t->model->config;
+    const lx_kernels *ops = t->be->ops;
+    lx_status st = check_step(t, s, err);
+    if (st == LX_OK)
+        st = ops->begin(t->be, &s->batch, err);
+    if (st != LX_OK)
+        return st;
+    ops->embed(t->be, &(lx_embed_args){.y = t->x,
+                                       .n_tables = c->n_inputs,
+                                       .tables = (const lx_table *const *)t->tables,
+                                       .ids = s->ids});
+    for (int32_t i = 0; i < c->n_layers; i++)
+        queue_layer(t, i, states);
+    if (s->batch.n_outputs > 0)
+        queue_outputs(t, s);
+    st = ops->end(t->be, err);
+    if (st == LX_OK)
+        st = ops->sync(t->be, err);
+    if (st == LX_OK && s->logits != NULL)
+        st = ops->array_download(t->be, t->logits, 0, s->logits,
+                                 (int64_t)s->batch.n_outputs * c->head_size);
+    return st;
+}
