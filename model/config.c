@@ -1,0 +1,304 @@
+/*
+ * config.json, read strictly. Every key is *taken* from the parsed object: checked, copied and
+ * removed. What is left in an object at its end is a key nobody knows, so the list of allowed keys
+ * is the code that reads them. The first fault stays in the reader and makes later takes do
+ * nothing.
+ */
+#include "model/config.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/attention.h"
+#include "model/file.h"
+
+enum {
+    MAX_FILE_BYTES = 1 << 20,
+    MAX_HEADS = 1024,
+    MAX_HEAD_SIZE = 4096,
+    MAX_WIDTH = 1 << 16,
+    MAX_D_FF = 1 << 18,
+    MAX_IDS = 1 << 24,
+    MAX_CHARS = 1024,
+};
+
+typedef struct reader {
+    const char *label; /* the file, for errors */
+    lx_status st;
+    lx_error *err;
+} reader;
+
+/* One JSON object and where it stands: "" or "attention." or "inputs[2].". */
+typedef struct section {
+    json_t *object;
+    const char *prefix;
+} section;
+
+static void wrong(reader *r, section s, const char *key, const char *what)
+{
+    if (r->st == LX_OK)
+        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s%s %s", r->label, s.prefix, key, what);
+}
+
+/* --- taking one key --------------------------------------------------------------------------- */
+
+/* The value, borrowed until release(); NULL after a fault. */
+static json_t *look(reader *r, section s, const char *key)
+{
+    json_t *value = r->st == LX_OK ? json_object_get(s.object, key) : NULL;
+    if (value == NULL)
+        wrong(r, s, key, "is missing");
+    return value;
+}
+
+static bool has(const reader *r, section s, const char *key)
+{
+    return r->st == LX_OK && json_object_get(s.object, key) != NULL;
+}
+
+static void release(section s, const char *key)
+{
+    (void)json_object_del(s.object, key);
+}
+
+static int32_t take_int(reader *r, section s, const char *key, int32_t min, int32_t max)
+{
+    json_t *value = look(r, s, key);
+    if (value == NULL)
+        return 0;
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < min || n > max) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "must be a whole number from %d to %d", min, max);
+        wrong(r, s, key, what);
+        return 0;
+    }
+    release(s, key);
+    return (int32_t)n;
+}
+
+/* A number in (0, 1] that is not zero as f32 either. */
+static float take_eps(reader *r, section s, const char *key)
+{
+    json_t *value = look(r, s, key);
+    if (value == NULL)
+        return 0;
+    float f = (float)json_number_value(value);
+    if (!json_is_number(value) || !(f >= 1e-30f && f <= 1.0f)) {
+        wrong(r, s, key, "must be a number from 1e-30 to 1");
+        return 0;
+    }
+    release(s, key);
+    return f;
+}
+
+/* Lower-case letters, digits and '_', shorter than LX_MAX_NAME; '+' and '-' too if not `plain`. */
+static void take_name(reader *r, section s, const char *key, bool plain, char *out)
+{
+    static const char allowed[] = "+-abcdefghijklmnopqrstuvwxyz0123456789_";
+    json_t *value = look(r, s, key);
+    if (value == NULL)
+        return;
+    const char *text = json_string_value(value);
+    size_t n = text != NULL ? strlen(text) : 0;
+    if (n == 0 || n >= LX_MAX_NAME || strspn(text, plain ? allowed + 2 : allowed) != n) {
+        wrong(r, s, key, "must be a name of 1 to 31 letters a-z, digits and '_'");
+        return;
+    }
+    memcpy(out, text, n + 1);
+    release(s, key);
+}
+
+/* One of a list of words ending with NULL; returns its index. */
+static int32_t take_word(reader *r, section s, const char *key, const char *const *words)
+{
+    char what[128] = "must be ";
+    json_t *value = look(r, s, key);
+    if (value == NULL)
+        return 0;
+    const char *text = json_string_value(value);
+    for (int32_t i = 0; words[i] != NULL; i++) {
+        if (text != NULL && strcmp(text, words[i]) == 0) {
+            release(s, key);
+            return i;
+        }
+        size_t n = strlen(what);
+        (void)snprintf(what + n, sizeof what - n, "%s\"%s\"", i > 0 ? " or " : "", words[i]);
+    }
+    wrong(r, s, key, what);
+    return 0;
+}
+
+/* An object whose keys the caller takes; finish() and release() it afterwards. */
+static section take_section(reader *r, section s, const char *key, const char *prefix)
+{
+    json_t *value = look(r, s, key);
+    if (value != NULL && !json_is_object(value))
+        wrong(r, s, key, "must be an object");
+    return (section){value, prefix};
+}
+
+/* Whatever is left is unknown. */
+static void finish(reader *r, section s)
+{
+    char name[LX_MAX_NAME];
+    void *left = r->st == LX_OK ? json_object_iter(s.object) : NULL;
+    if (left != NULL)
+        wrong(r, s, lx_file_quote(json_object_iter_key(left), name, sizeof name),
+              "is not a known key");
+}
+
+/* --- the parts of the file -------------------------------------------------------------------- */
+
+static void take_format(reader *r, section s)
+{
+    static const char *const formats[] = {"linnet", NULL};
+    (void)take_word(r, s, "format", formats);
+    (void)take_int(r, s, "format_version", 1, 1);
+}
+
+static int32_t take_head_dim(reader *r, section s, const char *key, const lx_config *c)
+{
+    if (has(r, s, key))
+        return take_int(r, s, key, 1, MAX_HEAD_SIZE);
+    if (r->st == LX_OK && c->d_model % c->n_heads != 0)
+        wrong(r, s, "d_model", "must be a multiple of n_heads, or d_key and d_value be given");
+    if (r->st == LX_OK && c->d_model / c->n_heads > MAX_HEAD_SIZE)
+        wrong(r, s, "d_model", "gives heads larger than 4096");
+    return r->st == LX_OK ? c->d_model / c->n_heads : 0;
+}
+
+static void take_sizes(reader *r, section s, lx_config *c)
+{
+    c->n_layers = take_int(r, s, "n_layers", 1, LX_MAX_LAYERS);
+    c->n_heads = take_int(r, s, "n_heads", 1, MAX_HEADS);
+    c->d_model = take_int(r, s, "d_model", 1, MAX_WIDTH);
+    c->d_ff = take_int(r, s, "d_ff", 1, MAX_D_FF);
+    c->d_key = take_head_dim(r, s, "d_key", c);
+    c->d_value = take_head_dim(r, s, "d_value", c);
+    if (r->st == LX_OK && (int64_t)c->n_heads * (2 * c->d_key + c->d_value) > MAX_D_FF)
+        wrong(r, s, "n_heads", "times (2 d_key + d_value) is more than 262144");
+}
+
+static void take_norm(reader *r, section s, lx_config *c)
+{
+    static const char *const places[] = {"pre", "post", NULL};
+    static const char *const activations[] = {"relu", "gelu", NULL};
+    static const lx_norm_place place_of[] = {LX_NORM_PRE, LX_NORM_POST};
+    static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
+    c->norm_place = place_of[take_word(r, s, "norm", places)];
+    c->norm_eps = take_eps(r, s, "norm_eps");
+    c->activation = activation_of[take_word(r, s, "activation", activations)];
+}
+
+static void take_attention(reader *r, section s, lx_config *c)
+{
+    static const char *const maps[] = {"elu+1", NULL};
+    section a = take_section(r, s, "attention", "attention.");
+    take_name(r, a, "kind", false, c->attention_kind);
+    if (r->st == LX_OK && lx_attention_find(c->attention_kind) == NULL)
+        wrong(r, a, "kind", "is not an attention kind that is built in (linear)");
+    (void)take_word(r, a, "feature_map", maps);
+    c->feature_map = LX_PHI_ELU1;
+    c->attention_eps = take_eps(r, a, "eps");
+    finish(r, a);
+    release(s, "attention");
+}
+
+static void take_input(reader *r, json_t *value, lx_config *c)
+{
+    char prefix[32];
+    int32_t i = c->n_inputs;
+    (void)snprintf(prefix, sizeof prefix, "inputs[%d]", i);
+    if (!json_is_object(value)) {
+        wrong(r, (section){NULL, ""}, prefix, "must be an object");
+        return;
+    }
+    (void)snprintf(prefix, sizeof prefix, "inputs[%d].", i);
+    section s = {value, prefix};
+    take_name(r, s, "name", true, c->inputs[i].name);
+    c->inputs[i].size = take_int(r, s, "size", 1, MAX_IDS);
+    finish(r, s);
+    for (int32_t j = 0; j < i; j++) {
+        if (strcmp(c->inputs[j].name, c->inputs[i].name) == 0)
+            wrong(r, s, "name", "is the name of another input too");
+    }
+    c->n_inputs++;
+}
+
+static void take_inputs(reader *r, section s, lx_config *c)
+{
+    json_t *list = look(r, s, "inputs");
+    size_t n = json_array_size(list); /* 0 for what is no array */
+    if (list == NULL)
+        return;
+    if (n < 1 || n > LX_MAX_INPUTS) {
+        wrong(r, s, "inputs", "must be a list of 1 to 8 objects");
+        return;
+    }
+    for (size_t i = 0; i < n && r->st == LX_OK; i++)
+        take_input(r, json_array_get(list, i), c);
+    release(s, "inputs");
+}
+
+static void take_head(reader *r, section s, lx_config *c)
+{
+    static const char *const kinds[] = {"categorical", NULL};
+    section h = take_section(r, s, "head", "head.");
+    (void)take_word(r, h, "kind", kinds);
+    c->head_kind = LX_HEAD_CATEGORICAL;
+    c->head_size = take_int(r, h, "size", 1, MAX_IDS);
+    finish(r, h);
+    release(s, "head");
+}
+
+static void take_all(reader *r, json_t *root, lx_config *c)
+{
+    section s = {root, ""};
+    take_format(r, s);
+    take_name(r, s, "task", true, c->task);
+    take_sizes(r, s, c);
+    take_norm(r, s, c);
+    take_attention(r, s, c);
+    take_inputs(r, s, c);
+    take_head(r, s, c);
+    if (strcmp(c->task, "couplet") == 0)
+        c->max_chars = take_int(r, s, "max_chars", 1, MAX_CHARS);
+    finish(r, s);
+}
+
+static lx_status parse(const char *label, const char *text, size_t n_bytes, lx_config *c,
+                       lx_error *err)
+{
+    json_error_t e;
+    char what[JSON_ERROR_TEXT_LENGTH];
+    json_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
+    if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", label);
+    if (root == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s, line %d: %s", label, e.line,
+                       lx_file_quote(e.text, what, sizeof what));
+    reader r = {label, LX_OK, err};
+    if (json_is_object(root))
+        take_all(&r, root, c);
+    else
+        r.st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: not a JSON object", label);
+    json_decref(root);
+    return r.st;
+}
+
+lx_status lx_config_load(const char *path, lx_config *out, lx_error *err)
+{
+    char *text = NULL;
+    size_t n_bytes = 0;
+    lx_config config;
+    memset(&config, 0, sizeof config);
+    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
+    if (st == LX_OK)
+        st = parse(lx_file_label(path), text, n_bytes, &config, err);
+    free(text);
+    if (st == LX_OK)
+        *out = config;
+    return st;
+}

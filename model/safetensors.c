@@ -1,0 +1,347 @@
+/*
+ * The weights reader. The file is mapped, its header parsed with jansson into a list of tensors,
+ * the list sorted by offset, and then one walk checks that the tensors tile the data area and that
+ * every value is finite. After a successful open nothing about the file needs checking again.
+ *
+ * All numbers of the header are checked against the file's size before they are used in arithmetic.
+ * The mapping is read-only and private; a file in use must be replaced by renaming another over it,
+ * never rewritten in place.
+ */
+#include "model/safetensors.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "model/file.h"
+
+enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127 };
+#define MAX_FILE_BYTES ((size_t)1 << 40)
+#define MAX_HEADER_BYTES ((uint64_t)16 << 20)
+
+/* A tensor and its place in the data area. */
+typedef struct entry {
+    lx_tensor tensor;
+    uint64_t begin, end;
+    char name[MAX_TENSOR_NAME + 1];
+} entry;
+
+struct lx_safetensors {
+    const unsigned char *map;
+    size_t map_bytes;
+    const unsigned char *data; /* behind the header */
+    uint64_t data_bytes;
+    int32_t n;
+    entry *entries; /* [n] in file order */
+    const char *label;
+};
+
+static lx_status bad(const lx_safetensors *f, const char *name, lx_error *err, const char *what)
+{
+    return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: tensor %s: %s", f->label, name, what);
+}
+
+/* --- the header ------------------------------------------------------------------------------- */
+
+static bool is_good_name(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
+    size_t n = strlen(name);
+    return n > 0 && n <= MAX_TENSOR_NAME && strspn(name, allowed) == n;
+}
+
+static bool parse_dtype(const char *text, lx_dtype *out)
+{
+    static const struct {
+        const char *name;
+        lx_dtype dtype;
+    } known[] = {{"F32", LX_F32}, {"BF16", LX_BF16}, {"F16", LX_F16}};
+    for (size_t i = 0; text != NULL && i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i].name, text) == 0) {
+            *out = known[i].dtype;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* shape [cols] or [rows, cols], every size at least 1; false also when n_bytes overflows. */
+static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
+{
+    int64_t size[2] = {1, 1}, n;
+    size_t n_dims = json_array_size(shape);
+    if (n_dims < 1 || n_dims > 2)
+        return false;
+    for (size_t i = 0; i < n_dims; i++) {
+        const json_t *value = json_array_get(shape, i);
+        size[2 - n_dims + i] = json_integer_value(value);
+        if (!json_is_integer(value) || json_integer_value(value) < 1)
+            return false;
+    }
+    if (__builtin_mul_overflow(size[0], size[1], &n) ||
+        __builtin_mul_overflow((uint64_t)n, t->t.dtype == LX_F32 ? 4u : 2u, n_bytes))
+        return false;
+    t->n_dims = (int32_t)n_dims;
+    t->t.rows = size[0];
+    t->t.cols = size[1];
+    return true;
+}
+
+static bool parse_offsets(const json_t *offsets, entry *e)
+{
+    const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
+        json_integer_value(begin) < 0 || json_integer_value(end) < 0)
+        return false;
+    e->begin = (uint64_t)json_integer_value(begin);
+    e->end = (uint64_t)json_integer_value(end);
+    return e->begin <= e->end;
+}
+
+static lx_status parse_entry(const lx_safetensors *f, const char *name, const json_t *value,
+                             entry *e, lx_error *err)
+{
+    uint64_t n_bytes = 0;
+    memcpy(e->name, name, strlen(name) + 1);
+    if (!json_is_object(value) || json_object_size(value) != 3)
+        return bad(f, name, err, "must have dtype, shape and data_offsets, and nothing else");
+    if (!parse_dtype(json_string_value(json_object_get(value, "dtype")), &e->tensor.t.dtype))
+        return bad(f, name, err, "dtype must be \"F32\", \"BF16\" or \"F16\"");
+    if (!parse_shape(json_object_get(value, "shape"), &e->tensor, &n_bytes))
+        return bad(f, name, err, "shape must be one or two whole numbers of 1 or more");
+    if (!parse_offsets(json_object_get(value, "data_offsets"), e))
+        return bad(f, name, err, "data_offsets must be [begin, end]");
+    if (e->end > f->data_bytes)
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s: tensor %s: ends at data byte %llu, the file has %llu", f->label, name,
+                       (unsigned long long)e->end, (unsigned long long)f->data_bytes);
+    if (e->end - e->begin != n_bytes)
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s: tensor %s: data_offsets hold %llu bytes, dtype and shape need %llu",
+                       f->label, name, (unsigned long long)(e->end - e->begin),
+                       (unsigned long long)n_bytes);
+    return LX_OK;
+}
+
+static lx_status check_metadata(const lx_safetensors *f, const json_t *metadata, lx_error *err)
+{
+    const char *key;
+    json_t *value;
+    if (metadata == NULL)
+        return LX_OK;
+    if (!json_is_object(metadata))
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: __metadata__ must be an object", f->label);
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
+    {
+        if (!json_is_string(value))
+            return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: __metadata__ may hold text only",
+                           f->label);
+    }
+    return LX_OK;
+}
+
+static lx_status parse_entries(lx_safetensors *f, json_t *root, lx_error *err)
+{
+    const char *name;
+    json_t *value;
+    size_t n = json_object_size(root);
+    const json_t *metadata = json_object_get(root, "__metadata__");
+    lx_status st = check_metadata(f, metadata, err);
+    if (st != LX_OK)
+        return st;
+    n -= metadata != NULL;
+    if (n < 1 || n > MAX_TENSORS)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %zu tensors, must be 1 to %d", f->label, n,
+                       MAX_TENSORS);
+    f->entries = calloc(n, sizeof *f->entries);
+    if (f->entries == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for %zu tensors", f->label, n);
+    json_object_foreach(root, name, value)
+    {
+        char quoted[64];
+        if (value == metadata)
+            continue;
+        if (!is_good_name(name))
+            return bad(f, lx_file_quote(name, quoted, sizeof quoted), err,
+                       "a name has 1 to 127 letters, digits, '.', '_' and '-'");
+        st = parse_entry(f, name, value, &f->entries[f->n], err);
+        if (st != LX_OK)
+            return st;
+        f->n++;
+    }
+    return LX_OK;
+}
+
+/* The length field, then the JSON; sets the data area. */
+static lx_status parse_header(lx_safetensors *f, lx_error *err)
+{
+    uint64_t length = 0;
+    if (f->map_bytes < 8)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %zu bytes, no room for a header", f->label,
+                       f->map_bytes);
+    for (int i = 0; i < 8; i++)
+        length |= (uint64_t)f->map[i] << (8 * i);
+    if (length > f->map_bytes - 8 || length > MAX_HEADER_BYTES)
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s: a header of %llu bytes in a file of %zu (at most %llu)", f->label,
+                       (unsigned long long)length, f->map_bytes,
+                       (unsigned long long)MAX_HEADER_BYTES);
+    f->data = f->map + 8 + length;
+    f->data_bytes = f->map_bytes - 8 - length;
+
+    json_error_t e;
+    char what[JSON_ERROR_TEXT_LENGTH];
+    json_t *root = json_loadb((const char *)f->map + 8, length, JSON_REJECT_DUPLICATES, &e);
+    if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for the header", f->label);
+    if (root == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: header: %s", f->label,
+                       lx_file_quote(e.text, what, sizeof what));
+    lx_status st = json_is_object(root) ? parse_entries(f, root, err)
+                                        : lx_fail(err, LX_ERR_FORMAT, NULL,
+                                                  "%s: the header is not an object", f->label);
+    json_decref(root);
+    return st;
+}
+
+/* --- the data --------------------------------------------------------------------------------- */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static lx_status check_tiling(const lx_safetensors *f, lx_error *err)
+{
+    uint64_t at = 0;
+    for (int32_t i = 0; i < f->n; i++) {
+        const entry *e = &f->entries[i];
+        if (e->begin != at)
+            return lx_fail(err, LX_ERR_FORMAT, NULL,
+                           "%s: tensor %s: begins at data byte %llu, %s ends at %llu", f->label,
+                           e->name, (unsigned long long)e->begin,
+                           i > 0 ? f->entries[i - 1].name : "nothing", (unsigned long long)at);
+        at = e->end;
+    }
+    if (at != f->data_bytes)
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s: %llu bytes of data, the last tensor, %s, ends at %llu", f->label,
+                       (unsigned long long)f->data_bytes, f->entries[f->n - 1].name,
+                       (unsigned long long)at);
+    return LX_OK;
+}
+
+/*
+ * A value is infinite or NaN when all bits of its exponent are set. Eight bytes at a time: keep the
+ * exponents, add one to each in its lowest place; then, and only then, does the top bit of the
+ * value's field become 1. Nothing is carried into the neighbour.
+ */
+static bool is_finite(const unsigned char *data, uint64_t n_bytes, lx_dtype dtype)
+{
+    static const uint64_t exponent[] = {[LX_F32] = UINT64_C(0x7f8000007f800000),
+                                        [LX_BF16] = UINT64_C(0x7f807f807f807f80),
+                                        [LX_F16] = UINT64_C(0x7c007c007c007c00)};
+    static const uint64_t lowest[] = {[LX_F32] = UINT64_C(0x0080000000800000),
+                                      [LX_BF16] = UINT64_C(0x0080008000800080),
+                                      [LX_F16] = UINT64_C(0x0400040004000400)};
+    uint64_t mask = exponent[dtype], one = lowest[dtype], seen = 0, word, i = 0;
+    for (; i + 8 <= n_bytes; i += 8) {
+        memcpy(&word, data + i, 8);
+        seen |= (word & mask) + one;
+    }
+    word = 0;
+    memcpy(&word, data + i, n_bytes - i);
+    seen |= (word & mask) + one;
+    uint64_t top = dtype == LX_F32 ? UINT64_C(0x8000000080000000) : UINT64_C(0x8000800080008000);
+    return (seen & top) == 0;
+}
+
+static lx_status check_data(lx_safetensors *f, lx_error *err)
+{
+    qsort(f->entries, (size_t)f->n, sizeof *f->entries, compare_entries);
+    lx_status st = check_tiling(f, err);
+    for (int32_t i = 0; i < f->n && st == LX_OK; i++) {
+        entry *e = &f->entries[i];
+        e->tensor.name = e->name;
+        e->tensor.t.data = f->data + e->begin;
+        if (!is_finite(f->data + e->begin, e->end - e->begin, e->tensor.t.dtype))
+            st = bad(f, e->name, err, "has a value that is NaN or infinite");
+    }
+    return st;
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static lx_status map_file(lx_safetensors *f, const char *path, lx_error *err)
+{
+    int fd = -1;
+    size_t n = 0;
+    lx_status st = lx_file_open(path, MAX_FILE_BYTES, &fd, &n, err);
+    if (st != LX_OK)
+        return st;
+    void *map = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    (void)close(fd);
+    if (map == MAP_FAILED)
+        return lx_fail(err, LX_ERR_IO, NULL, "%s: cannot be mapped (%zu bytes)", f->label, n);
+    f->map = map;
+    f->map_bytes = n;
+    return LX_OK;
+}
+
+lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *err)
+{
+    lx_safetensors *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
+    f->label = lx_file_label(path);
+    lx_status st = map_file(f, path, err);
+    if (st == LX_OK)
+        st = parse_header(f, err);
+    if (st == LX_OK)
+        st = check_data(f, err);
+    f->label = NULL; /* the caller's */
+    if (st != LX_OK) {
+        lx_safetensors_close(f);
+        return st;
+    }
+    *out = f;
+    return LX_OK;
+}
+
+void lx_safetensors_close(lx_safetensors *f)
+{
+    if (f == NULL)
+        return;
+    if (f->map != NULL)
+        (void)munmap((void *)(uintptr_t)f->map, f->map_bytes);
+    free(f->entries);
+    free(f);
+}
+
+int32_t lx_safetensors_count(const lx_safetensors *f)
+{
+    return f->n;
+}
+
+const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i)
+{
+    return &f->entries[i].tensor;
+}
+
+const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
+{
+    for (int32_t i = 0; i < f->n; i++) {
+        if (strcmp(f->entries[i].name, name) == 0)
+            return &f->entries[i].tensor;
+    }
+    return NULL;
+}
+
+uint64_t lx_safetensors_hash(const lx_safetensors *f)
+{
+    return lx_file_hash(LX_HASH_SEED, f->map, f->map_bytes);
+}
