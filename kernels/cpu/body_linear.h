@@ -48,100 +48,163 @@ static void finish_block(const block *b, const v16 *sums, int rows, int panels)
     }
 }
 
-/* Where the group of panel 2 i and 2 i + 1 (counted from `panel`) begins; panels = 1 may be odd. */
-V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel, int i)
+/* The first weights of a panel's group, at the panel's own lanes. */
+V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel)
 {
-    return (const uint32_t *)w->data + (panel / 2 + i) * w->group_words + (panel % 2) * 16;
+    return (const uint32_t *)w->data + panel / 2 * w->group_words + panel % 2 * 16;
 }
 
 /*
- * Adds one input of all rows: x points at it in the first row. The inner loop runs over what is
- * greater in number, so that few weights or few inputs wait in registers.
+ * M(0) M(1) .. M(11), where each M(i) begins with `if (i < n)`, n being known at compile time. A
+ * loop that is unrolled by the optimiser would come to the same, but not every compiler does it
+ * early enough to keep the sums in registers.
  */
-V16_FN void add_input(v16 *sums, const float *x, const v16 *weight, const int rows,
+#define BODY_REPEAT(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+
+/* Adds one input of all rows, x pointing at it in the first, to the sums of panel v. */
+V16_FN void add_input(v16 *sums, const float *x, v16 weight, const int v, const int rows,
                       const int panels)
 {
-    BODY_UNROLL
-    for (int r = 0; r < rows; r++) {
-        v16 input = v16_set1(x[r * BODY_ROW_STRIDE]);
-        BODY_UNROLL
-        for (int v = 0; v < panels; v++)
-            sums[r * panels + v] = v16_fma(input, weight[v], sums[r * panels + v]);
+#define BODY_ADD(r)                                                                                \
+    if (r < rows)                                                                                  \
+        sums[r * panels + v] =                                                                     \
+            v16_fma(v16_set1(x[r * BODY_ROW_STRIDE]), weight, sums[r * panels + v]);
+    BODY_REPEAT(BODY_ADD)
+#undef BODY_ADD
+}
+
+/* The same for panels v and v + 1, each row's input being fetched once for both. */
+V16_FN void add_input_2(v16 *sums, const float *x, v16 weight0, v16 weight1, const int v,
+                        const int rows, const int panels)
+{
+#define BODY_ADD(r)                                                                                \
+    if (r < rows) {                                                                                \
+        v16 input = v16_set1(x[r * BODY_ROW_STRIDE]);                                              \
+        sums[r * panels + v] = v16_fma(input, weight0, sums[r * panels + v]);                      \
+        sums[r * panels + v + 1] = v16_fma(input, weight1, sums[r * panels + v + 1]);              \
+    }
+    BODY_REPEAT(BODY_ADD)
+#undef BODY_ADD
+}
+
+/*
+ * One f32 input of a group, or of the one panel there is. With few rows the inputs wait in
+ * registers while the weights pass by, with many the weights.
+ */
+V16_FN void add_f32(v16 *sums, const float *x, const float *w, const int v, const int rows,
+                    const int panels)
+{
+    if (panels > 1 && rows > 3) {
+        add_input_2(sums, x, v16_load(w), v16_load(w + 16), v, rows, panels);
+        return;
+    }
+    add_input(sums, x, v16_load(w), v, rows, panels);
+    if (panels > 1)
+        add_input(sums, x, v16_load(w + 16), v + 1, rows, panels);
+}
+
+/* Two bf16 inputs of a group, or with `both` false the first of them. */
+V16_FN void add_bf16(v16 *sums, const float *x, const uint32_t *w, const int v, const bool both,
+                     const int rows, const int panels)
+{
+    v16u w0 = v16_load_pairs(w);
+    if (panels > 1 && rows > 3) {
+        v16u w1 = v16_load_pairs(w + 16);
+        add_input_2(sums, x, v16_pair_low(w0), v16_pair_low(w1), v, rows, panels);
+        if (both)
+            add_input_2(sums, x + 1, v16_pair_high(w0), v16_pair_high(w1), v, rows, panels);
+        return;
+    }
+    add_input(sums, x, v16_pair_low(w0), v, rows, panels);
+    if (both)
+        add_input(sums, x + 1, v16_pair_high(w0), v, rows, panels);
+    if (panels > 1) {
+        v16u w1 = v16_load_pairs(w + 16);
+        add_input(sums, x, v16_pair_low(w1), v + 1, rows, panels);
+        if (both)
+            add_input(sums, x + 1, v16_pair_high(w1), v + 1, rows, panels);
     }
 }
 
 V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
-    const float *x = b->x;
+    const float *x = b->x, *words = (const float *)panel_words(w, b->panel);
+    int64_t group = w->group_words;
     for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
-        const float *words[(BODY_MAX_PANELS + 1) / 2];
-        BODY_UNROLL
-        for (int i = 0; i < (panels + 1) / 2; i++)
-            words[i] = (const float *)panel_words(w, b->panel, i) + k0 * LX_CPU_GROUP;
-        for (int64_t k = 0; k < n; k++) {
-            v16 weight[BODY_MAX_PANELS];
-            BODY_UNROLL
-            for (int v = 0; v < panels; v++)
-                weight[v] = v16_load(words[v / 2] + k * LX_CPU_GROUP + (v % 2) * 16);
-            add_input(sums, x + k, weight, rows, panels);
+        for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
+            add_f32(sums, x + k, words, 0, rows, panels);
+            if (panels > 2)
+                add_f32(sums, x + k, words + group, 2, rows, panels);
+            if (panels > 4)
+                add_f32(sums, x + k, words + 2 * group, 4, rows, panels);
+            if (panels > 6)
+                add_f32(sums, x + k, words + 3 * group, 6, rows, panels);
         }
     }
 }
 
-V16_FN void load_pairs(v16 *low, v16 *high, const uint32_t *const *words, int64_t at,
-                       const int panels)
+V16_FN void add_bf16_groups(v16 *sums, const float *x, const uint32_t *words, int64_t group,
+                            const bool both, const int rows, const int panels)
 {
-    BODY_UNROLL
-    for (int v = 0; v < panels; v++) {
-        v16u pair = v16_load_pairs(words[v / 2] + at + (v % 2) * 16);
-        low[v] = v16_pair_low(pair);
-        high[v] = v16_pair_high(pair);
-    }
+    add_bf16(sums, x, words, 0, both, rows, panels);
+    if (panels > 2)
+        add_bf16(sums, x, words + group, 2, both, rows, panels);
+    if (panels > 4)
+        add_bf16(sums, x, words + 2 * group, 4, both, rows, panels);
+    if (panels > 6)
+        add_bf16(sums, x, words + 3 * group, 6, both, rows, panels);
 }
 
 V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
     const float *x = b->x;
+    const uint32_t *words = panel_words(w, b->panel);
     for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
-        const uint32_t *words[(BODY_MAX_PANELS + 1) / 2];
-        v16 low[BODY_MAX_PANELS], high[BODY_MAX_PANELS];
-        BODY_UNROLL
-        for (int i = 0; i < (panels + 1) / 2; i++)
-            words[i] = panel_words(w, b->panel, i) + k0 / 2 * LX_CPU_GROUP;
-        for (int64_t k = 0; k + 1 < n; k += 2) {
-            load_pairs(low, high, words, k / 2 * LX_CPU_GROUP, panels);
-            add_input(sums, x + k, low, rows, panels);
-            add_input(sums, x + k + 1, high, rows, panels);
-        }
-        if (n % 2 != 0) {
-            load_pairs(low, high, words, n / 2 * LX_CPU_GROUP, panels);
-            add_input(sums, x + n - 1, low, rows, panels);
-        }
+        for (int64_t k = 0; k + 1 < n; k += 2, words += LX_CPU_GROUP)
+            add_bf16_groups(sums, x + k, words, w->group_words, true, rows, panels);
+        if (n % 2 != 0) /* in the last chunk only: LX_CPU_CHUNK is even */
+            add_bf16_groups(sums, x + n - 1, words, w->group_words, false, rows, panels);
     }
+}
+
+/* Copies one sum of every panel. */
+V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
+{
+#define BODY_COPY(v)                                                                               \
+    if (v < panels)                                                                                \
+        to[v] = from[v];
+    BODY_REPEAT(BODY_COPY)
+#undef BODY_COPY
 }
 
 V16_FN void run_block(const block *b, const int rows, const int panels)
 {
-    v16 sums[BODY_MAX_SUMS];
-    BODY_UNROLL
-    for (int v = 0; v < panels; v++) {
-        v16 bias = v16_load(b->job->w->bias + (b->panel + v) * 16);
-        BODY_UNROLL
-        for (int r = 0; r < rows; r++)
-            sums[r * panels + v] = bias;
-    }
+    v16 bias[12], sums[96],
+        done[BODY_MAX_SUMS]; /* `done` is in memory, where `sums` should not be */
+    const float *from = b->job->w->bias + b->panel * 16;
+#define BODY_BIAS(v)                                                                               \
+    if (v < panels)                                                                                \
+        bias[v] = v16_load(from + v * 16);
+    BODY_REPEAT(BODY_BIAS)
+#undef BODY_BIAS
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        copy_sums(sums + r * panels, bias, panels);
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
     if (b->job->w->bf16)
         run_bf16(b, sums, rows, panels);
     else
         run_f32(b, sums, rows, panels);
-    v16 done[BODY_MAX_SUMS]; /* in memory, where `sums` should not be */
-    BODY_UNROLL
-    for (int i = 0; i < rows * panels; i++)
-        done[i] = sums[i];
+#define BODY_END(r)                                                                                \
+    if (r < rows)                                                                                  \
+        copy_sums(done + r * panels, sums + r * panels, panels);
+    BODY_REPEAT(BODY_END)
+#undef BODY_END
     finish_block(b, done, rows, panels);
 }
 

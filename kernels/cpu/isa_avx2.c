@@ -13,11 +13,9 @@
 
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#define BODY_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#define BODY_UNROLL _Pragma("GCC unroll 24")
 #endif
 
 #include "kernels/cpu/v16_avx2.h"
@@ -26,7 +24,6 @@
 #define BODY_TABLE lx_cpu_avx2
 /* 16 registers of 8 lanes: up to 6 sums of two registers */
 #define BODY_ROWS 6
-#define BODY_MAX_PANELS 4
 #define BODY_MAX_SUMS 6
 #define BODY_WIDE(X) X(1, 4) X(2, 2)
 #define BODY_NARROW(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)

@@ -13,11 +13,9 @@
 #ifdef __clang__
 #pragma clang attribute push(                                                                      \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), apply_to = function)
-#define BODY_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
-#define BODY_UNROLL _Pragma("GCC unroll 24")
 #endif
 
 #include "kernels/cpu/v16_avx512.h"
@@ -26,7 +24,6 @@
 #define BODY_TABLE lx_cpu_avx512
 /* 32 registers of 16 lanes: up to 24 sums, 8 at least to hide the latency of fma */
 #define BODY_ROWS 12
-#define BODY_MAX_PANELS 8
 #define BODY_MAX_SUMS 24
 #define BODY_WIDE(X) X(1, 8) X(2, 4) X(3, 4)
 #define BODY_NARROW(X)                                                                             \

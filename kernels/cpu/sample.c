@@ -3,9 +3,9 @@
  * leave it. One row is one thread's work, so nothing here depends on batch or threads.
  *
  * Weights are exp((logit - largest) / temperature) in f32; their sums go on in double after blocks
- * of LX_CPU_BLOCK. Without cuts the draw walks block sums, then one block. With cuts the candidates
- * form a heap and only as many are taken from its top as the cuts keep, so no whole vocabulary is
- * sorted; for top_p alone, ids too light to belong to the prefix never enter it.
+ * of LX_CPU_BLOCK. Without cuts the draw walks block sums, then one block. With cuts nothing is
+ * sorted but a few ids: weight and number of the ids above a level are cheap to find, so the level
+ * of a cut or of a draw is closed in on by halving, and only the ids at it are put in order.
  */
 #include <math.h>
 #include <string.h>
@@ -13,12 +13,15 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/philox.h"
 
+#define FEW 16 /* ids worth ordering one by one */
+
 /* scratch: n_ids allowed logits (banned: -infinity), n_ids weights, n_ids ids of the heap */
 typedef struct row {
     const lx_cpu_isa *isa;
     const lx_sampling *s;
     int32_t n;
     float *logits, *weights;
+    float least, greatest; /* of the allowed logits */
     int32_t *heap;
     int32_t n_heap;
 } row;
@@ -26,6 +29,14 @@ typedef struct row {
 int64_t lx_cpu_sample_scratch(int32_t n_ids)
 {
     return 3 * (((int64_t)n_ids + 15) / 16 * 16);
+}
+
+static int32_t first_equal(const float *x, int32_t n, float value)
+{
+    int32_t i = 0;
+    while (i < n - 1 && x[i] != value)
+        i++;
+    return i;
 }
 
 /* --- without cuts ----------------------------------------------------------------------------- */
@@ -62,9 +73,71 @@ static int32_t draw_in_order(const row *r, double wanted)
     return last_with_weight(r);
 }
 
-/* --- with cuts -------------------------------------------------------------------------------- */
+/* --- a place in the order by logit ------------------------------------------------------------ */
 
-static bool before(const row *r, int32_t a, int32_t b)
+/* The ids with logits >= level, their weight and number. */
+typedef struct place {
+    float level;
+    double sum;
+    int32_t count;
+} place;
+
+typedef enum goal { NUMBER_REACHES, SUM_REACHES, SUM_EXCEEDS } goal;
+
+static bool is_reached(goal g, double wanted, double sum, int32_t count)
+{
+    if (g == NUMBER_REACHES)
+        return (double)count >= wanted;
+    return g == SUM_REACHES ? sum >= wanted : sum > wanted;
+}
+
+/* Whole numbers in the order of the floats. */
+static uint32_t key_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+static float of_key(uint32_t key)
+{
+    uint32_t bits = (key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Halves the interval of values, and if that does not end soon, that of the floats in it. */
+static float middle(float low, float high, int32_t round)
+{
+    if (round < 24)
+        return low * 0.5f + high * 0.5f;
+    uint32_t a = key_of(low), b = key_of(high);
+    return of_key(a + (b - a) / 2);
+}
+
+/*
+ * Draws `before` and `from` together until few ids lie between them: the goal is not reached
+ * before, and it is from there on. Equal logits cannot be told apart; then many stay.
+ */
+static void close_in(const row *r, goal g, double wanted, place *before, place *from)
+{
+    for (int32_t i = 0; i < 64 && from->count - before->count > FEW; i++) {
+        place p = {.level = middle(from->level, before->level, i)};
+        if (!(p.level > from->level && p.level < before->level))
+            continue; /* halving values may end before halving floats does */
+        p.sum = r->isa->above(r->logits, r->weights, r->n, p.level, &p.count);
+        if (is_reached(g, wanted, p.sum, p.count))
+            *from = p;
+        else
+            *before = p;
+    }
+}
+
+/* --- ids at that place, in order ---------------------------------------------------------------
+ */
+
+static bool comes_first(const row *r, int32_t a, int32_t b)
 {
     float la = r->logits[a], lb = r->logits[b];
     return la > lb || (la == lb && a < b);
@@ -77,9 +150,9 @@ static void sift_down(row *r, int32_t i)
         int32_t child = 2 * i + 1;
         if (child >= r->n_heap)
             break;
-        if (child + 1 < r->n_heap && before(r, r->heap[child + 1], r->heap[child]))
+        if (child + 1 < r->n_heap && comes_first(r, r->heap[child + 1], r->heap[child]))
             child++;
-        if (!before(r, r->heap[child], id))
+        if (!comes_first(r, r->heap[child], id))
             break;
         r->heap[i] = r->heap[child];
         i = child;
@@ -87,102 +160,77 @@ static void sift_down(row *r, int32_t i)
     r->heap[i] = id;
 }
 
-/* All allowed ids that weigh at least `least`. */
-static void build_heap(row *r, double least)
+static void build_heap(row *r, const place *before, const place *from)
 {
     r->n_heap = 0;
     for (int32_t i = 0; i < r->n; i++) {
-        if ((double)r->weights[i] >= least && r->logits[i] > -INFINITY)
+        if (r->logits[i] >= from->level && r->logits[i] < before->level)
             r->heap[r->n_heap++] = i;
     }
     for (int32_t i = r->n_heap / 2 - 1; i >= 0; i--)
         sift_down(r, i);
 }
 
-/* Takes the first id off the heap and puts it behind the heap's end: the kept ids, from the back.
- */
 static int32_t pop(row *r)
 {
     int32_t id = r->heap[0];
     r->heap[0] = r->heap[--r->n_heap];
-    r->heap[r->n_heap] = id;
     if (r->n_heap > 0)
         sift_down(r, 0);
     return id;
 }
 
-/* The weights of the first k ids in order, summed; leaves the heap without them. */
-static double pop_k(row *r, int32_t k)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < k && r->n_heap > 0; i++)
-        sum += (double)r->weights[pop(r)];
-    return sum;
-}
+/* An id, with the weight and number of all ids up to and with it. */
+typedef struct found {
+    int32_t id;
+    double sum;
+    int32_t count;
+} found;
 
-/* Kept ids: kept[0], kept[-1], ... until their weights reach `wanted`, at least one, at most n. */
-static int32_t prefix(const row *r, const int32_t *kept, int32_t n, double wanted, double *sum)
+/* The first id in the order by logit, equals by id, at which the goal is reached; else the last. */
+static found find(row *r, goal g, double wanted)
 {
-    *sum = 0;
-    for (int32_t i = 0; i < n; i++) {
-        *sum += (double)r->weights[kept[-i]];
-        if (*sum >= wanted)
-            return i + 1;
+    /* the next float above the greatest; + 0 because -0 is not below +0 */
+    place before = {.level = of_key(key_of(r->greatest + 0.0f) + 1)}, from = {.level = r->least};
+    from.sum = r->isa->above(r->logits, r->weights, r->n, r->least, &from.count);
+    close_in(r, g, wanted, &before, &from);
+    build_heap(r, &before, &from);
+    found f = {.sum = before.sum, .count = before.count};
+    while (r->n_heap > 0) {
+        f.id = pop(r);
+        f.sum += (double)r->weights[f.id];
+        f.count++;
+        if (is_reached(g, wanted, f.sum, f.count))
+            break;
     }
-    return n;
+    return f;
 }
 
-static int32_t draw_kept(const row *r, const int32_t *kept, int32_t n, double wanted)
-{
-    double sum = 0;
-    int32_t last = kept[0];
-    for (int32_t i = 0; i < n; i++) {
-        int32_t id = kept[-i];
-        sum += (double)r->weights[id];
-        if (sum > wanted)
-            return id;
-        last = r->weights[id] > 0 ? id : last;
-    }
-    return last;
-}
-
-static int32_t draw_top_k(row *r, float u)
-{
-    build_heap(r, 0);
-    const int32_t *kept = r->heap + r->n_heap - 1;
-    int32_t n = r->s->top_k < r->n_heap ? r->s->top_k : r->n_heap;
-    double sum = pop_k(r, n);
-    if (r->s->top_p < 1)
-        n = prefix(r, kept, n, (double)r->s->top_p * sum, &sum);
-    return draw_kept(r, kept, n, (double)u * sum);
-}
+/* --- with cuts -------------------------------------------------------------------------------- */
 
 /*
- * The ids lighter than (1 - top_p) total / n together weigh less than what the prefix leaves out,
- * so they are behind its end; half of that keeps clear of roundings.
+ * Finds the last id that is kept, then the id drawn of those up to it. Sums over the same ids may
+ * differ in their last bits, so a draw at the very end may point behind the last id: then that one
+ * is taken or, if its weight is 0, the first.
  */
-static int32_t draw_top_p(row *r, double total, float u)
+static int32_t draw_with_cuts(row *r, double total, float u)
 {
-    double wanted = (double)r->s->top_p * total, sum = 0;
-    build_heap(r, 0.5 * (total - wanted) / r->n);
-    const int32_t *kept = r->heap + r->n_heap - 1;
-    int32_t n = 0;
-    while (r->n_heap > 0 && (n == 0 || sum < wanted)) {
-        sum += (double)r->weights[pop(r)];
-        n++;
+    found last = {.id = -1, .sum = total, .count = r->n};
+    if (r->s->top_k > 0)
+        last = find(r, NUMBER_REACHES, r->s->top_k);
+    if (r->s->top_p < 1) {
+        found f = find(r, SUM_REACHES, (double)r->s->top_p * last.sum);
+        last = f.count < last.count ? f : last;
     }
-    return draw_kept(r, kept, n, (double)u * sum);
+    found f = find(r, SUM_EXCEEDS, (double)u * last.sum);
+    if (f.count <= last.count && r->weights[f.id] > 0)
+        return f.id;
+    if (last.id >= 0 && r->weights[last.id] > 0)
+        return last.id;
+    return first_equal(r->logits, r->n, r->greatest);
 }
 
 /* --- one row ---------------------------------------------------------------------------------- */
-
-static int32_t first_equal(const float *x, int32_t n, float value)
-{
-    int32_t i = 0;
-    while (i < n - 1 && x[i] != value)
-        i++;
-    return i;
-}
 
 static int32_t choose(row *r, const float *logits)
 {
@@ -192,17 +240,14 @@ static int32_t choose(row *r, const float *logits)
     r->isa->add(r->logits, logits, s->mask != NULL ? s->mask->bias : NULL, r->n);
     for (int32_t i = 0; i < s->n_banned; i++)
         r->logits[s->banned[i]] = -INFINITY;
-    float largest = r->isa->largest(r->logits, r->n);
-    if (largest == -INFINITY)
+    if (!r->isa->range(r->logits, r->n, &r->least, &r->greatest))
         return -1;
     if (s->temperature == 0)
-        return first_equal(r->logits, r->n, largest);
-    double total = r->isa->weights(r->weights, r->logits, r->n, largest, s->temperature);
+        return first_equal(r->logits, r->n, r->greatest);
+    double total = r->isa->weights(r->weights, r->logits, r->n, r->greatest, s->temperature);
     float u = lx_uniform(s->seed, s->sample, s->step, 0);
-    if (s->top_k > 0)
-        return draw_top_k(r, u);
-    if (s->top_p < 1)
-        return draw_top_p(r, total, u);
+    if (s->top_k > 0 || s->top_p < 1)
+        return draw_with_cuts(r, total, u);
     return draw_in_order(r, (double)u * total);
 }
 

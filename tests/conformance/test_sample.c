@@ -281,15 +281,38 @@ static bool extreme_values_are_sampled(device *dut, device *oracle)
     float logits[50];
     for (int i = 0; i < 50; i++)
         logits[i] = i == 20 ? 3.4e38f : -3.4e38f;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 16; i++) {
         lx_sampling s = plain;
         lx_sample out;
-        s.temperature = temperatures[i];
+        s.temperature = temperatures[i % 4];
         s.step = (uint32_t)i;
+        s.top_k = i / 4 % 2 == 0 ? 0 : 49;
+        s.top_p = i / 8 == 0 ? 1 : 0.9f;
         if (!sample_one(dut, logits, 50, s, &out))
             return false;
-        CHECK(out.token == 20, "temperature %g: id %d", (double)temperatures[i], out.token);
+        CHECK(out.token == 20, "temperature %g: id %d", (double)s.temperature, out.token);
         CHECK(fabsf(out.logprob) < 1e-6f, "logprob %g", (double)out.logprob);
+    }
+    return true;
+}
+
+/* +0 and -0 are equals, wherever a cut falls among them. */
+static bool zeros_of_both_signs_are_equals(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[100];
+    for (int32_t i = 0; i < 300; i++) {
+        lx_sampling s = plain;
+        lx_sample out;
+        int32_t kept = 1 + i % 60;
+        s.step = (uint32_t)i;
+        s.top_k = i % 2 == 0 ? kept : 0;
+        s.top_p = i % 2 == 0 ? 1 : ((float)kept - 0.5f) / 100;
+        for (int j = 0; j < 100; j++)
+            logits[j] = i >= 150 && j % 3 == 0 ? 0.0f : -0.0f; /* at first all are -0 */
+        if (!sample_one(dut, logits, 100, s, &out))
+            return false;
+        CHECK(out.token >= 0 && out.token < kept, "id %d with %d kept", out.token, kept);
     }
     return true;
 }
@@ -395,6 +418,7 @@ const test sample_tests[] = {
     {"nothing_allowed_gives_no_token", nothing_allowed_gives_no_token},
     {"broken_logits_give_no_token", broken_logits_give_no_token},
     {"extreme_values_are_sampled", extreme_values_are_sampled},
+    {"zeros_of_both_signs_are_equals", zeros_of_both_signs_are_equals},
     {"frequencies_are_probabilities", frequencies_are_probabilities},
     {NULL, NULL},
 };
