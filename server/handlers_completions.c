@@ -115,7 +115,7 @@ static double mean_logprob(const lx_completion *c, int32_t i)
     double sum = 0;
     for (int32_t k = 0; k < n; k++)
         sum += (double)logprobs[k];
-    return n > 0 ? sum / n : 0;
+    return n > 0 ? (double)(float)(sum / n) : 0; /* as lx_job_mean_logprob rounds */
 }
 
 static void write_token(const lx_completion *c, int32_t i, int32_t step, const int32_t *tokens,
