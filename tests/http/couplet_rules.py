@@ -16,7 +16,8 @@ def normalise(upper):
 
 
 def is_punctuation(char):
-    return unicodedata.category(char).startswith("P")
+    category = unicodedata.category(char)
+    return category.startswith("P") or category in ("Sm", "Sc", "Sk")
 
 
 def broken_rules(upper, lower):
@@ -44,5 +45,5 @@ def broken_rules(upper, lower):
 
 
 def is_ideograph(char):
-    """A Han character, or 〇 which Unicode counts as a number letter."""
-    return char == "〇" or unicodedata.name(char, "").startswith("CJK UNIFIED IDEOGRAPH")
+    """A Han character, or 〇 and 々, which Unicode counts as number and modifier letters."""
+    return char in "〇々" or unicodedata.name(char, "").startswith("CJK ")

@@ -275,7 +275,7 @@ def test_form_escapes_what_it_shows(port):
     assert 'role="alert"' in reply.text
 
 
-@pytest.mark.parametrize("form", ["", "upper=", "upper=%FF%FE", "upper=%", "upper=%zz", "n=3",
+@pytest.mark.parametrize("form", ["", "upper=", "upper=%FF%FE", "upper=%zz", "upper=a", "n=3",
                                   "upper=%E6%9C%88&n=0", "upper=%E6%9C%88&n=abc",
                                   "upper=%E6%9C%88&temperature=nan", "upper=a%00b"])
 def test_bad_form_is_a_4xx_page(port, form):
