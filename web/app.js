@@ -396,7 +396,7 @@ function explain(error, words) {
 function explainLine(line, words) {
   if (line === '') return words.empty;
   if (/\s/u.test(line)) return words.space;
-  const other = chars(line).find((c) => !/[\p{Script=Han}\p{P}]/u.test(c));
+  const other = chars(line).find((c) => !/[\p{Script=Han}\p{P}$+<=>^`|~＄＋＜＝＞＾｀｜～]/u.test(c));
   if (other) return words.symbol(other);
   const { length } = chars(line);
   return length > state.model?.maxChars ? words.long(length, state.model.maxChars) : '';

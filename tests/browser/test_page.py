@@ -315,6 +315,10 @@ def test_picture(open_page, screenshots):
     view = {"width": 1280, "height": 900}
     page = open_page(f"#{UPPER}&seed=7&banner=月满人间", viewport=view, locale="zh-CN")
     finished(page)
+    page.click("#submit")  # once more: the first answer's time has the loading of the page in it
+    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
+    finished(page)
+    page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(600)  # the last character's ink dries
     page.screenshot(path=screenshots / "page.png")
     phone = open_page(f"#{UPPER}&seed=7", locale="zh-CN", **PHONE)
