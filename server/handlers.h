@@ -28,7 +28,7 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 /* --- errors, handlers_errors.c
  * -------------------------------------------------------------------- */
 
-/* Appends the error envelope for a status. */
+/* Appends the error envelope for a status; the message names the field at fault. */
 void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
 /* The envelope as a response, with the status's HTTP code. */
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err);

@@ -2,6 +2,9 @@
  * Errors as clients see them: one table from lx_status to the type and code of the envelope. The
  * HTTP code is lx_status_http's.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "server/handlers.h"
 #include "server/json_api.h"
 
@@ -51,7 +54,11 @@ void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out)
 {
     error_kind kind = kind_of(status);
     const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
-    lx_json_write_error(text, kind.type, err->param, kind.code, out);
+    char named[sizeof err->param + sizeof err->text + 2];
+    bool names_field = strstr(text, err->param) != NULL; /* also when there is none */
+    (void)snprintf(named, sizeof named, "%s%s%s", names_field ? "" : err->param,
+                   names_field ? "" : ": ", text);
+    lx_json_write_error(named, kind.type, err->param, kind.code, out);
 }
 
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)

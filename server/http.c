@@ -39,8 +39,12 @@ static void open_connection(lx_http *h, struct MHD_Connection *connection, void 
     if (conn == NULL)
         return; /* its first request will be refused */
     conn->fd = info->connect_fd;
+    if (!lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S)) {
+        free(conn);
+        *context = NULL;
+        return;
+    }
     atomic_fetch_add(&h->n_connections, 1);
-    lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,

@@ -28,7 +28,8 @@ typedef struct lx_http_conn {
     struct lx_exchange *exchange; /* with a pending answer; NULL otherwise */
     int64_t deadline_ns;          /* when the socket is shut down, 0: never */
     int fd;
-    uint32_t generation; /* of the watched exchange; tells reused fds apart */
+    uint32_t generation; /* tells apart connections that had the same fd */
+    bool hung_up;        /* the peer will send nothing more */
 } lx_http_conn;
 
 typedef struct lx_watch {
@@ -36,7 +37,7 @@ typedef struct lx_watch {
     pthread_t thread;
     int epoll_fd, stop_fd;
     lx_http_conn *conns;  /* all open connections */
-    lx_http_conn **by_fd; /* [n_by_fd] the watched ones */
+    lx_http_conn **by_fd; /* [n_by_fd] */
     int32_t n_by_fd;
     uint32_t next_generation;
     int64_t ping_ns;
@@ -102,10 +103,11 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
 /* http_watch.c */
 lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err) LX_MUST_USE;
 void lx_watch_stop(lx_watch *w); /* also one that was never started */
-void lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+/* Starts watching a new connection; false when its socket cannot be watched. */
+bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
 void lx_watch_close(lx_watch *w, lx_http_conn *conn);
 void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
-/* From now on a hang-up of the peer kills `ex`. False when the socket cannot be watched. */
+/* From now on a hang-up of the peer kills `ex`. False when it has hung up already. */
 bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex);
 void lx_watch_detach(lx_watch *w, lx_http_conn *conn);
 /* Calls act for every exchange with a pending answer, outside the lock. */

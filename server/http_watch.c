@@ -3,6 +3,8 @@
  *
  *   - a client that hangs up while its connection is suspended: the library has taken the socket
  *     out of its own epoll by then, so it is in ours, waiting for EPOLLRDHUP
+ *   - a client that hangs up in the middle of a request, when its last data and the end arrive as
+ *     one event (the library's epoll is edge-triggered and it may not look again)
  *   - a client that sends its head or body, or reads its answer, so slowly that the idle timeout
  *     never fires: every connection has a deadline, at which the socket is shut down
  *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
@@ -23,20 +25,34 @@
 #include "common/log.h"
 #include "server/http_internal.h"
 
-enum { BATCH = 128, TICK_MS = 500 };
+enum { BATCH = 128, TICK_MS = 500, HANG_UP_MS = 1000 };
 
 static const uint64_t stop_key = UINT64_MAX;
 
-/* The exchange an event is about, with a reference, or NULL when it has gone. */
-static lx_exchange *take_watched(lx_watch *w, uint64_t key)
+/* Under the lock. A peer that has hung up gets what is on its way, not much more: the library may
+   have read the end of the connection together with data and not look again. */
+static void set_deadline(lx_http_conn *conn, int64_t deadline_ns)
+{
+    int64_t soon = lx_now_ns() + HANG_UP_MS * LX_NS_PER_MS;
+    bool hurry = conn->hung_up && conn->exchange == NULL && deadline_ns > soon;
+    conn->deadline_ns = hurry ? soon : deadline_ns;
+}
+
+/* Notes that the peer hung up. The exchange whose answer it was waiting for, with a reference, or
+   NULL when there is none. */
+static lx_exchange *hang_up(lx_watch *w, uint64_t key)
 {
     int32_t fd = (int32_t)(key & 0xffffffffu);
     lx_exchange *ex = NULL;
     (void)pthread_mutex_lock(&w->lock);
-    const lx_http_conn *conn = fd >= 0 && fd < w->n_by_fd ? w->by_fd[fd] : NULL;
+    lx_http_conn *conn = fd >= 0 && fd < w->n_by_fd ? w->by_fd[fd] : NULL;
     if (conn != NULL && conn->generation == (uint32_t)(key >> 32)) {
+        conn->hung_up = true;
         ex = conn->exchange;
-        lx_exchange_ref(ex);
+        if (ex != NULL)
+            lx_exchange_ref(ex);
+        else
+            set_deadline(conn, conn->deadline_ns);
     }
     (void)pthread_mutex_unlock(&w->lock);
     return ex;
@@ -84,7 +100,7 @@ static void *watch_main(void *arg)
         for (int i = 0; i < n; i++) {
             if (events[i].data.u64 == stop_key)
                 return NULL;
-            lx_exchange *ex = take_watched(w, events[i].data.u64);
+            lx_exchange *ex = hang_up(w, events[i].data.u64);
             if (ex != NULL) {
                 lx_exchange_kill(ex);
                 lx_exchange_unref(ex);
@@ -143,15 +159,28 @@ void lx_watch_stop(lx_watch *w)
     *w = (lx_watch){.epoll_fd = -1, .stop_fd = -1};
 }
 
-void lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
+bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
     (void)pthread_mutex_lock(&w->lock);
-    conn->deadline_ns = deadline_ns;
-    conn->next = w->conns;
-    if (w->conns != NULL)
-        w->conns->prev = conn;
-    w->conns = conn;
+    bool ok = conn->fd >= 0 && conn->fd < w->n_by_fd;
+    if (ok) {
+        conn->generation = ++w->next_generation & 0x7fffffffu; /* never makes the stop key */
+        struct epoll_event e = {
+            .events = EPOLLRDHUP | EPOLLET,
+            .data.u64 = ((uint64_t)conn->generation << 32) | (uint32_t)conn->fd,
+        };
+        ok = epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, conn->fd, &e) == 0;
+    }
+    if (ok) {
+        w->by_fd[conn->fd] = conn;
+        conn->deadline_ns = deadline_ns;
+        conn->next = w->conns;
+        if (w->conns != NULL)
+            w->conns->prev = conn;
+        w->conns = conn;
+    }
     (void)pthread_mutex_unlock(&w->lock);
+    return ok;
 }
 
 void lx_watch_close(lx_watch *w, lx_http_conn *conn)
@@ -163,55 +192,43 @@ void lx_watch_close(lx_watch *w, lx_http_conn *conn)
         w->conns = conn->next;
     if (conn->next != NULL)
         conn->next->prev = conn->prev;
+    w->by_fd[conn->fd] = NULL;
+    (void)epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
     (void)pthread_mutex_unlock(&w->lock);
 }
 
 void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
     (void)pthread_mutex_lock(&w->lock);
-    conn->deadline_ns = deadline_ns;
+    set_deadline(conn, deadline_ns);
     (void)pthread_mutex_unlock(&w->lock);
 }
 
 bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex)
 {
     (void)pthread_mutex_lock(&w->lock);
-    bool ok = conn->fd >= 0 && conn->fd < w->n_by_fd;
-    if (ok) {
+    bool there = !conn->hung_up;
+    if (there)
         conn->exchange = ex;
-        conn->generation = ++w->next_generation & 0x7fffffffu; /* never makes the stop key */
-        w->by_fd[conn->fd] = conn;
-        struct epoll_event e = {
-            .events = EPOLLRDHUP | EPOLLET,
-            .data.u64 = ((uint64_t)conn->generation << 32) | (uint32_t)conn->fd,
-        };
-        ok = epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, conn->fd, &e) == 0;
-    }
     (void)pthread_mutex_unlock(&w->lock);
-    if (!ok)
-        lx_watch_detach(w, conn);
-    return ok;
+    return there;
 }
 
 void lx_watch_detach(lx_watch *w, lx_http_conn *conn)
 {
     (void)pthread_mutex_lock(&w->lock);
-    if (conn->exchange != NULL) {
-        conn->exchange = NULL;
-        w->by_fd[conn->fd] = NULL;
-        (void)epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-    }
+    conn->exchange = NULL;
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-/* Takes references to at most BATCH watched exchanges, in order of their fds from *from_fd on. */
+/* Takes references to at most BATCH pending exchanges, in order of their fds from *from_fd on. */
 static int32_t take_some(lx_watch *w, int32_t *from_fd, lx_exchange **out)
 {
     int32_t n = 0;
     (void)pthread_mutex_lock(&w->lock);
     for (; *from_fd < w->n_by_fd && n < BATCH; ++*from_fd) {
         const lx_http_conn *conn = w->by_fd[*from_fd];
-        if (conn != NULL) {
+        if (conn != NULL && conn->exchange != NULL) {
             lx_exchange_ref(conn->exchange);
             out[n++] = conn->exchange;
         }

@@ -29,12 +29,12 @@ static size_t skip_string(const char *text, size_t n, size_t i)
 static void copy_key(const char *text, size_t from, size_t to, lx_error *err)
 {
     size_t n = to - from;
-    if (err == NULL || n >= sizeof err->param)
+    if (n == 0 || n >= sizeof err->param)
         return;
-    for (size_t i = 0; i < n; i++) { /* cut in front of what is not plain */
+    for (size_t i = 0; i < n; i++) { /* no field of ours has another name */
         unsigned char c = (unsigned char)text[from + i];
-        if (c < 0x20 || c >= 0x7f || c == '\\')
-            n = i;
+        if (c <= 0x20 || c >= 0x7f || c == '\\')
+            return;
     }
     memcpy(err->param, text + from, n);
     err->param[n] = '\0';
