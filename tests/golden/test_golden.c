@@ -1,0 +1,226 @@
+/*
+ * The C program's logits against golden.bin, which generate.py computed from the same weights with
+ * PyTorch in float64: every row of 50 couplets, on every back end and instruction set.
+ *
+ *   golden MODEL_DIR FIXTURE_DIR
+ *
+ * Also checked: the input rows that the couplet task makes are the ones of the fixture. Closing
+ * line "N passed, N failed"; a missing file is a failure.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/couplet.h"
+#include "model/transformer.h"
+
+enum { MAX_ROWS = 80, MAX_INPUTS = 8, MAX_LINE = 512 };
+static const double bound = 1e-4;
+
+typedef struct header {
+    int32_t pairs, vocabulary, inputs, k;
+} header;
+
+typedef struct fixture {
+    FILE *golden, *pairs;
+    header h;
+} fixture;
+
+static int passed, failed;
+
+static int read_exactly(FILE *f, void *out, size_t n)
+{
+    return fread(out, 1, n, f) == n;
+}
+
+static int open_fixture(fixture *f, const char *dir)
+{
+    char path[4096], magic[8];
+    (void)snprintf(path, sizeof path, "%s/golden.bin", dir);
+    f->golden = fopen(path, "rb");
+    (void)snprintf(path, sizeof path, "%s/pairs.tsv", dir);
+    f->pairs = fopen(path, "r");
+    return f->golden != NULL && f->pairs != NULL && read_exactly(f->golden, magic, sizeof magic) &&
+           memcmp(magic, "LXGOLD1", 8) == 0 && read_exactly(f->golden, &f->h, sizeof f->h) &&
+           f->h.pairs > 0 && f->h.inputs > 0 && f->h.inputs <= MAX_INPUTS && f->h.k > 0;
+}
+
+static void close_fixture(fixture *f)
+{
+    if (f->golden != NULL)
+        (void)fclose(f->golden);
+    if (f->pairs != NULL)
+        (void)fclose(f->pairs);
+}
+
+/* The rows the task makes for a pair: prompt, then every lower character but the last. */
+static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
+{
+    lx_plan *plan = NULL;
+    int32_t lower[MAX_ROWS], n_inputs = model->config.n_inputs, n = -1;
+    char *tab = strchr(line, '\t');
+    if (tab == NULL)
+        return -1;
+    lx_task_request request = {line, (size_t)(tab - line), false};
+    if (lx_plan_new(model, &request, &plan, NULL) != LX_OK)
+        return -1;
+    if (plan->n_prompt + plan->n_new - 1 <= MAX_ROWS &&
+        lx_couplet_lower_ids(plan, tab + 1, strlen(tab + 1), lower, NULL) == LX_OK) {
+        n = plan->n_prompt + plan->n_new - 1;
+        memcpy(ids, plan->prompt_ids,
+               (size_t)(plan->n_prompt * n_inputs) * sizeof *plan->prompt_ids);
+        for (int32_t i = 0; i + 1 < plan->n_new; i++)
+            model->task->input(plan, i, lower, ids + (plan->n_prompt + i) * n_inputs);
+    }
+    lx_plan_free(plan);
+    return n;
+}
+
+/* The worst difference of one row, logits picked as generate.py picks them. */
+static double row_difference(const header *h, int32_t row, const float *logits, const float *golden)
+{
+    double worst = 0, sum = 0, max = -INFINITY;
+    for (int32_t i = 0; i < h->k; i++) {
+        int64_t id = ((int64_t)row * 7919 + (int64_t)i * 104729) % h->vocabulary;
+        worst = fmax(worst, fabs((double)logits[id] - (double)golden[i]));
+    }
+    for (int32_t i = 0; i < h->vocabulary; i++)
+        max = fmax(max, (double)logits[i]);
+    for (int32_t i = 0; i < h->vocabulary; i++)
+        sum += exp((double)logits[i] - max);
+    worst = fmax(worst, fabs(max + log(sum) - (double)golden[h->k]));
+    worst = fmax(worst, fabs(max - (double)golden[h->k + 1]));
+    int32_t best;
+    memcpy(&best, &golden[h->k + 2], sizeof best);
+    return best >= 0 && best < h->vocabulary ? fmax(worst, fabs((double)logits[best] - max))
+                                             : INFINITY;
+}
+
+/* Reads a pair from both files and compares all its rows; the worst difference, or infinity. */
+static double check_pair(fixture *f, lx_transformer *t, lx_states *states, float *logits)
+{
+    const lx_model *model = lx_transformer_model(t);
+    lx_backend *be = lx_transformer_backend(t);
+    int32_t ids[MAX_ROWS * MAX_INPUTS], golden_ids[MAX_ROWS * MAX_INPUTS], rows = 0, row[MAX_ROWS];
+    char line[MAX_LINE];
+    if (fgets(line, sizeof line, f->pairs) == NULL)
+        return INFINITY;
+    line[strcspn(line, "\n")] = '\0';
+    int32_t n = task_rows(model, line, ids);
+    if (!read_exactly(f->golden, &rows, sizeof rows) || rows != n || rows > MAX_ROWS)
+        return INFINITY;
+    size_t id_bytes = (size_t)(rows * f->h.inputs) * sizeof *ids;
+    if (!read_exactly(f->golden, golden_ids, id_bytes) || memcmp(ids, golden_ids, id_bytes) != 0)
+        return INFINITY;
+    lx_sampling sampling[MAX_ROWS];
+    lx_sample samples[MAX_ROWS];
+    for (int32_t i = 0; i < rows; i++) {
+        row[i] = i;
+        sampling[i] = (lx_sampling){.forced = -1, .top_p = 1.0f};
+    }
+    lx_step step = {
+        .batch = {rows, 1, (const int32_t[]){0, rows}, (const int32_t[]){0}, rows, row},
+        .ids = ids,
+        .sampling = sampling,
+        .samples = samples,
+        .logits = logits,
+    };
+    lx_error err = {0};
+    if (be->ops->state_zero(be, states, 0) != LX_OK ||
+        lx_transformer_step(t, states, &step, &err) != LX_OK) {
+        (void)printf("step failed: %s\n", err.text);
+        return INFINITY;
+    }
+    double worst = 0;
+    for (int32_t i = 0; i < rows; i++) {
+        float golden[64];
+        if (!read_exactly(f->golden, golden, (size_t)(f->h.k + 3) * sizeof *golden))
+            return INFINITY;
+        worst = fmax(
+            worst, row_difference(&f->h, i, logits + (size_t)i * (size_t)f->h.vocabulary, golden));
+    }
+    return worst;
+}
+
+static void check_all(fixture *f, lx_transformer *t, lx_states *states, const char *what)
+{
+    const lx_model *model = lx_transformer_model(t);
+    float *logits = calloc((size_t)MAX_ROWS * (size_t)model->config.head_size, sizeof *logits);
+    double worst = 0;
+    if (logits == NULL || f->h.vocabulary != model->config.head_size ||
+        f->h.inputs != model->config.n_inputs) {
+        (void)printf("FAIL %s: the fixture does not fit the model\n", what);
+        failed++;
+        free(logits);
+        return;
+    }
+    for (int32_t i = 0; i < f->h.pairs; i++) {
+        double difference = check_pair(f, t, states, logits);
+        worst = fmax(worst, difference);
+        if (difference <= bound) {
+            passed++;
+            continue;
+        }
+        failed++;
+        (void)printf("FAIL %s: pair %d differs by %g\n", what, i + 1, difference);
+        if (isinf(difference))
+            break;
+    }
+    (void)printf("%-28s worst difference of a logit %.2e\n", what, worst);
+    free(logits);
+}
+
+static void run(const char *model_dir, const char *fixture_dir, const char *name, lx_isa isa,
+                const char *what)
+{
+    lx_backend_options options = {.n_threads = 2, .isa = isa};
+    lx_backend *be = NULL;
+    lx_model *model = NULL;
+    lx_transformer *t = NULL;
+    lx_states *states = NULL;
+    lx_error err = {0};
+    fixture f = {0};
+    lx_status st = lx_backend_open(name, &options, &be, &err);
+    if (st == LX_ERR_UNSUPPORTED) {
+        (void)printf("%-28s not on this machine: %s\n", what, err.text);
+        return;
+    }
+    if (st == LX_OK)
+        st = lx_model_load(model_dir, &model, &err);
+    if (st == LX_OK)
+        st = lx_transformer_new(model, be, MAX_ROWS, MAX_ROWS, &t, &err);
+    if (st == LX_OK)
+        st = lx_transformer_states_new(t, 1, &states, &err);
+    if (st == LX_OK && !open_fixture(&f, fixture_dir))
+        st =
+            lx_fail(&err, LX_ERR_IO, NULL, "%s: no readable golden.bin and pairs.tsv", fixture_dir);
+    if (st == LX_OK) {
+        check_all(&f, t, states, what);
+    } else {
+        (void)printf("FAIL %s: %s\n", what, err.text);
+        failed++;
+    }
+    close_fixture(&f);
+    if (be != NULL) {
+        be->ops->states_free(be, states);
+        lx_transformer_free(t);
+        be->ops->close(be);
+    }
+    lx_model_free(model);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR\n");
+        return 2;
+    }
+    run(argv[1], argv[2], "reference", LX_ISA_AUTO, "reference");
+    run(argv[1], argv[2], "cpu", LX_ISA_PLAIN, "cpu plain");
+    run(argv[1], argv[2], "cpu", LX_ISA_AVX2, "cpu avx2");
+    run(argv[1], argv[2], "cpu", LX_ISA_AVX512, "cpu avx512");
+    (void)printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0 || passed == 0;
+}
