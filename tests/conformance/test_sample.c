@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conformance.h"
+#include "kernels/philox.h"
 
 #define LOGPROB_BOUND 2e-6 /* of 1 + |logprob|; docs/numerics.md */
 
@@ -68,6 +69,8 @@ static sample_case make_case(rng *r, int32_t n_ids, int32_t rows, float spread)
     c.logits = random_floats(r, (int64_t)rows * n_ids, UNIFORM, 0, 0);
     for (int64_t i = 0; i < (int64_t)rows * n_ids; i++)
         c.logits[i] *= spread;
+    for (int32_t i = 0; i < rows / 2 * n_ids; i++) /* half of the rows have many equals */
+        c.logits[i] = roundf(c.logits[i] / spread * 64) * spread / 64;
     c.banned = take((size_t)n_ids);
     for (int32_t i = 0; i < n_ids; i++)
         c.banned[i] = random_below(r, 4) == 0;
@@ -296,23 +299,68 @@ static bool extreme_values_are_sampled(device *dut, device *oracle)
     return true;
 }
 
-/* +0 and -0 are equals, wherever a cut falls among them. */
-static bool zeros_of_both_signs_are_equals(device *dut, device *oracle)
+/* +0 and -0 are equals, wherever a cut falls among them; one_in = 0: all are -0. */
+static bool check_zeros(device *d, int one_in)
 {
-    (void)oracle;
     float logits[100];
-    for (int32_t i = 0; i < 300; i++) {
+    bool drawn[100] = {false};
+    int n_drawn = 0;
+    for (int i = 0; i < 100; i++)
+        logits[i] = one_in > 0 && i % one_in == 0 ? 0.0f : -0.0f;
+    for (int32_t i = 0; i < 200; i++) {
         lx_sampling s = plain;
         lx_sample out;
         int32_t kept = 1 + i % 60;
         s.step = (uint32_t)i;
         s.top_k = i % 2 == 0 ? kept : 0;
         s.top_p = i % 2 == 0 ? 1 : ((float)kept - 0.5f) / 100;
-        for (int j = 0; j < 100; j++)
-            logits[j] = i >= 150 && j % 3 == 0 ? 0.0f : -0.0f; /* at first all are -0 */
-        if (!sample_one(dut, logits, 100, s, &out))
+        if (!sample_one(d, logits, 100, s, &out))
             return false;
         CHECK(out.token >= 0 && out.token < kept, "id %d with %d kept", out.token, kept);
+        n_drawn += !drawn[out.token];
+        drawn[out.token] = true;
+    }
+    CHECK(n_drawn > 30, "only %d different ids of 60 drawn", n_drawn);
+    return true;
+}
+
+static bool zeros_of_both_signs_are_equals(device *dut, device *oracle)
+{
+    (void)oracle;
+    return check_zeros(dut, 0) && check_zeros(dut, 1) && check_zeros(dut, 3);
+}
+
+/*
+ * Sums that hit a limit exactly: top_p is reached by the id that makes the sum equal to it, a draw
+ * goes to the id that makes the sum greater than u.
+ */
+static bool exact_limits_are_kept(device *dut, device *oracle)
+{
+    (void)oracle;
+    const uint32_t step_half = 2313274, step_zero = 32245323; /* for seed 7: u = 0.5, u = 0 */
+    float equal[4] = {1, 1, 1, 1}, rising[2] = {-10000, 0};
+    CHECK(lx_uniform(7, 0, step_half, 0) == 0.5f && lx_uniform(7, 0, step_zero, 0) == 0,
+          "other random numbers");
+    for (uint32_t i = 0; i < 100; i++) {
+        lx_sampling p = plain, half = plain, zero = plain;
+        lx_sample out;
+        half.seed = zero.seed = 7;
+        p.step = i;
+        p.top_p = 0.5f;
+        half.step = step_half;
+        half.top_k = i % 2 == 0 ? 0 : 4;
+        half.top_p = i / 2 % 2 == 0 ? 1 : 0.9f;
+        zero.step = step_zero;
+        zero.top_k = i % 2 == 0 ? 0 : 2;
+        if (!sample_one(dut, equal, 4, p, &out))
+            return false;
+        CHECK(out.token < 2, "top_p 0.5 of 4 equals: id %d", out.token);
+        if (!sample_one(dut, equal, 4, half, &out))
+            return false;
+        CHECK(out.token == 2, "u = 0.5 of 4 equals: id %d", out.token);
+        if (!sample_one(dut, rising, 2, zero, &out))
+            return false;
+        CHECK(out.token == 1, "u = 0: id %d, whose weight is 0", out.token);
     }
     return true;
 }
@@ -419,6 +467,7 @@ const test sample_tests[] = {
     {"broken_logits_give_no_token", broken_logits_give_no_token},
     {"extreme_values_are_sampled", extreme_values_are_sampled},
     {"zeros_of_both_signs_are_equals", zeros_of_both_signs_are_equals},
+    {"exact_limits_are_kept", exact_limits_are_kept},
     {"frequencies_are_probabilities", frequencies_are_probabilities},
     {NULL, NULL},
 };
