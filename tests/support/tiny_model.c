@@ -186,7 +186,7 @@ static void tensors(writer *w, const tiny_model_options *o)
         layer(w, o, i);
     norm(w, "final_norm", o->d_model);
     tensor(w, "head.weight", o->n_vocab, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));
-    tensor(w, "head.bias", 0, o->n_vocab, 0, o->nan_head ? NAN : 0.1f);
+    tensor(w, "head.bias", 0, o->n_vocab, 0, 0.1f);
 }
 
 static bool write_weights(const char *dir, const tiny_model_options *o)

@@ -14,7 +14,6 @@
 typedef struct tiny_model_options {
     int32_t n_vocab, n_layers, n_heads, d_model, d_ff, max_chars;
     uint64_t seed;
-    bool nan_head; /* the head's bias becomes NaN: no logit is finite */
 } tiny_model_options;
 
 /* 300 entries, 2 layers, 4 heads, d_model 32, d_ff 64, lines of up to 32 characters. */

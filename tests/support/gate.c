@@ -1,0 +1,157 @@
+/*
+ * The wrapped back end is the real one with a copy of its table in which begin, sample and sync are
+ * replaced; everything else goes straight through.
+ */
+#include "tests/support/gate.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+enum { OPEN = -1 };
+
+static struct {
+    const lx_kernels *real;
+    lx_kernels table;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int64_t permits; /* OPEN: as many as you like */
+    int64_t n_steps;
+    bool waiting, lost, fail_next, spoil;
+    int64_t delay_ns;
+    uint64_t spoilt_seed;
+    const lx_batch *batch; /* of the step under way */
+    const lx_sample_args *samples;
+    lx_sample_args copy;
+} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static lx_status begin(lx_backend *be, const lx_batch *batch, lx_error *err)
+{
+    (void)pthread_mutex_lock(&gate.mutex);
+    while (gate.permits == 0) {
+        gate.waiting = true;
+        (void)pthread_cond_broadcast(&gate.changed);
+        (void)pthread_cond_wait(&gate.changed, &gate.mutex);
+    }
+    gate.waiting = false;
+    if (gate.permits != OPEN)
+        gate.permits--;
+    gate.n_steps++;
+    gate.batch = batch;
+    gate.samples = NULL;
+    (void)pthread_mutex_unlock(&gate.mutex);
+    return gate.real->begin(be, batch, err);
+}
+
+static void sample(lx_backend *be, const lx_sample_args *args)
+{
+    gate.copy = *args;
+    gate.samples = &gate.copy;
+    gate.real->sample(be, args);
+}
+
+static void spoil_samples(void)
+{
+    for (int32_t i = 0; gate.samples != NULL && i < gate.batch->n_outputs; i++) {
+        if (gate.samples->rows[i].seed == gate.spoilt_seed)
+            gate.samples->out[i] = (lx_sample){-1, NAN};
+    }
+}
+
+static lx_status sync(lx_backend *be, lx_error *err)
+{
+    lx_status st = gate.real->sync(be, err);
+    (void)pthread_mutex_lock(&gate.mutex);
+    bool fail_now = gate.fail_next, lost = gate.lost, spoil = gate.spoil;
+    int64_t delay = gate.delay_ns;
+    gate.fail_next = false;
+    (void)pthread_mutex_unlock(&gate.mutex);
+    if (delay > 0)
+        (void)nanosleep(&(struct timespec){delay / 1000000000, delay % 1000000000}, NULL);
+    if (st != LX_OK)
+        return st;
+    if (lost)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the test took the device away");
+    if (fail_now)
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "the test spoilt this step");
+    if (spoil)
+        spoil_samples();
+    return LX_OK;
+}
+
+lx_backend *gate_open_backend(const char *name, int32_t n_threads)
+{
+    lx_backend *be = NULL;
+    lx_backend_options options = {.n_threads = n_threads};
+    if (lx_backend_open(name, &options, &be, NULL) != LX_OK)
+        return NULL;
+    gate.real = be->ops;
+    gate.table = *be->ops;
+    gate.table.begin = begin;
+    gate.table.sample = sample;
+    gate.table.sync = sync;
+    gate.permits = OPEN;
+    gate.n_steps = gate.delay_ns = 0;
+    gate.waiting = gate.lost = gate.fail_next = gate.spoil = false;
+    be->ops = &gate.table;
+    return be;
+}
+
+#define UNDER_LOCK(statement)                                                                      \
+    do {                                                                                           \
+        (void)pthread_mutex_lock(&gate.mutex);                                                     \
+        statement;                                                                                 \
+        (void)pthread_cond_broadcast(&gate.changed);                                               \
+        (void)pthread_mutex_unlock(&gate.mutex);                                                   \
+    } while (0)
+
+void gate_close(void)
+{
+    UNDER_LOCK(gate.permits = 0);
+}
+
+void gate_open(void)
+{
+    UNDER_LOCK(gate.permits = OPEN);
+}
+
+void gate_let_pass(int32_t n)
+{
+    UNDER_LOCK(gate.permits = n);
+}
+
+void gate_wait_for_step(void)
+{
+    (void)pthread_mutex_lock(&gate.mutex);
+    while (gate.permits != 0 || !gate.waiting)
+        (void)pthread_cond_wait(&gate.changed, &gate.mutex);
+    (void)pthread_mutex_unlock(&gate.mutex);
+}
+
+int64_t gate_steps(void)
+{
+    int64_t n;
+    UNDER_LOCK(n = gate.n_steps);
+    return n;
+}
+
+void gate_slow_down(int64_t ns)
+{
+    UNDER_LOCK(gate.delay_ns = ns);
+}
+
+void gate_spoil_seed(uint64_t seed)
+{
+    UNDER_LOCK((gate.spoil = true, gate.spoilt_seed = seed));
+}
+
+void gate_lose_device(void)
+{
+    UNDER_LOCK(gate.lost = true);
+}
+
+void gate_fail_step(void)
+{
+    UNDER_LOCK(gate.fail_next = true);
+}

@@ -1,0 +1,54 @@
+/*
+ * A whole engine on a tiny random model, for tests: model folder, gated back end, transformer,
+ * metrics, engine. The model is written and loaded once a process (rig_setup / rig_teardown as
+ * cmocka's group fixtures); rig_start and rig_stop make and end an engine on it.
+ * Every function fails the running test when something goes wrong.
+ */
+#ifndef LINNET_TESTS_SUPPORT_RIG_H
+#define LINNET_TESTS_SUPPORT_RIG_H
+
+#include "server/engine.h"
+#include "tests/support/gate.h"
+
+typedef struct rig_options {
+    int32_t n_slots, max_queue, max_tokens, prompt_chunk,
+        n_threads; /* 0: 4, 8, n_slots + 32, 64, 1 */
+} rig_options;
+
+typedef struct rig {
+    lx_backend *be;
+    lx_transformer *transformer;
+    lx_metrics *metrics;
+    lx_engine *engine;
+} rig;
+
+int rig_setup(void **state);
+int rig_teardown(void **state);
+const lx_model *rig_model(void);
+
+rig rig_start(rig_options o);
+void rig_stop(rig *r); /* opens the gate first */
+
+/* What a test asks for; 0 means: n 1, max_new the whole line, temperature 1, no deadline. */
+typedef struct rig_request {
+    const char *line;
+    uint64_t seed;
+    int32_t n, max_new, top_k;
+    float temperature, top_p;
+    bool no_rules;
+    int64_t timeout_ns;
+} rig_request;
+
+lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);
+lx_job *rig_submit(rig *r, const rig_request *q); /* must be accepted */
+/* Waits, checks the status, drops the reference. */
+void rig_expect(lx_job *job, lx_status status);
+
+/* A fingerprint of all tokens and the bits of all log-probabilities of a finished job. */
+uint64_t rig_hash(const lx_job *job);
+uint64_t rig_sample_hash(const lx_job *job, int32_t i);
+
+/* No job, no used slot, empty queue. */
+void rig_assert_empty(rig *r);
+
+#endif
