@@ -116,8 +116,8 @@ static lx_status take_turn(lx_engine *e, int64_t now, lx_error *err)
     return st == LX_OK ? lx_engine_step(e, err) : st;
 }
 
-/* Ends every job, taken from the queue or not, with one status. */
-static void end_all(lx_engine *e, lx_status status, const lx_error *err)
+/* Ends the jobs that were taken from the queue. */
+static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
 {
     for (int32_t i = 0; i < e->n_dropped; i++)
         lx_engine_end_job(e, e->dropped[i], 0, status, err);
@@ -126,10 +126,15 @@ static void end_all(lx_engine *e, lx_status status, const lx_error *err)
     e->n_dropped = e->n_admitted = 0;
     while (e->oldest >= 0)
         lx_runs_end(e, e->oldest, status, err);
+}
+
+/* Ends the jobs in the queue; submit refuses by now, so that no other comes behind them. */
+static void end_queued(lx_engine *e, lx_status status, const lx_error *err)
+{
     for (;;) {
         (void)pthread_mutex_lock(&e->mutex);
         lx_job *job = e->n_queue > 0 ? e->queue[--e->n_queue] : NULL;
-        e->n_sure = e->credit = 0;
+        e->n_sure = 0;
         publish_queue(e);
         (void)pthread_mutex_unlock(&e->mutex);
         if (job == NULL)
@@ -138,17 +143,20 @@ static void end_all(lx_engine *e, lx_status status, const lx_error *err)
     }
 }
 
-/* A failed step leaves the states of its slots in doubt: all jobs end. Only a lost device is
-   final. */
+/* A failed step leaves the states of its slots in doubt, so the running jobs end. Those in the
+   queue go on, unless the device is lost. */
 static void fail(lx_engine *e, lx_status status, const lx_error *err)
 {
+    bool lost = status == LX_ERR_DEVICE;
     lx_log(LX_LOG_ERROR, "engine %s: %s", e->model->name, err->text);
-    if (status == LX_ERR_DEVICE) {
-        (void)pthread_mutex_lock(&e->mutex); /* no submit may slip in behind end_all */
+    if (lost) {
+        (void)pthread_mutex_lock(&e->mutex);
         atomic_store(&e->healthy, false);
         (void)pthread_mutex_unlock(&e->mutex);
     }
-    end_all(e, status == LX_ERR_DEVICE ? LX_ERR_DEVICE : LX_ERR_INTERNAL, err);
+    end_taken(e, lost ? LX_ERR_DEVICE : LX_ERR_INTERNAL, err);
+    if (lost)
+        end_queued(e, LX_ERR_DEVICE, err);
 }
 
 static void *run_thread(void *context)
@@ -166,7 +174,8 @@ static void *run_thread(void *context)
     }
     lx_error err;
     (void)lx_fail(&err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
-    end_all(e, LX_ERR_UNAVAILABLE, &err);
+    end_taken(e, LX_ERR_UNAVAILABLE, &err);
+    end_queued(e, LX_ERR_UNAVAILABLE, &err);
     return NULL;
 }
 

@@ -1,0 +1,529 @@
+/*
+ * The engine's behaviour, step by step: a gate in the back end decides when a step begins, so each
+ * phase of a job can be looked at while it lasts. Cancellation and deadlines in every phase, bounds
+ * of the queue, order of service, drain and stop, failures, metrics.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "tests/support/rig.h"
+
+static const char *const four = "海上明月"; /* 6 prompt rows, 4 tokens */
+
+static void sleep_ms(int64_t ms)
+{
+    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void step(int32_t n)
+{
+    gate_let_pass(n);
+    gate_wait_for_step();
+}
+
+static int32_t n_tokens(const lx_job *job, int32_t i)
+{
+    return lx_job_tokens(job, i, NULL, NULL);
+}
+
+static uint64_t histogram_count(const lx_histogram *h)
+{
+    uint64_t n = 0;
+    for (int32_t i = 0; i <= LX_N_BUCKETS; i++)
+        n += h->buckets[i];
+    return n;
+}
+
+/* --- cancellation ----------------------------------------------------------------------------- */
+
+/* The engine stands before a step: after that one step the job is gone. */
+static void assert_gone_after_one_step(rig *r, lx_job *job, lx_status status)
+{
+    int64_t before = gate_steps();
+    gate_let_pass(1);
+    rig_expect(job, status);
+    assert_int_equal(gate_steps(), before + 1);
+    (void)r;
+}
+
+static void cancel_while_queued(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1});
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four});
+    gate_wait_for_step();
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .n = 2});
+    lx_job *c = rig_submit(&r, &(rig_request){.line = four});
+    assert_int_equal(r.metrics->queue_length, 2);
+    lx_job_cancel(b);
+    assert_gone_after_one_step(&r, b, LX_ERR_CANCELLED);
+    gate_wait_for_step();
+    assert_int_equal(r.metrics->queue_length, 1);
+    gate_open();
+    rig_expect(a, LX_OK);
+    rig_expect(c, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void cancel_in_the_prompt(void **state)
+{
+    (void)state;
+    for (int32_t n = 1; n <= 3; n += 2) {
+        rig r = rig_start((rig_options){.n_slots = 4, .prompt_chunk = 2});
+        gate_close();
+        lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = n});
+        gate_wait_for_step();
+        step(1);
+        assert_int_equal(n_tokens(a, 0), 0);
+        assert_int_equal(r.metrics->slots_used, 1);
+        lx_job_cancel(a);
+        assert_gone_after_one_step(&r, a, LX_ERR_CANCELLED);
+        rig_assert_empty(&r);
+        rig_stop(&r);
+    }
+}
+
+/* Two of five samples have a slot, the others wait beside the prompt's state. */
+static void cancel_with_samples_waiting(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 2});
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 5});
+    gate_wait_for_step();
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .seed = 9});
+    step(2); /* the prompt, then the first tokens of two samples */
+    assert_int_equal(n_tokens(a, 0), 1);
+    assert_int_equal(n_tokens(a, 1), 1);
+    assert_int_equal(n_tokens(a, 2), 0);
+    assert_int_equal(r.metrics->slots_used, 2);
+    lx_job_cancel(a);
+    assert_gone_after_one_step(&r, a, LX_ERR_CANCELLED);
+    gate_open();
+    rig_expect(b, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void cancel_while_generating(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 3});
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four});
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four});
+    gate_wait_for_step();
+    step(2);
+    assert_true(n_tokens(a, 0) >= 1 && n_tokens(a, 0) < 4);
+    assert_int_equal(r.metrics->slots_used, 2);
+    lx_job_cancel(a);
+    assert_gone_after_one_step(&r, a, LX_ERR_CANCELLED);
+    gate_wait_for_step();
+    assert_int_equal(r.metrics->slots_used, 1);
+    gate_open();
+    rig_expect(b, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void cancel_before_submit_and_after_the_end(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){0});
+    lx_job *a = rig_job(&(rig_request){.line = four}, NULL, NULL);
+    lx_job_cancel(a);
+    assert_int_equal(lx_engine_submit(r.engine, a, NULL), LX_OK);
+    rig_expect(a, LX_ERR_CANCELLED);
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four});
+    lx_job_wait(b);
+    lx_job_cancel(b);
+    lx_engine_poke(r.engine);
+    rig_expect(b, LX_OK);
+    assert_int_equal(gate_steps(), 4);
+    rig_stop(&r);
+}
+
+/* --- deadlines -------------------------------------------------------------------------------- */
+
+static void deadlines_end_queued_and_running_jobs(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1});
+    gate_close();
+    lx_job *a =
+        rig_submit(&r, &(rig_request){.line = four, .n = 2, .timeout_ns = 20 * LX_NS_PER_MS});
+    gate_wait_for_step();
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .timeout_ns = 20 * LX_NS_PER_MS});
+    lx_job *c = rig_submit(&r, &(rig_request){.line = four});
+    sleep_ms(21);
+    assert_false(lx_job_finished(a));
+    gate_let_pass(1);
+    rig_expect(a, LX_ERR_TIMEOUT);
+    rig_expect(b, LX_ERR_TIMEOUT);
+    gate_open();
+    rig_expect(c, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* --- the queue -------------------------------------------------------------------------------- */
+
+static lx_status try_submit(rig *r, int32_t n, lx_job **job, lx_error *err)
+{
+    *job = rig_job(&(rig_request){.line = four, .n = n}, NULL, NULL);
+    lx_status st = lx_engine_submit(r->engine, *job, err);
+    if (st != LX_OK)
+        lx_job_unref(*job);
+    return st;
+}
+
+/* Free slots count, not how quick the engine's thread is: 2 + 3 jobs fit, however fast they come.
+ */
+static void the_queue_has_a_bound(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 2, .max_queue = 3});
+    lx_job *jobs[6];
+    lx_error err = {0};
+    gate_close();
+    for (int32_t i = 0; i < 5; i++)
+        assert_int_equal(try_submit(&r, 1, &jobs[i], &err), LX_OK);
+    assert_int_equal(r.metrics->queue_length, 3);
+    assert_int_equal(try_submit(&r, 1, &jobs[5], &err), LX_ERR_BUSY);
+    assert_non_null(strstr(err.text, "3 requests are waiting"));
+    assert_int_equal(r.metrics->queue_length, r.metrics->queue_limit);
+    gate_open();
+    for (int32_t i = 0; i < 5; i++)
+        rig_expect(jobs[i], LX_OK);
+    assert_int_equal(try_submit(&r, 1, &jobs[5], &err), LX_OK);
+    rig_expect(jobs[5], LX_OK);
+    rig_stop(&r);
+}
+
+static void without_a_queue_only_free_slots_are_given(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 3, .max_queue = -1});
+    lx_job *a, *b, *c;
+    gate_close();
+    assert_int_equal(try_submit(&r, 2, &a, NULL), LX_OK);
+    assert_int_equal(try_submit(&r, 5, &b, NULL), LX_OK); /* one slot now, the rest in turn */
+    assert_int_equal(try_submit(&r, 1, &c, NULL), LX_ERR_BUSY);
+    gate_open();
+    rig_expect(a, LX_OK);
+    rig_expect(b, LX_OK);
+    rig_stop(&r);
+}
+
+static void retry_after_follows_the_work_left(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1, .max_queue = 100});
+    lx_job *jobs[100];
+    assert_int_equal(lx_engine_retry_after_s(r.engine), 1);
+    gate_slow_down(20 * LX_NS_PER_MS);
+    rig_expect(rig_submit(&r, &(rig_request){.line = four}), LX_OK);
+    for (int32_t i = 0; i < 100; i++)
+        jobs[i] = rig_submit(&r, &(rig_request){.line = four, .n = 1 + i % 2});
+    /* about 600 tokens, one at a time, 20 ms each or a little more */
+    assert_in_range(lx_engine_retry_after_s(r.engine), 10, 60);
+    gate_slow_down(0);
+    for (int32_t i = 0; i < 100; i++) {
+        lx_job_cancel(jobs[i]);
+        lx_job_wait(jobs[i]);
+        lx_job_unref(jobs[i]);
+    }
+    assert_int_equal(lx_engine_retry_after_s(r.engine), 1);
+    rig_stop(&r);
+}
+
+/* --- order ------------------------------------------------------------------------------------ */
+
+/* One slot after the other is free, yet all samples of the first job come before the second job. */
+static void jobs_are_served_in_order_of_arrival(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 2});
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 7});
+    lx_job *b = rig_submit(&r, &(rig_request){.line = "月", .n = 1});
+    gate_wait_for_step();
+    /* 1 step of prompt, then 7 samples of 4 tokens, two at a time: the last begins in step 14 */
+    step(13);
+    assert_int_equal(n_tokens(a, 5), 4);
+    assert_int_equal(n_tokens(a, 6), 0);
+    assert_int_equal(n_tokens(b, 0), 0);
+    step(1);
+    assert_int_equal(n_tokens(a, 6), 1);
+    assert_int_equal(n_tokens(b, 0), 1); /* the slot beside it is the second job's */
+    rig_expect(b, LX_OK);
+    gate_open();
+    rig_expect(a, LX_OK);
+    assert_int_equal(gate_steps(), 17);
+    rig_stop(&r);
+}
+
+/* Slots reserved for forks of a job still in its prompt are not given away. */
+static void forks_keep_their_slots(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 4, .prompt_chunk = 2});
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 3});
+    lx_job *b = rig_submit(&r, &(rig_request){.line = "月", .n = 3});
+    lx_job *c = rig_submit(&r, &(rig_request){.line = "月"});
+    gate_wait_for_step();
+    assert_int_equal(r.metrics->slots_used, 2); /* one each for the prompts of a and b */
+    assert_int_equal(r.metrics->queue_length, 1);
+    step(2); /* b (2 rows but its last) forks first, with the one slot that is not a's */
+    assert_int_equal(n_tokens(b, 0), 1);
+    assert_int_equal(n_tokens(b, 1), 0);
+    assert_int_equal(n_tokens(a, 0), 0);
+    step(2); /* a's prompt needed 3 steps; all its samples begin at once */
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(n_tokens(a, i), 1);
+    gate_open();
+    rig_expect(a, LX_OK);
+    rig_expect(b, LX_OK);
+    rig_expect(c, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void one_slot_serves_any_n(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1, .max_tokens = 16});
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 20, .seed = 3});
+    lx_job_wait(a);
+    for (int32_t i = 0; i < 20; i++)
+        assert_int_equal(n_tokens(a, i), 4);
+    rig_expect(a, LX_OK);
+    assert_int_equal(gate_steps(), 1 + 20 * 4);
+    rig_stop(&r);
+}
+
+/* --- waking ----------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    lx_job *job;
+    _Atomic int32_t n_wakes, n_uneven;
+} reader;
+
+/* At a wake all tokens of the step are there: samples that started together stand together. */
+static void look(void *context)
+{
+    reader *r = context;
+    for (int32_t i = 1; i < lx_job_get_params(r->job)->n; i++)
+        r->n_uneven += n_tokens(r->job, i) != n_tokens(r->job, 0);
+    r->n_wakes++;
+}
+
+static void wakes_once_a_step_after_all_tokens(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 8});
+    reader seen = {0};
+    lx_job *a = rig_job(&(rig_request){.line = four, .n = 5}, look, &seen);
+    seen.job = a;
+    assert_int_equal(lx_engine_submit(r.engine, a, NULL), LX_OK);
+    lx_job_wait(a);
+    lx_engine_stop(r.engine); /* the last wake comes after the job's end */
+    r.engine = NULL;
+    assert_int_equal(seen.n_wakes, 4);
+    assert_int_equal(seen.n_uneven, 0);
+    rig_expect(a, LX_OK);
+    rig_stop(&r);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void drain_refuses_new_jobs_and_ends_the_old(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1});
+    lx_job *a, *b, *c;
+    gate_close();
+    assert_int_equal(try_submit(&r, 2, &a, NULL), LX_OK);
+    assert_int_equal(try_submit(&r, 1, &b, NULL), LX_OK);
+    lx_engine_drain(r.engine);
+    assert_int_equal(try_submit(&r, 1, &c, NULL), LX_ERR_UNAVAILABLE);
+    assert_false(lx_engine_idle(r.engine));
+    gate_open();
+    rig_expect(a, LX_OK);
+    rig_expect(b, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void stop_ends_what_is_left(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 2});
+    lx_job *jobs[5];
+    gate_close();
+    for (int32_t i = 0; i < 5; i++)
+        jobs[i] = rig_submit(&r, &(rig_request){.line = four, .n = 1 + i});
+    gate_wait_for_step();
+    step(2);
+    gate_slow_down(10 * LX_NS_PER_MS); /* the engine is in a step when the stop comes */
+    rig_stop(&r);
+    int32_t n_ended = 0;
+    for (int32_t i = 0; i < 5; i++) {
+        assert_true(lx_job_finished(jobs[i]));
+        n_ended += lx_job_status(jobs[i], NULL) == LX_ERR_UNAVAILABLE;
+        lx_job_unref(jobs[i]);
+    }
+    assert_int_equal(n_ended, 5);
+}
+
+static void refuses_options_out_of_range(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){0});
+    static const lx_engine_options bad[] = {
+        {0, 1, 8, 8}, {1, -1, 8, 8}, {9, 1, 8, 8}, {1, 1, 8, 0}, {1, 1, INT32_MAX, 8}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lx_engine *e = NULL;
+        lx_error err = {0};
+        assert_int_equal(lx_engine_start(r.transformer, &bad[i], r.metrics, &e, &err),
+                         LX_ERR_INVALID);
+        assert_true(err.param[0] != '\0');
+    }
+    rig_stop(&r);
+}
+
+/* --- failures --------------------------------------------------------------------------------- */
+
+static void a_sample_without_finite_logits_ends_only_its_job(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 4});
+    gate_spoil_seed(666);
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 2, .seed = 1});
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .n = 3, .seed = 666});
+    lx_job *c = rig_submit(&r, &(rig_request){.line = four, .seed = 2});
+    gate_open();
+    rig_expect(b, LX_ERR_INTERNAL);
+    rig_expect(a, LX_OK);
+    rig_expect(c, LX_OK);
+    assert_true(lx_engine_healthy(r.engine));
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void a_failed_step_ends_its_jobs_and_the_engine_goes_on(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1});
+    gate_close();
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 2});
+    gate_wait_for_step();
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .n = 2}); /* queued: not touched */
+    gate_fail_step();
+    gate_let_pass(1);
+    rig_expect(a, LX_ERR_INTERNAL);
+    gate_open();
+    rig_expect(b, LX_OK);
+    rig_expect(rig_submit(&r, &(rig_request){.line = four, .n = 2}), LX_OK);
+    assert_true(lx_engine_healthy(r.engine));
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void a_lost_device_ends_all_jobs_for_good(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1});
+    lx_job *a, *b, *c;
+    gate_close();
+    assert_int_equal(try_submit(&r, 1, &a, NULL), LX_OK);
+    assert_int_equal(try_submit(&r, 1, &b, NULL), LX_OK);
+    gate_lose_device();
+    gate_open();
+    rig_expect(a, LX_ERR_DEVICE);
+    rig_expect(b, LX_ERR_DEVICE);
+    assert_false(lx_engine_healthy(r.engine));
+    assert_int_equal(try_submit(&r, 1, &c, NULL), LX_ERR_DEVICE);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+static void counts_what_it_did(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 2});
+    int64_t started = lx_engine_last_step_ns(r.engine);
+    assert_int_equal(r.metrics->slots_total, 2);
+    rig_expect(rig_submit(&r, &(rig_request){.line = four}), LX_OK);
+    rig_expect(rig_submit(&r, &(rig_request){.line = four, .n = 3}), LX_OK);
+    rig_expect(rig_submit(&r, &(rig_request){.line = "月", .n = 1}), LX_OK);
+    const lx_metrics *m = r.metrics;
+    assert_int_equal(m->generated_tokens, 4 + 12 + 1);
+    assert_int_equal(m->prompt_tokens, 6 + 6 + 3); /* each prompt once, whatever n is */
+    assert_int_equal(m->step_rows, 6 + 3 + 5 + 12 + 3);
+    assert_int_equal(m->steps, gate_steps());
+    assert_int_equal(histogram_count(&m->step_time), gate_steps());
+    assert_int_equal(histogram_count(&m->queue_time), 3);
+    assert_int_equal(histogram_count(&m->time_to_first_token), 3);
+    assert_int_equal(histogram_count(&m->inter_token), 3 + 9);
+    assert_true(lx_engine_last_step_ns(r.engine) > started);
+    rig_stop(&r);
+}
+
+static void sleeps_while_there_is_nothing_to_do(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){0});
+    rig_expect(rig_submit(&r, &(rig_request){.line = four}), LX_OK);
+    sleep_ms(20);
+    struct timespec a, b;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+    sleep_ms(200);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+    int64_t used = (b.tv_sec - a.tv_sec) * LX_NS_PER_S + b.tv_nsec - a.tv_nsec;
+    assert_true(used < 20 * LX_NS_PER_MS);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cancel_while_queued),
+        cmocka_unit_test(cancel_in_the_prompt),
+        cmocka_unit_test(cancel_with_samples_waiting),
+        cmocka_unit_test(cancel_while_generating),
+        cmocka_unit_test(cancel_before_submit_and_after_the_end),
+        cmocka_unit_test(deadlines_end_queued_and_running_jobs),
+        cmocka_unit_test(the_queue_has_a_bound),
+        cmocka_unit_test(without_a_queue_only_free_slots_are_given),
+        cmocka_unit_test(retry_after_follows_the_work_left),
+        cmocka_unit_test(jobs_are_served_in_order_of_arrival),
+        cmocka_unit_test(forks_keep_their_slots),
+        cmocka_unit_test(one_slot_serves_any_n),
+        cmocka_unit_test(wakes_once_a_step_after_all_tokens),
+        cmocka_unit_test(drain_refuses_new_jobs_and_ends_the_old),
+        cmocka_unit_test(stop_ends_what_is_left),
+        cmocka_unit_test(refuses_options_out_of_range),
+        cmocka_unit_test(a_sample_without_finite_logits_ends_only_its_job),
+        cmocka_unit_test(a_failed_step_ends_its_jobs_and_the_engine_goes_on),
+        cmocka_unit_test(a_lost_device_ends_all_jobs_for_good),
+        cmocka_unit_test(counts_what_it_did),
+        cmocka_unit_test(sleeps_while_there_is_nothing_to_do),
+    };
+    return cmocka_run_group_tests_name("engine", tests, rig_setup, rig_teardown);
+}
