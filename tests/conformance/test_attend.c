@@ -11,7 +11,7 @@
 #include "conformance.h"
 
 #define Y_BOUND 2e-6 /* docs/numerics.md */
-#define STATE_BOUND 2e-6
+#define STATE_BOUND 1e-6
 
 /* One or more sequences, their rows concatenated, over `slots` slots. */
 typedef struct attend_case {

@@ -158,10 +158,14 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
-/*
- * GELU by itself: a 1 x 1 identity without bias, 1 row a value. Its error is measured by |x| where
- * GELU is about x, and by gelu(x) itself plus 1e-7 of |x| in the tail.
- */
+/* Of gelu(x) itself; tiny results come near the least float, where only multiples of it exist. */
+static double gelu_allowed(double x, double want)
+{
+    double relative = x > 0 ? 4e-7 : x > -5 ? 1e-6 : 6e-6;
+    return relative * fabs(want) + 1e-43;
+}
+
+/* GELU by itself: a 1 x 1 identity without bias, a row a value. */
 static bool gelu_is_accurate(device *dut, device *oracle)
 {
     (void)oracle;
@@ -182,8 +186,9 @@ static bool gelu_is_accurate(device *dut, device *oracle)
         return false;
     for (int i = 0; i < N; i++) {
         double v = (double)x[i], want = 0.5 * v * erfc(-v * 0.70710678118654752440);
-        double error = fabs((double)y[i] - want), allowed = 3e-7 * fabs(want) + 4e-8 * fabs(v);
-        CHECK(error <= allowed, "gelu(%.9g) = %.9g, error %.3g", v, (double)y[i], error);
+        double error = fabs((double)y[i] - want);
+        CHECK(error <= gelu_allowed(v, want), "gelu(%.9g) = %.9g, error %.3g", v, (double)y[i],
+              error);
     }
     return true;
 }

@@ -27,7 +27,7 @@ enum {
     ROWS = SEQS * LONGEST
 };
 
-#define ORACLE_BOUND 2e-5 /* of 1 + |logit|, after two layers; docs/numerics.md */
+#define ORACLE_BOUND 5e-6 /* of 1 + |logit|, after two layers; docs/numerics.md */
 
 typedef struct model {
     lx_table *ids, *positions;

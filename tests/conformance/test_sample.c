@@ -10,7 +10,7 @@
 #include "conformance.h"
 #include "kernels/philox.h"
 
-#define LOGPROB_BOUND 2e-6 /* of 1 + |logprob|; docs/numerics.md */
+#define LOGPROB_BOUND 1e-6 /* of 1 + |logprob|; docs/numerics.md */
 
 static const lx_sampling plain = {.seed = 1, .temperature = 1, .top_p = 1, .forced = -1};
 
