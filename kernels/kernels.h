@@ -4,13 +4,13 @@
  *   reference  plain C, double sums, one thread: the oracle every other back end is tested against
  *   cpu        vectorised and multi-threaded
  *
- * A step of a model is: begin(batch), a fixed sequence of operations, end(), sync(). Operations only
- * *queue* work; a back end may run them at once, record them and let every thread carry its own
- * sequences through the whole step, or replay a captured graph. Results (samples, downloads) are
- * valid after sync().
+ * A step of a model is: begin(batch), a fixed sequence of operations, end(), sync(). Operations
+ * only *queue* work; a back end may run them at once, record them and let every thread carry its
+ * own sequences through the whole step, or replay a captured graph. Results (samples, downloads)
+ * are valid after sync().
  *
- * A batch is ragged: sequence i owns the token rows seq_start[i] .. seq_start[i+1]-1 and the state in
- * slot[i]. Prefill and decode are the same call; decode is a sequence of one row.
+ * A batch is ragged: sequence i owns the token rows seq_start[i] .. seq_start[i+1]-1 and the state
+ * in slot[i]. Prefill and decode are the same call; decode is a sequence of one row.
  *
  * Laws, bit for bit on a given back end and instruction set, tested in tests/conformance:
  *   - prefill(T) = prefill(a) then prefill(b), a + b = T = T single steps
@@ -88,11 +88,12 @@ typedef struct lx_state_layout {
 
 /* Borrowed by the back end from begin() until sync() has returned. */
 typedef struct lx_batch {
-    int32_t n_tokens;          /* T >= 1 */
-    int32_t n_seqs;            /* N >= 1 */
-    const int32_t *seq_start;  /* [N + 1], ascending, seq_start[0] = 0, seq_start[N] = T, none empty */
-    const int32_t *slot;       /* [N], distinct */
-    int32_t n_outputs;         /* rows that go through the head: 0 .. T */
+    int32_t n_tokens; /* T >= 1 */
+    int32_t n_seqs;   /* N >= 1 */
+    const int32_t
+        *seq_start;      /* [N + 1], ascending, seq_start[0] = 0, seq_start[N] = T, none empty */
+    const int32_t *slot; /* [N], distinct */
+    int32_t n_outputs;   /* rows that go through the head: 0 .. T */
     const int32_t *output_row; /* [n_outputs], strictly ascending token rows */
 } lx_batch;
 
@@ -104,10 +105,11 @@ typedef struct lx_embed_args {
     lx_array *y;
     int32_t n_tables;
     const lx_table *const *tables; /* [n_tables], all of the same width; borrowed until sync() */
-    const int32_t *ids;            /* [T, n_tables], host, each within its table; borrowed likewise */
+    const int32_t *ids; /* [T, n_tables], host, each within its table; borrowed likewise */
 } lx_embed_args;
 
-/* y[r] = act(W x[r] + b) + residual[r]                   x [rows, cols of W], y [rows, rows of W] */
+/* y[r] = act(W x[r] + b) + residual[r]                   x [rows, cols of W], y [rows, rows of W]
+ */
 typedef struct lx_linear_args {
     lx_array *y;
     const lx_array *x; /* not y */
@@ -128,12 +130,10 @@ typedef struct lx_norm_args {
 } lx_norm_args;
 
 /*
- * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token of
- * every sequence in order and every head:
- *     s += phi(k) v^T      s: D x M
- *     z += phi(k)          z: D
- *     y  = phi(q)^T s / (phi(q)^T z + eps)
- * The state of head h begins at offset + h * (D * M + D) floats of the slot: s row-major, then z.
+ * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token
+ * of every sequence in order and every head: s += phi(k) v^T      s: D x M z += phi(k)          z:
+ * D y  = phi(q)^T s / (phi(q)^T z + eps) The state of head h begins at offset + h * (D * M + D)
+ * floats of the slot: s row-major, then z.
  */
 typedef struct lx_attend_linear_args {
     lx_array *y;         /* [T, H * M] */
@@ -158,26 +158,26 @@ typedef struct lx_gather_args {
  *   forced >= 0        that id, whatever else is said here (scoring)
  *   temperature == 0   the largest logit, the lowest id among equals
  *   otherwise          sort by l descending, equals by id; keep the first top_k (0: all); of those
- *                      the shortest prefix whose probability reaches top_p (>= 1: all, at least one id);
- *                      with u = lx_uniform(seed, sample, step, 0), the first id in this order whose
- *                      cumulative probability within the kept ids exceeds u.
- *                      With top_k = 0 and top_p >= 1 nothing is sorted: the order is that of the ids.
+ *                      the shortest prefix whose probability reaches top_p (>= 1: all, at least one
+ * id); with u = lx_uniform(seed, sample, step, 0), the first id in this order whose cumulative
+ * probability within the kept ids exceeds u. With top_k = 0 and top_p >= 1 nothing is sorted: the
+ * order is that of the ids.
  */
 typedef struct lx_sampling {
     uint64_t seed;
     uint32_t sample, step;
-    float temperature; /* >= 0 */
-    float top_p;       /* > 0 */
-    int32_t top_k;     /* >= 0 */
-    int32_t forced;    /* -1 for none */
+    float temperature;   /* >= 0 */
+    float top_p;         /* > 0 */
+    int32_t top_k;       /* >= 0 */
+    int32_t forced;      /* -1 for none */
     const lx_mask *mask; /* NULL for none */
     int32_t n_banned;
     const int32_t *banned; /* [n_banned], host, any order, may repeat; borrowed until sync() */
 } lx_sampling;
 
 typedef struct lx_sample {
-    int32_t token;  /* -1 when no id was allowed or a logit is not finite */
-    float logprob;  /* log softmax(logits)[token], before temperature, mask and cuts; NAN with -1 */
+    int32_t token; /* -1 when no id was allowed or a logit is not finite */
+    float logprob; /* log softmax(logits)[token], before temperature, mask and cuts; NAN with -1 */
 } lx_sample;
 
 typedef struct lx_sample_args {
@@ -194,12 +194,15 @@ struct lx_kernels {
     /* One line for logs: instruction set, threads. */
     void (*describe)(const lx_backend *be, char *text, size_t size);
 
-    /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK ----------------------- */
+    /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK -----------------------
+     */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
     void (*array_free)(lx_backend *be, lx_array *a);
     /* Copies n floats between host and elements offset .. offset + n - 1; outside a step. */
-    lx_status (*array_upload)(lx_backend *be, lx_array *a, int64_t offset, const float *src, int64_t n);
-    lx_status (*array_download)(lx_backend *be, const lx_array *a, int64_t offset, float *dst, int64_t n);
+    lx_status (*array_upload)(lx_backend *be, lx_array *a, int64_t offset, const float *src,
+                              int64_t n);
+    lx_status (*array_download)(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
+                                int64_t n);
 
     /* Packs weights [rows = outputs, cols = inputs] for `linear`; bias [rows] may be NULL. */
     lx_status (*matrix_new)(lx_backend *be, const lx_host_tensor *w, const float *bias,
@@ -214,7 +217,8 @@ struct lx_kernels {
                           lx_error *err);
     void (*mask_free)(lx_backend *be, lx_mask *m);
 
-    /* --- states: all slots are zero at first; the calls below run outside a step ---------------- */
+    /* --- states: all slots are zero at first; the calls below run outside a step ----------------
+     */
     lx_status (*states_new)(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);

@@ -348,9 +348,11 @@ static void answers_to_random_lines_keep_every_rule(void **state)
                                        "龘", "靐", "山", "水", "！", "A",  "〇", "々"};
     for (int32_t round = 0; round < 4000; round++) {
         char text[4 * MAX_CHARS + 1] = "";
+        int used = 0;
         int32_t n = 1 + random_below(MAX_CHARS), from = 2 + random_below(15);
         for (int32_t i = 0; i < n; i++)
-            (void)strcat(text, pool[random_below(from)]);
+            used +=
+                snprintf(text + used, sizeof text - (size_t)used, "%s", pool[random_below(from)]);
         assert_keeps_rules(text);
     }
 }
