@@ -7,6 +7,7 @@
 #include "model/config.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /*
- * Loading a model folder: read the three files, then check that they agree.
+ * Loading a model folder: read the three files, then check that they agree. The order is from small
+ * to large, so that a folder that does not fit is refused before its weights are read.
  *
- * The tensors a config asks for are enumerated by one function (visit_tensors), so that the names
- * and shapes of docs/weights-format.md stand in one place; the file must hold exactly these.
+ * The tensors a config asks for are enumerated by one function (expect_all), so that the names and
+ * shapes of docs/weights-format.md stand in one place; the file must hold exactly these.
  */
 #include "model/model.h"
 
@@ -14,13 +15,12 @@
 #include "model/file.h"
 #include "model/task.h"
 
-enum { MAX_PATH = 4096, MAX_CONFIG_BYTES = 1 << 20 };
+enum { MAX_PATH = 4096, MAX_TEXT_BYTES = 16 << 20 };
 
 typedef struct tensor_check {
     const lx_model *model;
     const char *path;
-    int32_t n_expected;
-    int64_t n_parameters;
+    bool *expected; /* by the tensor's place in the file */
     lx_status status;
     lx_error *err;
 } tensor_check;
@@ -39,6 +39,7 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
                             lx_file_label(c->path), name);
         return;
     }
+    c->expected[t->idx] = true;
     int64_t found_rows = t->n_dims == 2 ? t->t.rows : 0;
     if (found_rows != rows || t->t.cols != cols) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
@@ -46,10 +47,7 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
                             " (0: a vector)",
                             lx_file_label(c->path), name, (long long)found_rows,
                             (long long)t->t.cols, (long long)rows, (long long)cols);
-        return;
     }
-    c->n_expected++;
-    c->n_parameters += (rows > 0 ? rows : 1) * cols;
 }
 
 static void expect_norm(tensor_check *c, const char *prefix, int64_t d)
@@ -86,29 +84,46 @@ static void expect_layer(tensor_check *c, int32_t layer)
     expect_linear(c, prefix, k->d_model, k->d_ff);
 }
 
-static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
+static void expect_all(tensor_check *c)
 {
-    const lx_config *k = &m->config;
-    tensor_check c = {.model = m, .path = path, .err = err};
+    const lx_config *k = &c->model->config;
     for (int32_t i = 0; i < k->n_inputs; i++) {
         char prefix[16 + LX_MAX_NAME];
         (void)snprintf(prefix, sizeof prefix, "embed.%s", k->inputs[i].name);
-        expect(&c, prefix, ".weight", k->inputs[i].size, k->d_model);
+        expect(c, prefix, ".weight", k->inputs[i].size, k->d_model);
     }
     for (int32_t i = 0; i < k->n_layers; i++)
-        expect_layer(&c, i);
-    expect_norm(&c, "final_norm", k->d_model);
-    expect_linear(&c, "head", k->head_size, k->d_model);
-    if (c.status == LX_OK && c.n_expected != lx_safetensors_count(m->weights))
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: holds %d tensors, the config asks for %d",
-                       lx_file_label(path), lx_safetensors_count(m->weights), c.n_expected);
-    m->n_parameters = c.n_parameters;
+        expect_layer(c, i);
+    expect_norm(c, "final_norm", k->d_model);
+    expect_linear(c, "head", k->head_size, k->d_model);
+}
+
+static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
+{
+    int32_t n = lx_safetensors_count(m->weights);
+    bool *expected = calloc((size_t)n, sizeof *expected);
+    if (expected == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+    tensor_check c = {.model = m, .path = path, .expected = expected, .err = err};
+    expect_all(&c);
+    for (int32_t i = 0; i < n && c.status == LX_OK; i++) {
+        const lx_tensor *t = lx_safetensors_at(m->weights, i);
+        m->n_parameters += t->t.rows * t->t.cols;
+        if (!expected[i])
+            c.status = lx_fail(err, LX_ERR_FORMAT, NULL,
+                               "%s: tensor %s is not one that the config asks for",
+                               lx_file_label(path), t->name);
+    }
+    free(expected);
     return c.status;
 }
 
-/* The id clients use: the last part of the path, trailing slashes aside. */
+/* The id clients use: the last part of the path, trailing slashes aside. It comes back in JSON, log
+   lines and metric labels, so it is kept to characters that are plain in all of them. */
 static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
 {
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
     size_t end = strlen(dir);
     while (end > 1 && dir[end - 1] == '/')
         end--;
@@ -116,11 +131,13 @@ static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
     while (start > 0 && dir[start - 1] != '/')
         start--;
     size_t n = end - start;
-    if (n == 0 || n >= sizeof m->name || dir[start] == '.')
+    if (n < sizeof m->name)
+        memcpy(m->name, dir + start, n);
+    if (n == 0 || n >= sizeof m->name || dir[start] == '.' || strspn(m->name, allowed) != n)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s: a model folder's name has 1 to %zu characters and no leading dot", dir,
-                       sizeof m->name - 1);
-    memcpy(m->name, dir + start, n);
+                       "%s: a model folder's name has 1 to %zu letters, digits, '.', '_' and '-', "
+                       "and does not begin with '.'",
+                       lx_file_label(dir), sizeof m->name - 1);
     m->dir = strndup(dir, end);
     return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
 }
@@ -133,27 +150,33 @@ static lx_status join(char *path, const char *dir, const char *file, lx_error *e
     return LX_OK;
 }
 
+/* Adds the bytes of a file to the model's hash. */
+static lx_status hash_file(lx_model *m, const char *path, lx_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    lx_status st = lx_file_read(path, MAX_TEXT_BYTES, &text, &n, err);
+    if (st == LX_OK)
+        m->hash = lx_file_hash(m->hash, text, n);
+    free(text);
+    return st;
+}
+
 static lx_status load_config(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
-    char *text = NULL;
-    size_t n = 0;
     lx_status st = join(path, m->dir, "config.json", err);
     if (st == LX_OK)
         st = lx_config_load(path, &m->config, err);
-    if (st == LX_OK)
-        st = lx_file_read(path, MAX_CONFIG_BYTES, &text, &n, err);
-    if (st == LX_OK)
-        m->hash = lx_file_hash(LX_HASH_SEED, text, n);
-    free(text);
-    return st;
+    return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
 static lx_status set_state(lx_model *m, lx_error *err)
 {
     const lx_attention_kind *kind = lx_attention_find(m->config.attention_kind);
     if (kind == NULL)
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "config.json: attention.kind \"%s\" is not known",
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s/config.json: attention.kind \"%s\" is not known", lx_file_label(m->dir),
                        m->config.attention_kind);
     m->state = kind->layer_state(&m->config);
     m->state.fixed_floats *= m->config.n_layers;
@@ -176,37 +199,49 @@ static lx_status load_weights(lx_model *m, lx_error *err)
     return st;
 }
 
-static lx_status load_task(lx_model *m, lx_error *err)
+/* A folder without vocab.txt is fine here: the task says whether it needs one. */
+static lx_status load_vocab(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
+    lx_error why;
+    lx_status st = join(path, m->dir, "vocab.txt", err);
+    if (st != LX_OK)
+        return st;
+    st = lx_vocab_load(path, &m->vocab, &why);
+    if (st == LX_ERR_NOT_FOUND)
+        return LX_OK;
+    if (st == LX_OK)
+        return hash_file(m, path, err);
+    return lx_fail(err, st, why.param, "%s", why.text);
+}
+
+static lx_status check_task(lx_model *m, lx_error *err)
+{
+    lx_error why = {0};
     m->task = lx_task_find(m->config.task);
     if (m->task == NULL)
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "config.json: task \"%s\" is not known",
-                       m->config.task);
-    lx_status st = join(path, m->dir, "vocab.txt", err);
-    if (st == LX_OK)
-        st = lx_vocab_load(path, &m->vocab, err);
-    return st == LX_OK ? m->task->check_model(m, err) : st;
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/config.json: task \"%s\" is not known",
+                       lx_file_label(m->dir), m->config.task);
+    lx_status st = m->task->check_model(m, &why);
+    if (st != LX_OK)
+        return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
+    return LX_OK;
 }
 
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
 {
-    lx_error why = {0};
     lx_model *m = calloc(1, sizeof *m);
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
-    lx_status st = set_name(m, dir, &why);
-    if (st == LX_OK)
-        st = load_config(m, &why);
-    if (st == LX_OK)
-        st = set_state(m, &why);
-    if (st == LX_OK)
-        st = load_weights(m, &why);
-    if (st == LX_OK)
-        st = load_task(m, &why);
+    m->hash = LX_HASH_SEED;
+    lx_status (*const parts[])(lx_model *, lx_error *) = {load_config, set_state, load_vocab,
+                                                          check_task, load_weights};
+    lx_status st = set_name(m, dir, err);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
+        st = parts[i](m, err);
     if (st != LX_OK) {
         lx_model_free(m);
-        return lx_fail(err, st, why.param, "%s: %s", dir, why.text);
+        return st;
     }
     *out = m;
     return LX_OK;

@@ -19,7 +19,7 @@ typedef struct lx_model {
     lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
     lx_vocab *vocab;         /* NULL when the task needs none */
     const struct lx_task_ops *task;
-    uint64_t hash; /* of weights and config */
+    uint64_t hash; /* of config, vocabulary and weights */
     int64_t n_parameters;
     lx_state_layout state; /* of one slot */
 } lx_model;

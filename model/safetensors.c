@@ -267,6 +267,7 @@ static lx_status check_data(lx_safetensors *f, lx_error *err)
     for (int32_t i = 0; i < f->n && st == LX_OK; i++) {
         entry *e = &f->entries[i];
         e->tensor.name = e->name;
+        e->tensor.idx = i;
         e->tensor.t.data = f->data + e->begin;
         if (!is_finite(f->data + e->begin, e->end - e->begin, e->tensor.t.dtype))
             st = bad(f, e->name, err, "has a value that is NaN or infinite");

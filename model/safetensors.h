@@ -15,6 +15,7 @@ typedef struct lx_safetensors lx_safetensors;
 
 typedef struct lx_tensor {
     const char *name; /* owned by the file object */
+    int32_t idx;      /* its place in the file, as for lx_safetensors_at */
     int32_t n_dims;   /* 1 or 2 */
     lx_host_tensor t; /* a vector has rows = 1; data points into the mapping */
 } lx_tensor;
@@ -26,7 +27,7 @@ int32_t lx_safetensors_count(const lx_safetensors *f);
 const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i);          /* in file order */
 const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name); /* or NULL */
 
-/* 64-bit hash of all bytes of the file (FNV-1a over 8-byte words, length included). */
+/* 64-bit hash of all bytes of the file (lx_file_hash). */
 uint64_t lx_safetensors_hash(const lx_safetensors *f);
 
 #endif

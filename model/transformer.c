@@ -5,6 +5,7 @@
  */
 #include "model/transformer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,6 +52,13 @@ static float *vector(const lx_host_tensor *t)
     return v;
 }
 
+static lx_status upload(lx_transformer *t, lx_array *a, const float *values, int64_t n,
+                        lx_error *err)
+{
+    lx_status st = t->be->ops->array_upload(t->be, a, 0, values, n);
+    return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "weights could not be moved to the device");
+}
+
 static lx_status load_vector(lx_transformer *t, const char *prefix, const char *suffix,
                              lx_array **out, lx_error *err)
 {
@@ -60,7 +68,7 @@ static lx_status load_vector(lx_transformer *t, const char *prefix, const char *
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s%s", prefix, suffix);
     lx_status st = t->be->ops->array_new(t->be, host->cols, out, err);
     if (st == LX_OK)
-        st = t->be->ops->array_upload(t->be, *out, 0, values, host->cols);
+        st = upload(t, *out, values, host->cols, err);
     free(values);
     return st;
 }
@@ -144,6 +152,9 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
 lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
                              int32_t max_outputs, lx_transformer **out, lx_error *err)
 {
+    if (max_tokens < 1 || max_outputs < 1)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "steps of %d rows with %d outputs", max_tokens,
+                       max_outputs);
     lx_transformer *t = calloc(1, sizeof *t);
     layer *layers = calloc((size_t)model->config.n_layers, sizeof *layers);
     if (t == NULL || layers == NULL) {
@@ -218,6 +229,23 @@ lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_state
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
+/* What the back end would find only when the states have already moved on. */
+static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t output, lx_error *err)
+{
+    if (!(s->temperature >= 0) || !isfinite(s->temperature) || !(s->top_p > 0) || s->top_k < 0)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: temperature %g, top_p %g, top_k %d",
+                       output, (double)s->temperature, (double)s->top_p, s->top_k);
+    if (s->forced < -1 || s->forced >= n_ids)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: forced id %d of %d", output,
+                       s->forced, n_ids);
+    for (int32_t i = 0; i < s->n_banned; i++) {
+        if (s->banned[i] < 0 || s->banned[i] >= n_ids)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: banned id %d of %d", output,
+                           s->banned[i], n_ids);
+    }
+    return LX_OK;
+}
+
 static lx_status check_step(const lx_transformer *t, const lx_step *s, lx_error *err)
 {
     const lx_config *c = &t->model->config;
@@ -230,13 +258,16 @@ static lx_status check_step(const lx_transformer *t, const lx_step *s, lx_error 
                        b->n_outputs, t->max_outputs);
     for (int32_t r = 0; r < b->n_tokens; r++) {
         for (int32_t i = 0; i < c->n_inputs; i++) {
-            int32_t id = s->ids[r * c->n_inputs + i];
+            int32_t id = s->ids[(int64_t)r * c->n_inputs + i];
             if (id < 0 || id >= c->inputs[i].size)
                 return lx_fail(err, LX_ERR_INVALID, NULL, "row %d: %s id %d is not within 0 to %d",
                                r, c->inputs[i].name, id, c->inputs[i].size - 1);
         }
     }
-    return LX_OK;
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < b->n_outputs && st == LX_OK; i++)
+        st = check_sampling(&s->sampling[i], c->head_size, i, err);
+    return st;
 }
 
 static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, const lx_matrix *w,
@@ -309,8 +340,9 @@ lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_ste
     st = ops->end(t->be, err);
     if (st == LX_OK)
         st = ops->sync(t->be, err);
-    if (st == LX_OK && s->logits != NULL)
-        st = ops->array_download(t->be, t->logits, 0, s->logits,
-                                 (int64_t)s->batch.n_outputs * c->head_size);
-    return st;
+    if (st != LX_OK || s->logits == NULL || s->batch.n_outputs == 0)
+        return st;
+    st = ops->array_download(t->be, t->logits, 0, s->logits,
+                             (int64_t)s->batch.n_outputs * c->head_size);
+    return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "the logits could not be read");
 }
