@@ -314,6 +314,14 @@ def test_options_names_the_methods(port):
     assert "POST" in reply.headers["allow"]
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonp"])
+def test_completion_of_another_type(port, kind):
+    """A page of another origin can post these types without asking first; JSON it cannot."""
+    reply = call(port, "POST", "/v1/completions", JSON, {"Content-Type": kind})
+    assert reply.status == 415, reply.text
+    assert reply.error["message"]
+
+
 @pytest.mark.parametrize("kind", ["", "text/html", "multipart/form-data; boundary=x"])
 def test_form_of_another_type(port, kind):
     reply = call(port, "POST", "/", b"upper=%E6%9C%88", {"Content-Type": kind})

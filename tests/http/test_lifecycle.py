@@ -206,10 +206,10 @@ def test_missing_file(broken_model, name):
     fail_to_start("--model", broken_model, names=[name])
 
 
-def test_empty_files(broken_model):
-    for name in ("vocab.txt", "model.safetensors", "config.json"):
-        (broken_model / name).write_bytes(b"")
-        fail_to_start("--model", broken_model, names=[name])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
+def test_empty_file(broken_model, name):
+    (broken_model / name).write_bytes(b"")
+    fail_to_start("--model", broken_model, names=[name])
 
 
 def test_truncated_weights(broken_model):
@@ -235,10 +235,10 @@ def test_not_a_number_in_the_weights(broken_model):
 
 
 @pytest.mark.parametrize("old, new, name", [
-    (b'"d_model": 256', b'"d_model": 264', "d_model"),
+    (b'"d_model": 256', b'"d_model": 264', "model.safetensors"),
     (b'"n_layers": 8', b'"n_layers": 9', "layers"),
     (b'"elu+1"', b'"elu+2"', "feature_map"),
-    (b'"couplet"', b'"poems"', "task"),
+    (b'"couplet"', b'"poems"', "config.json"),
     (b'"format_version": 1', b'"format_version": 9', "format_version"),
 ])
 def test_config_that_does_not_fit(broken_model, old, new, name):
@@ -246,8 +246,7 @@ def test_config_that_does_not_fit(broken_model, old, new, name):
     data = path.read_bytes()
     assert old in data
     path.write_bytes(data.replace(old, new))
-    result = fail_to_start("--model", broken_model, names=["broken"])
-    assert name in result.stderr, result.stderr
+    fail_to_start("--model", broken_model, names=["broken", name])
 
 
 def test_port_in_use():
