@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +117,7 @@ static void test_assets(void **state)
     assert_string_equal(rs.content_type, "text/css; charset=utf-8");
     assert_true(rs.body_bytes > 0);
     char etag[256];
-    (void)strcpy(etag, header(&rs, "ETag"));
+    (void)snprintf(etag, sizeof etag, "%s", header(&rs, "ETag"));
     lx_request rq = {.method = "GET",
                      .path = "/style.css",
                      .tail = "",
