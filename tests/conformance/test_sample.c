@@ -422,7 +422,7 @@ static bool count_draws(device *d, const float *logits, lx_sampling s, uint32_t 
 
 static bool check_frequencies(device *d, const float *logits, lx_sampling s)
 {
-    enum { STEPS = 400 };
+    enum { STEPS = 100 };
     double p[IDS], chi2 = 0, n = (double)STEPS * ROWS, freedom = -1;
     int count[IDS];
     probabilities(logits, &s, p);
