@@ -23,15 +23,14 @@ int lx_status_http(lx_status status)
     return codes[status];
 }
 
-lx_status lx_fail(lx_error *err, lx_status status, const char *param, const char *fmt, ...)
+void lx_error_set(lx_error *err, lx_status status, const char *param, const char *fmt, ...)
 {
     if (err == NULL)
-        return status;
+        return;
     err->status = status;
     (void)snprintf(err->param, sizeof err->param, "%s", param != NULL ? param : "");
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(err->text, sizeof err->text, fmt, args);
     va_end(args);
-    return status;
 }

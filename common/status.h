@@ -47,10 +47,14 @@ const char *lx_status_text(lx_status status);
 int lx_status_http(lx_status status);
 
 /*
- * Fills *err (when not NULL) and returns `status`, so that `return lx_fail(err, ...)` is one line.
- * `param` may be NULL. The text is cut, never overrun.
+ * Fills *err (when not NULL) and is `status`, so that `return lx_fail(err, ...)` is one line.
+ * `param` may be NULL. The text is cut, never overrun. A macro, so that a reader of the calling
+ * file, person or analyser, sees which status comes back.
  */
-lx_status lx_fail(lx_error *err, lx_status status, const char *param, const char *fmt, ...)
+#define lx_fail(err, status, param, ...)                                                           \
+    (lx_error_set((err), (lx_status)(status), (param), __VA_ARGS__), (lx_status)(status))
+
+void lx_error_set(lx_error *err, lx_status status, const char *param, const char *fmt, ...)
     LX_PRINTF(4, 5);
 
 #endif

@@ -163,6 +163,8 @@ static int32_t take_head_dim(reader *r, section s, const char *key, const lx_con
 {
     if (has(r, s, key))
         return take_int(r, s, key, 1, MAX_HEAD_SIZE);
+    if (c->n_heads < 1) /* already refused */
+        return 0;
     if (r->st == LX_OK && c->d_model % c->n_heads != 0)
         wrong(r, s, "d_model", "must be a multiple of n_heads, or d_key and d_value be given");
     if (r->st == LX_OK && c->d_model / c->n_heads > MAX_HEAD_SIZE)
@@ -275,7 +277,7 @@ static lx_status parse(const char *label, const char *text, size_t n_bytes, lx_c
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
     json_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
-    if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
+    if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", label);
     if (root == NULL)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s, line %d: %s", label, e.line,

@@ -195,14 +195,16 @@ static lx_status parse_header(lx_safetensors *f, lx_error *err)
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
     json_t *root = json_loadb((const char *)f->map + 8, length, JSON_REJECT_DUPLICATES, &e);
-    if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
+    if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for the header", f->label);
     if (root == NULL)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: header: %s", f->label,
                        lx_file_quote(e.text, what, sizeof what));
-    lx_status st = json_is_object(root) ? parse_entries(f, root, err)
-                                        : lx_fail(err, LX_ERR_FORMAT, NULL,
-                                                  "%s: the header is not an object", f->label);
+    lx_status st = LX_OK;
+    if (json_is_object(root))
+        st = parse_entries(f, root, err);
+    else
+        st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: the header is not an object", f->label);
     json_decref(root);
     return st;
 }

@@ -27,6 +27,10 @@ lx_status lx_scorer_new(lx_transformer *t, int32_t max_tokens, int32_t n_slots, 
     if (s == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a scorer");
     size_t rows = (size_t)max_tokens, slots = (size_t)n_slots;
+    if (max_tokens < 1 || n_slots < 1) {
+        free(s);
+        return lx_fail(err, LX_ERR_INVALID, NULL, "a scorer wants rows and slots");
+    }
     s->t = t;
     s->max_tokens = max_tokens;
     s->n_slots = n_slots;
@@ -117,12 +121,13 @@ lx_status lx_scorer_run(lx_scorer *s, const lx_score_item *items, int32_t n, lx_
         .samples = s->samples,
     };
     lx_status st = LX_OK;
+    int32_t slot = 0;
     for (int32_t i = 0; i < n && st == LX_OK; i++) {
         int32_t n_rows = items[i].plan->n_prompt + items[i].plan->n_new - 1;
         if (b->n_seqs == s->n_slots)
             st = flush(s, err);
         if (st == LX_OK)
-            st = be->ops->state_zero(be, s->states, i % s->n_slots);
+            st = be->ops->state_zero(be, s->states, slot);
         bool opened = false;
         for (int32_t row = 0; row < n_rows && st == LX_OK; row++) {
             if (b->n_tokens == s->max_tokens) {
@@ -131,12 +136,13 @@ lx_status lx_scorer_run(lx_scorer *s, const lx_score_item *items, int32_t n, lx_
             }
             if (!opened) {
                 s->seq_start[b->n_seqs] = b->n_tokens;
-                s->slot[b->n_seqs++] = i % s->n_slots;
+                s->slot[b->n_seqs++] = slot;
                 opened = true;
             }
             if (st == LX_OK)
                 add_row(s, &items[i], row);
         }
+        slot = slot + 1 < s->n_slots ? slot + 1 : 0;
     }
     return st == LX_OK ? flush(s, err) : st;
 }

@@ -154,6 +154,8 @@ const char *lx_vocab_text(const lx_vocab *v, int32_t id)
 int32_t lx_vocab_char(const lx_vocab *v, uint32_t codepoint)
 {
     character key = {codepoint, 0};
+    if (v->n_characters == 0)
+        return -1;
     const character *found = bsearch(&key, v->characters, (size_t)v->n_characters,
                                      sizeof *v->characters, compare_characters);
     return found != NULL ? found->id : -1;
@@ -162,7 +164,8 @@ int32_t lx_vocab_char(const lx_vocab *v, uint32_t codepoint)
 int32_t lx_vocab_special(const lx_vocab *v, const char *name)
 {
     for (int32_t i = 0; i < v->n_specials; i++) {
-        if (strcmp(v->entries[v->specials[i]].text, name) == 0)
+        const char *text = v->entries[v->specials[i]].text;
+        if (text != NULL && strcmp(text, name) == 0)
             return v->specials[i];
     }
     return -1;

@@ -126,14 +126,13 @@ static lx_status workload_init(workload *w, const lx_config *c, int32_t batch, i
                                lx_error *err)
 {
     size_t n = (size_t)batch, n_inputs = (size_t)c->n_inputs;
-    *w = (workload){
-        .seq_start = calloc(n + 1, sizeof *w->seq_start),
-        .slot = calloc(n, sizeof *w->slot),
-        .ids = calloc(n * n_inputs, sizeof *w->ids),
-        .sampling = calloc(n, sizeof *w->sampling),
-        .samples = calloc(n, sizeof *w->samples),
-        .times = calloc((size_t)steps, sizeof *w->times),
-    };
+    *w = (workload){0};
+    w->seq_start = calloc(n + 1, sizeof *w->seq_start);
+    w->slot = calloc(n, sizeof *w->slot);
+    w->ids = calloc(n * n_inputs, sizeof *w->ids);
+    w->sampling = calloc(n, sizeof *w->sampling);
+    w->samples = calloc(n, sizeof *w->samples);
+    w->times = calloc((size_t)steps, sizeof *w->times);
     if (w->seq_start == NULL || w->slot == NULL || w->ids == NULL || w->sampling == NULL ||
         w->samples == NULL || w->times == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a batch of %d", batch);

@@ -31,13 +31,15 @@ static int bind_one(const struct addrinfo *a)
 
 static int32_t port_of(int fd)
 {
-    struct sockaddr_storage a;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = {0};
     socklen_t n = sizeof a;
-    if (getsockname(fd, (struct sockaddr *)&a, &n) != 0)
+    if (getsockname(fd, &a.any, &n) != 0)
         return 0;
-    if (a.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)&a)->sin6_port);
-    return ntohs(((struct sockaddr_in *)&a)->sin_port);
+    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
 lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound_port,

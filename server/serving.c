@@ -88,9 +88,10 @@ static int32_t slots_from_memory(int64_t state_bytes, int32_t n_models)
     long long available_kb = 0;
     char line[128];
     FILE *f = fopen("/proc/meminfo", "re");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "MemAvailable: %lld", &available_kb) == 1)
-            break;
+    static const char label[] = "MemAvailable:";
+    while (f != NULL && available_kb == 0 && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, label, sizeof label - 1) == 0)
+            available_kb = strtoll(line + sizeof label - 1, NULL, 10);
     if (f != NULL)
         (void)fclose(f);
     int64_t n = state_bytes > 0 ? available_kb * 1024 / 4 / n_models / state_bytes : MAX_SLOTS;
@@ -239,7 +240,7 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_e
         st = load_all(s, options, &l, err);
     for (int32_t i = 0; i < l.n; i++)
         free(l.dirs[i]);
-    if (st == LX_OK)
+    if (st == LX_OK) /* NOLINT(clang-analyzer-unix.Malloc): qsort hides the pointers just freed */
         atomic_store(&s->loaded, true);
     return st;
 }
