@@ -90,10 +90,10 @@ typedef struct lx_state_layout {
 typedef struct lx_batch {
     int32_t n_tokens; /* T >= 1 */
     int32_t n_seqs;   /* N >= 1 */
-    const int32_t
-        *seq_start;      /* [N + 1], ascending, seq_start[0] = 0, seq_start[N] = T, none empty */
-    const int32_t *slot; /* [N], distinct */
-    int32_t n_outputs;   /* rows that go through the head: 0 .. T */
+    /* [N + 1], ascending, seq_start[0] = 0, seq_start[N] = T, none empty */
+    const int32_t *seq_start;
+    const int32_t *slot;       /* [N], distinct */
+    int32_t n_outputs;         /* rows that go through the head: 0 .. T */
     const int32_t *output_row; /* [n_outputs], strictly ascending token rows */
 } lx_batch;
 
@@ -108,8 +108,7 @@ typedef struct lx_embed_args {
     const int32_t *ids; /* [T, n_tables], host, each within its table; borrowed likewise */
 } lx_embed_args;
 
-/* y[r] = act(W x[r] + b) + residual[r]                   x [rows, cols of W], y [rows, rows of W]
- */
+/* y[r] = act(W x[r] + b) + residual[r]               x [rows, cols of W], y [rows, rows of W] */
 typedef struct lx_linear_args {
     lx_array *y;
     const lx_array *x; /* not y */
@@ -131,9 +130,11 @@ typedef struct lx_norm_args {
 
 /*
  * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token
- * of every sequence in order and every head: s += phi(k) v^T      s: D x M z += phi(k)          z:
- * D y  = phi(q)^T s / (phi(q)^T z + eps) The state of head h begins at offset + h * (D * M + D)
- * floats of the slot: s row-major, then z.
+ * of every sequence in order and every head:
+ *     s += phi(k) v^T      s: D x M
+ *     z += phi(k)          z: D
+ *     y  = phi(q)^T s / (phi(q)^T z + eps)
+ * The state of head h begins at offset + h * (D * M + D) floats of the slot: s row-major, then z.
  */
 typedef struct lx_attend_linear_args {
     lx_array *y;         /* [T, H * M] */
@@ -158,10 +159,10 @@ typedef struct lx_gather_args {
  *   forced >= 0        that id, whatever else is said here (scoring)
  *   temperature == 0   the largest logit, the lowest id among equals
  *   otherwise          sort by l descending, equals by id; keep the first top_k (0: all); of those
- *                      the shortest prefix whose probability reaches top_p (>= 1: all, at least one
- * id); with u = lx_uniform(seed, sample, step, 0), the first id in this order whose cumulative
- * probability within the kept ids exceeds u. With top_k = 0 and top_p >= 1 nothing is sorted: the
- * order is that of the ids.
+ *                      the shortest prefix whose share of them reaches top_p (>= 1: all, at least
+ *                      one id); with u = lx_uniform(seed, sample, step, 0), the first id in this
+ *                      order whose cumulative probability within the kept ids exceeds u.
+ *                      With top_k = 0 and top_p >= 1 nothing is sorted: the order is that of ids.
  */
 typedef struct lx_sampling {
     uint64_t seed;
@@ -194,8 +195,7 @@ struct lx_kernels {
     /* One line for logs: instruction set, threads. */
     void (*describe)(const lx_backend *be, char *text, size_t size);
 
-    /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK -----------------------
-     */
+    /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
     void (*array_free)(lx_backend *be, lx_array *a);
     /* Copies n floats between host and elements offset .. offset + n - 1; outside a step. */
@@ -217,8 +217,7 @@ struct lx_kernels {
                           lx_error *err);
     void (*mask_free)(lx_backend *be, lx_mask *m);
 
-    /* --- states: all slots are zero at first; the calls below run outside a step ----------------
-     */
+    /* --- states: all slots are zero at first; the calls below run outside a step --- */
     lx_status (*states_new)(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);

@@ -2,8 +2,8 @@
  * `linear` on sixteen lanes. A micro-kernel holds rows x panels sums in registers (a panel is
  * sixteen outputs, half a group), walks the inputs in order and applies bias, activation and
  * residual before it stores. Which shapes exist depends on the registers the instruction set has
- * (BODY_SHAPES in isa_*.c); every shape gives an output the same sum: the bias first, then input
- * after input by fma.
+ * (BODY_WIDE and BODY_NARROW in isa_*.c); every shape gives an output the same sum: the bias first,
+ * then input after input by fma.
  *
  * Rows are taken in blocks of at most BODY_ROWS, copied side by side so that one pointer reaches
  * all of them; groups of weights in blocks that stay in the second-level cache while all rows pass.
@@ -38,8 +38,7 @@ V16_FN void finish(const lx_cpu_linear *job, int64_t row, int64_t panel, v16 sum
     v16_store_n(job->y + at, y, n);
 }
 
-/* Apart from the micro-kernels, so that they stay small; panels that are only padding are left out.
- */
+/* Apart from the micro-kernels, so that they stay small. Panels of padding only are left out. */
 static void finish_block(const block *b, const v16 *sums, int rows, int panels)
 {
     for (int v = 0; v < panels && (b->panel + v) * 16 < b->job->w->rows; v++) {
