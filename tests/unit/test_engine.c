@@ -280,10 +280,16 @@ static void forks_keep_their_slots(void **state)
     (void)state;
     rig r = rig_start((rig_options){.n_slots = 4, .prompt_chunk = 2});
     gate_close();
+    /* While the engine waits within a step of a job that is then cancelled, the three are queued;
+       so the next turn sees all of them, however the threads are scheduled. */
+    lx_job *before = rig_submit(&r, &(rig_request){.line = "月"});
+    gate_wait_for_step();
     lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 3});
     lx_job *b = rig_submit(&r, &(rig_request){.line = "月", .n = 3});
     lx_job *c = rig_submit(&r, &(rig_request){.line = "月"});
-    gate_wait_for_step();
+    lx_job_cancel(before);
+    step(1);
+    rig_expect(before, LX_ERR_CANCELLED);
     assert_int_equal(r.metrics->slots_used, 2); /* one each for the prompts of a and b */
     assert_int_equal(r.metrics->queue_length, 1);
     step(2); /* b (2 rows but its last) forks first, with the one slot that is not a's */
