@@ -1,0 +1,267 @@
+/* config.json: what is read from a good one, and one bad one for every rule, refused by its key. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/config.h"
+#include "tests/support/failing.h"
+#include "tests/support/scratch.h"
+
+static const char good[] =
+    "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"couplet\",\n"
+    " \"n_layers\": 8, \"n_heads\": 4, \"d_model\": 256, \"d_ff\": 1024,\n"
+    " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
+    " \"attention\": {\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06},\n"
+    " \"inputs\": [{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}],\n"
+    " \"head\": {\"kind\": \"categorical\", \"size\": 99}, \"max_chars\": 32}\n";
+
+static lx_status load(const char *text, size_t n, lx_config *c, lx_error *err)
+{
+    return lx_config_load(scratch_write("config.json", text, n), c, err);
+}
+
+static void a_good_one_is_read(void **state)
+{
+    (void)state;
+    lx_config c;
+    assert_int_equal(load(good, sizeof good - 1, &c, NULL), LX_OK);
+    assert_string_equal(c.task, "couplet");
+    assert_int_equal(c.n_layers, 8);
+    assert_int_equal(c.n_heads, 4);
+    assert_int_equal(c.d_model, 256);
+    assert_int_equal(c.d_ff, 1024);
+    assert_int_equal(c.d_key, 64);
+    assert_int_equal(c.d_value, 64);
+    assert_int_equal(c.norm_place, LX_NORM_PRE);
+    assert_true(c.norm_eps == 1e-5f);
+    assert_int_equal(c.activation, LX_ACT_GELU);
+    assert_string_equal(c.attention_kind, "linear");
+    assert_int_equal(c.feature_map, LX_PHI_ELU1);
+    assert_true(c.attention_eps == 1e-6f);
+    assert_int_equal(c.n_inputs, 2);
+    assert_string_equal(c.inputs[1].name, "position");
+    assert_int_equal(c.inputs[1].size, 33);
+    assert_int_equal(c.head_kind, LX_HEAD_CATEGORICAL);
+    assert_int_equal(c.head_size, 99);
+    assert_int_equal(c.max_chars, 32);
+}
+
+static void the_other_values_are_read(void **state)
+{
+    (void)state;
+    static const char *const changes[][2] = {
+        {"\"pre\"", "\"post\""},
+        {"\"gelu\"", "\"relu\""},
+        {"\"d_ff\": 1024", "\"d_ff\": 7, \"d_key\": 5, \"d_value\": 3"},
+        {"1e-05", "1"},
+        {"\"couplet\"", "\"image\""},
+        {", \"max_chars\": 32", ""},
+        {"\"d_model\": 256", "\"d_model\": 255"},
+    };
+    char *text = strdup(good);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char *next = scratch_replace(text, changes[i][0], changes[i][1]);
+        free(text);
+        text = next;
+    }
+    lx_config c;
+    lx_error err = {0};
+    if (load(text, strlen(text), &c, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    free(text);
+    assert_int_equal(c.norm_place, LX_NORM_POST);
+    assert_int_equal(c.activation, LX_ACT_RELU);
+    assert_int_equal(c.d_key, 5);
+    assert_int_equal(c.d_value, 3);
+    assert_true(c.norm_eps == 1.0f);
+    assert_int_equal(c.max_chars, 0);
+}
+
+static void every_rule_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *part;
+    } cases[] = {
+        {"\"format\": \"linnet\", ", "", "format is missing"},
+        {"\"linnet\"", "\"gguf\"", "format must be \"linnet\""},
+        {"\"linnet\"", "7", "format must be \"linnet\""},
+        {"\"format_version\": 1", "\"format_version\": 2", "format_version must be"},
+        {"\"format_version\": 1", "\"format_version\": 1.0", "format_version must be"},
+        {"\"couplet\"", "\"\"", "task must be"},
+        {"\"couplet\"", "null", "task must be"},
+        {"\"couplet\"", "\"a b\"", "task must be"},
+        {"\"couplet\"", "\"abcdefghijklmnopqrstuvwxyz012345\"", "task must be"},
+        {"\"n_layers\": 8", "\"n_layers\": 0", "n_layers must be a whole number from 1 to 256"},
+        {"\"n_layers\": 8", "\"n_layers\": 257", "n_layers"},
+        {"\"n_layers\": 8", "\"n_layers\": -1", "n_layers"},
+        {"\"n_layers\": 8", "\"n_layers\": 4294967304", "n_layers"},
+        {"\"n_layers\": 8", "\"n_layers\": 99999999999999999999", "line 2"},
+        {"\"n_layers\": 8", "\"n_layers\": \"8\"", "n_layers"},
+        {"\"n_layers\": 8", "\"n_layers\": true", "n_layers"},
+        {"\"n_layers\": 8", "\"n_layers\": 8.5", "n_layers"},
+        {"\"n_heads\": 4", "\"n_heads\": 0", "n_heads"},
+        {"\"n_heads\": 4", "\"n_heads\": 1025", "n_heads"},
+        {"\"n_heads\": 4", "\"n_heads\": 7", "d_model must be a multiple of n_heads"},
+        {"\"n_heads\": 4", "\"n_heads\": 4, \"d_key\": 0", "d_key"},
+        {"\"n_heads\": 4", "\"n_heads\": 4, \"d_value\": 4097", "d_value"},
+        {"\"n_heads\": 4", "\"n_heads\": 1024, \"d_key\": 4096, \"d_value\": 1", "n_heads times"},
+        {"\"d_model\": 256", "\"d_model\": 0", "d_model"},
+        {"\"d_model\": 256", "\"d_model\": 65537", "d_model"},
+        {"\"d_model\": 256", "\"d_model\": 65536", "heads larger"},
+        {"\"d_ff\": 1024", "\"d_ff\": 0", "d_ff"},
+        {"\"d_ff\": 1024", "\"d_ff\": 262145", "d_ff"},
+        {"\"pre\"", "\"Pre\"", "norm must be \"pre\" or \"post\""},
+        {"1e-05", "0", "norm_eps"},
+        {"1e-05", "-1e-05", "norm_eps"},
+        {"1e-05", "1e-40", "norm_eps"},
+        {"1e-05", "2", "norm_eps"},
+        {"1e-05", "\"1e-05\"", "norm_eps"},
+        {"1e-05", "1e999", "line 3"},
+        {"1e-05", "NaN", "line 3"},
+        {"\"gelu\"", "\"silu\"", "activation must be \"relu\" or \"gelu\""},
+        {"\"linear\"", "\"softmax\"", "attention.kind"},
+        {"\"elu+1\"", "\"relu\"", "attention.feature_map must be \"elu+1\""},
+        {"\"eps\": 1e-06", "\"eps\": 0", "attention.eps"},
+        {"\"eps\": 1e-06", "\"eps\": 1e-06, \"window\": 8", "attention.window is not a known key"},
+        {"{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06}", "\"linear\"",
+         "attention must be an object"},
+        {"[{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}]", "[]",
+         "inputs must be a list of 1 to 8"},
+        {"[{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}]", "{}",
+         "inputs must be a list of 1 to 8"},
+        {"[{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}]",
+         "[1,2,3,4,5,6,7,8,9]", "inputs must be a list of 1 to 8"},
+        {"{\"name\": \"position\", \"size\": 33}", "33", "inputs[1] must be an object"},
+        {"\"position\"", "\"token\"", "inputs[1].name is the name of another"},
+        {"\"position\"", "\"../x\"", "inputs[1].name must be"},
+        {"\"size\": 33", "\"size\": 0", "inputs[1].size"},
+        {"\"size\": 33", "\"size\": 16777217", "inputs[1].size"},
+        {"\"size\": 33", "\"size\": 33, \"x\": 1", "inputs[1].x is not a known key"},
+        {"\"categorical\"", "\"logistic_mixture\"", "head.kind must be \"categorical\""},
+        {"\"size\": 99", "\"size\": 0", "head.size"},
+        {"\"size\": 99", "\"size\": 99, \"bias\": true", "head.bias is not a known key"},
+        {", \"max_chars\": 32", "", "max_chars is missing"},
+        {"\"max_chars\": 32", "\"max_chars\": 0", "max_chars"},
+        {"\"max_chars\": 32", "\"max_chars\": 32, \"max_chars\": 32", "duplicate"},
+        {"\"max_chars\": 32", "\"max_chars\": 32, \"rope\": 1", "rope is not a known key"},
+        {"\"max_chars\": 32", "\"max_chars\": 32, \"a\\nb\xe6\xb5\xb7\": 1", "a?b??? is not a"},
+        {"\"couplet\"", "\"image\"", "max_chars is not a known key"},
+        {"\"max_chars\": 32}", "\"max_chars\": 32} x", "end of file expected"},
+        {"\"max_chars\": 32}", "\"max_chars\": 32", "line"},
+        {"\"couplet\"", "\"coup\\u0000let\"", "line 1"},
+        {"\"couplet\"", "\"\xff\"", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = scratch_replace(good, cases[i].from, cases[i].to);
+        lx_config c = {.n_layers = 77};
+        lx_error err = {0};
+        lx_status st = load(text, strlen(text), &c, &err);
+        scratch_expect(st, &err, LX_ERR_FORMAT, cases[i].part);
+        scratch_expect(st, &err, LX_ERR_FORMAT, "config.json");
+        assert_int_equal(c.n_layers, 77);
+        free(text);
+    }
+}
+
+static void what_is_no_object_is_refused(void **state)
+{
+    (void)state;
+    lx_config c;
+    lx_error err = {0};
+    scratch_expect(load("[]", 2, &c, &err), &err, LX_ERR_FORMAT, "not a JSON object");
+    scratch_expect(load("", 0, &c, &err), &err, LX_ERR_FORMAT, "empty");
+    scratch_expect(lx_config_load(scratch_path("none"), &c, &err), &err, LX_ERR_NOT_FOUND, "none");
+    size_t n = 100000;
+    char *deep = malloc(n);
+    assert_non_null(deep);
+    memset(deep, '[', n);
+    scratch_expect(load(deep, n, &c, &err), &err, LX_ERR_FORMAT, "maximum parsing depth");
+    free(deep);
+}
+
+static void a_huge_file_is_not_read(void **state)
+{
+    (void)state;
+    size_t n = (1 << 20) + 1;
+    char *text = calloc(n, 1);
+    lx_config c;
+    lx_error err = {0};
+    assert_non_null(text);
+    scratch_expect(load(text, n, &c, &err), &err, LX_ERR_FORMAT, "at most 1048576");
+    free(text);
+}
+
+static void a_long_path_leaves_room_for_the_fault(void **state)
+{
+    (void)state;
+    char name[200];
+    lx_config c;
+    lx_error err = {0};
+    memset(name, 'p', sizeof name);
+    name[sizeof name - 1] = '\0';
+    scratch_expect(lx_config_load(scratch_write(name, "{}", 2), &c, &err), &err, LX_ERR_FORMAT,
+                   "format is missing");
+}
+
+static void no_damage_is_fatal(void **state)
+{
+    (void)state;
+    lx_config c;
+    lx_error err = {0};
+    uint64_t r = 2;
+    /* without its last byte, the newline, the file is whole */
+    for (size_t n = 0; n < sizeof good - 2; n++)
+        assert_int_equal(load(good, n, &c, &err), LX_ERR_FORMAT);
+    for (int i = 0; i < 3000; i++) {
+        char text[sizeof good];
+        memcpy(text, good, sizeof good);
+        for (uint64_t k = 1 + scratch_random(&r) % 3; k > 0; k--)
+            text[scratch_random(&r) % (sizeof good - 1)] = (char)scratch_random(&r);
+        lx_status st = load(text, sizeof good - 1, &c, &err);
+        assert_true(st == LX_OK || st == LX_ERR_FORMAT);
+        if (st == LX_OK)
+            assert_true(c.n_layers >= 1 && c.n_inputs == 2 && c.d_key >= 1 && c.head_size >= 1);
+    }
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    char path[2048];
+    (void)snprintf(path, sizeof path, "%s", scratch_write("config.json", good, sizeof good - 1));
+    int n = 1;
+    for (;; n++) {
+        lx_config c;
+        lx_error err = {0};
+        failing_arm(n);
+        lx_status st = lx_config_load(path, &c, &err);
+        if (!failing_hit()) {
+            assert_int_equal(st, LX_OK);
+            break;
+        }
+        scratch_expect(st, &err, LX_ERR_NO_MEMORY, "config.json");
+    }
+    assert_in_range(n, 2, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_one_is_read),
+        cmocka_unit_test(the_other_values_are_read),
+        cmocka_unit_test(every_rule_is_kept),
+        cmocka_unit_test(what_is_no_object_is_refused),
+        cmocka_unit_test(a_huge_file_is_not_read),
+        cmocka_unit_test(a_long_path_leaves_room_for_the_fault),
+        cmocka_unit_test(no_damage_is_fatal),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}

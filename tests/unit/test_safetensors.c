@@ -1,0 +1,367 @@
+/*
+ * The weights reader: a good file's tensors, one bad file for every check, every truncation, and
+ * thousands of damaged files of which none may do more than be refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/safetensors.h"
+#include "tests/support/failing.h"
+#include "tests/support/scratch.h"
+
+/* a: 2 x 3 F32 = 1 .. 6; b: 5 BF16; c: 1 x 2 F16. In the header b comes first. */
+static const char good_header[] =
+    "{\"__metadata__\":{\"format\":\"linnet\"},"
+    "\"b\":{\"dtype\":\"BF16\",\"shape\":[5],\"data_offsets\":[24,34]},"
+    "\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+    "\"c.d_e-1\":{\"dtype\":\"F16\",\"shape\":[1,2],\"data_offsets\":[34,38]}}  ";
+enum { DATA_BYTES = 38 };
+
+static void fill_data(unsigned char *data)
+{
+    static const float a[] = {1, 2, 3, 4, 5, 6};
+    static const uint16_t b[] = {0x3f80, 0xbf80, 0x0000, 0x7f7f, 0x0001};
+    static const uint16_t c[] = {0x3c00, 0x7bff};
+    memcpy(data, a, sizeof a);
+    memcpy(data + 24, b, sizeof b);
+    memcpy(data + 34, c, sizeof c);
+}
+
+/* A file: length field, header, data. Returns its size; `file` has room for it. */
+static size_t build(unsigned char *file, const char *header, size_t n_header, uint64_t length,
+                    const unsigned char *data, size_t n_data)
+{
+    for (int i = 0; i < 8; i++)
+        file[i] = (unsigned char)(length >> 8 * i);
+    memcpy(file + 8, header, n_header);
+    if (n_data > 0)
+        memcpy(file + 8 + n_header, data, n_data);
+    return 8 + n_header + n_data;
+}
+
+static size_t build_good(unsigned char *file)
+{
+    unsigned char data[DATA_BYTES];
+    fill_data(data);
+    size_t n = sizeof good_header - 1;
+    return build(file, good_header, n, n, data, DATA_BYTES);
+}
+
+static lx_status open_bytes(const void *bytes, size_t n, lx_safetensors **out, lx_error *err)
+{
+    *out = NULL;
+    return lx_safetensors_open(scratch_write("w.safetensors", bytes, n), out, err);
+}
+
+static void a_good_file_is_read(void **state)
+{
+    (void)state;
+    unsigned char file[1024];
+    lx_safetensors *f;
+    lx_error err = {0};
+    if (open_bytes(file, build_good(file), &f, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(lx_safetensors_count(f), 3);
+    const char *names[] = {"a", "b", "c.d_e-1"};
+    for (int32_t i = 0; i < 3; i++) {
+        assert_string_equal(lx_safetensors_at(f, i)->name, names[i]);
+        assert_int_equal(lx_safetensors_at(f, i)->idx, i);
+        assert_ptr_equal(lx_safetensors_find(f, names[i]), lx_safetensors_at(f, i));
+    }
+    const lx_tensor *a = lx_safetensors_at(f, 0), *b = lx_safetensors_at(f, 1);
+    const lx_tensor *c = lx_safetensors_at(f, 2);
+    assert_true(a->n_dims == 2 && a->t.rows == 2 && a->t.cols == 3 && a->t.dtype == LX_F32);
+    assert_true(b->n_dims == 1 && b->t.rows == 1 && b->t.cols == 5 && b->t.dtype == LX_BF16);
+    assert_true(c->n_dims == 2 && c->t.rows == 1 && c->t.cols == 2 && c->t.dtype == LX_F16);
+    for (int i = 0; i < 6; i++)
+        assert_true(lx_host_tensor_at(&a->t, i) == (float)(i + 1));
+    assert_true(lx_host_tensor_at(&b->t, 1) == -1.0f);
+    assert_true(lx_host_tensor_at(&c->t, 1) == 65504.0f);
+    assert_null(lx_safetensors_find(f, "d"));
+    lx_safetensors_close(f);
+    lx_safetensors_close(NULL);
+}
+
+static uint64_t hash_of(const void *bytes, size_t n)
+{
+    lx_safetensors *f;
+    assert_int_equal(open_bytes(bytes, n, &f, NULL), LX_OK);
+    uint64_t hash = lx_safetensors_hash(f);
+    lx_safetensors_close(f);
+    return hash;
+}
+
+static void the_hash_sees_every_byte(void **state)
+{
+    (void)state;
+    unsigned char file[1024];
+    size_t n = build_good(file);
+    uint64_t first = hash_of(file, n);
+    assert_true(hash_of(file, n) == first);
+    for (size_t i = n - DATA_BYTES; i < n; i++) {
+        file[i] ^= 1; /* never makes an infinity of these values */
+        assert_true(hash_of(file, n) != first);
+        file[i] ^= 1;
+    }
+}
+
+static void every_fault_of_the_header_is_found(void **state)
+{
+    (void)state;
+#define A "\"shape\":[2,3],\"data_offsets\":[0,24]"
+#define B "\"shape\":[5],\"data_offsets\":[24,34]"
+    static const struct {
+        const char *from, *to, *part;
+    } cases[] = {
+        {"\"F32\"", "\"F64\"", "tensor a: dtype"},
+        {"\"F32\"", "\"f32\"", "tensor a: dtype"},
+        {"\"F32\"", "4", "tensor a: dtype"},
+        {"\"dtype\":\"F32\",", "", "tensor a: must have"},
+        {A, A ",\"x\":1", "tensor a: must have"},
+        {A, "\"shape\":[2,3],\"offsets\":[0,24]", "tensor a: data_offsets"},
+        {A, "\"form\":[2,3],\"data_offsets\":[0,24]", "tensor a: shape"},
+        {"[2,3]", "[]", "tensor a: shape"},
+        {"[2,3]", "6", "tensor a: shape"},
+        {"[2,3]", "[1,2,3]", "tensor a: shape"},
+        {"[2,3]", "[2,-3]", "tensor a: shape"},
+        {"[2,3]", "[2,3.0]", "tensor a: shape"},
+        {"[2,3]", "[2,\"3\"]", "tensor a: shape"},
+        {"[2,3]", "[0,3]", "tensor a: shape"},
+        {"[2,3]", "[9223372036854775807,9223372036854775807]", "tensor a: shape"},
+        {"[2,3]", "[4294967296,4294967296]", "tensor a: shape"},
+        {"[2,3]", "[2305843009213693952,3]", "tensor a: shape"},
+        {"[2,3]", "[2,4]", "tensor a: data_offsets hold 24 bytes, dtype and shape need 32"},
+        {"[0,24]", "[0]", "tensor a: data_offsets"},
+        {"[0,24]", "[0,24,34]", "tensor a: data_offsets"},
+        {"[0,24]", "[24,0]", "tensor a: data_offsets"},
+        {"[0,24]", "[-24,0]", "tensor a: data_offsets"},
+        {"[0,24]", "[0,24.0]", "tensor a: data_offsets"},
+        {"[0,24]", "[0,9223372036854775807]", "tensor a: ends at"},
+        {"[0,24]", "[0,18446744073709551615]", "header"},
+        {"[0,24]", "[15,39]", "tensor a: ends at data byte 39, the file has 38"},
+        {"[0,24]", "[1,25]", "tensor a: begins at data byte 1, nothing ends at 0"},
+        {"[24,34]", "[23,33]", "tensor b: begins at data byte 23, a ends at 24"},
+        {"[34,38]", "[0,4]", "begins at data byte 0, "},
+        {B, "\"shape\":[4],\"data_offsets\":[24,32]", "tensor c.d_e-1: begins"},
+        {"[1,2],\"data_offsets\":[34,38]", "[1],\"data_offsets\":[34,36]",
+         "the last tensor, c.d_e-1, ends at 36"},
+        {"\"b\":", "\"a\":", "duplicate"},
+        {"\"b\":", "\"\":", "tensor : a name"},
+        {"\"b\":", "\"b c\":", "tensor b c: a name"},
+        {"\"b\":", "\"b\\n\":", "tensor b?: a name"},
+        {"\"b\":{", "\"b\":[{", "header"},
+        {"{\"dtype\":\"BF16\"," B "}", "7", "tensor b: must have"},
+        {"{\"format\":\"linnet\"}", "7", "__metadata__ must be an object"},
+        {"{\"format\":\"linnet\"}", "{\"format\":7}", "__metadata__ may hold text only"},
+        {"[34,38]}}", "[34,38]}", "header"},
+        {"[34,38]}}", "[34,38]}}}", "header"},
+        {"[34,38]}}", "[34,38]}} x", "header"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned char file[1024], data[DATA_BYTES];
+        lx_safetensors *f;
+        lx_error err = {0};
+        char *header = scratch_replace(good_header, cases[i].from, cases[i].to);
+        fill_data(data);
+        size_t n = strlen(header), size = build(file, header, n, n, data, DATA_BYTES);
+        lx_status st = open_bytes(file, size, &f, &err);
+        scratch_expect(st, &err, LX_ERR_FORMAT, cases[i].part);
+        scratch_expect(st, &err, LX_ERR_FORMAT, "w.safetensors");
+        assert_null(f);
+        free(header);
+    }
+}
+
+static void every_fault_of_the_frame_is_found(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t length;
+        const char *header, *part;
+    } cases[] = {
+        {0, "", "header"},
+        {2, "[]", "not an object"},
+        {2, "{}", "0 tensors"},
+        {19, "{\"__metadata__\":{}} ", "0 tensors"},
+        {3, "{}", "a header of 3 bytes"},
+        {UINT64_MAX, "{}", "a header of 18446744073709551615 bytes"},
+        {UINT64_MAX - 7, "{}", "a header of"},
+        {INT64_MAX, "{}", "a header of"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned char file[64];
+        lx_safetensors *f;
+        lx_error err = {0};
+        size_t n = strlen(cases[i].header);
+        size_t size = build(file, cases[i].header, n, cases[i].length, NULL, 0);
+        scratch_expect(open_bytes(file, size, &f, &err), &err, LX_ERR_FORMAT, cases[i].part);
+    }
+    lx_safetensors *f = NULL;
+    lx_error err = {0};
+    scratch_expect(open_bytes("1234567", 7, &f, &err), &err, LX_ERR_FORMAT, "no room");
+    scratch_expect(open_bytes("", 0, &f, &err), &err, LX_ERR_FORMAT, "empty");
+    scratch_expect(lx_safetensors_open(scratch_path("."), &f, &err), &err, LX_ERR_FORMAT,
+                   "not a regular file");
+    scratch_expect(lx_safetensors_open(scratch_path("none"), &f, &err), &err, LX_ERR_NOT_FOUND,
+                   "none");
+    scratch_expect(lx_safetensors_open("/dev/zero", &f, &err), &err, LX_ERR_FORMAT,
+                   "not a regular file");
+}
+
+static void a_header_over_the_limit_is_not_parsed(void **state)
+{
+    (void)state;
+    size_t n = ((size_t)16 << 20) + 1;
+    unsigned char *file = malloc(n + 8);
+    lx_safetensors *f;
+    lx_error err = {0};
+    assert_non_null(file);
+    memset(file, ' ', n + 8);
+    (void)build(file, "{}", 2, n, NULL, 0);
+    scratch_expect(open_bytes(file, n + 8, &f, &err), &err, LX_ERR_FORMAT, "at most 16777216");
+    free(file);
+}
+
+/* Every place of a tensor, in a block of eight bytes and behind the last one. */
+static void no_value_may_be_infinite(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dtype;
+        size_t bytes;
+        uint32_t bad[4], good[4];
+    } types[] = {
+        {"F32",
+         4,
+         {0x7f800000, 0xff800000, 0x7fc00000, 0xffffffff},
+         {0x7f7fffff, 0xff7fffff, 0x80000000, 0x00000001}},
+        {"BF16", 2, {0x7f80, 0xff80, 0x7fc0, 0xffff}, {0x7f7f, 0xff7f, 0x8000, 0x0001}},
+        {"F16", 2, {0x7c00, 0xfc00, 0x7e00, 0xffff}, {0x7bff, 0xfbff, 0x8000, 0x0001}},
+    };
+    for (size_t t = 0; t < 3; t++) {
+        for (size_t n = 1; n <= 11; n++) {
+            for (size_t at = 0; at < n; at++) {
+                char header[128];
+                unsigned char file[256], data[64];
+                lx_safetensors *f;
+                lx_error err = {0};
+                size_t size = n * types[t].bytes;
+                int k =
+                    snprintf(header, sizeof header,
+                             "{\"x\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
+                             types[t].dtype, n, size);
+                for (size_t i = 0; i < n; i++)
+                    memcpy(data + i * types[t].bytes, &types[t].good[(i + at) % 4], types[t].bytes);
+                size_t all = build(file, header, (size_t)k, (uint64_t)k, data, size);
+                assert_int_equal(open_bytes(file, all, &f, &err), LX_OK);
+                lx_safetensors_close(f);
+                memcpy(file + 8 + k + at * types[t].bytes, &types[t].bad[(n + at) % 4],
+                       types[t].bytes);
+                scratch_expect(open_bytes(file, all, &f, &err), &err, LX_ERR_FORMAT,
+                               "tensor x: has a value that is NaN or infinite");
+            }
+        }
+    }
+}
+
+static void no_truncation_and_no_rest_is_accepted(void **state)
+{
+    (void)state;
+    unsigned char file[1024] = {0};
+    lx_safetensors *f;
+    lx_error err = {0};
+    size_t n = build_good(file);
+    for (size_t cut = 0; cut < n; cut++)
+        scratch_expect(open_bytes(file, cut, &f, &err), &err, LX_ERR_FORMAT, "w.safetensors");
+    for (size_t more = 1; more < 20; more++)
+        scratch_expect(open_bytes(file, n + more, &f, &err), &err, LX_ERR_FORMAT,
+                       "the last tensor, c.d_e-1, ends at 38");
+}
+
+/* Whatever is accepted can be read to the last element. */
+static void read_all(const lx_safetensors *f)
+{
+    static volatile float sum;
+    for (int32_t i = 0; i < lx_safetensors_count(f); i++) {
+        const lx_tensor *t = lx_safetensors_at(f, i);
+        for (int64_t j = 0; j < t->t.rows * t->t.cols; j++)
+            sum += lx_host_tensor_at(&t->t, j);
+        assert_ptr_equal(lx_safetensors_find(f, t->name), t);
+    }
+}
+
+static void no_damage_is_fatal(void **state)
+{
+    (void)state;
+    unsigned char file[1024], copy[1024];
+    size_t n = build_good(file);
+    uint64_t r = 3;
+    int accepted = 0;
+    for (int i = 0; i < 4000; i++) {
+        lx_safetensors *f;
+        lx_error err = {0};
+        memcpy(copy, file, n);
+        for (uint64_t k = 1 + scratch_random(&r) % 3; k > 0; k--) {
+            size_t at = scratch_random(&r) % n;
+            /* now and then a digit for a digit, so that the JSON stays whole */
+            copy[at] = copy[at] >= '0' && copy[at] <= '9' && i % 2 == 0
+                           ? (unsigned char)('0' + scratch_random(&r) % 10)
+                           : (unsigned char)scratch_random(&r);
+        }
+        lx_status st = open_bytes(copy, n, &f, &err);
+        if (st == LX_OK) {
+            accepted++;
+            read_all(f);
+            lx_safetensors_close(f);
+        } else {
+            scratch_expect(st, &err, LX_ERR_FORMAT, "w.safetensors");
+        }
+    }
+    assert_in_range(accepted, 1, 3999);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    unsigned char file[1024];
+    char path[2048];
+    (void)snprintf(path, sizeof path, "%s", scratch_write("w.safetensors", file, build_good(file)));
+    int n = 1;
+    for (;; n++) {
+        lx_safetensors *f = NULL;
+        lx_error err = {0};
+        failing_arm(n);
+        lx_status st = lx_safetensors_open(path, &f, &err);
+        if (!failing_hit()) {
+            assert_int_equal(st, LX_OK);
+            lx_safetensors_close(f);
+            break;
+        }
+        scratch_expect(st, &err, LX_ERR_NO_MEMORY, "w.safetensors");
+        assert_null(f);
+    }
+    assert_in_range(n, 2, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_file_is_read),
+        cmocka_unit_test(the_hash_sees_every_byte),
+        cmocka_unit_test(every_fault_of_the_header_is_found),
+        cmocka_unit_test(every_fault_of_the_frame_is_found),
+        cmocka_unit_test(a_header_over_the_limit_is_not_parsed),
+        cmocka_unit_test(no_value_may_be_infinite),
+        cmocka_unit_test(no_truncation_and_no_rest_is_accepted),
+        cmocka_unit_test(no_damage_is_fatal),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
