@@ -2,6 +2,7 @@
  * The weights reader: a good file's tensors, one bad file for every check, every truncation, and
  * thousands of damaged files of which none may do more than be refused.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -288,11 +289,10 @@ static void no_truncation_and_no_rest_is_accepted(void **state)
 /* Whatever is accepted can be read to the last element. */
 static void read_all(const lx_safetensors *f)
 {
-    static volatile float sum;
     for (int32_t i = 0; i < lx_safetensors_count(f); i++) {
         const lx_tensor *t = lx_safetensors_at(f, i);
         for (int64_t j = 0; j < t->t.rows * t->t.cols; j++)
-            sum += lx_host_tensor_at(&t->t, j);
+            assert_true(isfinite(lx_host_tensor_at(&t->t, j)));
         assert_ptr_equal(lx_safetensors_find(f, t->name), t);
     }
 }
