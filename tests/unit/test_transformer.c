@@ -1,0 +1,648 @@
+/*
+ * The forward pass against the equations of transformer.h, worked out here in double with attention
+ * in its quadratic form; models of every variant a config can ask for are written for it. Then what
+ * a step refuses, and that a refused step leaves every state as it was.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/transformer.h"
+#include "tests/support/scratch.h"
+#include "tests/support/tiny_model.h"
+
+enum { V = 70, CHARS = 9, D = 12, FF = 20, LAYERS = 2, HEADS = 3, ROWS = 17, INPUTS = 4 };
+enum { MAX_TENSORS = 4 + 12 * LAYERS + 4 };
+
+/* --- a model of any variant ------------------------------------------------------------------- */
+
+typedef struct variant {
+    const char *label, *norm, *activation, *dtype;
+    int32_t d_key, d_value;
+} variant;
+
+static const variant variants[] = {
+    {"pre, gelu", "pre", "gelu", "F32", 4, 4},
+    {"post, relu", "post", "relu", "BF16", 4, 4},
+    {"uneven heads", "pre", "relu", "F16", 5, 2},
+    {"post, gelu, uneven heads", "post", "gelu", "F32", 2, 7},
+};
+
+typedef struct weights {
+    int32_t n;
+    size_t n_header, n_data;
+    uint64_t random;
+    struct {
+        char name[64];
+        double *values; /* what the file's numbers stand for */
+    } tensor[MAX_TENSORS];
+    char header[8192];
+    unsigned char data[1 << 18];
+} weights;
+
+/* Some value near `x`, |x| < 2, that every dtype holds exactly: seven bits behind the point. */
+static float rounded(double x)
+{
+    return (float)ldexp(round(ldexp(x, 7)), -7);
+}
+
+static void put_value(weights *w, const char *dtype, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (strcmp(dtype, "F32") == 0) {
+        memcpy(w->data + w->n_data, &bits, 4);
+        w->n_data += 4;
+        return;
+    }
+    uint32_t exponent = bits >> 23 & 255, half = bits >> 16 & 0x8000;
+    if (strcmp(dtype, "BF16") == 0)
+        half = bits >> 16;
+    else if (exponent != 0)
+        half |= (exponent - 112) << 10 | (bits >> 13 & 0x3ff);
+    uint16_t out = (uint16_t)half;
+    memcpy(w->data + w->n_data, &out, 2);
+    w->n_data += 2;
+}
+
+/* rows = 0: a vector. Values: mean + scale * uniform in -1 .. 1. */
+static void add_tensor(weights *w, const variant *v, const char *name, int32_t rows, int32_t cols,
+                       double mean, double scale)
+{
+    int32_t n = (rows > 0 ? rows : 1) * cols;
+    size_t begin = w->n_data;
+    double *values = calloc((size_t)n, sizeof *values);
+    assert_non_null(values);
+    for (int32_t i = 0; i < n; i++) {
+        double u = (double)(scratch_random(&w->random) >> 40) * 0x1p-23 - 1;
+        float x = rounded(mean + scale * u);
+        values[i] = (double)x;
+        put_value(w, v->dtype, x);
+    }
+    char shape[32];
+    if (rows > 0)
+        (void)snprintf(shape, sizeof shape, "[%d,%d]", rows, cols);
+    else
+        (void)snprintf(shape, sizeof shape, "[%d]", cols);
+    (void)snprintf(w->tensor[w->n].name, sizeof w->tensor[w->n].name, "%s", name);
+    w->tensor[w->n].values = values;
+    w->n_header +=
+        (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header,
+                         "%c\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+                         w->n == 0 ? '{' : ',', name, v->dtype, shape, begin, w->n_data);
+    w->n++;
+}
+
+static void add_part(weights *w, const variant *v, const char *part, int32_t rows, int32_t cols)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.weight", part);
+    if (cols > 0)
+        add_tensor(w, v, name, rows, cols, 0, 1.5 / sqrt(cols));
+    else
+        add_tensor(w, v, name, 0, rows, 1, 0.5);
+    (void)snprintf(name, sizeof name, "%s.bias", part);
+    add_tensor(w, v, name, 0, rows, 0, 0.5);
+}
+
+static void make_weights(weights *w, const variant *v)
+{
+    static const char *const inputs[] = {"token", "position", "countdown", "mirror"};
+    char name[64];
+    for (int i = 0; i < INPUTS; i++) {
+        (void)snprintf(name, sizeof name, "embed.%s.weight", inputs[i]);
+        add_tensor(w, v, name, i % 3 == 0 ? V : CHARS + 1, D, 0, 1);
+    }
+    for (int i = 0; i < LAYERS; i++) {
+        const struct {
+            const char *part;
+            int32_t rows, cols; /* cols = 0: a norm */
+        } parts[] = {{"norm1", D, 0},
+                     {"attn.qkv", HEADS * (2 * v->d_key + v->d_value), D},
+                     {"attn.out", D, HEADS * v->d_value},
+                     {"norm2", D, 0},
+                     {"ff.up", FF, D},
+                     {"ff.down", D, FF}};
+        for (size_t j = 0; j < sizeof parts / sizeof *parts; j++) {
+            (void)snprintf(name, sizeof name, "layers.%d.%s", i, parts[j].part);
+            add_part(w, v, name, parts[j].rows, parts[j].cols);
+        }
+    }
+    add_part(w, v, "final_norm", D, 0);
+    add_part(w, v, "head", V, D);
+    w->header[w->n_header++] = '}';
+}
+
+static void write_weights(const weights *w)
+{
+    size_t n = 8 + w->n_header + w->n_data;
+    unsigned char *file = calloc(1, n);
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++)
+        file[i] = (unsigned char)(w->n_header >> 8 * i);
+    memcpy(file + 8, w->header, w->n_header);
+    memcpy(file + 8 + w->n_header, w->data, w->n_data);
+    (void)scratch_write("model.safetensors", file, n);
+    free(file);
+}
+
+static void write_config(const variant *v)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof text,
+                     "{\"format\":\"linnet\",\"format_version\":1,\"task\":\"couplet\","
+                     "\"n_layers\":%d,\"n_heads\":%d,\"d_model\":%d,\"d_ff\":%d,\"d_key\":%d,"
+                     "\"d_value\":%d,\"norm\":\"%s\",\"norm_eps\":1e-5,\"activation\":\"%s\","
+                     "\"attention\":{\"kind\":\"linear\",\"feature_map\":\"elu+1\",\"eps\":1e-3},"
+                     "\"inputs\":[{\"name\":\"token\",\"size\":%d},{\"name\":\"position\","
+                     "\"size\":%d},{\"name\":\"countdown\",\"size\":%d},{\"name\":\"mirror\","
+                     "\"size\":%d}],\"head\":{\"kind\":\"categorical\",\"size\":%d},"
+                     "\"max_chars\":%d}",
+                     LAYERS, HEADS, D, FF, v->d_key, v->d_value, v->norm, v->activation, V,
+                     CHARS + 1, CHARS + 1, V, V, CHARS);
+    (void)scratch_write("config.json", text, (size_t)n);
+}
+
+/* --- the equations, in double ----------------------------------------------------------------- */
+
+static const double *values_of(const weights *w, const char *part, const char *what)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.%s", part, what);
+    for (int32_t i = 0; i < w->n; i++) {
+        if (strcmp(w->tensor[i].name, name) == 0)
+            return w->tensor[i].values;
+    }
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+static void naive_linear(const weights *w, const char *part, int32_t rows, int32_t cols,
+                         const double *x, double *y)
+{
+    const double *a = values_of(w, part, "weight"), *b = values_of(w, part, "bias");
+    for (int32_t i = 0; i < rows; i++) {
+        y[i] = b[i];
+        for (int32_t j = 0; j < cols; j++)
+            y[i] += a[i * cols + j] * x[j];
+    }
+}
+
+static void naive_norm(const weights *w, const char *part, const double *x, double *y)
+{
+    const double *gamma = values_of(w, part, "weight"), *beta = values_of(w, part, "bias");
+    double mean = 0, var = 0;
+    for (int i = 0; i < D; i++)
+        mean += x[i] / D;
+    for (int i = 0; i < D; i++)
+        var += (x[i] - mean) * (x[i] - mean) / D;
+    for (int i = 0; i < D; i++)
+        y[i] = (x[i] - mean) / sqrt(var + 1e-5) * gamma[i] + beta[i];
+}
+
+static double phi(double x)
+{
+    return x > 0 ? x + 1 : exp(x);
+}
+
+/* The read of row t from the q | k | v of rows 0 .. t, all pairs of rows at once. */
+static void naive_attend(const variant *v, double (*qkv)[256], int32_t t, double *y)
+{
+    int32_t dk = v->d_key, dv = v->d_value;
+    for (int32_t h = 0; h < HEADS; h++) {
+        double sum = 1e-3, *out = y + h * dv;
+        memset(out, 0, (size_t)dv * sizeof *out);
+        for (int32_t s = 0; s <= t; s++) {
+            double weight = 0;
+            for (int32_t i = 0; i < dk; i++)
+                weight += phi(qkv[t][h * dk + i]) * phi(qkv[s][HEADS * dk + h * dk + i]);
+            sum += weight;
+            for (int32_t i = 0; i < dv; i++)
+                out[i] += weight * qkv[s][2 * HEADS * dk + h * dv + i];
+        }
+        for (int32_t i = 0; i < dv; i++)
+            out[i] /= sum;
+    }
+}
+
+static void naive_feed_forward(const weights *w, const variant *v, const char *prefix,
+                               const double *x, double *y)
+{
+    char part[64];
+    double hidden[FF];
+    (void)snprintf(part, sizeof part, "%s.ff.up", prefix);
+    naive_linear(w, part, FF, D, x, hidden);
+    for (int i = 0; i < FF; i++) {
+        double gelu = 0.5 * hidden[i] * (1 + erf(hidden[i] / sqrt(2)));
+        hidden[i] = strcmp(v->activation, "gelu") == 0 ? gelu : fmax(hidden[i], 0);
+    }
+    (void)snprintf(part, sizeof part, "%s.ff.down", prefix);
+    naive_linear(w, part, D, FF, hidden, y);
+}
+
+static void naive_layer(const weights *w, const variant *v, int32_t layer, double (*x)[D],
+                        int32_t rows)
+{
+    static double qkv[ROWS][256];
+    char prefix[32], norm1[64], norm2[64], in[64], out[64];
+    int32_t values = HEADS * v->d_value, width = 2 * HEADS * v->d_key + values;
+    bool pre = strcmp(v->norm, "pre") == 0;
+    (void)snprintf(prefix, sizeof prefix, "layers.%d", layer);
+    (void)snprintf(norm1, sizeof norm1, "%s.norm1", prefix);
+    (void)snprintf(norm2, sizeof norm2, "%s.norm2", prefix);
+    (void)snprintf(in, sizeof in, "%s.attn.qkv", prefix);
+    (void)snprintf(out, sizeof out, "%s.attn.out", prefix);
+    for (int32_t t = 0; t < rows; t++) {
+        double normed[D], read[64], y[D];
+        naive_norm(w, norm1, x[t], normed);
+        naive_linear(w, in, width, D, pre ? normed : x[t], qkv[t]);
+        naive_attend(v, qkv, t, read);
+        naive_linear(w, out, D, values, read, y);
+        for (int i = 0; i < D; i++)
+            x[t][i] += y[i];
+        naive_norm(w, pre ? norm2 : norm1, x[t], normed);
+        if (!pre)
+            memcpy(x[t], normed, sizeof normed);
+        naive_feed_forward(w, v, prefix, normed, y);
+        for (int i = 0; i < D; i++)
+            x[t][i] += y[i];
+        naive_norm(w, norm2, x[t], normed);
+        if (!pre)
+            memcpy(x[t], normed, sizeof normed);
+    }
+}
+
+/* The logits of every row of one sequence. */
+static void naive_logits(const weights *w, const variant *v, const int32_t *ids, int32_t rows,
+                         double (*logits)[V])
+{
+    double x[ROWS][D] = {{0}};
+    for (int32_t t = 0; t < rows; t++) {
+        for (int32_t j = 0; j < INPUTS; j++) {
+            for (int i = 0; i < D; i++)
+                x[t][i] += w->tensor[j].values[ids[t * INPUTS + j] * D + i];
+        }
+    }
+    for (int32_t layer = 0; layer < LAYERS; layer++)
+        naive_layer(w, v, layer, x, rows);
+    for (int32_t t = 0; t < rows; t++) {
+        double normed[D];
+        naive_norm(w, "final_norm", x[t], normed);
+        naive_linear(w, "head", V, D, normed, logits[t]);
+    }
+}
+
+/* --- running the real one --------------------------------------------------------------------- */
+
+typedef struct subject {
+    weights *w;
+    lx_model *model;
+    lx_backend *be;
+    lx_transformer *t;
+    lx_states *states;
+} subject;
+
+static void must(lx_status st, const lx_error *err)
+{
+    if (st != LX_OK)
+        fail_msg("%s", err->text);
+}
+
+static subject make_subject(const variant *v, const char *backend, int32_t n_threads)
+{
+    subject s = {.w = calloc(1, sizeof *s.w)};
+    lx_error err = {0};
+    lx_backend_options options = {n_threads, LX_ISA_AUTO};
+    char dir[2048];
+    assert_non_null(s.w);
+    s.w->random = 11;
+    make_weights(s.w, v);
+    write_weights(s.w);
+    write_config(v);
+    assert_true(tiny_model_write_vocab(scratch_path("vocab.txt"), V));
+    (void)snprintf(dir, sizeof dir, "%s", scratch_path(""));
+    must(lx_model_load(dir, &s.model, &err), &err);
+    must(lx_backend_open(backend, &options, &s.be, &err), &err);
+    must(lx_transformer_new(s.model, s.be, ROWS, ROWS, &s.t, &err), &err);
+    must(lx_transformer_states_new(s.t, 4, &s.states, &err), &err);
+    assert_ptr_equal(lx_transformer_model(s.t), s.model);
+    assert_ptr_equal(lx_transformer_backend(s.t), s.be);
+    return s;
+}
+
+static void free_subject(subject *s)
+{
+    s->be->ops->states_free(s->be, s->states);
+    lx_transformer_free(s->t);
+    lx_transformer_free(NULL);
+    s->be->ops->close(s->be);
+    lx_model_free(s->model);
+    for (int32_t i = 0; i < s->w->n; i++)
+        free(s->w->tensor[i].values);
+    free(s->w);
+}
+
+static void random_ids(int32_t *ids, int32_t rows, uint64_t seed)
+{
+    static const uint64_t sizes[] = {V, CHARS + 1, CHARS + 1, V};
+    for (int32_t i = 0; i < rows * INPUTS; i++)
+        ids[i] = (int32_t)(scratch_random(&seed) % sizes[i % INPUTS]);
+}
+
+/* A step whose arrays live in it; every row is an output unless changed. */
+typedef struct request {
+    int32_t seq_start[ROWS + 1], slot[ROWS], output_row[ROWS], ids[ROWS * INPUTS];
+    lx_sampling sampling[ROWS];
+    lx_sample samples[ROWS];
+    float logits[ROWS * V];
+    lx_step step;
+} request;
+
+static void one_sequence(request *r, const int32_t *ids, int32_t rows, int32_t slot)
+{
+    memset(r, 0, sizeof *r);
+    r->seq_start[1] = rows;
+    r->slot[0] = slot;
+    memcpy(r->ids, ids, (size_t)(rows * INPUTS) * sizeof *ids);
+    for (int32_t i = 0; i < ROWS; i++) {
+        r->output_row[i] = i;
+        r->sampling[i] = (lx_sampling){.top_p = 1, .forced = -1};
+        r->samples[i].token = -2;
+    }
+    for (int32_t i = 0; i < ROWS * V; i++)
+        r->logits[i] = NAN;
+    r->step = (lx_step){.batch = {rows, 1, r->seq_start, r->slot, rows, r->output_row},
+                        .ids = r->ids,
+                        .sampling = r->sampling,
+                        .samples = r->samples,
+                        .logits = r->logits};
+}
+
+static void run(subject *s, request *r)
+{
+    lx_error err = {0};
+    must(lx_transformer_step(s->t, s->states, &r->step, &err), &err);
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+static void logits_match_the_equations(void **state)
+{
+    (void)state;
+    static request r;
+    static double expected[ROWS][V];
+    static const char *const backends[] = {"reference", "cpu"};
+    for (size_t i = 0; i < 2 * sizeof variants / sizeof *variants; i++) {
+        const variant *v = &variants[i / 2];
+        subject s = make_subject(v, backends[i % 2], 1);
+        double worst = 0;
+        int32_t ids[ROWS * INPUTS];
+        random_ids(ids, ROWS, i);
+        naive_logits(s.w, v, ids, ROWS, expected);
+        one_sequence(&r, ids, ROWS, 1);
+        run(&s, &r);
+        for (int32_t t = 0; t < ROWS; t++) {
+            for (int32_t j = 0; j < V; j++)
+                worst = fmax(worst, fabs((double)r.logits[t * V + j] - expected[t][j]));
+        }
+        if (!(worst < 3e-5)) /* NaN fails too */
+            fail_msg("%s on %s: %g", v->label, backends[i % 2], worst);
+        for (int32_t t = 0; t < ROWS; t++) { /* temperature 0: the largest */
+            float best = r.logits[t * V + r.samples[t].token];
+            for (int32_t j = 0; j < V; j++)
+                assert_true(r.logits[t * V + j] <= best);
+        }
+        free_subject(&s);
+    }
+}
+
+/* Only the rows asked for come back, and a step without outputs only moves the state. */
+static void outputs_are_the_rows_asked_for(void **state)
+{
+    (void)state;
+    static request all, some;
+    subject s = make_subject(&variants[0], "cpu", 2);
+    int32_t ids[ROWS * INPUTS];
+    random_ids(ids, ROWS, 5);
+    one_sequence(&all, ids, ROWS, 0);
+    run(&s, &all);
+
+    one_sequence(&some, ids, ROWS, 1);
+    some.step.batch.n_outputs = 2;
+    some.output_row[0] = 3;
+    some.output_row[1] = 16;
+    run(&s, &some);
+    assert_memory_equal(some.logits, all.logits + 3 * V, V * sizeof(float));
+    assert_memory_equal(some.logits + V, all.logits + 16 * V, V * sizeof(float));
+    assert_true(isnan(some.logits[2 * V]));
+    assert_int_equal(some.samples[2].token, -2);
+
+    one_sequence(&some, ids, ROWS - 1, 2);
+    some.step.batch.n_outputs = 0;
+    run(&s, &some);
+    assert_true(isnan(some.logits[0]));
+    one_sequence(&some, ids + (ROWS - 1) * INPUTS, 1, 2);
+    run(&s, &some);
+    assert_memory_equal(some.logits, all.logits + 16 * V, V * sizeof(float));
+
+    one_sequence(&some, ids, ROWS, 3);
+    some.step.logits = NULL; /* not wanted */
+    run(&s, &some);
+    assert_memory_equal(some.samples, all.samples, sizeof some.samples);
+    assert_true(isnan(some.logits[0]));
+    free_subject(&s);
+}
+
+static void a_sequence_may_be_split_and_mixed(void **state)
+{
+    (void)state;
+    static request alone, mixed;
+    subject s = make_subject(&variants[2], "cpu", 2);
+    int32_t ids[ROWS * INPUTS], others[ROWS * INPUTS];
+    random_ids(ids, 10, 6);
+    random_ids(others, ROWS, 7);
+    one_sequence(&alone, ids, 10, 0);
+    run(&s, &alone);
+    for (int32_t split = 1; split < 10; split++) {
+        int32_t rest = 10 - split;
+        assert_int_equal(s.be->ops->state_zero(s.be, s.states, 2), LX_OK);
+        one_sequence(&mixed, ids, split, 2);
+        run(&s, &mixed);
+        assert_memory_equal(mixed.logits, alone.logits, (size_t)(split * V) * sizeof(float));
+        one_sequence(&mixed, others, ROWS, 1); /* another sequence goes before it */
+        memcpy(mixed.ids + (ROWS - rest) * INPUTS, ids + split * INPUTS,
+               (size_t)(rest * INPUTS) * sizeof *ids);
+        mixed.step.batch.n_seqs = 2;
+        mixed.slot[1] = 2;
+        mixed.seq_start[1] = ROWS - rest;
+        mixed.seq_start[2] = ROWS;
+        run(&s, &mixed);
+        assert_memory_equal(mixed.logits + (ROWS - rest) * V, alone.logits + split * V,
+                            (size_t)(rest * V) * sizeof(float));
+    }
+    free_subject(&s);
+}
+
+static void export_all(subject *s, float *out)
+{
+    for (int32_t slot = 0; slot < 4; slot++)
+        assert_int_equal(s->be->ops->state_export(s->be, s->states, slot,
+                                                  out + slot * s->model->state.fixed_floats),
+                         LX_OK);
+}
+
+/* How each refused step differs from a good one of 3 rows. */
+static void spoil(request *r, int32_t how)
+{
+    static const int32_t banned[] = {V};
+    lx_batch *b = &r->step.batch;
+    switch (how) {
+    case 0:
+        b->n_tokens = 0;
+        break;
+    case 1:
+        b->n_tokens = ROWS + 1;
+        break;
+    case 2:
+        b->n_tokens = INT32_MIN;
+        break;
+    case 3:
+        b->n_outputs = -1;
+        break;
+    case 4:
+        b->n_outputs = ROWS + 1;
+        break;
+    case 5:
+        b->n_outputs = 4;
+        break;
+    case 6:
+        r->ids[0] = -1;
+        break;
+    case 7:
+        r->ids[0] = V;
+        break;
+    case 8:
+        r->ids[2 * INPUTS + 1] = CHARS + 1;
+        break;
+    case 9:
+        r->sampling[1].temperature = -1;
+        break;
+    case 10:
+        r->sampling[1].temperature = NAN;
+        break;
+    case 11:
+        r->sampling[1].temperature = INFINITY;
+        break;
+    case 12:
+        r->sampling[2].top_p = 0;
+        break;
+    case 13:
+        r->sampling[2].top_p = NAN;
+        break;
+    case 14:
+        r->sampling[2].top_k = -1;
+        break;
+    case 15:
+        r->sampling[0].forced = V;
+        break;
+    case 16:
+        r->sampling[0].forced = -2;
+        break;
+    case 17:
+        r->sampling[0].n_banned = 1;
+        r->sampling[0].banned = banned;
+        break;
+    case 18:
+        r->slot[0] = 4;
+        break;
+    case 19:
+        r->slot[0] = -1;
+        break;
+    case 20:
+        r->seq_start[1] = 2;
+        break;
+    case 21:
+        r->seq_start[0] = 1;
+        break;
+    case 22:
+        r->output_row[1] = 0;
+        break;
+    case 23:
+        r->output_row[2] = 3;
+        break;
+    default:
+        break;
+    }
+}
+
+static void a_refused_step_changes_no_state(void **state)
+{
+    (void)state;
+    static request r;
+    static const char *const backends[] = {"reference", "cpu"};
+    for (size_t i = 0; i < 2; i++) {
+        subject s = make_subject(&variants[1], backends[i], 1);
+        size_t n = (size_t)s.model->state.fixed_floats * 4;
+        float *before = calloc(n, sizeof *before), *after = calloc(n, sizeof *after);
+        int32_t ids[ROWS * INPUTS];
+        assert_non_null(before);
+        assert_non_null(after);
+        random_ids(ids, ROWS, 8);
+        for (int32_t slot = 0; slot < 4; slot++) {
+            one_sequence(&r, ids, 5 + slot, slot);
+            run(&s, &r);
+        }
+        export_all(&s, before);
+        for (int32_t how = 0; how < 24; how++) {
+            lx_error err = {0};
+            one_sequence(&r, ids, 3, 0);
+            spoil(&r, how);
+            lx_status st = lx_transformer_step(s.t, s.states, &r.step, &err);
+            if (st != LX_ERR_INVALID || err.status != st || err.text[0] == '\0')
+                fail_msg("case %d: status %d, \"%s\"", how, (int)st, err.text);
+            export_all(&s, after);
+            assert_memory_equal(before, after, n * sizeof *before);
+        }
+        one_sequence(&r, ids, 3, 0);
+        run(&s, &r); /* and a good one still runs */
+        export_all(&s, after);
+        assert_memory_not_equal(before, after, n * sizeof *before);
+        free(before);
+        free(after);
+        free_subject(&s);
+    }
+}
+
+static void sizes_of_nothing_are_refused(void **state)
+{
+    (void)state;
+    subject s = make_subject(&variants[0], "reference", 1);
+    lx_transformer *t = NULL;
+    lx_error err = {0};
+    scratch_expect(lx_transformer_new(s.model, s.be, 0, 1, &t, &err), &err, LX_ERR_INVALID,
+                   "0 rows");
+    scratch_expect(lx_transformer_new(s.model, s.be, 1, 0, &t, &err), &err, LX_ERR_INVALID,
+                   "0 outputs");
+    assert_null(t);
+    free_subject(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_match_the_equations),
+        cmocka_unit_test(outputs_are_the_rows_asked_for),
+        cmocka_unit_test(a_sequence_may_be_split_and_mixed),
+        cmocka_unit_test(a_refused_step_changes_no_state),
+        cmocka_unit_test(sizes_of_nothing_are_refused),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
