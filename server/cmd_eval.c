@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "model/couplet.h"
+#include "model/couplet_chars.h"
 #include "model/score.h"
 #include "model/utf8.h"
 #include "server/cli.h"
@@ -191,7 +192,7 @@ static int32_t codepoints(const char *text, uint32_t *out, int32_t max)
     return n;
 }
 
-/* The line as the task reads it: without white space around, marks in their full-width form. */
+/* Judged against the upper line as the task reads it, its marks in their full-width form. */
 static void judge(const lx_job *job, const char *upper, report *r, int mode)
 {
     uint32_t u[MAX_LINE], l[MAX_LINE];
@@ -201,6 +202,8 @@ static void judge(const lx_job *job, const char *upper, report *r, int mode)
     int32_t n = lx_job_tokens(job, 0, &tokens, NULL);
     lx_plan_text(lx_job_plan(job), tokens, n, &text);
     int32_t n_upper = codepoints(upper, u, MAX_LINE);
+    for (int32_t i = 0; i < n_upper; i++)
+        u[i] = lx_couplet_widen(u[i]);
     int32_t n_lower = text.data != NULL ? codepoints(text.data, l, MAX_LINE) : 0;
     unsigned broken = lx_couplet_check(u, n_upper, l, n_lower);
     for (int i = 0; i < LX_COUPLET_N_RULES; i++)
