@@ -41,7 +41,7 @@ typedef struct weights {
     size_t n_header, n_data;
     uint64_t random;
     struct {
-        char name[64];
+        char name[128];
         double *values; /* what the file's numbers stand for */
     } tensor[MAX_TENSORS];
     char header[8192];
@@ -103,7 +103,7 @@ static void add_tensor(weights *w, const variant *v, const char *name, int32_t r
 
 static void add_part(weights *w, const variant *v, const char *part, int32_t rows, int32_t cols)
 {
-    char name[64];
+    char name[128];
     (void)snprintf(name, sizeof name, "%s.weight", part);
     if (cols > 0)
         add_tensor(w, v, name, rows, cols, 0, 1.5 / sqrt(cols));
@@ -116,7 +116,7 @@ static void add_part(weights *w, const variant *v, const char *part, int32_t row
 static void make_weights(weights *w, const variant *v)
 {
     static const char *const inputs[] = {"token", "position", "countdown", "mirror"};
-    char name[64];
+    char name[96];
     for (int i = 0; i < INPUTS; i++) {
         (void)snprintf(name, sizeof name, "embed.%s.weight", inputs[i]);
         add_tensor(w, v, name, i % 3 == 0 ? V : CHARS + 1, D, 0, 1);
@@ -175,7 +175,7 @@ static void write_config(const variant *v)
 
 static const double *values_of(const weights *w, const char *part, const char *what)
 {
-    char name[64];
+    char name[96];
     (void)snprintf(name, sizeof name, "%s.%s", part, what);
     for (int32_t i = 0; i < w->n; i++) {
         if (strcmp(w->tensor[i].name, name) == 0)
@@ -236,7 +236,7 @@ static void naive_attend(const variant *v, double (*qkv)[256], int32_t t, double
 static void naive_feed_forward(const weights *w, const variant *v, const char *prefix,
                                const double *x, double *y)
 {
-    char part[64];
+    char part[80];
     double hidden[FF];
     (void)snprintf(part, sizeof part, "%s.ff.up", prefix);
     naive_linear(w, part, FF, D, x, hidden);
@@ -252,7 +252,7 @@ static void naive_layer(const weights *w, const variant *v, int32_t layer, doubl
                         int32_t rows)
 {
     static double qkv[ROWS][256];
-    char prefix[32], norm1[64], norm2[64], in[64], out[64];
+    char prefix[32], norm1[80], norm2[80], in[80], out[80];
     int32_t values = HEADS * v->d_value, width = 2 * HEADS * v->d_key + values;
     bool pre = strcmp(v->norm, "pre") == 0;
     (void)snprintf(prefix, sizeof prefix, "layers.%d", layer);
