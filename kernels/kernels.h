@@ -188,6 +188,33 @@ typedef struct lx_sample_args {
     lx_sample *out;          /* [n_outputs], host; written by sync() */
 } lx_sample_args;
 
+/*
+ * The other head: a mixture of K logistics over L levels (Salimans et al. 2017). A row has K
+ * mixture logits, K means and K log scales. In units of levels, component k has m = (mean + 1) (L -
+ * 1) / 2,    r = 2 / (L - 1) * exp(-max(log_scale, -7)) a = (v + 1/2 - m) r,           b = (v - 1/2
+ * - m) r = a - r P_k(v) = sigma(a) - sigma(b) = sigma(a) sigma(-b) (1 - exp(-r));  P_k(0) =
+ * sigma(a), P_k(L - 1) = sigma(-b)         and P(v) = sum_k softmax(logits)_k P_k(v) The product
+ * form loses no digits, and neighbours share an edge exactly, so the levels' sum is 1.
+ *
+ * Of lx_sampling, forced, temperature, seed, sample and step count; the rest is not looked at:
+ *   forced >= 0        that level
+ *   temperature == 0   the mean of the likeliest component (the first among equals), rounded
+ *   otherwise          the first k whose cumulative softmax(logits / temperature) exceeds
+ *                      lx_uniform(.., 0); with u = lx_uniform(.., 1) kept within [2^-24, 1 -
+ * 2^-24], x = m + temperature / r * (log u - log(1 - u)), rounded Rounding is floor(x + 1/2), kept
+ * within 0 .. L - 1. The log-probability is log P(v), whatever the temperature; token -1 and NAN
+ * when a parameter is not finite.
+ */
+typedef struct lx_sample_mixture_args {
+    const lx_array *parameters; /* [n_outputs, 3 K] */
+    int32_t n_components;       /* K, 1 .. 64 */
+    int32_t n_levels;           /* L, 2 .. 65536 */
+    const lx_sampling *rows;    /* [n_outputs], host; borrowed until sync() */
+    lx_sample *out;             /* [n_outputs], host; written by sync() */
+} lx_sample_mixture_args;
+
+#define LX_MIXTURE_MIN_LOG_SCALE (-7.0f)
+
 struct lx_kernels {
     const char *name;
     /* Frees the back end; all its objects must be gone. NULL is allowed. */
@@ -235,6 +262,7 @@ struct lx_kernels {
     void (*attend_linear)(lx_backend *be, const lx_attend_linear_args *args);
     void (*gather)(lx_backend *be, const lx_gather_args *args);
     void (*sample)(lx_backend *be, const lx_sample_args *args);
+    void (*sample_mixture)(lx_backend *be, const lx_sample_mixture_args *args);
     /* end() starts the step, sync() waits for it. After LX_ERR_DEVICE every state is undefined. */
     lx_status (*end)(lx_backend *be, lx_error *err);
     lx_status (*sync)(lx_backend *be, lx_error *err);

@@ -252,6 +252,7 @@ static void take_head(reader *r, section s, lx_config *c)
     (void)take_word(r, h, "kind", kinds);
     c->head_kind = LX_HEAD_CATEGORICAL;
     c->head_size = take_int(r, h, "size", 1, MAX_IDS);
+    c->n_values = c->head_size;
     finish(r, h);
     release(s, "head");
 }

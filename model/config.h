@@ -12,7 +12,7 @@
 enum { LX_MAX_INPUTS = 8, LX_MAX_NAME = 32, LX_MAX_LAYERS = 256 };
 
 typedef enum lx_norm_place { LX_NORM_PRE, LX_NORM_POST } lx_norm_place;
-typedef enum lx_head_kind { LX_HEAD_CATEGORICAL } lx_head_kind;
+typedef enum lx_head_kind { LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE } lx_head_kind;
 
 /* One input stream: row `id` of its table is added to the embedding of a token. */
 typedef struct lx_input {
@@ -33,8 +33,12 @@ typedef struct lx_config {
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
-    int32_t head_size;
-    int32_t max_chars; /* couplet: the longest line, 0 for other tasks */
+    int32_t head_size;     /* rows of the head's matrix: ids, or 3 a component */
+    int32_t n_values;      /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
+    int32_t n_components;  /* logistic_mixture, otherwise 0 */
+    int32_t max_chars;     /* couplet: the longest line, 0 for other tasks */
+    int32_t width, height; /* image, otherwise 0 */
+    int32_t n_channels;    /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
 } lx_config;
 
 /* Reads and checks `path`. */

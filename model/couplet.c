@@ -307,6 +307,7 @@ static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_
 
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
+    .modality = LX_TEXT,
     .check_model = check_model,
     .n_masks = N_MASKS,
     .fill_mask = fill_mask,

@@ -1,7 +1,7 @@
 /*
  * A task turns a request into tokens and tokens into an answer. It is the only layer that knows
- * what the numbers mean: couplet lines now, images next. Everything below works on ids; everything
- * above on requests.
+ * what the numbers mean: couplet lines, images. Everything below works on ids; everything above on
+ * requests.
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
@@ -23,12 +23,17 @@ typedef struct lx_plan {
     void *data;          /* the task's own, owned through task->plan_fini */
 } lx_plan;
 
-/* What a request asks of a task. Text is not NUL-terminated. */
+/* What a request asks of a task. */
 typedef struct lx_task_request {
-    const char *text;
+    const char *text; /* couplet: the upper line, not NUL-terminated */
     size_t text_bytes;
-    bool rules; /* false: the model alone decides, the task's rules are not enforced */
+    bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
+    const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
+    int32_t n_values;
 } lx_task_request;
+
+/* What comes out of a task. */
+typedef enum lx_modality { LX_TEXT, LX_IMAGE } lx_modality;
 
 /* The rule of one step: either one forced id, or a set of banned ones. */
 typedef struct lx_constraint {
@@ -41,6 +46,7 @@ typedef struct lx_constraint {
 
 typedef struct lx_task_ops {
     const char *name; /* config.json: task */
+    lx_modality modality;
 
     /* Checks that the model's config and vocabulary fit the task; called by lx_model_load. */
     lx_status (*check_model)(const lx_model *model, lx_error *err);
@@ -61,7 +67,8 @@ typedef struct lx_task_ops {
     /* The constraint for generating token `step`, tokens[0 .. step - 1] are valid. */
     void (*constrain)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out);
 
-    /* Appends the text of generated token `step` (one piece of a streamed answer). */
+    /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
+       streamed answer). Images: model/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
 } lx_task_ops;
 
@@ -72,7 +79,7 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
                       lx_error *err) LX_MUST_USE;
 void lx_plan_free(lx_plan *plan); /* NULL is allowed */
 
-/* The whole text of n generated tokens. */
+/* Text only: the whole text of n generated tokens. */
 void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out);
 
 #endif

@@ -29,6 +29,9 @@ typedef struct lx_job_params {
     float temperature, top_p;
     int32_t top_k;
     int64_t deadline_ns; /* lx_now_ns() time at which the job fails with LX_ERR_TIMEOUT */
+    /* [max_new], copied; NULL: generate. A job with targets is scored: its tokens are these, their
+       log-probabilities come from the same forward pass, many rows a step. n is 1. */
+    const int32_t *targets;
 } lx_job_params;
 
 /* Called by the engine thread after it published tokens or the end; must not block. It is called at

@@ -2,8 +2,10 @@
 
 Shapes: B sequences, T tokens, I input streams, d model width, H heads, D = d / H.
 The attention is causal linear attention (Katharopoulos et al. 2020, eq. 9-12) with
-phi(x) = elu(x) + 1, computed in its quadratic form, which is exact and fastest for the short
-sequences of this task:  y_i = sum_{j<=i} phi(q_i).phi(k_j) v_j / (sum_{j<=i} phi(q_i).phi(k_j) + eps).
+phi(x) = elu(x) + 1:  y_i = sum_{j<=i} phi(q_i).phi(k_j) v_j / (sum_{j<=i} phi(q_i).phi(k_j) + eps).
+It is computed chunk by chunk: quadratic inside a chunk, through the running state s = sum phi(k) v^T,
+z = sum phi(k) between chunks, so that memory grows with T and not with T^2. A sequence of at most
+one chunk is the exact quadratic form.
 """
 
 import torch
@@ -29,10 +31,35 @@ def phi(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
 
 
+def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
+    """[B, H, T, D] -> [B, H, T / size rounded up, size, D]; what is missing at the end is zero."""
+    b, h, t, d = x.shape
+    return F.pad(x, (0, 0, 0, -t % size)).view(b, h, -1, size, d)
+
+
+def before(x: torch.Tensor) -> torch.Tensor:
+    """Sums over the chunks before each chunk, in f32: [B, H, N, ...] -> the same shape."""
+    return x.float().cumsum(2) - x.float()
+
+
+def linear_attention(q, k, v, eps: float, chunk: int) -> torch.Tensor:
+    """q, k: phi already applied; [B, H, T, D] each -> [B, H, T, D] in f32."""
+    b, h, t, d = v.shape
+    if t > chunk:
+        q, k, v = (in_chunks(x, chunk) for x in (q, k, v))
+    weights = (q @ k.transpose(-1, -2)).tril()
+    y, norm = weights @ v, weights.float().sum(-1, keepdim=True)
+    if t > chunk:
+        s, z = before(k.transpose(-1, -2) @ v), before(k.float().sum(-2, keepdim=True))
+        y = y + q @ s.to(q.dtype)
+        norm = norm + (q.float() * z).sum(-1, keepdim=True)
+    return (y / (norm + eps)).view(b, h, -1, d)[:, :, :t]
+
+
 class LinearAttention(nn.Module):
-    def __init__(self, d_model: int, n_heads: int, eps: float):
+    def __init__(self, d_model: int, n_heads: int, eps: float, chunk: int):
         super().__init__()
-        self.n_heads, self.eps = n_heads, eps
+        self.n_heads, self.eps, self.chunk = n_heads, eps, chunk
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
         nn.init.zeros_(self.out.weight)
@@ -40,9 +67,7 @@ class LinearAttention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, t, d = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)  # [B, H, T, D]
-        q, k = phi(q), phi(k)
-        weights = (q @ k.transpose(-1, -2)).tril()  # [B, H, T, T]
-        y = (weights @ v) / (weights.float().sum(-1, keepdim=True) + self.eps)
+        y = linear_attention(phi(q), phi(k), v, self.eps, self.chunk)
         return self.out(y.to(x.dtype).transpose(1, 2).reshape(b, t, d))
 
 
@@ -58,11 +83,11 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, c: dict, dropout: float):
+    def __init__(self, c: dict, dropout: float, chunk: int):
         super().__init__()
         self.dropout = dropout
         self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-        self.attention = LinearAttention(c["d_model"], c["n_heads"], c["attention"]["eps"])
+        self.attention = LinearAttention(c["d_model"], c["n_heads"], c["attention"]["eps"], chunk)
         self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
         self.feed_forward = FeedForward(c["d_model"], c["d_ff"])
 
@@ -71,13 +96,18 @@ class Layer(nn.Module):
         return x + F.dropout(self.feed_forward(self.norm2(x)), self.dropout, self.training)
 
 
+def head_size(head: dict) -> int:
+    """Outputs of the head: one logit an id, or weight, mean and log scale a component."""
+    return 3 * head["components"] if head["kind"] == "logistic_mixture" else head["size"]
+
+
 class LinearTransformer(nn.Module):
-    def __init__(self, config: dict, dropout: float = 0.0):
+    def __init__(self, config: dict, dropout: float = 0.0, chunk: int = 112):
         super().__init__()
         self.embedding = Embedding(config["inputs"], config["d_model"])
-        self.layers = nn.ModuleList([Layer(config, dropout) for _ in range(config["n_layers"])])
+        self.layers = nn.ModuleList([Layer(config, dropout, chunk) for _ in range(config["n_layers"])])
         self.final_norm = nn.LayerNorm(config["d_model"], eps=config["norm_eps"])
-        self.head = nn.Linear(config["d_model"], config["head"]["size"])
+        self.head = nn.Linear(config["d_model"], head_size(config["head"]))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -87,5 +117,5 @@ class LinearTransformer(nn.Module):
             x = layer(x)
         return self.final_norm(x)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> logits [B, T, V]
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, outputs]
         return self.head(self.hidden(ids))

@@ -1,0 +1,46 @@
+"""Images as token sequences: idx files, the held-out part, input streams.
+
+An image of `height` x `width` values is read row by row. Step t sees what lies before pixel t in
+that order and predicts it; the server's image task repeats these streams exactly:
+
+  token        the pixel before (left, or the end of the row above); START at t = 0
+  ww           the pixel two to the left
+  n, nw, ne    the pixels above, above left and above right
+  nn           the pixel two above
+  row, column  of pixel t
+
+A neighbour outside the image is NONE. All but the last pixel seen are known from at most two rows
+back, so the streams cost a window of fixed size and nothing in the recurrent state.
+"""
+
+import gzip
+import pathlib
+
+import numpy as np
+
+LEVELS = 256
+START = NONE = LEVELS
+NEIGHBOURS = {"ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
+
+
+def read_idx(path: pathlib.Path) -> np.ndarray:
+    """uint8 [images, height, width]"""
+    data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
+    magic, count, height, width = np.frombuffer(data, ">i4", 4)
+    if magic != 2051 or len(data) != 16 + count * height * width:
+        raise ValueError(f"{path}: not an idx file of 8-bit images")
+    return np.frombuffer(data, np.uint8, offset=16).reshape(count, height, width)
+
+
+def make_inputs(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 [B, height, width] -> input ids [B, height * width, 8] and targets [B, height * width]."""
+    b, height, width = images.shape
+    flat = images.reshape(b, -1).astype(np.int64)
+    token = np.concatenate([np.full((b, 1), START), flat[:, :-1]], axis=1)
+    padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2)), constant_values=NONE)
+    streams = [token]
+    for dy, dx in NEIGHBOURS.values():
+        streams.append(padded[:, 2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width].reshape(b, -1))
+    rows, columns = np.divmod(np.arange(height * width), width)
+    streams += [np.broadcast_to(rows, flat.shape), np.broadcast_to(columns, flat.shape)]
+    return np.stack(streams, axis=-1), flat

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Trains the MNIST model and exports it in the server's format.
+
+    python3 weights/train/mnist.py --data DIR --run RUN_DIR --out weights/mnist
+
+DIR holds train-images-idx3-ubyte(.gz); its last 5,000 images are held out. How a run is resumed and
+how the learning rate goes: trainer.py.
+"""
+
+import argparse
+import math
+
+import numpy as np
+import torch
+
+import image_data as data
+import logistic_mixture
+import trainer
+from export import export_model
+from linear_transformer import LinearTransformer
+
+HELD_OUT = 5000
+SIDE = 28
+
+
+def parse_arguments() -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    trainer.add_arguments(p, tokens=60e6, batch_tokens=16 * SIDE * SIDE)
+    p.add_argument("--layers", type=int, default=8)
+    p.add_argument("--chunk", type=int, default=112, help="tokens of a chunk of the attention")
+    p.add_argument("--validate-on", type=int, default=512, help="held-out images looked at during the run")
+    return p.parse_args()
+
+
+def make_config(layers: int) -> dict:
+    values = data.LEVELS + 1
+    inputs = [("token", values)] + [(name, values) for name in data.NEIGHBOURS] + [("row", SIDE), ("column", SIDE)]
+    return {
+        "format": "linnet",
+        "format_version": 1,
+        "task": "image",
+        "n_layers": layers,
+        "n_heads": 8,
+        "d_model": 256,
+        "d_ff": 1024,
+        "norm": "pre",
+        "norm_eps": 1e-5,
+        "activation": "gelu",
+        "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
+        "inputs": [{"name": name, "size": size} for name, size in inputs],
+        "head": {"kind": "logistic_mixture", "components": 10, "levels": data.LEVELS},
+        "image": {"width": SIDE, "height": SIDE, "channels": 1},
+    }
+
+
+class Mnist:
+    report = "bits_per_dim"
+
+    def __init__(self, args):
+        self.args = args
+        images = data.read_idx(next(args.data.glob("train-images-idx3-ubyte*")))
+        self.train, self.held_out = images[:-HELD_OUT], images[-HELD_OUT:]
+        self.config = make_config(args.layers)
+        self.model = LinearTransformer(self.config, args.dropout, args.chunk).to(args.device)
+        with torch.no_grad():
+            self.model.head.bias.copy_(logistic_mixture.initial_bias(self.config["head"]["components"]))
+        forward = self.forward
+        self.compiled = torch.compile(forward) if args.compile else forward
+
+    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Nats a pixel. The head stays in f32: a mean wants more than the 8 bits of bf16."""
+        with torch.autocast(self.args.device, dtype=torch.bfloat16):
+            hidden = self.model.hidden(ids)
+        parameters = self.model.head(hidden.float())
+        return -logistic_mixture.log_probability(parameters, targets, data.LEVELS).mean()
+
+    def batches(self, rng: np.random.Generator) -> list[np.ndarray]:
+        size = self.args.batch_tokens // (SIDE * SIDE)
+        order = rng.permutation(len(self.train))
+        return [order[i : i + size] for i in range(0, len(order) - size + 1, size)]
+
+    def count(self, batch: np.ndarray) -> int:
+        return len(batch) * SIDE * SIDE
+
+    def loss_of(self, images: np.ndarray) -> torch.Tensor:
+        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in data.make_inputs(images)))
+
+    def loss(self, batch: np.ndarray) -> torch.Tensor:
+        return self.loss_of(self.train[batch])
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        size = self.args.batch_tokens // (SIDE * SIDE)
+        part = self.held_out[: self.args.validate_on // size * size].reshape(-1, size, SIDE, SIDE)
+        return sum(self.loss_of(images).item() for images in part) / len(part) / math.log(2)
+
+
+def main():
+    args = parse_arguments()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    recipe = Mnist(args)
+    trainer.train(recipe, args)
+    if args.out:
+        export_model(args.out, recipe.model, recipe.config, None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""The training loop the models share: optimizers, learning rate, checkpoints, log.
+
+A recipe is an object with
+  model                    the module; its parameters are trained
+  batches(rng)             one epoch: a list of batches in random order
+  count(batch)             tokens in a batch
+  loss(batch)              mean nats a predicted token, as a tensor
+  validate()               the figure on held-out data
+  report                   the name of that figure in the log
+
+The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
+learning rate is constant after the warm-up and falls linearly to zero over the last part of
+--tokens, so a run may be resumed with another --tokens before that fall begins.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import time
+
+import numpy as np
+import torch
+
+from muon import Muon
+
+
+def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int):
+    p.add_argument("--data", type=pathlib.Path, required=True)
+    p.add_argument("--run", type=pathlib.Path, required=True, help="checkpoints and log")
+    p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
+    p.add_argument("--tokens", type=float, default=tokens, help="tokens to train on")
+    p.add_argument("--batch-tokens", type=int, default=batch_tokens)
+    p.add_argument("--muon-lr", type=float, default=0.02, help="hidden matrices")
+    p.add_argument("--adam-lr", type=float, default=0.003, help="embeddings, head, norms, biases")
+    p.add_argument("--warmup", type=float, default=0.01, help="part of the tokens")
+    p.add_argument("--decay", type=float, default=0.4, help="part of the tokens")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    p.add_argument("--dropout", type=float, default=0.0, help="on the residual branches")
+    p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
+    p.add_argument("--validate-every", type=int, default=500, help="steps")
+    p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
+
+
+def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
+    qkv, matrices, rest = [], [], []
+    for name, p in model.named_parameters():
+        hidden = name.startswith("layers.") and p.ndim == 2
+        (qkv if hidden and "qkv" in name else matrices if hidden else rest).append(p)
+    muon = Muon([{"params": qkv, "blocks": 3}, {"params": matrices}], lr=args.muon_lr, weight_decay=0.01)
+    adam = torch.optim.AdamW(rest, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
+    return [muon, adam]
+
+
+def rate(progress: float, warmup: float, decay: float) -> float:
+    return min(1.0, progress / warmup if warmup else 1.0, max(0.0, (1 - progress) / decay))
+
+
+class Run:
+    """What a checkpoint holds, and the clock and log of this process."""
+
+    def __init__(self, recipe, args):
+        self.recipe, self.args = recipe, args
+        self.optimizers = make_optimizers(recipe.model, args)
+        self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
+        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0}
+        args.run.mkdir(parents=True, exist_ok=True)
+        self.path = args.run / "checkpoint.pt"
+        self.load()
+        self.log_file = open(args.run / "log.jsonl", "a", encoding="utf-8")
+        self.start, self.start_tokens, self.last_save = time.time(), self.counters["tokens"], time.time()
+        self.losses = []
+
+    def load(self):
+        if not self.path.exists():
+            return
+        state = torch.load(self.path, map_location=self.args.device, weights_only=True)
+        self.recipe.model.load_state_dict(state["model"])
+        for o, s in zip(self.optimizers, state["optimizers"]):
+            o.load_state_dict(s)
+        self.counters = {k: state[k] for k in self.counters}
+        print(f"resumed at {self.counters['tokens'] / 1e6:.1f} M tokens", flush=True)
+
+    def save(self):
+        state = {"model": self.recipe.model.state_dict(),
+                 "optimizers": [o.state_dict() for o in self.optimizers]} | self.counters
+        torch.save(state, self.path.with_suffix(".tmp"))
+        self.path.with_suffix(".tmp").replace(self.path)
+        self.last_save = time.time()
+
+    def done(self) -> bool:
+        return self.counters["tokens"] >= self.args.tokens or time.time() - self.start > self.args.stop_after
+
+    def step(self, batch):
+        c = self.counters
+        factor = rate(c["tokens"] / self.args.tokens, self.args.warmup, self.args.decay)
+        for o, rates in zip(self.optimizers, self.base_rates):
+            for g, lr in zip(o.param_groups, rates):
+                g["lr"] = lr * factor
+        loss = self.recipe.loss(batch)
+        loss.backward()
+        for o in self.optimizers:
+            o.step()
+            o.zero_grad(set_to_none=True)
+        c["tokens"] += self.recipe.count(batch)
+        c["step"], c["batch"] = c["step"] + 1, c["batch"] + 1
+        self.losses.append(loss.item())
+        if c["step"] % 50 == 0:
+            self.log(factor)
+        if time.time() - self.last_save > 300:
+            self.save()
+
+    def log(self, factor: float):
+        c, seconds = self.counters, time.time() - self.start
+        record = {"step": c["step"], "tokens": c["tokens"], "loss": round(sum(self.losses) / len(self.losses), 4),
+                  "seconds": round(seconds), "rate": round(factor, 4),
+                  "tokens_per_second": round((c["tokens"] - self.start_tokens) / seconds)}
+        self.losses = []
+        if c["step"] % self.args.validate_every == 0:
+            record[self.recipe.report] = round(self.recipe.validate(), 4)
+        for out in (self.log_file, None):
+            print(json.dumps(record), file=out, flush=True)
+
+    def epoch(self):
+        c = self.counters
+        rng = np.random.default_rng([self.args.seed, c["epoch"]])
+        for batch in self.recipe.batches(rng)[c["batch"] :]:
+            self.step(batch)
+            if self.done():
+                return
+        c["epoch"], c["batch"] = c["epoch"] + 1, 0
+
+
+def train(recipe, args):
+    """Trains recipe.model for args.tokens tokens, from the checkpoint if there is one."""
+    run = Run(recipe, args)
+    while not run.done():
+        run.epoch()
+    run.save()
+    print(f"{recipe.report} {recipe.validate():.4f} after {run.counters['tokens'] / 1e6:.1f} M tokens")
