@@ -219,7 +219,8 @@ static lx_status answer_some(const eval_options *o, const lx_model *model, lx_en
     lx_status st = LX_OK;
     for (int32_t i = 0; i < n && st == LX_OK; i++) {
         lx_plan *plan = NULL;
-        lx_task_request request = {items[i].upper, strlen(items[i].upper), mode == 1};
+        lx_task_request request = {
+            .text = items[i].upper, .text_bytes = strlen(items[i].upper), .rules = mode == 1};
         st = lx_plan_new(model, &request, &plan, err);
         if (st != LX_OK)
             break;

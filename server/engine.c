@@ -226,12 +226,12 @@ static bool allocate(lx_engine *e)
     GRAB(scratch, n);
     GRAB(seq_start, n + 1);
     GRAB(seq_slot, n);
-    GRAB(output_row, n);
-    GRAB(output_slot, n);
+    GRAB(output_row, e->options.max_tokens);
+    GRAB(output_slot, e->options.max_tokens);
     GRAB(ids, (int64_t)e->options.max_tokens * e->model->config.n_inputs);
     GRAB(constraints, n);
-    GRAB(sampling, n);
-    GRAB(samples, n);
+    GRAB(sampling, e->options.max_tokens);
+    GRAB(samples, e->options.max_tokens);
     return ok;
 }
 

@@ -29,7 +29,8 @@ typedef struct lx_engine_options {
     int32_t prompt_chunk; /* prompt rows a slot and step, >= 1 */
 } lx_engine_options;
 
-/* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. */
+/* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The
+   transformer allows max_tokens rows and as many output rows (a scored job's). */
 lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, lx_metrics *metrics,
                           lx_engine **out, lx_error *err) LX_MUST_USE;
 

@@ -80,9 +80,10 @@ struct lx_engine {
     lx_slot_view *views; /* [n_slots], like those below unless said otherwise */
     int32_t *rows, *scratch;
     int32_t *seq_start; /* [n_slots + 1] */
-    int32_t *seq_slot, *output_row, *output_slot;
-    int32_t *ids; /* [max_tokens, n_inputs] */
+    int32_t *seq_slot;
     lx_constraint *constraints;
+    int32_t *ids;                      /* [max_tokens, n_inputs] */
+    int32_t *output_row, *output_slot; /* [max_tokens], like those below */
     lx_sampling *sampling;
     lx_sample *samples;
 };

@@ -4,7 +4,8 @@
  *
  * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
  * newest token, or, when its sample has just started from a shared state, the prompt's last row.
- * The rows after which a token is due are the output rows.
+ * The rows after which a token is due are the output rows. A scored job's targets are known, so all
+ * its rows are prompt rows, each with its target forced where one is due.
  *
  * All tokens of the step are published first, then every job that got one is woken once: a reader
  * sees a step's tokens of all its samples in one burst.
@@ -23,6 +24,8 @@ typedef struct batch {
 
 static int32_t prompt_end(const lx_run *r)
 {
+    if (r->params->targets != NULL)
+        return r->plan->n_prompt + r->params->max_new - 1;
     return r->plan->n_prompt - (r->params->n > 1); /* the last row is each sample's own */
 }
 
@@ -48,45 +51,67 @@ static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
     return tokens;
 }
 
-/* The batch's newest row is followed by token number slot.step. */
-static void add_output(lx_engine *e, batch *b, int32_t slot)
+/* The batch's newest row is followed by token number `step`; returns where to say which. */
+static lx_sampling *add_output(lx_engine *e, batch *b, int32_t slot, int32_t step)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
-    lx_constraint *c = &e->constraints[b->n_outputs];
-    e->model->task->constrain(r->plan, s->step, sample_tokens(r, s), c);
     e->output_slot[b->n_outputs] = slot;
     e->output_row[b->n_outputs] = b->n_rows - 1;
-    e->sampling[b->n_outputs++] = (lx_sampling){
+    lx_sampling *sampling = &e->sampling[b->n_outputs++];
+    *sampling = (lx_sampling){
         .seed = r->params->seed,
         .sample = (uint32_t)s->sample,
-        .step = (uint32_t)s->step,
+        .step = (uint32_t)step,
         .temperature = r->params->temperature,
         .top_p = r->params->top_p,
         .top_k = r->params->top_k,
-        .forced = c->forced,
-        .mask = c->use_mask ? e->masks[c->mask_idx] : NULL,
-        .n_banned = c->n_banned,
-        .banned = c->banned,
+        .forced = -1,
     };
+    return sampling;
+}
+
+static void add_generated(lx_engine *e, batch *b, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    lx_constraint *c = &e->constraints[slot];
+    e->model->task->constrain(r->plan, s->step, sample_tokens(r, s), c);
+    lx_sampling *sampling = add_output(e, b, slot, s->step);
+    sampling->forced = c->forced;
+    sampling->mask = c->use_mask ? e->masks[c->mask_idx] : NULL;
+    sampling->n_banned = c->n_banned;
+    sampling->banned = c->banned;
+}
+
+/* A row whose token is known: of the prompt, or of a scored job. */
+static void add_known_row(lx_engine *e, batch *b, int32_t slot, int32_t row)
+{
+    const lx_run *r = &e->runs[e->slots[slot].run];
+    int32_t n_prompt = r->plan->n_prompt, step = row - n_prompt + 1; /* of the token that is due */
+    size_t width = (size_t)e->model->config.n_inputs;
+    int32_t *ids = e->ids + (size_t)b->n_rows++ * width;
+    if (row < n_prompt)
+        memcpy(ids, r->plan->prompt_ids + (size_t)row * width, width * sizeof *ids);
+    else
+        e->model->task->input(r->plan, row - n_prompt, r->params->targets, ids);
+    if (step >= 0 && r->params->targets != NULL)
+        add_output(e, b, slot, step)->forced = r->params->targets[step];
 }
 
 static void add_prompt_rows(lx_engine *e, batch *b, int32_t slot, int32_t n)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
-    size_t width = (size_t)e->model->config.n_inputs;
-    memcpy(e->ids + (size_t)b->n_rows * width, r->plan->prompt_ids + (size_t)s->prompt_row * width,
-           (size_t)n * width * sizeof *e->ids);
-    b->n_rows += n;
+    for (int32_t i = 0; i < n; i++)
+        add_known_row(e, b, slot, s->prompt_row++);
     b->n_prompt_rows += n;
-    s->prompt_row += n;
-    if (s->prompt_row < prompt_end(r))
-        return;
+    if (s->prompt_row < prompt_end(r) || r->params->targets != NULL)
+        return; /* a scored job ends with its last token */
     r->ready = r->params->n > 1;
     s->phase = r->ready ? LX_SLOT_FREE : LX_SLOT_DECODE;
     if (!r->ready)
-        add_output(e, b, slot);
+        add_generated(e, b, slot);
 }
 
 static void add_decode_row(lx_engine *e, batch *b, int32_t slot)
@@ -103,7 +128,7 @@ static void add_decode_row(lx_engine *e, batch *b, int32_t slot)
         b->n_prompt_rows += s->sample == 0;
     }
     b->n_rows++;
-    add_output(e, b, slot);
+    add_generated(e, b, slot);
 }
 
 static batch build(lx_engine *e)
@@ -146,18 +171,22 @@ static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64
     if (r->n_tokens == 0)
         lx_histogram_observe(&e->metrics->time_to_first_token,
                              now - lx_job_get_times(r->job).submitted);
-    if (s->step > 0)
+    if (s->step > 0 && r->params->targets == NULL)
         lx_histogram_observe(&e->metrics->inter_token, now - s->token_ns);
 }
 
-/* Returns how many tokens that were: 0 or 1. */
-static int32_t hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
+static bool is_scored(const lx_engine *e, int32_t slot)
+{
+    return e->runs[e->slots[slot].run].params->targets != NULL;
+}
+
+static bool hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
     if (sample.token < 0) {
         r->failed = true;
-        return 0;
+        return false;
     }
     observe_token(e, r, s, now);
     lx_job_push(r->job, s->sample, sample.token, sample.logprob);
@@ -168,7 +197,7 @@ static int32_t hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t no
         r->n_done++;
         lx_runs_free_slot(e, slot);
     }
-    return 1;
+    return true;
 }
 
 /* Ends the runs that are complete or failed and wakes the others that got a token. */
@@ -214,10 +243,15 @@ lx_status lx_engine_step(lx_engine *e, lx_error *err)
         return st;
     int64_t now = lx_now_ns();
     count(e, &b, now - begin);
-    int32_t n_tokens = 0;
-    for (int32_t i = 0; i < b.n_outputs; i++)
-        n_tokens += hand_out(e, e->output_slot[i], e->samples[i], now);
-    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_tokens,
+    int32_t n_tokens = 0, n_generated = 0;
+    for (int32_t i = 0; i < b.n_outputs; i++) {
+        bool scored = is_scored(e, e->output_slot[i]);
+        if (hand_out(e, e->output_slot[i], e->samples[i], now)) {
+            n_tokens++;
+            n_generated += !scored;
+        }
+    }
+    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_generated,
                               memory_order_relaxed);
     atomic_fetch_sub(&e->work_left, n_tokens);
     atomic_store(&e->last_step_ns, now);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 
@@ -26,9 +27,10 @@ struct lx_job {
     atomic_bool cancelled, finished;
     lx_plan *plan;
     lx_job_params params;
-    sample *samples; /* [n] */
-    int32_t *tokens; /* [n, max_new] */
-    float *logprobs; /* [n, max_new] */
+    sample *samples;  /* [n] */
+    int32_t *targets; /* [max_new], NULL: generate */
+    int32_t *tokens;  /* [n, max_new] */
+    float *logprobs;  /* [n, max_new] */
     _Atomic int64_t submitted, started, first_token, ended;
     lx_status status; /* these two: final once finished */
     lx_error err;
@@ -46,6 +48,15 @@ static lx_status check_params(const lx_plan *plan, const lx_job_params *p, lx_er
     if (p->n < 1 || p->n > LX_MAX_JOB_TOKENS / p->max_new)
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
                        LX_MAX_JOB_TOKENS / p->max_new);
+    if (p->targets == NULL)
+        return LX_OK;
+    if (p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
+    for (int32_t i = 0; i < p->max_new; i++) {
+        if (p->targets[i] < 0 || p->targets[i] >= plan->model->config.n_values)
+            return lx_fail(err, LX_ERR_INVALID, "targets", "token %d is %d, not in 0 .. %d", i,
+                           p->targets[i], plan->model->config.n_values - 1);
+    }
     return LX_OK;
 }
 
@@ -53,6 +64,7 @@ static void destroy(lx_job *job)
 {
     lx_plan_free(job->plan);
     free(job->samples);
+    free(job->targets);
     free(job->tokens);
     free(job->logprobs);
     free(job);
@@ -76,7 +88,15 @@ lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wak
     job->tokens = calloc(n_tokens, sizeof *job->tokens);
     job->logprobs = calloc(n_tokens, sizeof *job->logprobs);
     atomic_init(&job->refs, 1);
-    if (job->samples == NULL || job->tokens == NULL || job->logprobs == NULL) {
+    bool scored = params->targets != NULL;
+    if (scored && job->samples != NULL && job->tokens != NULL) {
+        job->targets = malloc(n_tokens * sizeof *job->targets);
+        if (job->targets != NULL)
+            memcpy(job->targets, params->targets, n_tokens * sizeof *job->targets);
+        job->params.targets = job->targets;
+    }
+    if (job->samples == NULL || job->tokens == NULL || job->logprobs == NULL ||
+        (scored && job->targets == NULL)) {
         destroy(job);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %zu tokens", n_tokens);
     }

@@ -129,7 +129,7 @@ static lx_status warm_up(lx_served_model *m, lx_error *err)
     lx_transformer_backend(m->transformer)
         ->ops->states_free(lx_transformer_backend(m->transformer), states);
     if (st == LX_OK &&
-        (sample.token < 0 || sample.token >= c->head_size || !isfinite(sample.logprob)))
+        (sample.token < 0 || sample.token >= c->n_values || !isfinite(sample.logprob)))
         st = lx_fail(err, LX_ERR_DEVICE, NULL, "model %s computes no numbers", m->model->name);
     return st;
 }
@@ -153,7 +153,7 @@ static lx_status start_model(lx_served_model *m, lx_backend *be, const lx_servin
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK};
-    lx_status st = lx_transformer_new(m->model, be, max_tokens, m->n_slots, &m->transformer, err);
+    lx_status st = lx_transformer_new(m->model, be, max_tokens, max_tokens, &m->transformer, err);
     if (st == LX_OK)
         st = warm_up(m, err);
     if (st == LX_OK)

@@ -62,7 +62,7 @@ rig rig_start(rig_options o)
     r.metrics = calloc(1, sizeof *r.metrics);
     if (r.be == NULL || r.metrics == NULL)
         fail_msg("no back end");
-    if (lx_transformer_new(model, r.be, options.max_tokens, options.n_slots, &r.transformer,
+    if (lx_transformer_new(model, r.be, options.max_tokens, options.max_tokens, &r.transformer,
                            &err) != LX_OK ||
         lx_engine_start(r.transformer, &options, r.metrics, &r.engine, &err) != LX_OK)
         fail_msg("no engine: %s", err.text);
@@ -95,6 +95,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .top_p = q->top_p > 0 ? q->top_p : 1,
         .top_k = q->top_k,
         .deadline_ns = q->timeout_ns != 0 ? lx_now_ns() + q->timeout_ns : INT64_MAX,
+        .targets = q->targets,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
         fail_msg("%s", err.text);

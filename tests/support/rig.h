@@ -37,6 +37,7 @@ typedef struct rig_request {
     float temperature, top_p;
     bool no_rules;
     int64_t timeout_ns;
+    const int32_t *targets; /* score these */
 } rig_request;
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);
