@@ -1,23 +1,17 @@
 /*
- * One completion on its way: the job, where each sample's reader stands, and what the answer says
+ * One completion: the job on its way, where each sample's reader stands, and what the answer says
  * about it. The JSON handlers and the page's form are two faces of it.
  */
 #ifndef LINNET_SERVER_COMPLETION_H
 #define LINNET_SERVER_COMPLETION_H
 
-#include "server/handlers.h"
 #include "server/json_api.h"
+#include "server/work.h"
 
 typedef struct lx_completion {
-    lx_api *api;
-    lx_served_model *served;
-    lx_job *job;
+    lx_work work; /* first, see work.h */
     char id[32];
-    int64_t created; /* Unix time */
-    int64_t deadline_ns;
     bool include_usage;
-    _Atomic bool counted; /* its outcome is in the metrics */
-    const lx_job_params *params;
     int32_t cursor[]; /* [n] tokens of each sample already streamed */
 } lx_completion;
 
@@ -27,18 +21,8 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err) LX_MUST_USE;
 
-/* ready, cancel and release of lx_deferred; context is the lx_completion. */
-bool lx_completion_ready(void *context);
-void lx_completion_cancel(void *context);
+/* release of lx_deferred; ready and cancel are lx_work's. */
 void lx_completion_release(void *context);
-
-/* Notes how the request ended in the metrics; the first call counts. */
-void lx_completion_count(lx_completion *c, lx_status status);
-/* The same for a request that never became one. */
-void lx_count_outcome(lx_served_model *served, lx_status status);
-
-/* How the job ended, in words for the client. After it is ready. */
-lx_status lx_completion_status(const lx_completion *c, lx_error *err);
 
 typedef struct lx_answer {
     size_t begin, bytes; /* in the common text buffer */
@@ -52,6 +36,5 @@ lx_status lx_completion_answers(const lx_completion *c, lx_answer *answers, lx_b
 /* "stop" when the answer is whole, "length" when max_tokens cut it. */
 const char *lx_completion_finish_reason(const lx_completion *c);
 lx_json_usage lx_completion_usage(const lx_completion *c);
-lx_json_timings lx_completion_timings(const lx_completion *c);
 
 #endif

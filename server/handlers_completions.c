@@ -21,10 +21,10 @@ static lx_json_completion frame(const lx_completion *c)
 {
     return (lx_json_completion){
         .id = c->id,
-        .model = c->served->model->name,
-        .fingerprint = c->served->fingerprint,
-        .created = c->created,
-        .seed = (int64_t)c->params->seed,
+        .model = c->work.served->model->name,
+        .fingerprint = c->work.served->fingerprint,
+        .created = c->work.created,
+        .seed = (int64_t)c->work.params->seed,
     };
 }
 
@@ -35,8 +35,8 @@ static void write_choices(const lx_completion *c, const lx_answer *answers, cons
                           lx_json_choice *choices, lx_buffer *out)
 {
     lx_json_usage usage = lx_completion_usage(c);
-    lx_json_timings timings = lx_completion_timings(c);
-    for (int32_t i = 0; i < c->params->n; i++)
+    lx_json_timings timings = lx_work_timings(&c->work);
+    for (int32_t i = 0; i < c->work.params->n; i++)
         choices[i] = (lx_json_choice){
             .index = i,
             .text = text + answers[i].begin,
@@ -47,7 +47,7 @@ static void write_choices(const lx_completion *c, const lx_answer *answers, cons
         };
     lx_json_completion whole = frame(c);
     whole.choices = choices;
-    whole.n_choices = c->params->n;
+    whole.n_choices = c->work.params->n;
     whole.usage = &usage;
     whole.timings = &timings;
     lx_json_write_completion(&whole, out);
@@ -55,11 +55,11 @@ static void write_choices(const lx_completion *c, const lx_answer *answers, cons
 
 static lx_status write_whole(lx_completion *c, lx_buffer *out, lx_error *err)
 {
-    lx_status st = lx_completion_status(c, err);
-    lx_completion_count(c, st);
+    lx_status st = lx_work_status(&c->work, err);
+    lx_work_count(&c->work, st);
     if (st != LX_OK)
         return st;
-    size_t n = (size_t)c->params->n;
+    size_t n = (size_t)c->work.params->n;
     lx_answer *answers = calloc(n, sizeof *answers);
     lx_json_choice *choices = calloc(n, sizeof *choices);
     lx_buffer text;
@@ -111,7 +111,7 @@ static void write_chunk(const lx_completion *c, const lx_json_choice *choice, lx
 static double mean_logprob(const lx_completion *c, int32_t i)
 {
     const float *logprobs = NULL;
-    int32_t n = lx_job_tokens(c->job, i, NULL, &logprobs);
+    int32_t n = lx_job_tokens(c->work.job, i, NULL, &logprobs);
     double sum = 0;
     for (int32_t k = 0; k < n; k++)
         sum += (double)logprobs[k];
@@ -121,13 +121,13 @@ static double mean_logprob(const lx_completion *c, int32_t i)
 static void write_token(const lx_completion *c, int32_t i, int32_t step, const int32_t *tokens,
                         lx_buffer *out)
 {
-    const lx_plan *plan = lx_job_plan(c->job);
+    const lx_plan *plan = lx_job_plan(c->work.job);
     lx_buffer text;
     lx_buffer_init(&text, MAX_EVENT_TEXT);
     lx_buffer_append(&text, "", 0);
     plan->model->task->render(plan, step, tokens, &text);
     lx_json_choice choice = {.index = i, .text = text.data, .text_bytes = text.length};
-    if (step + 1 == c->params->max_new) {
+    if (step + 1 == c->work.params->max_new) {
         choice.finish_reason = lx_completion_finish_reason(c);
         choice.has_score = true;
         choice.mean_logprob = mean_logprob(c, i);
@@ -142,8 +142,8 @@ static void write_token(const lx_completion *c, int32_t i, int32_t step, const i
 static void write_end(lx_completion *c, lx_buffer *out)
 {
     lx_error err = {0};
-    lx_status st = lx_completion_status(c, &err);
-    lx_completion_count(c, st);
+    lx_status st = lx_work_status(&c->work, &err);
+    lx_work_count(&c->work, st);
     if (st != LX_OK) {
         lx_sse_begin(out);
         lx_api_write_error(st, &err, out);
@@ -152,7 +152,7 @@ static void write_end(lx_completion *c, lx_buffer *out)
     }
     if (c->include_usage) {
         lx_json_usage usage = lx_completion_usage(c);
-        lx_json_timings timings = lx_completion_timings(c);
+        lx_json_timings timings = lx_work_timings(&c->work);
         lx_json_completion last = frame(c);
         last.usage = &usage;
         last.timings = &timings;
@@ -166,10 +166,10 @@ static void write_end(lx_completion *c, lx_buffer *out)
 static bool pull(void *context, lx_buffer *out)
 {
     lx_completion *c = context;
-    bool finished = lx_job_finished(c->job); /* asked first: all its tokens are seen below */
-    for (int32_t i = 0; i < c->params->n; i++) {
+    bool finished = lx_job_finished(c->work.job); /* asked first: all its tokens are seen below */
+    for (int32_t i = 0; i < c->work.params->n; i++) {
         const int32_t *tokens = NULL;
-        int32_t count = lx_job_tokens(c->job, i, &tokens, NULL);
+        int32_t count = lx_job_tokens(c->work.job, i, &tokens, NULL);
         while (c->cursor[i] < count) {
             if (out->length >= PULL_BYTES)
                 return false;
@@ -188,13 +188,13 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
 {
     rs->deferred = (lx_deferred){
         .context = c,
-        .ready = lx_completion_ready,
+        .ready = lx_work_ready,
         .finish = finish_whole,
         .pull = stream ? pull : NULL,
-        .cancel = lx_completion_cancel,
+        .cancel = lx_work_cancel,
         .release = lx_completion_release,
         .ping = LX_SSE_PING,
-        .deadline_ns = c->deadline_ns,
+        .deadline_ns = c->work.deadline_ns,
     };
     if (stream)
         lx_sse_start(rs);

@@ -65,8 +65,8 @@ static lx_status make_answers(const form_answer *f, lx_answer *answers, lx_page_
 {
     if (answers == NULL || shown == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_status st = lx_completion_status(f->completion, err);
-    lx_completion_count(f->completion, st);
+    lx_status st = lx_work_status(&f->completion->work, err);
+    lx_work_count(&f->completion->work, st);
     if (st == LX_OK)
         st = lx_completion_answers(f->completion, answers, text, err);
     for (int32_t i = 0; i < f->form.n && st == LX_OK; i++)
@@ -90,7 +90,7 @@ static void finish(void *context, lx_response *rs)
         .upper_bytes = f->form.upper_bytes,
         .answers = shown,
         .n_answers = f->form.n,
-        .seed = (int64_t)f->completion->params->seed,
+        .seed = (int64_t)f->completion->work.params->seed,
     };
     if (st == LX_OK)
         respond_page(rs, 200, &page);
@@ -103,12 +103,12 @@ static void finish(void *context, lx_response *rs)
 
 static bool ready(void *context)
 {
-    return lx_completion_ready(((form_answer *)context)->completion);
+    return lx_work_ready(((form_answer *)context)->completion);
 }
 
 static void cancel(void *context)
 {
-    lx_completion_cancel(((form_answer *)context)->completion);
+    lx_work_cancel(((form_answer *)context)->completion);
 }
 
 static void release(void *context)
@@ -162,7 +162,7 @@ void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs)
                                      .finish = finish,
                                      .cancel = cancel,
                                      .release = release,
-                                     .deadline_ns = f->completion->deadline_ns};
+                                     .deadline_ns = f->completion->work.deadline_ns};
         return;
     }
     respond_page_error(rs, &f->form, st, &err);

@@ -1,0 +1,225 @@
+/*
+ * Reading and building JSON, over jansson (see json_fields.h).
+ *
+ * Before the parser sees a body, a scan of its own limits the depth (the parser is recursive) and
+ * notes where each key of the outermost object begins. So even a fault that only the parser finds,
+ * such as NaN or a number out of range, is reported with the name of the field it stands in.
+ */
+#include "server/json_fields.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
+
+/* --- the scan
+ * ------------------------------------------------------------------------------------- */
+
+/* The position behind the string that begins at text[i] (a quote). */
+static size_t skip_string(const char *text, size_t n, size_t i)
+{
+    for (i++; i < n && text[i] != '"'; i++)
+        if (text[i] == '\\')
+            i++;
+    return i + 1;
+}
+
+static void copy_key(const char *text, size_t from, size_t to, lx_error *err)
+{
+    size_t n = to - from;
+    if (n == 0 || n >= sizeof err->param)
+        return;
+    for (size_t i = 0; i < n; i++) { /* no field of ours has another name */
+        unsigned char c = (unsigned char)text[from + i];
+        if (c <= 0x20 || c >= 0x7f || c == '\\')
+            return;
+    }
+    memcpy(err->param, text + from, n);
+    err->param[n] = '\0';
+}
+
+/* The deepest nesting in text[0 .. n - 1]; err->param becomes the last outermost key before n. */
+static int32_t scan(const char *text, size_t n, lx_error *err)
+{
+    int32_t depth = 0, deepest = 0;
+    bool key_next = false;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (c == '"') {
+            size_t end = skip_string(text, n, i);
+            if (depth == 1 && key_next && end <= n)
+                copy_key(text, i + 1, end - 1, err);
+            key_next = false;
+            i = end - 1;
+        } else if (c == '{' || c == '[') {
+            depth++;
+            key_next = c == '{' && depth == 1;
+            deepest = depth > deepest ? depth : deepest;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        } else if (c == ',' && depth == 1) {
+            key_next = true;
+        }
+    }
+    return deepest;
+}
+
+static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t *e, lx_error *err)
+{
+    size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
+    lx_error found = {.param = "body"};
+    (void)scan(body, at, &found);
+    /* the parser's text may quote a piece of the body; keep what is plain */
+    char text[120];
+    size_t n = strnlen(e->text, sizeof text - 1);
+    for (size_t i = 0; i < n; i++)
+        text[i] = e->text[i] >= 0x20 && e->text[i] < 0x7f ? e->text[i] : '?';
+    text[n] = '\0';
+    bool in_field = strcmp(found.param, "body") != 0;
+    return lx_fail(err, LX_ERR_INVALID, found.param, "the body is not valid JSON%s%s: %s",
+                   in_field ? " at " : "", in_field ? found.param : "", text);
+}
+
+lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *err)
+{
+    lx_error found = {.param = "body"};
+    if (scan(body, bytes, &found) > LX_JSON_MAX_DEPTH)
+        return lx_fail(err, LX_ERR_INVALID, found.param,
+                       "the body's JSON is nested more than %d deep", LX_JSON_MAX_DEPTH);
+    json_error_t e;
+    json_t *root = json_loadb(body, bytes, JSON_REJECT_DUPLICATES, &e);
+    if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read the body");
+    if (root == NULL)
+        return fail_syntax(body, bytes, &e, err);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return lx_fail(err, LX_ERR_INVALID, "body", "the body must be a JSON object");
+    }
+    *out = root;
+    return LX_OK;
+}
+
+/* --- fields
+ * --------------------------------------------------------------------------------------- */
+
+/* NULL when absent or null. */
+const json_t *lx_json_field(const json_t *root, const char *name)
+{
+    const json_t *value = json_object_get(root, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+lx_status lx_json_read_int(const json_t *root, const char *name, int64_t min, int64_t max,
+                           int64_t *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_integer(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be an integer", name);
+    int64_t x = json_integer_value(value);
+    if (x < min || x > max)
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %lld to %lld", name,
+                       (long long)min, (long long)max);
+    *out = x;
+    return LX_OK;
+}
+
+lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, int32_t max,
+                             int32_t *out, lx_error *err)
+{
+    int64_t x = *out;
+    lx_status st = lx_json_read_int(root, name, min, max, &x, err);
+    *out = (int32_t)x;
+    return st;
+}
+
+lx_status lx_json_read_real(const json_t *root, const char *name, double min, double max,
+                            double *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_number(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a number", name);
+    double x = json_number_value(value);
+    if (!(x >= min && x <= max))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %g to %g", name, min, max);
+    *out = x;
+    return LX_OK;
+}
+
+lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_boolean(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be true or false", name);
+    *out = json_is_true(value);
+    return LX_OK;
+}
+
+lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
+                              size_t *bytes, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    *out = NULL;
+    *bytes = 0;
+    if (value == NULL)
+        return required ? lx_fail(err, LX_ERR_INVALID, name, "%s is missing", name) : LX_OK;
+    if (!json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a string", name);
+    *out = json_string_value(value);
+    *bytes = json_string_length(value);
+    return LX_OK;
+}
+
+lx_status lx_json_read_model(const json_t *root, bool required, char *model, lx_error *err)
+{
+    const char *name = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_read_string(root, "model", required, &name, &bytes, err);
+    if (st != LX_OK || name == NULL)
+        return st;
+    if (bytes >= LX_MAX_MODEL_NAME)
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+    memcpy(model, name, bytes + 1);
+    return LX_OK;
+}
+
+/* --- writing
+ * -------------------------------------------------------------------------------------- */
+
+static int append_dumped(const char *text, size_t n, void *out)
+{
+    lx_buffer_append(out, text, n);
+    return ((lx_buffer *)out)->status == LX_OK ? 0 : -1;
+}
+
+/* Writes and frees root; a value that could not be built leaves the buffer without memory. */
+void lx_json_dump(json_t *root, lx_buffer *out)
+{
+    if (root == NULL || json_dump_callback(root, append_dumped, out, WRITE_FLAGS) != 0) {
+        if (out->status == LX_OK)
+            out->status = LX_ERR_NO_MEMORY;
+    }
+    json_decref(root);
+}
+
+json_t *lx_json_real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+json_t *lx_json_make_timings(const lx_json_timings *t)
+{
+    double per_second = t->predicted_ms > 0 ? (double)t->predicted_n * 1e3 / t->predicted_ms : 0;
+    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "queue_ms",
+                     lx_json_real_or_null(t->queue_ms), "ttft_ms", lx_json_real_or_null(t->ttft_ms),
+                     "prompt_n", (json_int_t)t->prompt_n, "predicted_n", (json_int_t)t->predicted_n,
+                     "predicted_ms", lx_json_real_or_null(t->predicted_ms), "predicted_per_second",
+                     lx_json_real_or_null(per_second), "total_ms",
+                     lx_json_real_or_null(t->total_ms));
+}

@@ -1,0 +1,42 @@
+/*
+ * What the readers and writers of JSON share: a strict parser and typed fields. Only
+ * server/json_*.c include this.
+ *
+ * A reader leaves *out as it is when the field is absent or null, so that a default stays. A field
+ * of another type or out of its range is LX_ERR_INVALID with its name as param.
+ */
+#ifndef LINNET_SERVER_JSON_FIELDS_H
+#define LINNET_SERVER_JSON_FIELDS_H
+
+#include <jansson.h>
+
+#include "server/json_api.h"
+
+/* The body's outermost object; the caller frees it with json_decref. */
+lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *err) LX_MUST_USE;
+
+/* NULL when absent or null. */
+const json_t *lx_json_field(const json_t *root, const char *name);
+
+lx_status lx_json_read_int(const json_t *root, const char *name, int64_t min, int64_t max,
+                           int64_t *out, lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, int32_t max,
+                             int32_t *out, lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_real(const json_t *root, const char *name, double min, double max,
+                            double *out, lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,
+                            lx_error *err) LX_MUST_USE;
+/* A string, borrowed from root; *out is NULL when absent and not required. */
+lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
+                              size_t *bytes, lx_error *err) LX_MUST_USE;
+/* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for a longer name, as no model has it. */
+lx_status lx_json_read_model(const json_t *root, bool required, char *model,
+                             lx_error *err) LX_MUST_USE;
+
+/* Writes and frees root; NULL, a value that could not be built, leaves the buffer without memory.
+ */
+void lx_json_dump(json_t *root, lx_buffer *out);
+json_t *lx_json_real_or_null(double x);
+json_t *lx_json_make_timings(const lx_json_timings *t);
+
+#endif

@@ -1,0 +1,159 @@
+/* One request's job on its way (see work.h). */
+#include "server/work.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/clock.h"
+
+/* How long after the job's own deadline a slow reader may take. */
+enum { READ_GRACE_S = 60 };
+
+uint64_t lx_work_random_bits(void)
+{
+    uint64_t x = 0;
+    if (getrandom(&x, sizeof x, 0) != (ssize_t)sizeof x)
+        x = (uint64_t)lx_now_ns();
+    return x;
+}
+
+static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int32_t n_new)
+{
+    int64_t timeout = api->timeout_ns;
+    if (p->timeout_ms > 0 && p->timeout_ms * LX_NS_PER_MS < timeout)
+        timeout = p->timeout_ms * LX_NS_PER_MS;
+    return (lx_job_params){
+        .n = p->n,
+        .max_new = p->max_new > 0 && p->max_new < n_new ? p->max_new : n_new,
+        .seed = p->has_seed ? (uint64_t)p->seed : lx_work_random_bits() & (uint64_t)LX_MAX_SEED,
+        .temperature = (float)p->temperature,
+        .top_p = (float)p->top_p,
+        .top_k = p->top_k,
+        .deadline_ns = lx_now_ns() + timeout,
+        .targets = p->targets,
+    };
+}
+
+lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
+                       lx_error *err)
+{
+    lx_status st = lx_plan_new(served->model, request, out, err);
+    if (st != LX_OK)
+        lx_count_outcome(served, st);
+    return st;
+}
+
+lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
+                        const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
+                        lx_error *err)
+{
+    *w = (lx_work){.api = api, .served = served, .created = (int64_t)time(NULL)};
+    lx_job_params params = job_params(api, p, plan->n_new);
+    w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
+    lx_status st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
+    if (st == LX_OK) {
+        w->params = lx_job_get_params(w->job);
+        st = lx_serving_submit(served, w->job, err);
+    }
+    if (st == LX_OK)
+        return LX_OK;
+    if (st == LX_ERR_BUSY)
+        *retry_after_s = lx_engine_retry_after_s(served->engine);
+    lx_count_outcome(served, st);
+    lx_work_fini(w);
+    return st;
+}
+
+void lx_work_fini(lx_work *w)
+{
+    if (w->job == NULL)
+        return;
+    lx_job_detach(w->job);
+    lx_job_unref(w->job);
+    w->job = NULL;
+}
+
+static lx_outcome outcome_of(lx_status status)
+{
+    switch (status) {
+    case LX_OK:
+        return LX_OUTCOME_OK;
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+        return LX_OUTCOME_INVALID;
+    case LX_ERR_BUSY:
+        return LX_OUTCOME_BUSY;
+    case LX_ERR_CANCELLED:
+        return LX_OUTCOME_CANCELLED;
+    case LX_ERR_TIMEOUT:
+        return LX_OUTCOME_TIMEOUT;
+    default:
+        return LX_OUTCOME_ERROR;
+    }
+}
+
+void lx_count_outcome(lx_served_model *served, lx_status status)
+{
+    atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
+}
+
+void lx_work_count(lx_work *w, lx_status status)
+{
+    if (atomic_exchange(&w->counted, true))
+        return;
+    lx_count_outcome(w->served, status);
+    lx_histogram_observe(&w->served->metrics.request_time,
+                         lx_now_ns() - lx_job_get_times(w->job).submitted);
+}
+
+bool lx_work_ready(void *context)
+{
+    const lx_work *w = context;
+    return lx_job_finished(w->job);
+}
+
+void lx_work_cancel(void *context)
+{
+    lx_work *w = context;
+    lx_work_count(w, LX_ERR_CANCELLED); /* unless its answer is complete */
+    if (lx_job_finished(w->job))
+        return;
+    lx_job_cancel(w->job);
+    lx_engine_poke(w->served->engine);
+}
+
+lx_status lx_work_status(const lx_work *w, lx_error *err)
+{
+    lx_status st = lx_job_status(w->job, err);
+    if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the server is shutting down and could not finish this answer");
+    return st;
+}
+
+int64_t lx_work_tokens(const lx_work *w)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < w->params->n; i++)
+        n += lx_job_tokens(w->job, i, NULL, NULL);
+    return n;
+}
+
+static double ms_between(int64_t from, int64_t to)
+{
+    return from != 0 && to >= from ? (double)(to - from) / (double)LX_NS_PER_MS : 0;
+}
+
+lx_json_timings lx_work_timings(const lx_work *w)
+{
+    lx_job_times t = lx_job_get_times(w->job);
+    return (lx_json_timings){
+        .queue_ms = ms_between(t.submitted, t.started),
+        .ttft_ms = ms_between(t.submitted, t.first_token),
+        .predicted_ms = ms_between(t.started, t.finished),
+        .total_ms = ms_between(t.submitted, t.finished),
+        .prompt_n = lx_job_plan(w->job)->n_prompt,
+        .predicted_n = lx_work_tokens(w),
+    };
+}

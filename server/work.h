@@ -1,0 +1,66 @@
+/*
+ * One request's job on its way: made from a plan, submitted, followed to its end, counted. What
+ * completions, images and scores have in common; each embeds an lx_work as the FIRST member of its
+ * own struct, so that lx_work_ready and lx_work_cancel serve as the callbacks of its lx_deferred.
+ */
+#ifndef LINNET_SERVER_WORK_H
+#define LINNET_SERVER_WORK_H
+
+#include "server/handlers.h"
+#include "server/json_api.h"
+
+/* How the tokens are chosen and how many; what a request does not say is zero. */
+typedef struct lx_work_params {
+    int32_t n;       /* samples, at least 1 */
+    int32_t max_new; /* tokens a sample, 0 or too large: the whole answer */
+    int32_t top_k;
+    double temperature, top_p;
+    bool has_seed; /* false: a random one */
+    int64_t seed;
+    int64_t timeout_ms;     /* 0: the server's; never longer than that */
+    const int32_t *targets; /* see lx_job_params; only read by lx_work_start */
+} lx_work_params;
+
+typedef struct lx_work {
+    lx_api *api;
+    lx_served_model *served;
+    lx_job *job;
+    const lx_job_params *params; /* the job's */
+    int64_t created;             /* Unix time */
+    int64_t deadline_ns;         /* by which the client must have read it all */
+    _Atomic bool counted;        /* its outcome is in the metrics */
+} lx_work;
+
+/* The plan for a request; what is wrong with it is counted and told. */
+lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
+                       lx_error *err) LX_MUST_USE;
+
+/* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
+   failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY),
+   *retry_after_s is when to try again. */
+lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
+                        const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
+                        lx_error *err) LX_MUST_USE;
+/* No wake comes after it. */
+void lx_work_fini(lx_work *w);
+
+/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. */
+bool lx_work_ready(void *context);
+void lx_work_cancel(void *context);
+
+/* Notes how the request ended in the metrics; the first call counts. */
+void lx_work_count(lx_work *w, lx_status status);
+/* The same for a request that never became a job. */
+void lx_count_outcome(lx_served_model *served, lx_status status);
+
+/* How the job ended, in words for the client. After it is ready. */
+lx_status lx_work_status(const lx_work *w, lx_error *err);
+
+/* Tokens of all samples so far. */
+int64_t lx_work_tokens(const lx_work *w);
+lx_json_timings lx_work_timings(const lx_work *w);
+
+/* For seeds and ids. */
+uint64_t lx_work_random_bits(void);
+
+#endif
