@@ -29,7 +29,8 @@ def log_probability(parameters: torch.Tensor, values: torch.Tensor, levels: int)
     return torch.logsumexp(F.log_softmax(logits, dim=-1) + component, dim=-1)
 
 
-def initial_bias(components: int) -> torch.Tensor:
+@torch.no_grad()
+def initialise(head: torch.nn.Linear):
     """Equal weights, means spread over the range, scales that let neighbours touch."""
-    means = torch.linspace(-1, 1, components)
-    return torch.cat([torch.zeros(components), means, torch.full((components,), -3.0)])
+    k = head.bias.numel() // 3
+    head.bias.copy_(torch.cat([torch.zeros(k), torch.linspace(-1, 1, k), torch.full((k,), -3.0)]))

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 import image_data as data
 import logistic_mixture
@@ -25,14 +26,21 @@ SIDE = 28
 
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    trainer.add_arguments(p, tokens=60e6, batch_tokens=16 * SIDE * SIDE)
+    trainer.add_arguments(p, tokens=50e6, batch_tokens=12 * SIDE * SIDE, head_lr=0.003)
     p.add_argument("--layers", type=int, default=8)
+    p.add_argument("--head", choices=["logistic_mixture", "categorical"], default="categorical")
     p.add_argument("--chunk", type=int, default=112, help="tokens of a chunk of the attention")
     p.add_argument("--validate-on", type=int, default=512, help="held-out images looked at during the run")
     return p.parse_args()
 
 
-def make_config(layers: int) -> dict:
+HEADS = {
+    "logistic_mixture": {"kind": "logistic_mixture", "components": 10, "levels": data.LEVELS},
+    "categorical": {"kind": "categorical", "size": data.LEVELS},
+}
+
+
+def make_config(layers: int, head: str) -> dict:
     values = data.LEVELS + 1
     inputs = [("token", values)] + [(name, values) for name in data.NEIGHBOURS] + [("row", SIDE), ("column", SIDE)]
     return {
@@ -48,7 +56,7 @@ def make_config(layers: int) -> dict:
         "activation": "gelu",
         "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
         "inputs": [{"name": name, "size": size} for name, size in inputs],
-        "head": {"kind": "logistic_mixture", "components": 10, "levels": data.LEVELS},
+        "head": HEADS[head],
         "image": {"width": SIDE, "height": SIDE, "channels": 1},
     }
 
@@ -60,10 +68,10 @@ class Mnist:
         self.args = args
         images = data.read_idx(next(args.data.glob("train-images-idx3-ubyte*")))
         self.train, self.held_out = images[:-HELD_OUT], images[-HELD_OUT:]
-        self.config = make_config(args.layers)
+        self.config = make_config(args.layers, args.head)
         self.model = LinearTransformer(self.config, args.dropout, args.chunk).to(args.device)
-        with torch.no_grad():
-            self.model.head.bias.copy_(logistic_mixture.initial_bias(self.config["head"]["components"]))
+        if args.head == "logistic_mixture":
+            logistic_mixture.initialise(self.model.head)
         forward = self.forward
         self.compiled = torch.compile(forward) if args.compile else forward
 
@@ -72,6 +80,8 @@ class Mnist:
         with torch.autocast(self.args.device, dtype=torch.bfloat16):
             hidden = self.model.hidden(ids)
         parameters = self.model.head(hidden.float())
+        if self.args.head == "categorical":
+            return F.cross_entropy(parameters.flatten(0, 1), targets.flatten())
         return -logistic_mixture.log_probability(parameters, targets, data.LEVELS).mean()
 
     def batches(self, rng: np.random.Generator) -> list[np.ndarray]:

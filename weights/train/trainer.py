@@ -26,14 +26,15 @@ import torch
 from muon import Muon
 
 
-def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int):
+def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float):
     p.add_argument("--data", type=pathlib.Path, required=True)
     p.add_argument("--run", type=pathlib.Path, required=True, help="checkpoints and log")
     p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
     p.add_argument("--tokens", type=float, default=tokens, help="tokens to train on")
     p.add_argument("--batch-tokens", type=int, default=batch_tokens)
     p.add_argument("--muon-lr", type=float, default=0.02, help="hidden matrices")
-    p.add_argument("--adam-lr", type=float, default=0.003, help="embeddings, head, norms, biases")
+    p.add_argument("--adam-lr", type=float, default=0.003, help="embeddings, norms, biases")
+    p.add_argument("--head-lr", type=float, default=head_lr, help="the head")
     p.add_argument("--warmup", type=float, default=0.01, help="part of the tokens")
     p.add_argument("--decay", type=float, default=0.4, help="part of the tokens")
     p.add_argument("--seed", type=int, default=1)
@@ -46,12 +47,15 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int):
 
 
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
-    qkv, matrices, rest = [], [], []
+    qkv, matrices, head, rest = [], [], [], []
     for name, p in model.named_parameters():
-        hidden = name.startswith("layers.") and p.ndim == 2
-        (qkv if hidden and "qkv" in name else matrices if hidden else rest).append(p)
+        if name.startswith("layers.") and p.ndim == 2:
+            (qkv if "qkv" in name else matrices).append(p)
+        else:
+            (head if name.startswith("head.") else rest).append(p)
     muon = Muon([{"params": qkv, "blocks": 3}, {"params": matrices}], lr=args.muon_lr, weight_decay=0.01)
-    adam = torch.optim.AdamW(rest, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
+    groups = [{"params": rest}, {"params": head, "lr": args.head_lr}]
+    adam = torch.optim.AdamW(groups, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
     return [muon, adam]
 
 
