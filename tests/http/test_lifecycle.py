@@ -119,13 +119,14 @@ def test_queued_work_finishes_too():
 
 def test_second_signal_ends_at_once():
     with Server("--slots", "1", "--queue", "16") as server:
-        streams = [open_stream(server.port, n=16, seed=i) for i in range(1)]
+        streams = [open_stream(server.port, n=128, seed=0)]
         queued = []
         for i in range(8):
             sock = client.connect(server.port)
-            body = {"model": client.MODEL, "prompt": LONG, "n": 16, "seed": i, "stream": True}
+            body = {"model": client.MODEL, "prompt": LONG, "n": 128, "seed": i, "stream": True}
             sock.sendall(client.encode_request("POST", "/v1/completions", body, port=server.port))
             queued.append(sock)
+        wait_until(lambda: server.metric("linnet_queue_length") == 8, 10, "queue filled")
         server.signal()
         time.sleep(0.1)
         assert server.process.poll() is None, "ended without waiting for its streams"
