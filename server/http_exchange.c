@@ -64,6 +64,7 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
     if (ex == NULL)
         return NULL;
     ex->http = h;
+    ex->start_ns = lx_now_ns();
     ex->connection = connection;
     ex->conn = info->socket_context;
     atomic_store(&ex->refs, 1);
@@ -146,12 +147,14 @@ static enum MHD_Result check_one(void *cls, enum MHD_ValueKind kind, const char 
 }
 
 static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, const char *method,
-                             const char *version, void **con_cls)
+                             const char *url, const char *version, void **con_cls)
 {
     lx_exchange *ex = exchange_new(h, connection);
     if (ex == NULL)
         return MHD_NO;
     *con_cls = ex;
+    (void)snprintf(ex->method, sizeof ex->method, "%s", method);
+    (void)snprintf(ex->path, sizeof ex->path, "%s", url);
     lx_header_check check;
     lx_header_check_begin(&check, method, version);
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_one, &check);
@@ -249,7 +252,6 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         return answer_later(ex, &rs);
     lx_watch_set_deadline(&ex->http->watch, ex->conn,
                           lx_now_ns() + o->idle_timeout_s * LX_NS_PER_S);
-    lx_log(LX_LOG_DEBUG, "%s %s %s %d", ex->id, method, url, rs.status);
     return lx_http_queue(ex, &rs, false);
 }
 
@@ -259,7 +261,7 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
 {
     lx_exchange *ex = *con_cls;
     if (ex == NULL)
-        return begin(cls, connection, method, version, con_cls);
+        return begin(cls, connection, method, url, version, con_cls);
     if (ex->phase == LX_EXCHANGE_WAITING)
         return wait_whole(ex);
     if (ex->phase == LX_EXCHANGE_SENDING) /* refused in the first call; the rest is not read */
@@ -267,6 +269,15 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
     if (*upload_bytes > 0)
         return take_body(ex, upload, upload_bytes);
     return answer(ex, url, method);
+}
+
+/* One line a request. Work is told by default; pages, probes and metrics only when asked for. */
+static void log_request(const lx_exchange *ex, bool complete)
+{
+    bool work = strcmp(ex->method, "POST") == 0;
+    lx_log(work ? LX_LOG_INFO : LX_LOG_DEBUG, "%s %s %s %d %.1f ms%s", ex->id, ex->method, ex->path,
+           ex->status, (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS,
+           complete ? "" : ", client left");
 }
 
 void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
@@ -284,7 +295,9 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
     lx_watch_detach(&h->watch, ex->conn);
     int64_t wait_s = h->options.idle_timeout_s + h->options.read_timeout_s;
     lx_watch_set_deadline(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+    bool complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    log_request(ex, complete);
+    if (!complete)
         lx_exchange_cancel(ex);
     lx_exchange_unref(ex);
 }

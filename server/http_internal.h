@@ -78,7 +78,10 @@ typedef struct lx_exchange {
     lx_deferred deferred;
     _Atomic int64_t last_sent_ns;
     _Atomic bool streaming, ping_due;
+    int64_t start_ns;
+    int status; /* 0 until there is an answer */
     char id[LX_MAX_REQUEST_ID + 1];
+    char method[16], path[96]; /* for the log, cut */
 } lx_exchange;
 
 /* http_exchange.c */

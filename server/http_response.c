@@ -54,10 +54,11 @@ static void add_headers(const lx_exchange *ex, struct MHD_Response *m, const lx_
         (void)MHD_add_response_header(m, "Connection", "close");
 }
 
-static void count(lx_http *h, int status)
+static void count(lx_exchange *ex, int status)
 {
+    ex->status = status;
     if (status >= 100 && status < 600)
-        atomic_fetch_add(&h->responses[status / 100], 1);
+        atomic_fetch_add(&ex->http->responses[status / 100], 1);
 }
 
 enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
@@ -75,7 +76,7 @@ enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
     ex->phase = LX_EXCHANGE_SENDING;
     enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
     MHD_destroy_response(m);
-    count(ex->http, rs->status);
+    count(ex, rs->status);
     return result;
 }
 
@@ -150,6 +151,6 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
     atomic_store(&ex->streaming, true);
     enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
     MHD_destroy_response(m);
-    count(ex->http, rs->status);
+    count(ex, rs->status);
     return result;
 }
