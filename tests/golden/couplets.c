@@ -1,22 +1,16 @@
 /*
- * The C program's logits against golden.bin, which generate.py computed from the same weights with
- * PyTorch in float64: every row of 50 couplets, on every back end and instruction set.
- *
- *   golden MODEL_DIR FIXTURE_DIR
- *
- * Also checked: the input rows that the couplet task makes are the ones of the fixture. Closing
- * line "N passed, N failed"; a missing file is a failure.
+ * Logits of couplets against golden.bin, every row of every pair. Also checked: the input rows that
+ * the couplet task makes are the ones of the fixture.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/couplet.h"
-#include "model/transformer.h"
+#include "tests/golden/golden.h"
 
-enum { MAX_ROWS = 80, MAX_INPUTS = 8, MAX_LINE = 512 };
+enum { MAX_ROWS = GOLDEN_ROWS, MAX_INPUTS = LX_MAX_INPUTS, MAX_LINE = 512 };
 static const double bound = 1e-4;
 
 typedef struct header {
@@ -27,8 +21,6 @@ typedef struct fixture {
     FILE *golden, *pairs;
     header h;
 } fixture;
-
-static int passed, failed;
 
 static int read_exactly(FILE *f, void *out, size_t n)
 {
@@ -63,7 +55,7 @@ static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
     char *tab = strchr(line, '\t');
     if (tab == NULL)
         return -1;
-    lx_task_request request = {line, (size_t)(tab - line), false};
+    lx_task_request request = {.text = line, .text_bytes = (size_t)(tab - line)};
     if (lx_plan_new(model, &request, &plan, NULL) != LX_OK)
         return -1;
     if (plan->n_prompt + plan->n_new - 1 <= MAX_ROWS &&
@@ -151,20 +143,14 @@ static void check_all(fixture *f, lx_transformer *t, lx_states *states, const ch
     double worst = 0;
     if (logits == NULL || f->h.vocabulary != model->config.head_size ||
         f->h.inputs != model->config.n_inputs) {
-        (void)printf("FAIL %s: the fixture does not fit the model\n", what);
-        failed++;
+        golden_count(false, "%s: the fixture does not fit the model", what);
         free(logits);
         return;
     }
     for (int32_t i = 0; i < f->h.pairs; i++) {
         double difference = check_pair(f, t, states, logits);
         worst = fmax(worst, difference);
-        if (difference <= bound) {
-            passed++;
-            continue;
-        }
-        failed++;
-        (void)printf("FAIL %s: pair %d differs by %g\n", what, i + 1, difference);
+        golden_count(difference <= bound, "%s: pair %d differs by %g", what, i + 1, difference);
         if (isinf(difference))
             break;
     }
@@ -172,55 +158,19 @@ static void check_all(fixture *f, lx_transformer *t, lx_states *states, const ch
     free(logits);
 }
 
-static void run(const char *model_dir, const char *fixture_dir, const char *name, lx_isa isa,
-                const char *what)
+void golden_couplets(lx_transformer *t, const char *dir, const char *what)
 {
-    lx_backend_options options = {.n_threads = 2, .isa = isa};
-    lx_backend *be = NULL;
-    lx_model *model = NULL;
-    lx_transformer *t = NULL;
+    lx_backend *be = lx_transformer_backend(t);
     lx_states *states = NULL;
     lx_error err = {0};
     fixture f = {0};
-    lx_status st = lx_backend_open(name, &options, &be, &err);
-    if (st == LX_ERR_UNSUPPORTED) {
-        (void)printf("%-28s not on this machine: %s\n", what, err.text);
-        return;
-    }
+    lx_status st = lx_transformer_states_new(t, 1, &states, &err);
+    if (st == LX_OK && !open_fixture(&f, dir))
+        st = lx_fail(&err, LX_ERR_IO, NULL, "%s: no readable golden.bin and pairs.tsv", dir);
     if (st == LX_OK)
-        st = lx_model_load(model_dir, &model, &err);
-    if (st == LX_OK)
-        st = lx_transformer_new(model, be, MAX_ROWS, MAX_ROWS, &t, &err);
-    if (st == LX_OK)
-        st = lx_transformer_states_new(t, 1, &states, &err);
-    if (st == LX_OK && !open_fixture(&f, fixture_dir))
-        st =
-            lx_fail(&err, LX_ERR_IO, NULL, "%s: no readable golden.bin and pairs.tsv", fixture_dir);
-    if (st == LX_OK) {
         check_all(&f, t, states, what);
-    } else {
-        (void)printf("FAIL %s: %s\n", what, err.text);
-        failed++;
-    }
+    else
+        golden_count(false, "%s: %s", what, err.text);
     close_fixture(&f);
-    if (be != NULL) {
-        be->ops->states_free(be, states);
-        lx_transformer_free(t);
-        be->ops->close(be);
-    }
-    lx_model_free(model);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR\n");
-        return 2;
-    }
-    run(argv[1], argv[2], "reference", LX_ISA_AUTO, "reference");
-    run(argv[1], argv[2], "cpu", LX_ISA_PLAIN, "cpu plain");
-    run(argv[1], argv[2], "cpu", LX_ISA_AVX2, "cpu avx2");
-    run(argv[1], argv[2], "cpu", LX_ISA_AVX512, "cpu avx512");
-    (void)printf("%d passed, %d failed\n", passed, failed);
-    return failed != 0 || passed == 0;
+    be->ops->states_free(be, states);
 }

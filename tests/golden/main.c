@@ -1,0 +1,72 @@
+/*
+ * The C program's results against fixtures that generate_couplets.py and generate_images.py
+ * computed from the same weights with PyTorch in float64, on every back end and instruction set.
+ *
+ *   golden MODEL_DIR FIXTURE_DIR
+ *
+ * Closing line "N passed, N failed"; a missing file is a failure.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "model/task.h"
+#include "tests/golden/golden.h"
+
+static int passed, failed;
+
+void golden_count(bool ok, const char *fmt, ...)
+{
+    passed += ok;
+    failed += !ok;
+    if (ok)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)printf("FAIL ");
+    (void)vprintf(fmt, args);
+    (void)printf("\n");
+    va_end(args);
+}
+
+static void run(const char *model_dir, const char *fixture_dir, const char *name, lx_isa isa,
+                const char *what)
+{
+    lx_backend_options options = {.n_threads = 2, .isa = isa};
+    lx_backend *be = NULL;
+    lx_model *model = NULL;
+    lx_transformer *t = NULL;
+    lx_error err = {0};
+    lx_status st = lx_backend_open(name, &options, &be, &err);
+    if (st == LX_ERR_UNSUPPORTED) {
+        (void)printf("%-28s not on this machine: %s\n", what, err.text);
+        return;
+    }
+    if (st == LX_OK)
+        st = lx_model_load(model_dir, &model, &err);
+    if (st == LX_OK)
+        st = lx_transformer_new(model, be, GOLDEN_ROWS, GOLDEN_ROWS, &t, &err);
+    if (st != LX_OK)
+        golden_count(false, "%s: %s", what, err.text);
+    else if (model->task->modality == LX_IMAGE)
+        golden_images(t, fixture_dir, what);
+    else
+        golden_couplets(t, fixture_dir, what);
+    lx_transformer_free(t);
+    if (be != NULL)
+        be->ops->close(be);
+    lx_model_free(model);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR\n");
+        return 2;
+    }
+    run(argv[1], argv[2], "reference", LX_ISA_AUTO, "reference");
+    run(argv[1], argv[2], "cpu", LX_ISA_PLAIN, "cpu plain");
+    run(argv[1], argv[2], "cpu", LX_ISA_AVX2, "cpu avx2");
+    run(argv[1], argv[2], "cpu", LX_ISA_AVX512, "cpu avx512");
+    (void)printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0 || passed == 0;
+}
