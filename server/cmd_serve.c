@@ -27,7 +27,7 @@ typedef struct serve_options {
     lx_cli_model_options local; /* model may be NULL here */
     const char *host, *models, *log_level;
     int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
-    int64_t ping, max_body, max_n, drain_timeout;
+    int64_t ping, max_body, max_n, max_images, drain_timeout;
     double timeout;
 } serve_options;
 
@@ -144,7 +144,16 @@ static const lx_option options[] = {
      .min = 1,
      .max = 4096,
      .value = "N",
-     .help = "most answers a request"},
+     .help = "most answers of a completion"},
+    {.name = "max-images",
+     .env = "LINNET_MAX_IMAGES",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(max_images),
+     .fallback = "1000",
+     .min = 1,
+     .max = 100000,
+     .value = "N",
+     .help = "most images a request"},
     {.name = "timeout",
      .env = "LINNET_TIMEOUT",
      .kind = LX_OPTION_REAL,
@@ -340,7 +349,9 @@ int lx_command_serve(int argc, char **argv)
     sigset_t signals;
     block_signals(&signals);
     lx_error err = {0};
-    lx_api api = {.max_n = (int32_t)o.max_n, .timeout_ns = (int64_t)(o.timeout * 1e9)};
+    lx_api api = {.max_n = (int32_t)o.max_n,
+                  .max_images = (int32_t)o.max_images,
+                  .timeout_ns = (int64_t)(o.timeout * 1e9)};
     lx_http *http = NULL;
     lx_status st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)

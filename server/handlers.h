@@ -11,11 +11,15 @@
 typedef struct lx_api {
     lx_serving *serving;
     lx_http *_Atomic http; /* for its figures; NULL until it has started */
-    int32_t max_n;
-    int64_t timeout_ns; /* of a request */
+    int32_t max_n;         /* of a completion */
+    int32_t max_images;    /* n of an images request */
+    int64_t timeout_ns;    /* of a request */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_health(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -37,5 +41,27 @@ void lx_respond_error(lx_response *rs, int http, const char *code, const char *p
                       const char *message);
 /* Whether new work may come; LX_ERR_UNAVAILABLE with the reason otherwise. */
 lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
+
+/* --- requests, handlers_request.c
+ * -------------------------------------------------------------------- */
+
+/* Whether the body is JSON or nothing is said of it. A page of another origin can post other kinds
+   without asking the browser for permission, so that they are refused is a protection. */
+bool lx_request_is_json(const lx_request *rq);
+bool lx_request_is_multipart(const lx_request *rq);
+/* 415, naming what the route reads. */
+void lx_respond_unread(lx_response *rs, const char *kinds);
+
+/* The model of that name, or the first one of the modality when name is "". LX_ERR_NOT_FOUND when
+   there is none, LX_ERR_INVALID with the right route when it makes something else. */
+lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
+                            lx_served_model **out, lx_error *err) LX_MUST_USE;
+
+/* Answers a request that never became a job, counting it for the model it names, if that exists. */
+void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
+                   lx_response *rs);
+/* Answers a request whose job could not start (that was counted); retry_after_s 0: not said. */
+void lx_respond_unstarted(lx_response *rs, lx_status status, const lx_error *err,
+                          int32_t retry_after_s);
 
 #endif

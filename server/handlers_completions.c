@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "server/completion.h"
 #include "server/sse.h"
@@ -200,63 +199,37 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
         lx_sse_start(rs);
 }
 
-static void start(lx_api *api, const lx_completion_params *p, const lx_request *rq, lx_response *rs)
+static void start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                  const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
-    lx_served_model *served = lx_serving_find(api->serving, p->model);
-    if (served == NULL) {
-        lx_respond_error(rs, 404, "model_not_found", "model", "there is no model of that name");
-        return;
-    }
     lx_completion *c = NULL;
     int32_t retry_after_s = 0;
     lx_status st = lx_completion_start(api, served, p, rq, &c, &retry_after_s, &err);
     if (st == LX_OK)
         defer(c, p->stream, rs);
     else
-        lx_respond_status(rs, st, &err);
-    if (retry_after_s > 0)
-        lx_response_add(rs, "Retry-After", "%d", retry_after_s);
-}
-
-/* JSON or nothing said. A page of another origin can post the other kinds without asking the
-   browser for permission, so that they are refused is a protection. */
-static bool is_json(const char *content_type)
-{
-    static const char json[] = "application/json";
-    const size_t n = sizeof json - 1;
-    return content_type[0] == '\0' ||
-           (strncasecmp(content_type, json, n) == 0 && strchr(" ;\t", content_type[n]) != NULL);
-}
-
-static void refuse(lx_api *api, const lx_completion_params *p, lx_status st, const lx_error *err,
-                   lx_response *rs)
-{
-    lx_served_model *served = lx_serving_find(api->serving, p->model);
-    if (served != NULL)
-        lx_count_outcome(served, st);
-    if (st == LX_ERR_NOT_FOUND)
-        lx_respond_error(rs, 404, "model_not_found", "model", err->text);
-    else
-        lx_respond_status(rs, st, err);
+        lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!is_json(rq->content_type)) {
-        lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type",
-                         "the body is read as application/json only");
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
         return;
     }
     lx_error err = {0};
     lx_completion_params p;
     lx_completion_params_init(&p);
+    lx_served_model *served = NULL;
     lx_status st = lx_api_check_ready(api, &err);
     if (st == LX_OK)
         st = lx_json_read_completion(rq->body, rq->body_bytes, api->max_n, &p, &err);
     if (st == LX_OK)
-        start(api, &p, rq, rs);
+        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+    if (st == LX_OK)
+        start(api, served, &p, rq, rs);
     else
-        refuse(api, &p, st, &err, rs);
+        lx_api_refuse(api, p.model, st, &err, rs);
     lx_completion_params_fini(&p);
 }

@@ -18,12 +18,15 @@ static lx_json_model describe(const lx_served_model *m)
         .fingerprint = m->fingerprint,
         .created = m->created,
         .n_parameters = m->model->n_parameters,
-        .n_vocab = c->head_size,
+        .n_vocab = c->n_values,
         .n_embd = c->d_model,
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
         .state_bytes = (state->fixed_floats + state->growing_floats * state->max_tokens) * 4,
         .max_chars = c->max_chars,
+        .width = c->width,
+        .height = c->height,
+        .channels = c->n_channels,
         .slots = m->n_slots,
     };
 }

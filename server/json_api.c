@@ -177,17 +177,34 @@ void lx_json_write_error(const char *message, const char *type, const char *para
                  out);
 }
 
+/* What only models of one modality have; false when there was no memory. */
+static bool add_own_meta(json_t *meta, const lx_json_model *m)
+{
+    json_t *own = m->width > 0
+                      ? json_pack("{s:I, s:I, s:I}", "width", (json_int_t)m->width, "height",
+                                  (json_int_t)m->height, "channels", (json_int_t)m->channels)
+                      : json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
+    bool ok = own != NULL && json_object_update(meta, own) == 0;
+    json_decref(own);
+    return ok;
+}
+
 static json_t *make_model(const lx_json_model *m)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, "
-                     "s:I, s:I, s:s}}",
-                     "id", m->id, "object", "model", "created", (json_int_t)m->created, "owned_by",
-                     "linnet", "architecture", "input_modalities", "text", "output_modalities",
-                     "text", "meta", "task", m->task, "n_params", (json_int_t)m->n_parameters,
-                     "n_vocab", (json_int_t)m->n_vocab, "n_embd", (json_int_t)m->n_embd, "n_layers",
-                     (json_int_t)m->n_layers, "n_heads", (json_int_t)m->n_heads, "state_bytes",
-                     (json_int_t)m->state_bytes, "max_chars", (json_int_t)m->max_chars, "slots",
-                     (json_int_t)m->slots, "fingerprint", m->fingerprint);
+    const char *modality = m->width > 0 ? "image" : "text";
+    json_t *root = json_pack(
+        "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}",
+        "id", m->id, "object", "model", "created", (json_int_t)m->created, "owned_by", "linnet",
+        "architecture", "input_modalities", modality, "output_modalities", modality, "meta", "task",
+        m->task, "n_params", (json_int_t)m->n_parameters, "n_vocab", (json_int_t)m->n_vocab,
+        "n_embd", (json_int_t)m->n_embd, "n_layers", (json_int_t)m->n_layers, "n_heads",
+        (json_int_t)m->n_heads, "state_bytes", (json_int_t)m->state_bytes, "slots",
+        (json_int_t)m->slots, "fingerprint", m->fingerprint);
+    if (root != NULL && !add_own_meta(json_object_get(root, "meta"), m)) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
 }
 
 void lx_json_write_model(const lx_json_model *model, lx_buffer *out)

@@ -75,7 +75,9 @@ void lx_json_write_error(const char *message, const char *type, const char *para
 typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
-    int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, max_chars, slots;
+    int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
+    int64_t max_chars;               /* of text */
+    int64_t width, height, channels; /* of images, otherwise 0 */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

@@ -183,7 +183,7 @@ lx_status lx_json_read_model(const json_t *root, bool required, char *model, lx_
     lx_status st = lx_json_read_string(root, "model", required, &name, &bytes, err);
     if (st != LX_OK || name == NULL)
         return st;
-    if (bytes >= LX_MAX_MODEL_NAME)
+    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
         return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
     memcpy(model, name, bytes + 1);
     return LX_OK;

@@ -29,7 +29,8 @@ lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,
 /* A string, borrowed from root; *out is NULL when absent and not required. */
 lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;
-/* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for a longer name, as no model has it. */
+/* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for one that is empty or
+   longer, as no model has it. */
 lx_status lx_json_read_model(const json_t *root, bool required, char *model,
                              lx_error *err) LX_MUST_USE;
 

@@ -14,6 +14,13 @@ void lx_sse_begin(lx_buffer *out)
     lx_buffer_puts(out, "data: ");
 }
 
+void lx_sse_begin_named(lx_buffer *out, const char *name)
+{
+    lx_buffer_puts(out, "event: ");
+    lx_buffer_puts(out, name);
+    lx_buffer_puts(out, "\ndata: ");
+}
+
 void lx_sse_end(lx_buffer *out)
 {
     lx_buffer_puts(out, "\n\n");

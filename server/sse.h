@@ -9,6 +9,8 @@
 /* Status 200 and the headers that keep proxies from buffering or storing the stream. */
 void lx_sse_start(lx_response *rs);
 void lx_sse_begin(lx_buffer *out); /* one event: begin, append the data, end */
+/* The same for an event with a name, which must hold no line break. */
+void lx_sse_begin_named(lx_buffer *out, const char *name);
 void lx_sse_end(lx_buffer *out);
 void lx_sse_done(lx_buffer *out); /* the last event, data: [DONE] */
 

@@ -1,0 +1,229 @@
+/*
+ * POST /v1/images/generations and /v1/images/edits: pictures from nothing, or from their first
+ * rows. Whole: all of them in the order of their samples, or one contact sheet. Streamed: see
+ * handlers_images_stream.c.
+ */
+#include "server/handlers_images.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/picture.h"
+#include "server/sse.h"
+
+/* Of an answer: LX_MAX_JOB_TOKENS values at worst, uncompressed, in base64 (22 MiB), and for each
+   of at most 100,000 images the frame of a PNG and of a JSON object. A contact sheet adds borders,
+   at worst 25 bytes for an image of one pixel. */
+enum { MAX_ANSWER = 96 << 20, MAX_SHEET = 64 << 20 };
+
+lx_json_pixels lx_image_answer_usage(const lx_image_answer *a, int64_t n_tokens)
+{
+    int32_t channels = a->images.work.served->model->config.n_channels;
+    return (lx_json_pixels){.given = a->images.given / channels, .made = n_tokens / channels};
+}
+
+/* --- whole
+ * ---------------------------------------------------------------------------------------- */
+
+static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
+{
+    lx_status st = LX_OK;
+    lx_buffer png;
+    lx_buffer_init(&png, a->contact_sheet ? MAX_SHEET : LX_MAX_PNG);
+    if (a->contact_sheet) {
+        st = lx_images_sheet(&a->images, &png, err);
+        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), out);
+    }
+    for (int32_t i = 0; !a->contact_sheet && st == LX_OK && i < a->images.work.params->n; i++) {
+        png.length = 0;
+        st = lx_images_png(&a->images, i, INT32_MAX, &png, err);
+        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), out);
+    }
+    lx_buffer_fini(&png);
+    return st;
+}
+
+static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
+{
+    const lx_work *w = &a->images.work;
+    lx_status st = lx_work_status(w, err);
+    lx_work_count(&a->images.work, st);
+    if (st != LX_OK)
+        return st;
+    lx_json_timings timings = lx_work_timings(w);
+    lx_json_images head = {
+        .model = w->served->model->name,
+        .fingerprint = w->served->fingerprint,
+        .size = a->size,
+        .created = w->created,
+        .seed = (int64_t)w->params->seed,
+        .usage = lx_image_answer_usage(a, lx_work_tokens(w)),
+        .timings = &timings,
+    };
+    lx_json_images_begin(&head, out);
+    st = add_all(a, out, err);
+    lx_json_images_end(out);
+    if (st == LX_OK && out->status != LX_OK)
+        st = lx_fail(err, out->status, NULL, "the answer does not fit");
+    return st;
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_ANSWER);
+    lx_status st = write_whole(context, &body, &err);
+    if (st == LX_OK)
+        lx_response_take(rs, 200, "application/json", &body);
+    else
+        lx_respond_status(rs, st, &err);
+    lx_buffer_fini(&body);
+}
+
+/* --- the routes
+ * ----------------------------------------------------------------------------------- */
+
+static void release(void *context)
+{
+    lx_image_answer *a = context;
+    lx_images_fini(&a->images);
+    lx_buffer_fini(&a->event);
+    free(a);
+}
+
+static void defer(lx_image_answer *a, bool stream, lx_response *rs)
+{
+    rs->deferred = (lx_deferred){
+        .context = a,
+        .ready = lx_work_ready,
+        .finish = finish,
+        .pull = stream ? lx_image_answer_pull : NULL,
+        .cancel = lx_work_cancel,
+        .release = release,
+        .ping = LX_SSE_PING,
+        .deadline_ns = a->images.work.deadline_ns,
+    };
+    if (stream)
+        lx_sse_start(rs);
+}
+
+static lx_status new_answer(const lx_image_params *p, bool edit, int32_t given,
+                            const lx_config *config, lx_image_answer **out, lx_error *err)
+{
+    lx_image_answer *a = calloc(1, sizeof *a + (size_t)p->n * sizeof *a->readers);
+    if (a == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    a->edit = edit;
+    a->contact_sheet = p->contact_sheet;
+    a->partial_images = p->partial_images;
+    a->unit = p->stream_unit;
+    for (int32_t i = 0; i < p->n; i++)
+        a->readers[i].sent = given;
+    (void)snprintf(a->size, sizeof a->size, "%dx%d", config->width, config->height);
+    lx_buffer_init(&a->event, LX_MAX_IMAGE_EVENT);
+    *out = a;
+    return LX_OK;
+}
+
+static void start(lx_api *api, lx_served_model *served, const lx_image_params *p, bool edit,
+                  const uint8_t *values, int32_t n_values, const lx_request *rq, lx_response *rs)
+{
+    lx_images_request request = {
+        .values = values,
+        .n_values = n_values,
+        .work = {.n = p->n,
+                 .temperature = p->temperature,
+                 .top_p = 1,
+                 .has_seed = p->has_seed,
+                 .seed = p->seed,
+                 .timeout_ms = p->timeout_ms},
+    };
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    lx_image_answer *a = NULL;
+    lx_status st = new_answer(p, edit, n_values, &served->model->config, &a, &err);
+    if (st == LX_OK)
+        st = lx_images_start(&a->images, api, served, &request, rq, &retry_after_s, &err);
+    if (st == LX_OK) {
+        defer(a, p->stream, rs);
+        return;
+    }
+    free(a);
+    lx_respond_unstarted(rs, st, &err, retry_after_s);
+}
+
+static lx_status check_size(const lx_image_params *p, const lx_config *c, lx_error *err)
+{
+    char own[24];
+    (void)snprintf(own, sizeof own, "%dx%d", c->width, c->height);
+    if (p->size[0] == '\0' || strcmp(p->size, own) == 0)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "size", "size must be \"%s\" or \"auto\"", own);
+}
+
+/* Everything between the fields and the job: the model, the size, the pixels that are kept. */
+static lx_status prepare(lx_api *api, const lx_image_params *p, lx_served_model **served,
+                         uint8_t **values, int32_t *n_values, lx_error *err)
+{
+    lx_status st = lx_api_find_model(api, p->model, LX_IMAGE, served, err);
+    if (st == LX_OK)
+        st = check_size(p, &(*served)->model->config, err);
+    if (st == LX_OK && p->image.data != NULL)
+        st = lx_picture_read_prefix(
+            &(*served)->model->config, (lx_png_file){p->image.data, p->image.bytes},
+            (lx_png_file){p->mask.data, p->mask.bytes}, values, n_values, err);
+    return st;
+}
+
+static void answer(lx_api *api, const lx_image_params *p, bool edit, lx_status st, lx_error *err,
+                   const lx_request *rq, lx_response *rs)
+{
+    lx_served_model *served = NULL;
+    uint8_t *values = NULL;
+    int32_t n_values = 0;
+    if (st == LX_OK)
+        st = prepare(api, p, &served, &values, &n_values, err);
+    if (st == LX_OK)
+        start(api, served, p, edit, values, n_values, rq, rs);
+    else
+        lx_api_refuse(api, p->model, st, err, rs);
+    free(values);
+}
+
+void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    lx_error err = {0};
+    lx_image_params p;
+    lx_image_params_init(&p);
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = lx_json_read_generation(rq->body, rq->body_bytes, api->max_images, &p, &err);
+    answer(api, &p, false, st, &err, rq, rs);
+    lx_image_params_fini(&p);
+}
+
+void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    bool form = lx_request_is_multipart(rq);
+    if (!form && !lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "multipart/form-data or application/json");
+        return;
+    }
+    lx_error err = {0};
+    lx_image_params p;
+    lx_image_params_init(&p);
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK && form)
+        st = lx_form_read_edit(rq->content_type, rq->body, rq->body_bytes, api->max_images, &p,
+                               &err);
+    else if (st == LX_OK)
+        st = lx_json_read_edit(rq->body, rq->body_bytes, api->max_images, &p, &err);
+    answer(api, &p, true, st, &err, rq, rs);
+    lx_image_params_fini(&p);
+}

@@ -1,0 +1,78 @@
+/* What handlers ask of a request before any work: its kind, its model, and how to refuse it. */
+#include <string.h>
+#include <strings.h>
+
+#include "server/handlers.h"
+#include "server/work.h"
+
+static bool has_type(const lx_request *rq, const char *type)
+{
+    size_t n = strlen(type);
+    return strncasecmp(rq->content_type, type, n) == 0 &&
+           strchr(" ;\t", rq->content_type[n]) != NULL;
+}
+
+bool lx_request_is_json(const lx_request *rq)
+{
+    return rq->content_type[0] == '\0' || has_type(rq, "application/json");
+}
+
+bool lx_request_is_multipart(const lx_request *rq)
+{
+    return has_type(rq, "multipart/form-data");
+}
+
+void lx_respond_unread(lx_response *rs, const char *kinds)
+{
+    lx_error err = {0};
+    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the body is read as %s only", kinds);
+    lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type", err.text);
+}
+
+static lx_served_model *first_of(lx_api *api, lx_modality modality)
+{
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
+        lx_served_model *m = lx_serving_at(api->serving, i);
+        if (m->model->task->modality == modality)
+            return m;
+    }
+    return NULL;
+}
+
+lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
+                            lx_served_model **out, lx_error *err)
+{
+    lx_served_model *m =
+        name[0] == '\0' ? first_of(api, modality) : lx_serving_find(api->serving, name);
+    if (m == NULL && name[0] == '\0')
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
+                       modality == LX_IMAGE ? "image" : "text");
+    if (m == NULL)
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+    if (m->model->task->modality != modality)
+        return lx_fail(err, LX_ERR_INVALID, "model", "model %s makes %s: use %s", m->model->name,
+                       modality == LX_IMAGE ? "text" : "images",
+                       modality == LX_IMAGE ? "/v1/completions" : "/v1/images/generations");
+    *out = m;
+    return LX_OK;
+}
+
+void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
+                   lx_response *rs)
+{
+    lx_served_model *served = lx_serving_find(api->serving, model);
+    if (served != NULL)
+        lx_count_outcome(served, status);
+    if (status == LX_ERR_NOT_FOUND)
+        lx_respond_error(rs, 404, "model_not_found", "model", err->text);
+    else
+        lx_respond_status(rs, status, err);
+}
+
+void lx_respond_unstarted(lx_response *rs, lx_status status, const lx_error *err,
+                          int32_t retry_after_s)
+{
+    lx_respond_status(rs, status, err);
+    if (retry_after_s > 0)
+        lx_response_add(rs, "Retry-After", "%d", retry_after_s);
+}

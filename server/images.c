@@ -1,0 +1,90 @@
+/* Images on their way (see images.h). */
+#include "server/images.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/image.h"
+#include "model/png.h"
+
+static const lx_config *config_of(const lx_images *im)
+{
+    return &im->work.served->model->config;
+}
+
+lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
+                          const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
+                          lx_error *err)
+{
+    lx_task_request task = {.values = r->values, .n_values = r->n_values};
+    *im = (lx_images){.given = r->n_values, .size = lx_image_size(&served->model->config)};
+    lx_plan *plan = NULL;
+    lx_status st = LX_OK;
+    if (r->work.n > LX_MAX_JOB_TOKENS / im->size)
+        st = lx_fail(err, LX_ERR_INVALID, "n", "n must be at most %d for images of this size",
+                     LX_MAX_JOB_TOKENS / im->size);
+    im->raster = st == LX_OK ? malloc((size_t)im->size) : NULL;
+    if (st == LX_OK && im->raster == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an image");
+    if (st != LX_OK)
+        lx_count_outcome(served, st);
+    if (st == LX_OK)
+        st = lx_work_plan(served, &task, &plan, err);
+    if (st == LX_OK)
+        st = lx_work_start(&im->work, api, served, plan, &r->work, rq, retry_after_s, err);
+    if (st != LX_OK)
+        lx_images_fini(im);
+    return st;
+}
+
+void lx_images_fini(lx_images *im)
+{
+    lx_work_fini(&im->work);
+    free(im->raster);
+    im->raster = NULL;
+}
+
+const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t n_tokens)
+{
+    const int32_t *tokens = NULL;
+    int32_t n = lx_job_tokens(im->work.job, i, &tokens, NULL);
+    n = n < n_tokens ? n : n_tokens;
+    int32_t filled = lx_image_values(lx_job_plan(im->work.job), tokens, n, im->raster);
+    memset(im->raster + filled, 0, (size_t)(im->size - filled));
+    return im->raster;
+}
+
+lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out, lx_error *err)
+{
+    const lx_config *c = config_of(im);
+    return lx_png_write(lx_images_values(im, i, n_tokens), c->width, c->height, c->n_channels, out,
+                        err);
+}
+
+static const uint8_t *whole_image(void *context, int32_t i)
+{
+    return lx_images_values(context, i, INT32_MAX);
+}
+
+lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err)
+{
+    const lx_config *c = config_of(im);
+    return lx_png_write_sheet(im->work.params->n, c->width, c->height, c->n_channels, whole_image,
+                              im, out, err);
+}
+
+double lx_images_bits_per_dim(const lx_images *im, int32_t i)
+{
+    int32_t first = i < 0 ? 0 : i, end = i < 0 ? im->work.params->n : i + 1;
+    double nats = 0;
+    int64_t count = 0;
+    for (int32_t k = first; k < end; k++) {
+        const float *logprobs = NULL;
+        int32_t n = lx_job_tokens(im->work.job, k, NULL, &logprobs);
+        for (int32_t t = 0; t < n; t++)
+            nats -= (double)logprobs[t];
+        count += n;
+    }
+    return count > 0 ? nats / (double)count / M_LN2 : (double)NAN;
+}

@@ -1,0 +1,47 @@
+/*
+ * Images on their way: the job, and pictures of what is there. The API's handlers and the page's
+ * form are two faces of it.
+ */
+#ifndef LINNET_SERVER_IMAGES_H
+#define LINNET_SERVER_IMAGES_H
+
+#include "server/work.h"
+
+/* A PNG of the largest image there is (2^20 values), stored without compression, fits. */
+enum { LX_MAX_PNG = 2 << 20 };
+
+typedef struct lx_images {
+    lx_work work;    /* first, see work.h */
+    int32_t given;   /* values of every image that were not generated */
+    int32_t size;    /* values of one image */
+    uint8_t *raster; /* [size] the picture that is being written */
+} lx_images;
+
+/* What is to be painted; values[n_values] is the beginning of every image's raster. */
+typedef struct lx_images_request {
+    const uint8_t *values;
+    int32_t n_values;
+    lx_work_params work;
+} lx_images_request;
+
+/* Submits the job into *im; see lx_work_start. n images of the model's size must not have more than
+   LX_MAX_JOB_TOKENS values together (param "n"), so that an answer has a known maximum. */
+lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
+                          const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
+                          lx_error *err) LX_MUST_USE;
+void lx_images_fini(lx_images *im);
+
+/* The values of image i, its first n_tokens generated ones at most, 0 where nothing is yet. Valid
+   until the next call. */
+const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t n_tokens);
+
+/* Appends a PNG of lx_images_values. */
+lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out,
+                        lx_error *err) LX_MUST_USE;
+/* Appends one PNG of all images. */
+lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err) LX_MUST_USE;
+
+/* Bits a generated value of image i, or of all with i < 0. NAN when there is none. */
+double lx_images_bits_per_dim(const lx_images *im, int32_t i);
+
+#endif
