@@ -12,7 +12,18 @@ typedef struct lx_cli_model_options {
     int64_t threads; /* 0: all cores the process may use */
 } lx_cli_model_options;
 
-#define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \
+/* Rows that several commands have. `type` is the struct that is filled, `member` its field (for
+   those of several rows: its lx_cli_model_options). */
+#define LX_CLI_MODEL_OPTION(type, member, ...)                                                     \
+    {                                                                                              \
+        .name = "model", .short_name = 'm', .env = "LINNET_MODEL", .kind = LX_OPTION_STRING,       \
+        .offset = offsetof(type, member.model), .value = "DIR", __VA_ARGS__                        \
+    }
+
+#define LX_CLI_LOCAL_MODEL_OPTION(type, member)                                                    \
+    LX_CLI_MODEL_OPTION(type, member, .fallback = "weights/couplet", .help = "the model's folder")
+
+#define LX_CLI_DEVICE_OPTIONS(type, member)                                                        \
     {.name = "backend",                                                                            \
      .env = "LINNET_BACKEND",                                                                      \
      .kind = LX_OPTION_CHOICE,                                                                     \
@@ -21,14 +32,15 @@ typedef struct lx_cli_model_options {
      .choices = "cpu|reference",                                                                   \
      .value = "NAME",                                                                              \
      .help = "where the model is computed"},                                                       \
-        {.name = "isa",                                                                            \
-         .env = "LINNET_ISA",                                                                      \
-         .kind = LX_OPTION_CHOICE,                                                                 \
-         .offset = offsetof(type, member.isa),                                                     \
-         .fallback = "auto",                                                                       \
-         .choices = "auto|plain|avx2|avx512",                                                      \
-         .value = "NAME",                                                                          \
-         .help = "instruction set of the cpu back end"},                                           \
+    {                                                                                              \
+        .name = "isa", .env = "LINNET_ISA", .kind = LX_OPTION_CHOICE,                              \
+        .offset = offsetof(type, member.isa), .fallback = "auto",                                  \
+        .choices = "auto|plain|avx2|avx512", .value = "NAME",                                      \
+        .help = "instruction set of the cpu back end"                                              \
+    }
+
+#define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \
+    LX_CLI_DEVICE_OPTIONS(type, member),                                                           \
     {                                                                                              \
         .name = "threads", .short_name = 't', .env = "LINNET_THREADS", .kind = LX_OPTION_INT,      \
         .offset = offsetof(type, member.threads), .fallback = "0", .min = 0, .max = 256,           \
@@ -36,15 +48,25 @@ typedef struct lx_cli_model_options {
     }
 
 #define LX_CLI_MODEL_OPTIONS(type, member)                                                         \
-    {.name = "model",                                                                              \
-     .short_name = 'm',                                                                            \
-     .env = "LINNET_MODEL",                                                                        \
-     .kind = LX_OPTION_STRING,                                                                     \
-     .offset = offsetof(type, member.model),                                                       \
-     .fallback = "weights/couplet",                                                                \
-     .value = "DIR",                                                                               \
-     .help = "the model's folder"},                                                                \
-        LX_CLI_BACKEND_OPTIONS(type, member)
+    LX_CLI_LOCAL_MODEL_OPTION(type, member), LX_CLI_BACKEND_OPTIONS(type, member)
+
+#define LX_CLI_SEED_OPTION(type, member, ...)                                                      \
+    {                                                                                              \
+        .name = "seed", .short_name = 's', .kind = LX_OPTION_INT,                                  \
+        .offset = offsetof(type, member), .max = 9007199254740991.0, .value = "N", __VA_ARGS__     \
+    }
+
+#define LX_CLI_TEMPERATURE_OPTION(type, member, ...)                                               \
+    {                                                                                              \
+        .name = "temperature", .kind = LX_OPTION_REAL, .offset = offsetof(type, member), .min = 0, \
+        .max = 10, .value = "T", __VA_ARGS__                                                       \
+    }
+
+#define LX_CLI_JSON_OPTION(type, member)                                                           \
+    {                                                                                              \
+        .name = "json", .kind = LX_OPTION_FLAG, .offset = offsetof(type, member),                  \
+        .fallback = "off", .help = "print one JSON object instead of text"                         \
+    }
 
 typedef struct lx_cli_model {
     lx_backend *be;

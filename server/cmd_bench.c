@@ -16,37 +16,16 @@
 enum { MAX_LIST = 32, MAX_BATCH = 65536 };
 
 typedef struct bench_options {
-    const char *model, *backend, *isa, *threads, *batch;
+    lx_cli_model_options local; /* its threads: one number of the list after another */
+    const char *threads, *batch;
     int64_t steps;
     bool json;
 } bench_options;
 
 #define FIELD(member) offsetof(bench_options, member)
 static const lx_option options[] = {
-    {.name = "model",
-     .short_name = 'm',
-     .env = "LINNET_MODEL",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(model),
-     .fallback = "weights/couplet",
-     .value = "DIR",
-     .help = "the model's folder"},
-    {.name = "backend",
-     .env = "LINNET_BACKEND",
-     .kind = LX_OPTION_CHOICE,
-     .offset = FIELD(backend),
-     .fallback = "cpu",
-     .choices = "cpu|reference",
-     .value = "NAME",
-     .help = "where the model is computed"},
-    {.name = "isa",
-     .env = "LINNET_ISA",
-     .kind = LX_OPTION_CHOICE,
-     .offset = FIELD(isa),
-     .fallback = "auto",
-     .choices = "auto|plain|avx2|avx512",
-     .value = "NAME",
-     .help = "instruction set of the cpu back end"},
+    LX_CLI_LOCAL_MODEL_OPTION(bench_options, local),
+    LX_CLI_DEVICE_OPTIONS(bench_options, local),
     {.name = "threads",
      .short_name = 't',
      .kind = LX_OPTION_STRING,
@@ -69,11 +48,7 @@ static const lx_option options[] = {
      .max = 100000,
      .value = "N",
      .help = "steps measured for each line of the table"},
-    {.name = "json",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(json),
-     .fallback = "off",
-     .help = "print one JSON object instead of a table"},
+    LX_CLI_JSON_OPTION(bench_options, json),
 };
 
 static const lx_command command = {
@@ -214,7 +189,8 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
     for (int32_t i = 0; i < n_batches; i++)
         if (batches[i] > max_batch)
             max_batch = batches[i];
-    lx_cli_model_options local = {o->model, o->backend, o->isa, threads};
+    lx_cli_model_options local = o->local;
+    local.threads = threads;
     lx_cli_model m;
     lx_status st = lx_cli_open(&local, max_batch, &m, err);
     if (st != LX_OK)

@@ -8,30 +8,19 @@
 #include "server/commands.h"
 
 typedef struct inspect_options {
-    const char *model;
+    lx_cli_model_options local; /* the folder alone; nothing is computed */
     bool tensors, json;
 } inspect_options;
 
 #define FIELD(member) offsetof(inspect_options, member)
 static const lx_option options[] = {
-    {.name = "model",
-     .short_name = 'm',
-     .env = "LINNET_MODEL",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(model),
-     .fallback = "weights/couplet",
-     .value = "DIR",
-     .help = "the model's folder"},
+    LX_CLI_LOCAL_MODEL_OPTION(inspect_options, local),
     {.name = "tensors",
      .kind = LX_OPTION_FLAG,
      .offset = FIELD(tensors),
      .fallback = "on",
      .help = "list every tensor"},
-    {.name = "json",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(json),
-     .fallback = "off",
-     .help = "print one JSON object instead of text"},
+    LX_CLI_JSON_OPTION(inspect_options, json),
 };
 
 static const lx_command command = {
@@ -125,7 +114,7 @@ int lx_command_inspect(int argc, char **argv)
         return exit_status;
     lx_error err = {0};
     lx_model *model = NULL;
-    lx_status st = lx_model_load(dir != NULL ? dir : o.model, &model, &err);
+    lx_status st = lx_model_load(dir != NULL ? dir : o.local.model, &model, &err);
     if (st != LX_OK)
         return lx_cli_fail(&command, st, &err);
     (o.json ? print_json : print_text)(model, o.tensors);

@@ -36,7 +36,7 @@ static lx_status set_number(const lx_option *o, void *field, const char *text, c
     if (end == text || *end != '\0' || errno == ERANGE || !isfinite(real))
         return lx_fail(err, LX_ERR_INVALID, o->name, "%s: \"%s\" is not a number", source, text);
     if (!whole || real < o->min || real > o->max)
-        return lx_fail(err, LX_ERR_INVALID, o->name, "%s: %s is not %s from %.15g to %.15g", source,
+        return lx_fail(err, LX_ERR_INVALID, o->name, "%s: %s is not %s from %.16g to %.16g", source,
                        text, o->kind == LX_OPTION_INT ? "a whole number" : "a number", o->min,
                        o->max);
     if (o->kind == LX_OPTION_INT)
@@ -231,7 +231,7 @@ static void print_option(const lx_option *o, FILE *out)
     if (o->kind == LX_OPTION_CHOICE)
         (void)fprintf(out, ": %s", o->choices);
     if (o->kind == LX_OPTION_INT || o->kind == LX_OPTION_REAL)
-        (void)fprintf(out, " (%.15g to %.15g)", o->min, o->max);
+        (void)fprintf(out, " (%.16g to %.16g)", o->min, o->max);
     if (o->fallback != NULL && o->fallback[0] != '\0')
         (void)fprintf(out, " [%s]", o->fallback);
     if (o->env != NULL)
