@@ -18,8 +18,6 @@
 #include "common/log.h"
 #include "server/http_internal.h"
 
-enum { CONNECTION_MEMORY = 16 * 1024 };
-
 static void log_library(void *cls, const char *fmt, va_list args) LX_PRINTF(2, 0);
 static void log_library(void *cls, const char *fmt, va_list args)
 {
@@ -38,6 +36,7 @@ static void open_connection(lx_http *h, struct MHD_Connection *connection, void 
     *context = conn;
     if (conn == NULL)
         return; /* its first request will be refused */
+    conn->http = h;
     conn->fd = info->connect_fd;
     if (!lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S)) {
         free(conn);
@@ -54,7 +53,10 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         open_connection(h, connection, context);
     } else if (*context != NULL) {
-        lx_watch_close(&h->watch, *context);
+        lx_http_conn *conn = *context;
+        lx_watch_close(&h->watch, conn);
+        if (conn->refused)
+            lx_linger_add(&h->watch, conn->fd);
         free(*context);
         *context = NULL;
         atomic_fetch_sub(&h->n_connections, 1);
@@ -93,13 +95,15 @@ static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
 static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
 {
     const lx_http_options *o = &h->options;
+    if (!lx_http_find_queue())
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "libmicrohttpd has no MHD_queue_response");
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     h->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, lx_exchange_on_call, h, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(o->n_threads > 1 ? o->n_threads : 0),
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LX_HTTP_HEAD_BYTES,
         MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, h, MHD_OPTION_END);
     if (h->daemon == NULL)

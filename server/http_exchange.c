@@ -45,15 +45,19 @@ void lx_exchange_unref(lx_exchange *ex)
     free(ex);
 }
 
+void lx_http_make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
+{
+    (void)snprintf(id, LX_MAX_REQUEST_ID + 1, "%016llx-%llx", (unsigned long long)h->id_prefix,
+                   (unsigned long long)atomic_fetch_add(&h->next_id, 1));
+}
+
 static void choose_id(lx_exchange *ex)
 {
     const char *id = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, "X-Request-Id");
     if (id != NULL && lx_request_id_ok(id))
         (void)snprintf(ex->id, sizeof ex->id, "%s", id);
     else
-        (void)snprintf(ex->id, sizeof ex->id, "%016llx-%llx",
-                       (unsigned long long)ex->http->id_prefix,
-                       (unsigned long long)atomic_fetch_add(&ex->http->next_id, 1));
+        lx_http_make_id(ex->http, ex->id);
 }
 
 static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
@@ -132,6 +136,7 @@ static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, 
 {
     const lx_http_options *o = &ex->http->options;
     lx_response rs = {0};
+    ex->conn->refused = close;
     o->refuse(o->context, status, err, &rs);
     lx_watch_set_deadline(&ex->http->watch, ex->conn,
                           lx_now_ns() + o->read_timeout_s * LX_NS_PER_S);

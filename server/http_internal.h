@@ -23,14 +23,27 @@
 
 struct lx_exchange;
 
+/* Memory of a connection: its request's head must fit. */
+enum { LX_HTTP_HEAD_BYTES = 16 * 1024, LX_MAX_LINGERING = 64 };
+
 typedef struct lx_http_conn {
+    lx_http *http;
     struct lx_http_conn *prev, *next;
     struct lx_exchange *exchange; /* with a pending answer; NULL otherwise */
     int64_t deadline_ns;          /* when the socket is shut down, 0: never */
     int fd;
     uint32_t generation; /* tells apart connections that had the same fd */
     bool hung_up;        /* the peer will send nothing more */
+    bool refused;        /* closed before all that the peer sends was read */
 } lx_http_conn;
+
+/* A socket that is only read until its peer ends; see http_linger.c. */
+typedef struct lx_linger {
+    int fd;
+    int64_t deadline_ns, dropped;
+} lx_linger;
+
+#define LX_LINGER_KEY (UINT64_C(1) << 63) /* marks such a socket's events */
 
 typedef struct lx_watch {
     pthread_mutex_t lock;
@@ -41,6 +54,8 @@ typedef struct lx_watch {
     int32_t n_by_fd;
     uint32_t next_generation;
     int64_t ping_ns;
+    lx_linger lingering[LX_MAX_LINGERING];
+    int32_t n_lingering;
     bool started;
 } lx_watch;
 
@@ -85,6 +100,7 @@ typedef struct lx_exchange {
 } lx_exchange;
 
 /* http_exchange.c */
+void lx_http_make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1]); /* of a request without one */
 enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
                                     const char *method, const char *version, const char *upload,
                                     size_t *upload_bytes, void **con_cls);
@@ -102,6 +118,20 @@ void lx_exchange_unref(lx_exchange *ex);
 /* http_response.c */
 enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
 enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
+void lx_http_count(lx_http *h, int status); /* in the metrics */
+/* Answers a request that the library refuses, for which there is no exchange. */
+enum MHD_Result lx_http_queue_refusal(lx_http *h, struct MHD_Connection *connection,
+                                      lx_response *rs);
+
+/* http_refuse.c */
+bool lx_http_find_queue(void); /* once, before the library is started */
+enum MHD_Result lx_http_queue_response(struct MHD_Connection *connection, int status,
+                                       struct MHD_Response *response);
+
+/* http_linger.c */
+void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
+void lx_linger_read(lx_watch *w, uint64_t key);
+void lx_linger_end(lx_watch *w, int64_t now); /* closes what is late */
 
 /* http_watch.c */
 lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err) LX_MUST_USE;

@@ -41,27 +41,26 @@ void lx_response_take(lx_response *rs, int status, const char *content_type, lx_
     }
 }
 
-static void add_headers(const lx_exchange *ex, struct MHD_Response *m, const lx_response *rs,
-                        bool close)
+static void add_headers(struct MHD_Response *m, const lx_response *rs, const char *id, bool close)
 {
     if (rs->content_type != NULL)
         (void)MHD_add_response_header(m, "Content-Type", rs->content_type);
     for (int32_t i = 0; i < rs->n_headers; i++)
         (void)MHD_add_response_header(m, rs->headers[i].name, rs->headers[i].value);
-    (void)MHD_add_response_header(m, "X-Request-Id", ex->id);
+    (void)MHD_add_response_header(m, "X-Request-Id", id);
     (void)MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
-    if (close || atomic_load(&ex->http->draining))
+    if (close)
         (void)MHD_add_response_header(m, "Connection", "close");
 }
 
-static void count(lx_exchange *ex, int status)
+void lx_http_count(lx_http *h, int status)
 {
-    ex->status = status;
     if (status >= 100 && status < 600)
-        atomic_fetch_add(&ex->http->responses[status / 100], 1);
+        atomic_fetch_add(&h->responses[status / 100], 1);
 }
 
-enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
+static enum MHD_Result queue_whole(lx_http *h, struct MHD_Connection *connection, lx_response *rs,
+                                   const char *id, bool close)
 {
     struct MHD_Response *m =
         rs->body != NULL
@@ -72,12 +71,27 @@ enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
         free(rs->body);
         return MHD_NO;
     }
-    add_headers(ex, m, rs, close);
-    ex->phase = LX_EXCHANGE_SENDING;
-    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+    add_headers(m, rs, id, close);
+    enum MHD_Result result = lx_http_queue_response(connection, rs->status, m);
     MHD_destroy_response(m);
-    count(ex, rs->status);
+    lx_http_count(h, rs->status);
     return result;
+}
+
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
+{
+    ex->phase = LX_EXCHANGE_SENDING;
+    ex->status = rs->status;
+    return queue_whole(ex->http, ex->connection, rs, ex->id,
+                       close || atomic_load(&ex->http->draining));
+}
+
+enum MHD_Result lx_http_queue_refusal(lx_http *h, struct MHD_Connection *connection,
+                                      lx_response *rs)
+{
+    char id[LX_MAX_REQUEST_ID + 1];
+    lx_http_make_id(h, id);
+    return queue_whole(h, connection, rs, id, true);
 }
 
 static bool has_left(lx_exchange *ex)
@@ -145,12 +159,13 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
     if (m == NULL)
         return MHD_NO;
     lx_exchange_ref(ex);
-    add_headers(ex, m, rs, false);
+    add_headers(m, rs, ex->id, atomic_load(&ex->http->draining));
     ex->phase = LX_EXCHANGE_SENDING;
+    ex->status = rs->status;
     atomic_store(&ex->last_sent_ns, lx_now_ns());
     atomic_store(&ex->streaming, true);
-    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+    enum MHD_Result result = lx_http_queue_response(ex->connection, rs->status, m);
     MHD_destroy_response(m);
-    count(ex, rs->status);
+    lx_http_count(ex->http, rs->status);
     return result;
 }

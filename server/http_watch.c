@@ -7,6 +7,7 @@
  *     one event (the library's epoll is edge-triggered and it may not look again)
  *   - a client that sends its head or body, or reads its answer, so slowly that the idle timeout
  *     never fires: every connection has a deadline, at which the socket is shut down
+ *   - the rest of a refused request (http_linger.c)
  *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
  *
  * Sockets are shut down, never closed here: closing is the library's. An event carries fd and
@@ -81,6 +82,7 @@ static int32_t scan(lx_watch *w, int64_t now, lx_exchange **silent)
 
 static void tick(lx_watch *w, int64_t now)
 {
+    lx_linger_end(w, now);
     lx_exchange *silent[BATCH];
     int32_t n = scan(w, now, silent);
     for (int32_t i = 0; i < n; i++) {
@@ -100,7 +102,10 @@ static void *watch_main(void *arg)
         for (int i = 0; i < n; i++) {
             if (events[i].data.u64 == stop_key)
                 return NULL;
-            lx_exchange *ex = hang_up(w, events[i].data.u64);
+            bool lingers = (events[i].data.u64 & LX_LINGER_KEY) != 0;
+            if (lingers)
+                lx_linger_read(w, events[i].data.u64);
+            lx_exchange *ex = lingers ? NULL : hang_up(w, events[i].data.u64);
             if (ex != NULL) {
                 lx_exchange_kill(ex);
                 lx_exchange_unref(ex);
@@ -150,6 +155,7 @@ void lx_watch_stop(lx_watch *w)
         (void)eventfd_write(w->stop_fd, 1);
         (void)pthread_join(w->thread, NULL);
     }
+    lx_linger_end(w, INT64_MAX);
     if (w->epoll_fd >= 0)
         (void)close(w->epoll_fd);
     if (w->stop_fd >= 0)
