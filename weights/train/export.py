@@ -22,12 +22,21 @@ def tensor_name(name: str) -> str:
     return name
 
 
-def write_safetensors(path: pathlib.Path, tensors: dict[str, torch.Tensor]):
-    """bf16 tensors in the safetensors layout; data begins at a multiple of 64 bytes."""
+def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
+    """bf16, but f32 for the head of a mixture: a mean wants more than 8 bits."""
+    exact = name.startswith("head.") and config["head"]["kind"] == "logistic_mixture"
+    tensor = tensor.detach().cpu().contiguous()
+    if exact:
+        return "F32", tensor.float().numpy().tobytes()
+    return "BF16", tensor.bfloat16().view(torch.int16).numpy().tobytes()
+
+
+def write_safetensors(path: pathlib.Path, tensors: dict[str, torch.Tensor], config: dict):
+    """The safetensors layout; data begins at a multiple of 64 bytes."""
     header, offset, blobs = {"__metadata__": {"format": "linnet"}}, 0, []
     for name, tensor in tensors.items():
-        blob = tensor.detach().cpu().bfloat16().contiguous().view(torch.int16).numpy().tobytes()
-        header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [offset, offset + len(blob)]}
+        dtype, blob = encode(name, tensor, config)
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [offset, offset + len(blob)]}
         offset += len(blob)
         blobs.append(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -37,7 +46,7 @@ def write_safetensors(path: pathlib.Path, tensors: dict[str, torch.Tensor]):
 
 def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabulary: list[str] | None):
     out.mkdir(parents=True, exist_ok=True)
-    write_safetensors(out / "model.safetensors", {tensor_name(k): v for k, v in model.state_dict().items()})
+    write_safetensors(out / "model.safetensors", {tensor_name(k): v for k, v in model.state_dict().items()}, config)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     if vocabulary:
         (out / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")

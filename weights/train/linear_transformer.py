@@ -13,6 +13,26 @@ import torch.nn.functional as F
 from torch import nn
 
 
+def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers: int = 8, **of_task) -> dict:
+    """config.json of a model of the paper's size."""
+    return {
+        "format": "linnet",
+        "format_version": 1,
+        "task": task,
+        "n_layers": n_layers,
+        "n_heads": 8,
+        "d_model": 256,
+        "d_ff": 1024,
+        "norm": "pre",
+        "norm_eps": 1e-5,
+        "activation": "gelu",
+        "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
+        "inputs": [{"name": name, "size": size} for name, size in inputs],
+        "head": head,
+        **of_task,
+    }
+
+
 class Embedding(nn.Module):
     """Sum of one learned table per input stream (token, position, ...)."""
 

@@ -18,7 +18,7 @@ import image_data as data
 import logistic_mixture
 import trainer
 from export import export_model
-from linear_transformer import LinearTransformer
+from linear_transformer import LinearTransformer, model_config
 
 HELD_OUT = 5000
 SIDE = 28
@@ -43,22 +43,8 @@ HEADS = {
 def make_config(layers: int, head: str) -> dict:
     values = data.LEVELS + 1
     inputs = [("token", values)] + [(name, values) for name in data.NEIGHBOURS] + [("row", SIDE), ("column", SIDE)]
-    return {
-        "format": "linnet",
-        "format_version": 1,
-        "task": "image",
-        "n_layers": layers,
-        "n_heads": 8,
-        "d_model": 256,
-        "d_ff": 1024,
-        "norm": "pre",
-        "norm_eps": 1e-5,
-        "activation": "gelu",
-        "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
-        "inputs": [{"name": name, "size": size} for name, size in inputs],
-        "head": HEADS[head],
-        "image": {"width": SIDE, "height": SIDE, "channels": 1},
-    }
+    image = {"width": SIDE, "height": SIDE, "channels": 1}
+    return model_config("image", inputs, HEADS[head], n_layers=layers, image=image)
 
 
 class Mnist:
@@ -107,8 +93,7 @@ class Mnist:
 
 def main():
     args = parse_arguments()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
+    trainer.seed(args)
     recipe = Mnist(args)
     trainer.train(recipe, args)
     if args.out:

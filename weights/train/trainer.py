@@ -46,6 +46,12 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
 
 
+def seed(args):
+    """Call before the model is made."""
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+
+
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
     qkv, matrices, head, rest = [], [], [], []
     for name, p in model.named_parameters():
