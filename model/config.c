@@ -22,6 +22,10 @@ enum {
     MAX_D_FF = 1 << 18,
     MAX_IDS = 1 << 24,
     MAX_CHARS = 1024,
+    MAX_COMPONENTS = 64,
+    MAX_LEVELS = 1 << 16,
+    MAX_SIDE = 4096,
+    MAX_VALUES = 1 << 20,
 };
 
 typedef struct reader {
@@ -247,14 +251,33 @@ static void take_inputs(reader *r, section s, lx_config *c)
 
 static void take_head(reader *r, section s, lx_config *c)
 {
-    static const char *const kinds[] = {"categorical", NULL};
+    static const char *const kinds[] = {"categorical", "logistic_mixture", NULL};
+    static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE};
     section h = take_section(r, s, "head", "head.");
-    (void)take_word(r, h, "kind", kinds);
-    c->head_kind = LX_HEAD_CATEGORICAL;
-    c->head_size = take_int(r, h, "size", 1, MAX_IDS);
-    c->n_values = c->head_size;
+    c->head_kind = kind_of[take_word(r, h, "kind", kinds)];
+    if (c->head_kind == LX_HEAD_CATEGORICAL) {
+        c->head_size = c->n_values = take_int(r, h, "size", 1, MAX_IDS);
+    } else {
+        c->n_components = take_int(r, h, "components", 1, MAX_COMPONENTS);
+        c->n_values = take_int(r, h, "levels", 2, MAX_LEVELS);
+        c->head_size = 3 * c->n_components;
+    }
     finish(r, h);
     release(s, "head");
+}
+
+static void take_image(reader *r, section s, lx_config *c)
+{
+    section i = take_section(r, s, "image", "image.");
+    c->width = take_int(r, i, "width", 1, MAX_SIDE);
+    c->height = take_int(r, i, "height", 1, MAX_SIDE);
+    c->n_channels = take_int(r, i, "channels", 1, 3);
+    if (r->st == LX_OK && c->n_channels == 2)
+        wrong(r, i, "channels", "must be 1 (grey) or 3 (red, green, blue)");
+    if (r->st == LX_OK && c->width * c->height > MAX_VALUES / c->n_channels)
+        wrong(r, i, "width", "times height times channels is more than 1048576");
+    finish(r, i);
+    release(s, "image");
 }
 
 static void take_all(reader *r, json_t *root, lx_config *c)
@@ -269,6 +292,8 @@ static void take_all(reader *r, json_t *root, lx_config *c)
     take_head(r, s, c);
     if (strcmp(c->task, "couplet") == 0)
         c->max_chars = take_int(r, s, "max_chars", 1, MAX_CHARS);
+    if (strcmp(c->task, "image") == 0)
+        take_image(r, s, c);
     finish(r, s);
 }
 

@@ -9,6 +9,8 @@
 #ifndef LINNET_MODEL_PNG_H
 #define LINNET_MODEL_PNG_H
 
+#include <stdint.h>
+
 #include "common/buffer.h"
 
 typedef struct lx_picture {

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "model/couplet.h"
+#include "model/image.h"
 
-static const lx_task_ops *const tasks[] = {&lx_couplet_task};
+static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task};
 
 const lx_task_ops *lx_task_find(const char *name)
 {

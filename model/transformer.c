@@ -266,7 +266,7 @@ static lx_status check_step(const lx_transformer *t, const lx_step *s, lx_error 
     }
     lx_status st = LX_OK;
     for (int32_t i = 0; i < b->n_outputs && st == LX_OK; i++)
-        st = check_sampling(&s->sampling[i], c->head_size, i, err);
+        st = check_sampling(&s->sampling[i], c->n_values, i, err);
     return st;
 }
 
@@ -308,16 +308,29 @@ static void queue_layer(lx_transformer *t, int32_t index, lx_states *states)
         queue_norm(t, t->x, t->x, &l->norm2, LX_ROWS_TOKENS);
 }
 
+static void queue_sample(lx_transformer *t, const lx_step *s)
+{
+    const lx_config *c = &t->model->config;
+    if (c->head_kind == LX_HEAD_LOGISTIC_MIXTURE)
+        t->be->ops->sample_mixture(t->be, &(lx_sample_mixture_args){.parameters = t->logits,
+                                                                    .n_components = c->n_components,
+                                                                    .n_levels = c->n_values,
+                                                                    .rows = s->sampling,
+                                                                    .out = s->samples});
+    else
+        t->be->ops->sample(t->be, &(lx_sample_args){.logits = t->logits,
+                                                    .n_ids = c->n_values,
+                                                    .rows = s->sampling,
+                                                    .out = s->samples});
+}
+
 static void queue_outputs(lx_transformer *t, const lx_step *s)
 {
     const lx_config *c = &t->model->config;
     t->be->ops->gather(t->be, &(lx_gather_args){.y = t->outputs, .x = t->x, .d = c->d_model});
     queue_norm(t, t->outputs, t->outputs, &t->final_norm, LX_ROWS_OUTPUTS);
     queue_linear(t, t->logits, t->outputs, t->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
-    t->be->ops->sample(t->be, &(lx_sample_args){.logits = t->logits,
-                                                .n_ids = c->head_size,
-                                                .rows = s->sampling,
-                                                .out = s->samples});
+    queue_sample(t, s);
 }
 
 lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)

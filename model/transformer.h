@@ -5,7 +5,7 @@
  *   pre-norm:   x += A(norm1(x));  x += F(norm2(x))           (then final norm)
  *   post-norm:  x = norm1(x + A(x));  x = norm2(x + F(x))     (then final norm)
  *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b
- *   logits = W_head x + b, for the output rows only
+ *   logits = W_head x + b, for the output rows only; a mixture head's rows are its parameters
  *
  * Thread: one at a time per transformer (its activation buffers are shared by all calls).
  */
@@ -21,7 +21,7 @@ typedef struct lx_step {
     const int32_t *ids;          /* [n_tokens, n_inputs], each checked against its table's size */
     const lx_sampling *sampling; /* [n_outputs] */
     lx_sample *samples;          /* [n_outputs] out */
-    float *logits;               /* [n_outputs, head size] out, or NULL when not wanted */
+    float *logits;               /* [n_outputs, head_size] out, the head's rows; NULL: not wanted */
 } lx_step;
 
 /* Prepares the weights on `be` and allocates activations for steps of at most max_tokens rows and

@@ -1,0 +1,255 @@
+/*
+ * The image task: see image.h for the sequence and its input streams.
+ *
+ * A plan keeps the given values. A step's inputs are values of the raster, given or generated, so
+ * one function looks any of them up, and the prompt's rows are made by the same code as the others.
+ */
+#include "model/image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEVELS = 256, OUTSIDE = LEVELS };
+
+typedef enum stream_kind { TOKEN, NEIGHBOUR, ROW, COLUMN, CHANNEL, POSITION } stream_kind;
+
+typedef struct stream {
+    const char *name;
+    stream_kind kind;
+    int32_t dy, dx; /* NEIGHBOUR */
+} stream;
+
+static const stream streams[] = {
+    {"token", TOKEN, 0, 0},     {"w", NEIGHBOUR, 0, -1},      {"ww", NEIGHBOUR, 0, -2},
+    {"n", NEIGHBOUR, -1, 0},    {"nw", NEIGHBOUR, -1, -1},    {"ne", NEIGHBOUR, -1, 1},
+    {"nn", NEIGHBOUR, -2, 0},   {"row", ROW, 0, 0},           {"column", COLUMN, 0, 0},
+    {"channel", CHANNEL, 0, 0}, {"position", POSITION, 0, 0},
+};
+
+typedef struct raster {
+    int32_t n_given;
+    const stream *inputs[LX_MAX_INPUTS]; /* in the order of the config */
+    uint8_t given[];
+} raster;
+
+int32_t lx_image_size(const lx_config *config)
+{
+    return config->width * config->height * config->n_channels;
+}
+
+/* --- the model ------------------------------------------------------------------------------- */
+
+static const stream *find_stream(const char *name)
+{
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+        if (strcmp(streams[i].name, name) == 0)
+            return &streams[i];
+    }
+    return NULL;
+}
+
+static int32_t stream_size(const lx_config *c, stream_kind kind)
+{
+    switch (kind) {
+    case TOKEN:
+    case NEIGHBOUR:
+        return LEVELS + 1;
+    case ROW:
+        return c->height;
+    case COLUMN:
+        return c->width;
+    case CHANNEL:
+        return c->n_channels;
+    case POSITION:
+        break;
+    }
+    return lx_image_size(c);
+}
+
+static lx_status check_inputs(const lx_config *c, lx_error *err)
+{
+    bool has_token = false;
+    for (int32_t i = 0; i < c->n_inputs; i++) {
+        const stream *s = find_stream(c->inputs[i].name);
+        if (s == NULL)
+            return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                           "config.json: inputs: the image task has no input %s (token, w, ww, n, "
+                           "nw, ne, nn, row, column, channel, position)",
+                           c->inputs[i].name);
+        if (c->inputs[i].size != stream_size(c, s->kind))
+            return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                           "config.json: inputs: %s: size %d, but this image needs %d", s->name,
+                           c->inputs[i].size, stream_size(c, s->kind));
+        has_token = has_token || s->kind == TOKEN;
+    }
+    if (!has_token)
+        return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                       "config.json: inputs: the image task needs the input token");
+    return LX_OK;
+}
+
+static lx_status check_model(const lx_model *model, lx_error *err)
+{
+    const lx_config *c = &model->config;
+    if (model->vocab != NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "vocab.txt: the image task has no vocabulary");
+    if (c->n_values != LEVELS)
+        return lx_fail(err, LX_ERR_FORMAT, "head",
+                       "config.json: head: %d values, but an image has %d", c->n_values, LEVELS);
+    return check_inputs(c, err);
+}
+
+static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
+{
+    (void)mask_idx;
+    memset(banned, 0, (size_t)model->config.n_values);
+}
+
+/* --- the plan -------------------------------------------------------------------------------- */
+
+/* Value i of the raster, given or generated. */
+static int32_t value_at(const raster *r, const int32_t *tokens, int32_t i)
+{
+    return i < r->n_given ? r->given[i] : tokens[i - r->n_given];
+}
+
+static int32_t neighbour(const lx_config *c, const raster *r, const int32_t *tokens, int32_t t,
+                         const stream *s)
+{
+    int32_t channel = t % c->n_channels, pixel = t / c->n_channels;
+    int32_t y = pixel / c->width + s->dy, x = pixel % c->width + s->dx;
+    if (y < 0 || x < 0 || x >= c->width)
+        return OUTSIDE;
+    return value_at(r, tokens, (y * c->width + x) * c->n_channels + channel);
+}
+
+/* The input row from which value t is predicted. */
+static void put_row(const lx_plan *plan, int32_t t, const int32_t *tokens, int32_t *ids)
+{
+    const lx_config *c = &plan->model->config;
+    const raster *r = plan->data;
+    int32_t pixel = t / c->n_channels;
+    for (int32_t i = 0; i < c->n_inputs; i++) {
+        const stream *s = r->inputs[i];
+        switch (s->kind) {
+        case TOKEN:
+            ids[i] = t > 0 ? value_at(r, tokens, t - 1) : OUTSIDE;
+            break;
+        case NEIGHBOUR:
+            ids[i] = neighbour(c, r, tokens, t, s);
+            break;
+        case ROW:
+            ids[i] = pixel / c->width;
+            break;
+        case COLUMN:
+            ids[i] = pixel % c->width;
+            break;
+        case CHANNEL:
+            ids[i] = t % c->n_channels;
+            break;
+        case POSITION:
+            ids[i] = t;
+            break;
+        }
+    }
+}
+
+static lx_status check_request(const lx_config *c, const lx_task_request *request, lx_error *err)
+{
+    int32_t size = lx_image_size(c);
+    if (request->text != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "this model makes images: it cannot be asked with text");
+    if (request->n_values < 0 || request->n_values > size)
+        return lx_fail(err, LX_ERR_INVALID, "image", "%d values are given, an image has %d",
+                       request->n_values, size);
+    if (request->n_values == size)
+        return lx_fail(err, LX_ERR_INVALID, "image",
+                       "the whole image is given: nothing is left to paint");
+    return LX_OK;
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    const lx_config *c = &plan->model->config;
+    lx_status st = check_request(c, request, err);
+    if (st != LX_OK)
+        return st;
+    size_t n = (size_t)request->n_values;
+    raster *r = malloc(sizeof *r + n);
+    plan->data = r;
+    plan->n_prompt = request->n_values + 1;
+    plan->n_new = lx_image_size(c) - request->n_values;
+    plan->prompt_ids = calloc((n + 1) * (size_t)c->n_inputs, sizeof *plan->prompt_ids);
+    if (r == NULL || plan->prompt_ids == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an image");
+    r->n_given = request->n_values;
+    if (n > 0)
+        memcpy(r->given, request->values, n);
+    for (int32_t i = 0; i < c->n_inputs; i++)
+        r->inputs[i] = find_stream(c->inputs[i].name);
+    static const int32_t nothing[1]; /* a prompt's row looks at given values only */
+    for (int32_t t = 0; t < plan->n_prompt; t++)
+        put_row(plan, t, nothing, plan->prompt_ids + (size_t)t * (size_t)c->n_inputs);
+    return LX_OK;
+}
+
+static void plan_fini(lx_plan *plan)
+{
+    free(plan->data);
+}
+
+static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
+{
+    put_row(plan, plan->n_prompt + step, tokens, ids);
+}
+
+static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+{
+    (void)plan;
+    (void)step;
+    (void)tokens;
+    out->forced = -1;
+    out->use_mask = false;
+    out->n_banned = 0;
+}
+
+const lx_task_ops lx_image_task = {
+    .name = "image",
+    .modality = LX_IMAGE,
+    .check_model = check_model,
+    .n_masks = 0,
+    .fill_mask = fill_mask,
+    .plan_init = plan_init,
+    .plan_fini = plan_fini,
+    .input = input,
+    .constrain = constrain,
+    .render = NULL,
+};
+
+/* --- rasters --------------------------------------------------------------------------------- */
+
+int32_t lx_image_given(const lx_plan *plan)
+{
+    return ((const raster *)plan->data)->n_given;
+}
+
+int32_t lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t n, uint8_t *out)
+{
+    const raster *r = plan->data;
+    for (int32_t i = 0; i < r->n_given + n; i++)
+        out[i] = (uint8_t)value_at(r, tokens, i);
+    return r->n_given + n;
+}
+
+int32_t lx_image_kept(const lx_config *config, const uint8_t *keep)
+{
+    int32_t n_pixels = config->width * config->height, kept = 0;
+    while (kept < n_pixels && keep[kept] != 0)
+        kept++;
+    for (int32_t i = kept; i < n_pixels; i++) {
+        if (keep[i] != 0)
+            return -1;
+    }
+    return kept * config->n_channels;
+}
