@@ -16,10 +16,6 @@
 /* 2^20 values of 14 bytes at most, and what is around them. */
 enum { MAX_ANSWER = 16 << 20 };
 
-typedef struct score {
-    lx_work work; /* first, see work.h */
-} score;
-
 /* --- the answer
  * ----------------------------------------------------------------------------------- */
 
@@ -57,9 +53,8 @@ static void finish(void *context, lx_response *rs)
 
 static void release(void *context)
 {
-    score *s = context;
-    lx_work_fini(&s->work);
-    free(s);
+    lx_work_fini(context);
+    free(context);
 }
 
 /* --- what is scored
@@ -129,24 +124,24 @@ static void start(lx_api *api, lx_served_model *served, lx_plan *plan, const int
     params.has_seed = true;
     lx_error err = {0};
     int32_t retry_after_s = 0;
-    score *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    lx_work *w = calloc(1, sizeof *w);
+    if (w == NULL) {
         lx_plan_free(plan);
         lx_respond_status(rs, LX_ERR_NO_MEMORY, &err);
         return;
     }
-    lx_status st = lx_work_start(&s->work, api, served, plan, &params, rq, &retry_after_s, &err);
+    lx_status st = lx_work_start(w, api, served, plan, &params, rq, &retry_after_s, &err);
     if (st != LX_OK) {
-        free(s);
+        free(w);
         lx_respond_unstarted(rs, st, &err, retry_after_s);
         return;
     }
-    rs->deferred = (lx_deferred){.context = s,
+    rs->deferred = (lx_deferred){.context = w,
                                  .ready = lx_work_ready,
                                  .finish = finish,
                                  .cancel = lx_work_cancel,
                                  .release = release,
-                                 .deadline_ns = s->work.deadline_ns};
+                                 .deadline_ns = w->deadline_ns};
 }
 
 static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,
