@@ -1,7 +1,10 @@
 /*
- * linnet generate: answers one prompt on the command line, through the same engine as the server,
- * so that the same seed gives the same text.
+ * linnet generate: lower lines of a couplet or images on the command line, through the same engine
+ * as the server, so that the same seed gives the same bytes. What the model makes decides which
+ * options fit; one that does not is refused, not ignored.
  */
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +14,13 @@
 #include "server/cli.h"
 #include "server/commands.h"
 #include "server/engine.h"
+#include "server/generate_image.h"
+
+enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
 
 typedef struct generate_options {
     lx_cli_model_options local;
-    const char *prompt;
+    const char *prompt, *png, *complete;
     int64_t n, seed, top_k, max_tokens;
     double temperature, top_p;
     bool rules, scores;
@@ -29,6 +35,17 @@ static const lx_option options[] = {
      .offset = FIELD(prompt),
      .value = "TEXT",
      .help = "what to answer: the upper line of a couplet"},
+    {.name = "png",
+     .short_name = 'o',
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(png),
+     .value = "FILE",
+     .help = "where the images of an image model go, -: standard output"},
+    {.name = "complete",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(complete),
+     .value = "FILE",
+     .help = "a PNG to complete: fewer rows, or transparent where to paint"},
     {.name = "n",
      .short_name = 'n',
      .kind = LX_OPTION_INT,
@@ -37,11 +54,11 @@ static const lx_option options[] = {
      .min = 1,
      .max = 1024,
      .value = "N",
-     .help = "answers, printed best first"},
+     .help = "answers: lines, best first, or images, as one contact sheet"},
     LX_CLI_SEED_OPTION(generate_options, seed, .fallback = "-1", .min = -1,
                        .help = "of the random numbers, -1: a new one each time"),
-    LX_CLI_TEMPERATURE_OPTION(generate_options, temperature, .fallback = "0.8",
-                              .help = "0: always the likeliest"),
+    LX_CLI_TEMPERATURE_OPTION(generate_options, temperature,
+                              .help = "0: always the likeliest [0.8 for lines, 1 for images]"),
     {.name = "top-k",
      .kind = LX_OPTION_INT,
      .offset = FIELD(top_k),
@@ -80,35 +97,84 @@ static const lx_option options[] = {
 
 static const lx_command command = {
     .name = "generate",
-    .summary = "Answers a prompt: prints n lower lines for an upper line, best first.",
+    .summary = "Answers a prompt: prints n lower lines for an upper line, or paints n images.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .notes = "example: linnet generate --prompt 海上明月 -n 3 --seed 1\n",
+    .notes =
+        "examples: linnet generate --prompt 海上明月 -n 3 --seed 1\n"
+        "          linnet generate --model weights/mnist -n 16 --png sheet.png\n"
+        "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
 };
+
+/* Which options a model's kind wants and which mean nothing to it. */
+static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
+{
+    bool image = model->task->modality == LX_IMAGE;
+    const char *made = image ? "paints images" : "writes lines";
+    const struct {
+        const char *name, *value;
+        bool fits, required;
+    } checks[] = {
+        {"prompt", "TEXT", !image || o->prompt == NULL, !image && o->prompt == NULL},
+        {"png", "FILE", image || o->png == NULL, image && o->png == NULL},
+        {"complete", "FILE", image || o->complete == NULL, false},
+        {"max-tokens", "N", !image || o->max_tokens == 0, false},
+        {"scores", "", !image || !o->scores, false},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        if (checks[i].required)
+            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "--%s %s is missing: %s %s",
+                           checks[i].name, checks[i].value, model->name, made);
+        if (!checks[i].fits)
+            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "--%s does not fit: %s %s",
+                           checks[i].name, model->name, made);
+    }
+    return LX_OK;
+}
+
+static uint64_t choose_seed(int64_t wanted)
+{
+    uint64_t seed = (uint64_t)wanted;
+    if (wanted >= 0)
+        return seed;
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        seed = (uint64_t)lx_now_ns();
+    return seed & ((UINT64_C(1) << 53) - 1);
+}
+
+static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
+                           lx_error *err)
+{
+    lx_task_request request = {.text = o->prompt,
+                               .text_bytes = o->prompt != NULL ? strlen(o->prompt) : 0,
+                               .rules = o->rules};
+    uint8_t *given = NULL;
+    lx_status st = LX_OK;
+    if (o->complete != NULL)
+        st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);
+    request.values = given;
+    if (st == LX_OK)
+        st = lx_plan_new(model, &request, out, err);
+    free(given);
+    return st;
+}
 
 static lx_status make_job(const generate_options *o, const lx_model *model, lx_job **out,
                           lx_error *err)
 {
-    if (o->prompt == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prompt", "--prompt TEXT is missing");
-    lx_task_request request = {
-        .text = o->prompt, .text_bytes = strlen(o->prompt), .rules = o->rules};
     lx_plan *plan = NULL;
-    lx_status st = lx_plan_new(model, &request, &plan, err);
+    lx_status st = check_options(o, model, err);
+    if (st == LX_OK)
+        st = make_plan(o, model, &plan, err);
     if (st != LX_OK)
         return st;
-    uint64_t seed = (uint64_t)o->seed;
-    if (o->seed < 0) {
-        if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-            seed = (uint64_t)lx_now_ns();
-        seed &= (UINT64_C(1) << 53) - 1;
-    }
+    double usual = model->task->modality == LX_IMAGE ? 1.0 : 0.8;
     lx_job_params params = {
         .n = (int32_t)o->n,
         .max_new =
             o->max_tokens > 0 && o->max_tokens < plan->n_new ? (int32_t)o->max_tokens : plan->n_new,
-        .seed = seed,
-        .temperature = (float)o->temperature,
+        .seed = choose_seed(o->seed),
+        .temperature = (float)(isnan(o->temperature) ? usual : o->temperature),
         .top_p = (float)o->top_p,
         .top_k = (int32_t)o->top_k,
         .deadline_ns = INT64_MAX,
@@ -144,20 +210,58 @@ static lx_status print_answers(const lx_job *job, bool scores, lx_error *err)
 static lx_status run_job(lx_transformer *t, lx_job *job, lx_error *err)
 {
     static lx_metrics metrics;
-    int32_t n = lx_job_get_params(job)->n, slots = n < 64 ? n : 64;
-    lx_engine_options limits = {
-        .n_slots = slots, .max_queue = 1, .max_tokens = 128, .prompt_chunk = 64};
+    int32_t n = lx_job_get_params(job)->n, slots = n < MAX_SLOTS ? n : MAX_SLOTS;
+    lx_engine_options limits = {.n_slots = slots,
+                                .max_queue = 1,
+                                .max_tokens = STEP_ROWS,
+                                .prompt_chunk = STEP_ROWS - MAX_SLOTS};
     lx_engine *engine = NULL;
     lx_status st = lx_engine_start(t, &limits, &metrics, &engine, err);
     if (st != LX_OK)
         return st;
     st = lx_engine_submit(engine, job, err);
     if (st == LX_OK) {
-        lx_job_wait(job);
+        if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
+            lx_generate_wait(job);
+        else
+            lx_job_wait(job);
         st = lx_job_status(job, err);
     }
     lx_engine_stop(engine);
     return st;
+}
+
+/* The file is opened before the work, so that one that cannot be is noticed at once. */
+static lx_status open_png(const char *path, FILE **out, lx_error *err)
+{
+    if (path == NULL)
+        return LX_OK;
+    *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_IO, "png", "--png: %s: %s", path, strerror(errno));
+    return LX_OK;
+}
+
+static lx_status close_png(FILE *png, lx_status st, lx_error *err)
+{
+    if (png != NULL && png != stdout && fclose(png) != 0 && st == LX_OK)
+        st = lx_fail(err, LX_ERR_IO, "png", "--png: %s", strerror(errno));
+    return st;
+}
+
+static lx_status generate(const generate_options *o, const lx_cli_model *local, lx_job **job,
+                          lx_error *err)
+{
+    FILE *png = NULL;
+    lx_status st = make_job(o, local->model, job, err);
+    if (st == LX_OK)
+        st = open_png(o->png, &png, err);
+    if (st == LX_OK)
+        st = run_job(local->transformer, *job, err);
+    if (st == LX_OK)
+        st = png != NULL ? lx_generate_write_png(*job, png, err)
+                         : print_answers(*job, o->scores, err);
+    return close_png(png, st, err);
 }
 
 int lx_command_generate(int argc, char **argv)
@@ -169,13 +273,9 @@ int lx_command_generate(int argc, char **argv)
     lx_error err = {0};
     lx_cli_model local;
     lx_job *job = NULL;
-    lx_status st = lx_cli_open(&o.local, 128, &local, &err);
+    lx_status st = lx_cli_open(&o.local, STEP_ROWS, &local, &err);
     if (st == LX_OK)
-        st = make_job(&o, local.model, &job, &err);
-    if (st == LX_OK)
-        st = run_job(local.transformer, job, &err);
-    if (st == LX_OK)
-        st = print_answers(job, o.scores, &err);
+        st = generate(&o, &local, &job, &err);
     if (st != LX_OK)
         exit_status = lx_cli_fail(&command, st, &err);
     lx_job_unref(job);

@@ -80,6 +80,14 @@ static lx_status set_option(const lx_option *o, void *values, const char *text, 
     return LX_ERR_INTERNAL;
 }
 
+static void set_left_out(const lx_option *o, void *field)
+{
+    if (o->kind == LX_OPTION_REAL)
+        *(double *)field = (double)NAN;
+    else
+        *(const char **)field = NULL;
+}
+
 static lx_status set_defaults(const lx_command *c, void *values, lx_error *err)
 {
     for (size_t i = 0; i < c->n_options; i++) {
@@ -89,7 +97,7 @@ static lx_status set_defaults(const lx_command *c, void *values, lx_error *err)
         if (text == NULL)
             text = o->fallback;
         if (text == NULL) {
-            *(const char **)((char *)values + o->offset) = NULL;
+            set_left_out(o, (char *)values + o->offset);
             continue;
         }
         lx_status st = set_option(o, values, text, source, err);

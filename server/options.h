@@ -28,11 +28,12 @@ typedef struct lx_option {
     char short_name;  /* 'n' for -n, 0 for none */
     const char *env;  /* "LINNET_PORT", NULL for none */
     lx_option_kind kind;
-    size_t offset;        /* of the field in the struct that is filled */
-    const char *fallback; /* the default as text; NULL: a STRING that may be left out (NULL) */
-    double min, max;      /* INT, REAL */
-    const char *choices;  /* CHOICE */
-    const char *value;    /* what help calls the value: "N", "DIR" */
+    size_t offset; /* of the field in the struct that is filled */
+    const char
+        *fallback;   /* the default as text; NULL: may be left out, a STRING (NULL), REAL (NAN) */
+    double min, max; /* INT, REAL */
+    const char *choices; /* CHOICE */
+    const char *value;   /* what help calls the value: "N", "DIR" */
     const char *help;
 } lx_option;
 
