@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/utf8.h"
+#include "server/base64.h"
 #include "server/json_api.h"
 
 /* --- the form
@@ -64,56 +65,95 @@ static lx_status read_whole(const char *name, const char *text, double min, doub
     return st;
 }
 
-static lx_status set_field(lx_form *f, const char *name, const char *text, int32_t max_n,
-                           lx_error *err)
+/* What an empty form holds, the couplets' and the images'. */
+static const char *const default_n[] = {"5", "16"};
+static const char *const default_temperature[] = {"0.8", "1"};
+
+static void fill_default(char *text, const char *value)
 {
-    lx_status st = LX_OK;
-    int64_t n = f->n;
     if (text[0] == '\0')
-        return LX_OK;
-    if (strcmp(name, "n") == 0) {
-        st = read_whole("n", text, 1, max_n, &n, err);
-        f->n = (int32_t)n;
-    } else if (strcmp(name, "seed") == 0) {
-        st = read_whole("seed", text, 0, (double)LX_MAX_SEED, &f->seed, err);
-        f->has_seed = st == LX_OK;
-    } else if (strcmp(name, "temperature") == 0) {
-        st = read_number("temperature", text, 0, 10, &f->temperature, err);
-    }
-    return st;
+        (void)strcpy(text, value);
 }
 
-static lx_status read_pair(lx_form *f, const char *pair, size_t n, int32_t max_n, lx_error *err)
+static void fill_defaults(lx_form *f)
 {
-    char name[32], text[LX_FORM_TEXT_BYTES];
+    fill_default(f->n_text, default_n[f->image]);
+    fill_default(f->temperature_text, default_temperature[f->image]);
+}
+
+/* The place for a field's text, or NULL for a name that is none of ours. */
+static char *text_of(lx_form *f, const char *name, size_t *max)
+{
+    *max = LX_FORM_NUMBER_BYTES;
+    if (strcmp(name, "n") == 0)
+        return f->n_text;
+    if (strcmp(name, "temperature") == 0)
+        return f->temperature_text;
+    if (strcmp(name, "seed") == 0)
+        return f->seed_text;
+    *max = LX_FORM_TEXT_BYTES;
+    return strcmp(name, "upper") == 0 ? f->upper : NULL;
+}
+
+static lx_status read_pair(lx_form *f, const char *pair, size_t n, lx_error *err)
+{
+    char name[32], task[8];
     const char *equals = memchr(pair, '=', n);
     size_t name_bytes = equals != NULL ? (size_t)(equals - pair) : n;
+    const char *value = equals != NULL ? equals + 1 : pair + n;
+    size_t value_bytes = (size_t)(pair + n - value);
     if (decode(pair, name_bytes, name, sizeof name) < 0)
         return LX_OK; /* no field of ours has so long a name */
-    const char *value = equals != NULL ? equals + 1 : pair + n;
-    int64_t bytes = decode(value, (size_t)(pair + n - value), text, sizeof text);
-    bool is_upper = strcmp(name, "upper") == 0;
-    if (bytes < 0)
-        return lx_fail(err, LX_ERR_INVALID, is_upper ? "prompt" : name, "%s is too long", name);
-    if (!is_upper)
-        return set_field(f, name, text, max_n, err);
-    memcpy(f->upper, text, (size_t)bytes + 1);
-    f->upper_bytes = (size_t)bytes;
-    return LX_OK;
+    if (strcmp(name, "task") == 0)
+        f->image = decode(value, value_bytes, task, sizeof task) > 0 && strcmp(task, "image") == 0;
+    size_t max = 0;
+    char *text = text_of(f, name, &max);
+    if (text == NULL)
+        return LX_OK;
+    int64_t bytes = decode(value, value_bytes, text, max);
+    if (text == f->upper)
+        f->upper_bytes = bytes < 0 ? 0 : (size_t)bytes;
+    if (bytes >= 0)
+        return LX_OK;
+    text[0] = '\0'; /* cut, it would be another one */
+    return lx_fail(err, LX_ERR_INVALID, text == f->upper ? "prompt" : name, "%s is too long", name);
 }
 
-lx_status lx_form_read(const char *body, size_t bytes, int32_t max_n, lx_form *form, lx_error *err)
+static lx_status read_pairs(lx_form *f, const char *body, size_t bytes, lx_error *err)
 {
-    *form = (lx_form){.n = 1, .temperature = 0.8};
     lx_status first = LX_OK;
     for (size_t i = 0; i <= bytes;) {
         const char *amp = i < bytes ? memchr(body + i, '&', bytes - i) : NULL;
         size_t end = amp != NULL ? (size_t)(amp - body) : bytes;
-        lx_status st = read_pair(form, body + i, end - i, max_n, first == LX_OK ? err : NULL);
+        lx_status st = read_pair(f, body + i, end - i, first == LX_OK ? err : NULL);
         first = first == LX_OK ? st : first;
         i = end + 1;
     }
     return first;
+}
+
+static lx_status read_numbers(lx_form *f, int32_t max_n, lx_error *err)
+{
+    int64_t n = 0;
+    lx_status st = read_whole("n", f->n_text, 1, max_n, &n, err);
+    f->n = (int32_t)n;
+    if (st == LX_OK)
+        st = read_number("temperature", f->temperature_text, 0, 10, &f->temperature, err);
+    if (st == LX_OK && f->seed_text[0] != '\0') {
+        st = read_whole("seed", f->seed_text, 0, (double)LX_MAX_SEED, &f->seed, err);
+        f->has_seed = st == LX_OK;
+    }
+    return st;
+}
+
+lx_status lx_form_read(const char *body, size_t bytes, const lx_form_limits *limits, lx_form *form,
+                       lx_error *err)
+{
+    *form = (lx_form){0};
+    int32_t images = limits->images < LX_FORM_MAX_IMAGES ? limits->images : LX_FORM_MAX_IMAGES;
+    lx_status st = read_pairs(form, body, bytes, err);
+    fill_defaults(form);
+    return st == LX_OK ? read_numbers(form, form->image ? images : limits->n, err) : st;
 }
 
 /* --- the page
@@ -179,8 +219,8 @@ static void trim(const char **text, size_t *bytes)
 
 static void render_answers(const lx_page *page, lx_buffer *out)
 {
-    const char *upper = page->upper;
-    size_t upper_bytes = page->upper_bytes;
+    const char *upper = page->form->upper;
+    size_t upper_bytes = page->form->upper_bytes;
     trim(&upper, &upper_bytes);
     lx_buffer_printf(out, "<section class=\"answers\">\n<div class=\"scrolls %s\">\n",
                      size_class(page));
@@ -199,35 +239,115 @@ static void render_answers(const lx_page *page, lx_buffer *out)
                      (long long)page->seed);
 }
 
-static void render_result(const lx_page *page, lx_buffer *out)
+void lx_page_add_image(int32_t i, int32_t width, int32_t height, const lx_buffer *png,
+                       lx_buffer *images)
 {
+    lx_buffer_printf(images,
+                     "<li><img class=\"picture\" alt=\"%d\" width=\"%d\" height=\"%d\""
+                     " src=\"data:image/png;base64,",
+                     i + 1, width, height);
+    lx_base64_append(png->data, png->length, images);
+    lx_buffer_puts(images, "\"></li>\n");
+}
+
+static void render_images(const lx_page *page, lx_buffer *out)
+{
+    lx_buffer_printf(out, "<section class=\"pictures\">\n<ul class=\"tiles%s\">\n",
+                     page->grey ? " grey" : "");
+    lx_buffer_append(out, page->images->data, page->images->length);
+    lx_buffer_printf(out, "</ul>\n<p class=\"facts\">seed %lld</p>\n</section>",
+                     (long long)page->seed);
+}
+
+/* The answer or the error, if it is the one of this form. */
+static void fill_result(const lx_page *page, bool image, lx_buffer *out)
+{
+    if (page->form == NULL || page->form->image != image)
+        return;
     if (page->error != NULL) {
         lx_buffer_puts(out, "<p class=\"error\" role=\"alert\">");
         lx_page_escape(page->error, strlen(page->error), out);
         lx_buffer_puts(out, "</p>");
+    } else if (page->images != NULL) {
+        render_images(page, out);
     } else if (page->n_answers > 0) {
         render_answers(page, out);
     }
 }
 
+static void fill_upper(const lx_form *form, lx_buffer *out)
+{
+    lx_page_escape(form->upper, form->upper_bytes, out);
+}
+
+static void fill_n(const lx_form *form, lx_buffer *out)
+{
+    lx_page_escape(form->n_text, strlen(form->n_text), out);
+}
+
+static void fill_temperature(const lx_form *form, lx_buffer *out)
+{
+    lx_page_escape(form->temperature_text, strlen(form->temperature_text), out);
+}
+
+static void fill_seed(const lx_form *form, lx_buffer *out)
+{
+    lx_page_escape(form->seed_text, strlen(form->seed_text), out);
+}
+
+/* The places of the template; without a `fill` it is the result's. */
+static const struct place {
+    const char *mark;
+    bool image; /* belongs to the images' form */
+    void (*fill)(const lx_form *form, lx_buffer *out);
+} places[] = {
+    {"{{upper}}", false, fill_upper},
+    {"{{n}}", false, fill_n},
+    {"{{temperature}}", false, fill_temperature},
+    {"{{seed}}", false, fill_seed},
+    {"{{image_n}}", true, fill_n},
+    {"{{image_temperature}}", true, fill_temperature},
+    {"{{image_seed}}", true, fill_seed},
+    {"<!--linnet:answers-->", false, NULL},
+    {"<!--linnet:images-->", true, NULL},
+};
+
+static const struct place *find_place(const char *text, size_t bytes)
+{
+    if (text[0] != '{' && text[0] != '<')
+        return NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        size_t n = strlen(places[i].mark);
+        if (bytes >= n && memcmp(text, places[i].mark, n) == 0)
+            return &places[i];
+    }
+    return NULL;
+}
+
+/* The form that was not sent shows its defaults. */
+static void fill_place(const struct place *place, const lx_page *page, lx_buffer *out)
+{
+    lx_form empty = {.image = place->image};
+    fill_defaults(&empty);
+    bool sent = page->form != NULL && page->form->image == place->image;
+    if (place->fill != NULL)
+        place->fill(sent ? page->form : &empty, out);
+    else
+        fill_result(page, place->image, out);
+}
+
 void lx_page_render(const char *html, size_t bytes, const lx_page *page, lx_buffer *out)
 {
-    static const char upper_mark[] = "{{upper}}", result_mark[] = "<!--linnet:answers-->";
-    const size_t n_upper = sizeof upper_mark - 1, n_result = sizeof result_mark - 1;
     size_t from = 0;
     for (size_t i = 0; i < bytes;) {
-        bool is_upper = bytes - i >= n_upper && memcmp(html + i, upper_mark, n_upper) == 0;
-        bool is_result = bytes - i >= n_result && memcmp(html + i, result_mark, n_result) == 0;
-        if (!is_upper && !is_result) {
+        const struct place *place = find_place(html + i, bytes - i);
+        if (place == NULL) {
             i++;
             continue;
         }
         lx_buffer_append(out, html + from, i - from);
-        if (is_upper && page->upper != NULL)
-            lx_page_escape(page->upper, page->upper_bytes, out);
-        if (is_result)
-            render_result(page, out);
-        i += is_upper ? n_upper : n_result;
+        fill_place(place, page, out);
+        i += strlen(place->mark);
         from = i;
     }
     lx_buffer_append(out, html + from, bytes - from);

@@ -63,7 +63,7 @@ def test_the_server_streams_an_event_a_character(open_page):
     request = {"prompt": UPPER, "n": 1, "seed": 1, "temperature": 0.8, "stream": True}
     texts = page.evaluate(
         """async (request) => {
-            const { parseSse } = await import('/app.js');
+            const { parseSse } = await import('/common.js');
             const models = await (await fetch('/v1/models')).json();
             const body = JSON.stringify({ ...request, model: models.data[0].id });
             const headers = { 'Content-Type': 'application/json' };
@@ -82,7 +82,7 @@ def test_event_stream_cut_anywhere(open_page, size):
     stream = 'data: {"a":"月"}\n\n: ping\n\ndata:b\r\ndata: c\r\n\r\ndata: [DONE]\n\ndata: rest'
     events, rest = open_page().evaluate(
         """async ([stream, size]) => {
-            const { parseSse } = await import('/app.js');
+            const { parseSse } = await import('/common.js');
             const all = [];
             let rest = '';
             for (let i = 0; i < stream.length; i += size) {
@@ -225,7 +225,7 @@ def test_same_seed_same_answer_and_again(open_page):
     finished(page)
     expect(page.locator("#again")).to_be_focused()
     assert page.input_value("#seed") not in ("", "11")
-    assert f"seed {page.input_value('#seed')}" in text_of(page, ".facts")
+    assert f"seed {page.input_value('#seed')}" in text_of(page, ".answers .facts")
 
 
 def test_facts_tell_time_and_memory(open_page):

@@ -37,7 +37,8 @@ static void test_escape(void **state)
 static lx_status read_form(const char *body, lx_form *form, lx_error *err)
 {
     *err = (lx_error){0};
-    return lx_form_read(body, strlen(body), 128, form, err);
+    const lx_form_limits limits = {.n = 128, .images = 1000};
+    return lx_form_read(body, strlen(body), &limits, form, err);
 }
 
 static void test_form_defaults(void **state)
@@ -49,10 +50,34 @@ static void test_form_defaults(void **state)
         lx_error err;
         assert_int_equal(read_form(bodies[i], &f, &err), LX_OK);
         assert_int_equal(f.upper_bytes, 0);
-        assert_int_equal(f.n, 1);
+        assert_false(f.image);
+        assert_int_equal(f.n, 5);
+        assert_string_equal(f.n_text, "5");
         assert_false(f.has_seed);
-        assert_true(f.temperature > 0.79 && f.temperature < 0.81);
+        assert_string_equal(f.seed_text, "");
+        assert_true(f.temperature == 0.8);
     }
+}
+
+static void test_image_form(void **state)
+{
+    (void)state;
+    lx_form f;
+    lx_error err;
+    assert_int_equal(read_form("task=image", &f, &err), LX_OK);
+    assert_true(f.image);
+    assert_int_equal(f.n, 16);
+    assert_true(f.temperature == 1);
+    assert_int_equal(read_form("n=64&seed=3&task=image&temperature=0.50", &f, &err), LX_OK);
+    assert_int_equal(f.n, LX_FORM_MAX_IMAGES);
+    assert_true(f.has_seed);
+    assert_string_equal(f.temperature_text, "0.50");
+    assert_int_equal(read_form("task=image&n=65", &f, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "n");
+    assert_int_equal(read_form("task=imagery&n=65", &f, &err), LX_OK);
+    assert_false(f.image);
+    const lx_form_limits few = {.n = 128, .images = 4};
+    assert_int_equal(lx_form_read("task=image&n=5", 14, &few, &f, &err), LX_ERR_INVALID);
 }
 
 static void test_form_fields(void **state)
@@ -103,9 +128,12 @@ static void test_fields_behind_a_bad_one_are_kept_for_the_page(void **state)
     (void)state;
     lx_form f;
     lx_error err;
-    assert_int_equal(read_form("n=0&upper=abc", &f, &err), LX_ERR_INVALID);
+    assert_int_equal(read_form("n=0&upper=abc&temperature=hot&seed=%22", &f, &err), LX_ERR_INVALID);
     assert_string_equal(err.param, "n");
     assert_string_equal(f.upper, "abc");
+    assert_string_equal(f.n_text, "0");
+    assert_string_equal(f.temperature_text, "hot");
+    assert_string_equal(f.seed_text, "\"");
 }
 
 static void test_long_field_is_refused(void **state)
@@ -120,15 +148,36 @@ static void test_long_field_is_refused(void **state)
     body[6 + LX_FORM_TEXT_BYTES - 1] = 'a';
     assert_int_equal(read_form(body, &f, &err), LX_ERR_INVALID);
     assert_string_equal(err.param, "prompt");
+    char number[LX_FORM_NUMBER_BYTES + 16] = "seed=";
+    memset(number + 5, '1', LX_FORM_NUMBER_BYTES);
+    assert_int_equal(read_form(number, &f, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "seed");
+    assert_string_equal(f.seed_text, "");
 }
 
 static const char template[] = "<input value=\"{{upper}}\"> {{other}} <!--linnet:answers--> end";
+static const char both[] = "{{n}} {{temperature}} {{seed}}|<!--linnet:answers-->|"
+                           "{{image_n}} {{image_temperature}} {{image_seed}}|<!--linnet:images-->";
+
+static void render_template(const char *html, const lx_page *page, lx_buffer *out)
+{
+    lx_buffer_init(out, 100000);
+    lx_page_render(html, strlen(html), page, out);
+    assert_int_equal(out->status, LX_OK);
+}
 
 static void render(const lx_page *page, lx_buffer *out)
 {
-    lx_buffer_init(out, 100000);
-    lx_page_render(template, sizeof template - 1, page, out);
-    assert_int_equal(out->status, LX_OK);
+    render_template(template, page, out);
+}
+
+/* A form as it comes from a browser. */
+static lx_form sent(const char *body)
+{
+    lx_form f;
+    lx_error err;
+    (void)read_form(body, &f, &err);
+    return f;
 }
 
 static void test_empty_page(void **state)
@@ -144,8 +193,8 @@ static void test_error_page_escapes(void **state)
 {
     (void)state;
     lx_buffer out;
-    const char *upper = "\"><script>{{upper}}<!--linnet:answers-->";
-    render(&(lx_page){.upper = upper, .upper_bytes = strlen(upper), .error = "bad <b>"}, &out);
+    lx_form form = sent("upper=\"><script>{{upper}}<!--linnet:answers-->");
+    render(&(lx_page){.form = &form, .error = "bad <b>"}, &out);
     assert_string_equal(
         out.data, "<input value=\"&quot;&gt;&lt;script&gt;{{upper}}&lt;!--linnet:answers--&gt;"
                   "\"> {{other}} <p class=\"error\" role=\"alert\">bad &lt;b&gt;</p> end");
@@ -156,8 +205,8 @@ static void test_answers_page(void **state)
 {
     (void)state;
     const lx_page_answer answers[] = {{"天涯故人", 12, -2.314}, {"<i>", 3, -2.9}};
-    lx_page page = {
-        .upper = " 海上明月 ", .upper_bytes = 14, .answers = answers, .n_answers = 2, .seed = 7};
+    lx_form form = sent("upper= 海上明月 ");
+    lx_page page = {.form = &form, .answers = answers, .n_answers = 2, .seed = 7};
     lx_buffer out;
     render(&page, &out);
     assert_non_null(strstr(out.data, "<p class=\"scroll upper\" lang=\"zh\">海上明月</p>"));
@@ -169,19 +218,85 @@ static void test_answers_page(void **state)
     lx_buffer_fini(&out);
 }
 
-static void test_the_real_template_has_both_places(void **state)
+static void test_each_form_keeps_what_it_sent(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *expected;
+    } cases[] = {
+        {"n=3&temperature=0.10&seed=7", "3 0.10 7|E|16 1 |"},
+        {"n=&temperature=&seed=", "5 0.8 |E|16 1 |"},
+        {"n=<&temperature=x&seed=-1", "&lt; x -1|E|16 1 |"},
+        {"task=image&n=9&temperature=2&seed=0", "5 0.8 ||9 2 0|E"},
+        {"task=image", "5 0.8 ||16 1 |E"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lx_buffer out;
+        lx_form form = sent(cases[i].body);
+        render_template(both, &(lx_page){.form = &form, .error = "E"}, &out);
+        const char *error = "<p class=\"error\" role=\"alert\">E</p>";
+        char *at = strstr(out.data, error);
+        assert_non_null(at);
+        memmove(at + 1, at + strlen(error), strlen(at + strlen(error)) + 1);
+        *at = 'E';
+        assert_string_equal(out.data, cases[i].expected);
+        lx_buffer_fini(&out);
+    }
+    lx_buffer out;
+    render_template(both, &(lx_page){0}, &out);
+    assert_string_equal(out.data, "5 0.8 ||16 1 |");
+    lx_buffer_fini(&out);
+}
+
+static void test_images_page(void **state)
+{
+    (void)state;
+    lx_buffer png, images, out;
+    lx_buffer_init(&png, 100);
+    lx_buffer_append(&png, "\x89PNG", 4);
+    lx_buffer_init(&images, 10000);
+    lx_page_add_image(0, 28, 20, &png, &images);
+    lx_page_add_image(1, 28, 20, &png, &images);
+    lx_form form = sent("task=image&n=2");
+    lx_page page = {.form = &form, .images = &images, .grey = true, .seed = 11};
+    render_template(both, &page, &out);
+    assert_non_null(strstr(out.data, "5 0.8 ||2 1 |<section class=\"pictures\">"));
+    assert_non_null(strstr(out.data, "<ul class=\"tiles grey\">"));
+    assert_non_null(strstr(out.data,
+                           "<li><img class=\"picture\" alt=\"2\" width=\"28\" height=\"20\" "
+                           "src=\"data:image/png;base64,iVBORw==\"></li>"));
+    assert_non_null(strstr(out.data, "seed 11"));
+    lx_buffer_fini(&out);
+    page.grey = false;
+    render_template(both, &page, &out);
+    assert_non_null(strstr(out.data, "<ul class=\"tiles\">"));
+    lx_buffer_fini(&out);
+    lx_buffer_fini(&images);
+    lx_buffer_fini(&png);
+}
+
+static void test_the_real_template_has_its_places(void **state)
 {
     (void)state;
     const lx_asset *html = lx_asset_find("/index.html");
     assert_non_null(html);
     lx_buffer out;
     lx_buffer_init(&out, 1 << 20);
-    lx_page page = {.upper = "上联在此", .upper_bytes = 12, .error = "错误在此"};
+    lx_form form = sent("upper=上联在此&n=12345&temperature=6.7&seed=89012");
+    lx_page page = {.form = &form, .error = "错误在此"};
     lx_page_render((const char *)html->data, html->size, &page, &out);
-    assert_non_null(strstr(out.data, "value=\"上联在此\""));
-    assert_non_null(strstr(out.data, "role=\"alert\">错误在此</p>"));
+    static const char *const expected[] = {"value=\"上联在此\"", "value=\"12345\"", "value=\"6.7\"",
+                                           "value=\"89012\"", "role=\"alert\">错误在此</p>"};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        assert_non_null(strstr(out.data, expected[i]));
     assert_null(strstr(out.data, "{{"));
     assert_null(strstr(out.data, "<!--linnet"));
+    lx_buffer_fini(&out);
+    form = sent("task=image&n=12345&temperature=6.7&seed=89012");
+    lx_buffer_init(&out, 1 << 20);
+    lx_page_render((const char *)html->data, html->size, &page, &out);
+    for (size_t i = 1; i < sizeof expected / sizeof *expected; i++)
+        assert_non_null(strstr(out.data, expected[i]));
     lx_buffer_fini(&out);
 }
 
@@ -200,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_escape),
         cmocka_unit_test(test_form_defaults),
+        cmocka_unit_test(test_image_form),
         cmocka_unit_test(test_form_fields),
         cmocka_unit_test(test_bad_form_names_the_field),
         cmocka_unit_test(test_fields_behind_a_bad_one_are_kept_for_the_page),
@@ -207,7 +323,9 @@ int main(void)
         cmocka_unit_test(test_empty_page),
         cmocka_unit_test(test_error_page_escapes),
         cmocka_unit_test(test_answers_page),
-        cmocka_unit_test(test_the_real_template_has_both_places),
+        cmocka_unit_test(test_each_form_keeps_what_it_sent),
+        cmocka_unit_test(test_images_page),
+        cmocka_unit_test(test_the_real_template_has_its_places),
         cmocka_unit_test(test_full_buffer_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

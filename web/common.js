@@ -1,0 +1,175 @@
+/*
+ * What the tabs share: the API and its event streams, the language, one frame loop, errors in plain
+ * words. A tab keeps its own state and asks for a frame with requestRender(); app.js then calls the
+ * render function of the tab that is shown.
+ */
+
+export const $ = (id) => document.getElementById(id);
+
+/* lang: the language shown; tab: the tab shown. Written by app.js only. */
+export const page = { lang: 'zh', tab: 'couplets' };
+
+/* --- the API ----------------------------------------------------------------------------------- */
+
+export class ApiError extends Error {
+  constructor(status, body, retryAfter) {
+    super(body?.message || `HTTP ${status}`);
+    Object.assign(this, { status, param: body?.param, retryAfter });
+  }
+}
+
+async function checked(response) {
+  if (response.ok) return response;
+  const body = await response.json().catch(() => null);
+  throw new ApiError(response.status, body?.error, response.headers.get('Retry-After'));
+}
+
+export async function post(path, body, signal) {
+  return checked(await fetch(path, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+    signal,
+  }));
+}
+
+/* Splits what has arrived of a server-sent event stream into the data of whole events and the rest,
+   to be put before the next piece. Pure. */
+export function parseSse(buffer) {
+  const blocks = buffer.replace(/\r\n/g, '\n').split('\n\n');
+  const rest = blocks.pop();
+  const events = blocks
+    .map((block) => block.split('\n')
+      .filter((line) => line.startsWith('data:'))
+      .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
+      .join('\n'))
+    .filter((data) => data !== '');
+  return { events, rest };
+}
+
+/* Yields the events of one streamed request until the stream ends; whether it ended too early is for
+   the reader to see. An error inside the stream is thrown. */
+export async function* stream(path, body, signal) {
+  const response = await post(path, { ...body, stream: true }, signal);
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let buffer = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const { events, rest } = parseSse(buffer + decoder.decode(value, { stream: true }));
+    buffer = rest;
+    for (const data of events) {
+      if (data === '[DONE]') return;
+      const event = JSON.parse(data);
+      if (event.error) throw new ApiError(response.status, event.error);
+      yield event;
+    }
+  }
+}
+
+let modelsRequest = null;
+
+/* The models served, asked for once; after a failure the next call asks again. */
+function loadModels() {
+  modelsRequest = modelsRequest || fetch('/v1/models').then(checked).then((r) => r.json())
+    .then(({ data }) => data)
+    .catch((error) => { modelsRequest = null; throw error; });
+  return modelsRequest;
+}
+
+/* The first model that makes this ('text' or 'image'); null when there is none. */
+export async function findModel(modality) {
+  const models = await loadModels();
+  return models.find((m) => m.architecture?.output_modalities?.includes(modality)) ?? null;
+}
+
+/* --- words ------------------------------------------------------------------------------------- */
+
+const WORDS = {
+  zh: {
+    busy: (s) => `此刻来客太多，请过 ${s} 秒再试。`,
+    network: '连不上服务器，请稍后再试。',
+    server: (m) => `服务器出了差错：${m}`,
+    refused: (field, m) => `${field}不合要求：${m}`,
+    fields: { n: '数量', temperature: '温度', seed: '种子' },
+    copied: '链接已复制',
+  },
+  en: {
+    busy: (s) => `Too many visitors at this moment. Try again in ${s} s.`,
+    network: 'The server cannot be reached. Try again in a moment.',
+    server: (m) => `Something went wrong on the server: ${m}`,
+    refused: (field, m) => `${field} was refused: ${m}`,
+    fields: { n: 'The number', temperature: 'Temperature', seed: 'Seed' },
+    copied: 'Link copied',
+  },
+};
+
+/* An error for a visitor. reason(error) may explain what was refused better than the server does;
+   fields names the form's fields. */
+export function explain(error, fields = {}, reason = () => '') {
+  const words = WORDS[page.lang];
+  if (!(error instanceof ApiError)) return words.network;
+  if (error.status === 429 || error.status === 503) return words.busy(error.retryAfter || 1);
+  if (error.status >= 500) return words.server(error.message);
+  const better = reason(error);
+  if (better || !error.param) return better || error.message;
+  const field = fields[error.param] || words.fields[error.param] || error.param;
+  return words.refused(field, error.message);
+}
+
+export function bytesText(bytes) {
+  const kib = bytes / 1024;
+  return kib < 1024 ? `${Math.round(kib)} KiB` : `${(kib / 1024).toFixed(1)} MiB`;
+}
+
+/* --- the document ------------------------------------------------------------------------------ */
+
+let render = () => {};
+let renderRequested = false;
+
+/* The function a frame calls. */
+export function onRender(draw) {
+  render = draw;
+}
+
+export function requestRender() {
+  if (renderRequested) return;
+  renderRequested = true;
+  requestAnimationFrame(() => {
+    renderRequested = false;
+    render();
+  });
+}
+
+/* Sets text only where it changes, so that nothing is announced or laid out for nothing. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/* For screen readers: whole sentences, not every character. */
+export function say(text) {
+  $('live').textContent = text;
+}
+
+/* A button that copies the page's address. */
+export function makeCopyButton(button) {
+  button.hidden = !navigator.clipboard;
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(location.href);
+    say(WORDS[page.lang].copied);
+    button.classList.add('done');
+    setTimeout(() => button.classList.remove('done'), 1500);
+  });
+}
+
+/* The place in a list that a key leads to from `at`, or undefined for other keys. */
+export function placeForKey(key, at, count, columns) {
+  const last = count - 1;
+  const to = {
+    ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - columns, ArrowDown: at + columns,
+    Home: 0, End: last, Enter: at, ' ': at,
+  }[key];
+  if (to === undefined) return undefined;
+  return to < 0 || to > last ? at : to;
+}

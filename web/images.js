@@ -1,0 +1,440 @@
+/*
+ * The images' tab: pictures painted pixel by pixel from POST /v1/images/generations, a drawing
+ * completed by POST /v1/images/edits, and how surprised the model is by a picture (POST /v1/score).
+ *
+ * A run fills `state.answer` from `values` events: each says which part of which sample's raster is
+ * new. A frame paints what came since the last one, however many events that were. Seed, number and
+ * temperature are in the URL's hash, so that a link is a grid of pictures; a drawing is not.
+ */
+import {
+  $, bytesText, explain, findModel, makeCopyButton, page, placeForKey, post, requestRender, say, setText,
+  stream,
+} from './common.js';
+import { Pad } from './pad.js';
+import { heatColour, paintPixels, pixelColour, pngUrl } from './picture.js';
+
+const FIELDS = ['n', 'temperature', 'seed'];
+
+const WORDS = {
+  zh: {
+    none: '这台服务器没有图像模型。',
+    blank: '先在保留的几行里画几笔吧。',
+    many: (max) => `这里一次最多画 ${max} 幅。`,
+    fields: { n: '幅数', image: '图像', mask: '蒙版' },
+    kept: (rows) => `保留上面 ${rows} 行`,
+    made: (made, all) => `已画 ${made} / ${all} 像素`,
+    state: (size) => `每幅的状态 ${size}，画到哪个像素都一样大`,
+    cache: (size) => `换成 softmax 注意力，缓存此刻是 ${size}`,
+    facts: (a) => [`种子 ${a.seed}`, `${a.seconds} 秒`, `每秒 ${a.rate} 像素`],
+    stopped: '已停下',
+    bits: (bits) => `${bits} 比特/维`,
+    most: (bits) => `${bits} 比特`,
+    tile: (i) => `第 ${i} 幅`,
+    said: (n) => `画好了 ${n} 幅。`,
+  },
+  en: {
+    none: 'This server has no image model.',
+    blank: 'Draw something in the rows that are kept first.',
+    many: (max) => `${max} pictures at once are the most this page paints.`,
+    fields: { n: 'The number of pictures', image: 'The picture', mask: 'The mask' },
+    kept: (rows) => `Keep the first ${rows} rows`,
+    made: (made, all) => `${made} of ${all} pixels`,
+    state: (size) => `State of one picture: ${size}, the same at every pixel`,
+    cache: (size) => `With softmax attention the cache would be ${size} by now`,
+    facts: (a) => [`seed ${a.seed}`, `${a.seconds} s`, `${a.rate} pixels/s`],
+    stopped: 'stopped',
+    bits: (bits) => `${bits} bits/dim`,
+    most: (bits) => `${bits} bits`,
+    tile: (i) => `Picture ${i}`,
+    said: (n) => `${n} pictures are painted.`,
+  },
+};
+
+const state = {
+  model: undefined,   // null when none is served; see readModel
+  answer: null,       // the newest answer, see newAnswer
+  failure: null,      // the newest error of the form
+  refusal: null,      // what the page itself refuses: a key of WORDS
+  scoreFailure: null, // the newest error of the surprise map
+};
+
+let pad = null;
+let running = null; // AbortController of the run in progress
+
+const find = (selector) => document.querySelector(`#images ${selector}`);
+const count = (n) => n.toLocaleString('en');
+
+/* --- the model --------------------------------------------------------------------------------- */
+
+function readModel(model) {
+  const { width, height, channels, state_bytes: stateBytes, n_layers: layers, n_embd: width_ } =
+    model.meta;
+  const cacheBytes = layers && width_ ? 2 * layers * width_ * 4 : 0; // a value, in softmax attention
+  return { id: model.id, width, height, channels, size: width * height * channels, stateBytes, cacheBytes };
+}
+
+async function loadModel() {
+  const model = await findModel('image');
+  if (state.model || !model) {
+    state.model = state.model ?? null;
+    return;
+  }
+  state.model = readModel(model);
+  $('kept').max = state.model.height - 1;
+  pad.setShape(state.model);
+  $('kept').value = pad.kept;
+}
+
+/* --- an answer --------------------------------------------------------------------------------- */
+
+/* A sample is one picture: its raster, how many values are there, how many of them are painted. */
+function newSample(prefix) {
+  const values = new Uint8Array(state.model.size);
+  values.set(prefix);
+  return { values, made: prefix.length, painted: 0, png: null, surprise: null, bits: null, asked: false };
+}
+
+/* request is what was asked; prefix holds the values given; kept counts their rows. */
+function newAnswer(request, prefix) {
+  return {
+    request,
+    kept: prefix.length / (state.model.width * state.model.channels),
+    given: prefix.length,
+    samples: Array.from({ length: request.n }, () => newSample(prefix)),
+    chosen: 0, seed: request.seed, done: false, stopped: false,
+    started: performance.now(), seconds: null, rate: null,
+  };
+}
+
+function takeEvent(answer, event) {
+  const sample = answer.samples[event.index];
+  if (event.type.endsWith('.values')) {
+    sample.values.set(event.values, event.start);
+    sample.made = event.start + event.values.length;
+  } else if (event.type.endsWith('.completed')) {
+    sample.png = `data:image/png;base64,${event.b64_json}`;
+    answer.seed = event.seed;
+    if (sample === answer.samples[answer.chosen]) score(sample);
+  }
+}
+
+const madeValues = (answer) => answer.samples.reduce((sum, s) => sum + s.made - answer.given, 0);
+
+function finishAnswer(answer) {
+  const seconds = (performance.now() - answer.started) / 1000;
+  answer.done = true;
+  answer.seconds = seconds.toFixed(1);
+  answer.rate = count(Math.round(madeValues(answer) / state.model.channels / seconds));
+  writeHash();
+  say(WORDS[page.lang].said(answer.samples.length));
+}
+
+/* --- a run ------------------------------------------------------------------------------------- */
+
+function readForm() {
+  const field = (name) => $(`image-${name}`).value || $(`image-${name}`).defaultValue;
+  const drawn = crypto.getRandomValues(new Uint32Array(1))[0];
+  const seed = field('seed') === '' ? drawn : Number(field('seed'));
+  return { n: Number(field('n')), temperature: Number(field('temperature')), seed };
+}
+
+/* Paints `request.n` pictures that begin with the values of prefix, which may be none. */
+async function run(request, prefix) {
+  stop();
+  const { signal } = running = new AbortController();
+  Object.assign(state, { failure: null, refusal: null, scoreFailure: null });
+  const { id, width, channels } = state.model;
+  const rows = prefix.length / (width * channels);
+  const image = rows > 0 && pngUrl(prefix, width, rows, channels);
+  const given = image ? { images: [{ image_url: image }] } : {};
+  const path = image ? '/v1/images/edits' : '/v1/images/generations';
+  const answer = state.answer = newAnswer(request, prefix);
+  find('.tiles').scrollIntoView({ block: 'nearest', behavior: 'smooth' }); // on a phone it is further down
+  requestRender();
+  try {
+    const body = { model: id, prompt: '', ...request, stream_unit: 'pixel', ...given };
+    for await (const event of stream(path, body, signal)) {
+      if (signal.aborted) return;
+      takeEvent(answer, event);
+      requestRender();
+    }
+    if (!answer.samples.every((s) => s.png)) throw new TypeError('the stream ended early');
+    finishAnswer(answer);
+  } catch (error) {
+    if (signal.aborted) return;
+    Object.assign(state, { failure: error });
+    answer.stopped = true;
+  }
+  running = null;
+  requestRender();
+}
+
+function stop() {
+  if (!running) return;
+  running.abort();
+  running = null;
+  state.answer.stopped = true;
+  requestRender();
+}
+
+/* Runs when the form and the model allow it; says why not otherwise. */
+async function start(getPrefix) {
+  const request = readForm();
+  const most = Number($('image-n').max);
+  state.failure = state.refusal = null;
+  try {
+    await loadModel();
+    const prefix = state.model ? getPrefix() : [];
+    if (!state.model) state.refusal = 'none';
+    else if (request.n > most) state.refusal = 'many';
+    else if (prefix.length > 0 && prefix.every((v) => v === 0)) state.refusal = 'blank';
+    else run(request, prefix);
+  } catch (error) {
+    state.failure = error;
+  }
+  requestRender();
+}
+
+const paintNew = () => start(() => new Uint8Array(0));
+const completeDrawing = () => start(() => pad.prefix().slice());
+
+/* --- the surprise map -------------------------------------------------------------------------- */
+
+/* Asks once for each picture that is finished. */
+async function score(sample) {
+  if (!sample.png || sample.asked) return;
+  sample.asked = true;
+  try {
+    const response = await post('/v1/score', { model: state.model.id, image: sample.png });
+    const { surprise, bits_per_dim: bits } = await response.json();
+    Object.assign(sample, { surprise, bits });
+    state.scoreFailure = null;
+  } catch (error) {
+    sample.asked = false; // choosing it again asks again
+    state.scoreFailure = error;
+  }
+  requestRender();
+}
+
+/* Bits a pixel: the sum over its channels. */
+function pixelBits(surprise, channels) {
+  const bits = new Float32Array(surprise.length / channels);
+  surprise.forEach((b, i) => { bits[Math.floor(i / channels)] += b; });
+  return bits;
+}
+
+/* --- the URL's hash ---------------------------------------------------------------------------- */
+
+function hash() {
+  const { answer } = state;
+  if (!answer?.done || answer.given > 0) return '#images';
+  const { n, temperature } = answer.request;
+  return `#images&${new URLSearchParams({ n, temperature, seed: answer.seed })}`;
+}
+
+function writeHash() {
+  if (page.tab === 'images') history.replaceState(null, '', hash());
+}
+
+function follow() {
+  const fields = new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
+  for (const id of FIELDS) {
+    $(`image-${id}`).value = fields.get(id) ?? $(`image-${id}`).defaultValue;
+  }
+  if (fields.has('seed')) paintNew();
+}
+
+/* --- rendering --------------------------------------------------------------------------------- */
+
+function render() {
+  const words = WORDS[page.lang];
+  renderError(words);
+  find('.studio').hidden = !state.model;
+  if (!state.model) return;
+  renderPad(words);
+  renderTiles(words);
+  renderMeters(words);
+  renderChosen(words);
+}
+
+function renderError(words) {
+  const refused = state.model === null ? 'none' : state.refusal;
+  const own = refused && (refused === 'many' ? words.many($('image-n').max) : words[refused]);
+  setText($('image-error'), own || (state.failure ? explain(state.failure, words.fields) : ''));
+  $('paint').disabled = state.model === null;
+}
+
+function renderPad(words) {
+  setText(find('.kept-rows'), words.kept(pad.kept));
+  $('take').disabled = !state.answer;
+}
+
+function newTile() {
+  const tile = document.createElement('li');
+  tile.setAttribute('role', 'option');
+  tile.append(newPicture());
+  return tile;
+}
+
+const newPicture = () => Object.assign(document.createElement('canvas'), {
+  className: 'picture', width: state.model.width, height: state.model.height,
+});
+
+/* A grid as near to a square as it can be; before the first run it is as large as the form says. */
+function renderTiles(words) {
+  const list = find('.tiles');
+  const { answer } = state;
+  const total = answer ? answer.samples.length : Math.min(Number($('image-n').defaultValue), 64);
+  const focused = list.contains(document.activeElement);
+  list.style.setProperty('--columns', columnsOf(total));
+  while (list.childElementCount > total) list.lastElementChild.remove();
+  while (list.childElementCount < total) list.append(newTile());
+  list.classList.toggle('kept', answer?.given > 0);
+  list.style.setProperty('--kept', answer ? answer.kept / state.model.height : 0);
+  Array.from(list.children).forEach((tile, i) => {
+    const selected = answer?.chosen === i;
+    tile.setAttribute('aria-label', words.tile(i + 1));
+    tile.setAttribute('aria-selected', selected);
+    tile.tabIndex = selected ? 0 : -1;
+    if (answer) paintSample(tile.firstElementChild, answer.samples[i]);
+    if (selected && focused) tile.focus();
+  });
+}
+
+const columnsOf = (total) => Math.ceil(Math.sqrt(total));
+
+/* Paints the part of a sample that is new; a canvas that showed another sample begins anew. */
+function paintSample(canvas, sample) {
+  const { width, height, channels } = state.model;
+  if (canvas.sample !== sample) {
+    canvas.sample = sample;
+    canvas.painted = 0;
+    paintPixels(canvas, 0, width * height, () => null);
+  }
+  const made = Math.floor(sample.made / channels);
+  const colour = (i) => (i < made ? pixelColour(sample.values, channels, i) : null);
+  if (made > canvas.painted) paintPixels(canvas, canvas.painted, made, colour);
+  canvas.painted = made;
+}
+
+function fill(bar, share) {
+  find(`${bar} .fill`).style.transform = `scaleX(${share})`;
+}
+
+function renderMeters(words) {
+  const { answer, model } = state;
+  const samples = answer?.samples ?? [];
+  const all = answer ? (model.size - answer.given) * samples.length : 0;
+  const made = answer ? madeValues(answer) : 0;
+  const position = Math.max(0, ...samples.map((s) => s.made));
+  const { channels, stateBytes, cacheBytes } = model;
+  const inPixels = (values) => count(Math.floor(values / channels));
+  setText(find('.made .text'), words.made(inPixels(made), inPixels(all)));
+  setText(find('.state .text'), words.state(bytesText(stateBytes)));
+  setText(find('.cache .text'), words.cache(bytesText(cacheBytes * position)));
+  find('.cache').hidden = cacheBytes === 0;
+  const most = Math.max(cacheBytes * model.size, stateBytes);
+  fill('.made', all > 0 ? made / all : 0);
+  fill('.state', stateBytes / most);
+  fill('.cache', (cacheBytes * position) / most);
+  $('stop').hidden = !running;
+  const facts = answer?.done ? words.facts(answer) : [];
+  setText(find('.easel .facts'), answer?.stopped ? words.stopped : facts.join(' · '));
+}
+
+function renderChosen(words) {
+  const sample = state.answer?.samples[state.answer.chosen];
+  const column = find('.chosen');
+  column.classList.toggle('empty', !sample);
+  if (sample) paintSample($('large'), sample);
+  renderHeat(words, sample);
+  $('download').hidden = !sample?.png;
+  if (!sample?.png || $('download').href === sample.png) return;
+  $('download').href = sample.png;
+  $('download').download = `linnet-${state.answer.seed}-${state.answer.chosen + 1}.png`;
+}
+
+function renderHeat(words, sample) {
+  const { width, height, channels } = state.model;
+  const heat = $('heat');
+  setText(find('.chosen .error'), state.scoreFailure ? explain(state.scoreFailure, words.fields) : '');
+  setText(find('.bits'), sample?.surprise ? words.bits(sample.bits.toFixed(3)) : '');
+  find('.legend').hidden = !sample?.surprise;
+  if (!sample?.surprise) {
+    if (heat.shown) paintPixels(heat, 0, width * height, () => null);
+    heat.shown = null;
+    return;
+  }
+  const bits = pixelBits(sample.surprise, channels);
+  const most = Math.max(...bits);
+  setText(find('.most'), words.most(most.toFixed(1)));
+  if (heat.shown === sample) return;
+  heat.shown = sample;
+  paintPixels(heat, 0, width * height, (i) => heatColour(bits[i] / most));
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+function choose(index) {
+  const { answer } = state;
+  answer.chosen = index;
+  state.scoreFailure = null;
+  score(answer.samples[index]);
+  requestRender();
+}
+
+function onTileKey(event) {
+  const { answer } = state;
+  if (!answer) return;
+  const total = answer.samples.length;
+  const to = placeForKey(event.key, answer.chosen, total, columnsOf(total));
+  if (to === undefined) return;
+  event.preventDefault();
+  choose(to);
+}
+
+function onTileClick(event) {
+  const tile = event.target.closest('li');
+  if (!tile || !state.answer) return;
+  choose(Array.from(tile.parentElement.children).indexOf(tile));
+  tile.focus();
+}
+
+function onSubmit(event) {
+  event.preventDefault();
+  paintNew();
+}
+
+function takeChosen() {
+  const { answer } = state;
+  pad.load(answer.samples[answer.chosen].values);
+}
+
+/* The tab, as app.js knows it. */
+export const images = {
+  titles: { zh: 'Linnet · 图像', en: 'Linnet · Images' },
+
+  start() {
+    $('image-result').replaceChildren($('studio').content.cloneNode(true));
+    pad = new Pad($('pad'), find('.veil'), requestRender);
+    $('image-form').noValidate = true; // the server judges, its answer is shown below the form
+    $('image-form').addEventListener('submit', onSubmit);
+    $('complete').addEventListener('click', completeDrawing);
+    $('clear').addEventListener('click', () => pad.clear());
+    $('take').addEventListener('click', takeChosen);
+    $('kept').addEventListener('input', () => pad.setKept(Number($('kept').value)));
+    $('stop').addEventListener('click', stop);
+    makeCopyButton($('image-copy'));
+    find('.tiles').addEventListener('keydown', onTileKey);
+    find('.tiles').addEventListener('click', onTileClick);
+    loadModel().then(() => {
+      for (const id of ['large', 'heat']) {
+        if (state.model) Object.assign($(id), { width: state.model.width, height: state.model.height });
+      }
+      requestRender();
+    }, () => {}); // a failure is told when something is painted
+  },
+
+  render, follow, hash,
+  stateBytes: () => state.model?.stateBytes,
+};
