@@ -101,18 +101,20 @@ def parse_replies(data):
 
 def split_chunks(data):
     """(body, rest, complete) of a chunked body at the start of `data`."""
-    body = b""
+    body, at = [], 0
     while True:
-        line, mark, rest = data.partition(b"\r\n")
-        if not mark:
-            return body, data, False
-        size = int(line.split(b";")[0], 16)
-        if len(rest) < size + 2:
-            return body, data, False
-        assert rest[size : size + 2] == b"\r\n", "chunk is not closed"
-        body, data = body + rest[:size], rest[size + 2 :]
+        end = data.find(b"\r\n", at)
+        if end < 0:
+            return b"".join(body), data[at:], False
+        size = int(data[at:end].split(b";")[0], 16)
+        start, after = end + 2, end + 4 + size
+        if len(data) < after:
+            return b"".join(body), data[at:], False
+        assert data[after - 2 : after] == b"\r\n", "chunk is not closed"
+        body.append(data[start : after - 2])
+        at = after
         if size == 0:
-            return body, data, True
+            return b"".join(body), data[at:], True
 
 
 # --- blocking --------------------------------------------------------------------------------

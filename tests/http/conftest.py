@@ -2,6 +2,8 @@
 
 import pytest
 
+import image_model
+import images
 from server import Server
 from settings import LINNET, MODEL_DIR
 
@@ -35,3 +37,34 @@ def server(shared_server):
 @pytest.fixture
 def port(server):
     return server.port
+
+
+@pytest.fixture(scope="session")
+def image_models(tmp_path_factory):
+    """A folder with two small image models, a grey and a coloured one."""
+    folder = tmp_path_factory.mktemp("models")
+    image_model.write(folder / images.SMALL, images.WIDTH, images.HEIGHT)
+    size = images.COLOUR_WIDTH, images.COLOUR_HEIGHT
+    image_model.write(folder / images.COLOUR, *size, channels=3, mixture=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_image_server(image_models):
+    with Server("--models", image_models) as server:
+        yield server
+
+
+@pytest.fixture
+def image_server(shared_image_server):
+    """A server of couplets and images, idle and well before and after the test."""
+    shared_image_server.wait_idle()
+    yield shared_image_server
+    shared_image_server.check_unharmed()
+    shared_image_server.wait_idle()
+    shared_image_server.check_log()
+
+
+@pytest.fixture
+def image_port(image_server):
+    return image_server.port

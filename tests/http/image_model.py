@@ -1,0 +1,83 @@
+"""Small image models with random weights, written as model folders: real forward passes in no time.
+
+Their pictures make no sense; what is tested does not depend on that.
+"""
+
+import json
+import random
+import struct
+from array import array
+
+D_MODEL, D_FF, HEADS, LAYERS, COMPONENTS, LEVELS = 32, 64, 4, 2, 3, 256
+
+MIXTURE = {"kind": "logistic_mixture", "components": COMPONENTS, "levels": LEVELS}
+
+
+def config(width, height, channels, mixture):
+    neighbours = ["token", "ww", "n", "nw", "ne"]
+    inputs = [{"name": name, "size": LEVELS + 1} for name in neighbours]
+    inputs += [{"name": "row", "size": height}, {"name": "column", "size": width}]
+    if channels > 1:
+        inputs.append({"name": "channel", "size": channels})
+    return {
+        "format": "linnet",
+        "format_version": 1,
+        "task": "image",
+        "n_layers": LAYERS,
+        "n_heads": HEADS,
+        "d_model": D_MODEL,
+        "d_ff": D_FF,
+        "norm": "pre",
+        "norm_eps": 1e-5,
+        "activation": "gelu",
+        "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
+        "inputs": inputs,
+        "head": MIXTURE if mixture else {"kind": "categorical", "size": LEVELS},
+        "image": {"width": width, "height": height, "channels": channels},
+    }
+
+
+def shapes(conf):
+    """Every tensor's shape, and the spread of its random weights (None: ones)."""
+    d, f = D_MODEL, D_FF
+    result = {f"embed.{x['name']}.weight": ([x["size"], d], 0.5) for x in conf["inputs"]}
+    for i in range(LAYERS):
+        layer = f"layers.{i}."
+        for norm in ("norm1", "norm2"):
+            result[f"{layer}{norm}.weight"] = ([d], None)
+            result[f"{layer}{norm}.bias"] = ([d], 0.1)
+        for name, rows, columns in [
+            ("attn.qkv", 3 * d, d), ("attn.out", d, d), ("ff.up", f, d), ("ff.down", d, f)
+        ]:
+            result[f"{layer}{name}.weight"] = ([rows, columns], columns**-0.5)
+            result[f"{layer}{name}.bias"] = ([rows], 0.1)
+    result["final_norm.weight"] = ([d], None)
+    result["final_norm.bias"] = ([d], 0.1)
+    rows = 3 * COMPONENTS if conf["head"] == MIXTURE else LEVELS
+    result["head.weight"] = ([rows, d], 0.1)
+    result["head.bias"] = ([rows], 0.5)
+    return result
+
+
+def write_tensors(path, conf, seed):
+    rng = random.Random(seed)
+    head, data = {}, b""
+    for name, (shape, spread) in shapes(conf).items():
+        count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+        values = [1.0] * count if spread is None else [rng.gauss(0, spread) for _ in range(count)]
+        part = array("f", values).tobytes()
+        span = [len(data), len(data) + len(part)]
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": span}
+        data += part
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write(folder, width, height, channels=1, mixture=True, seed=1):
+    """A model folder, with a mixture of logistics as head or with one row a level; returns it."""
+    folder.mkdir(parents=True)
+    conf = config(width, height, channels, mixture)
+    (folder / "config.json").write_text(json.dumps(conf))
+    write_tensors(folder / "model.safetensors", conf, seed)
+    return folder
