@@ -105,6 +105,8 @@ lx_status lx_host_check_norm(const lx_batch *b, const lx_norm_args *a, lx_error 
 lx_status lx_host_check_attend(const lx_batch *b, const lx_attend_linear_args *a, lx_error *err);
 lx_status lx_host_check_gather(const lx_batch *b, const lx_gather_args *a, lx_error *err);
 lx_status lx_host_check_sample(const lx_batch *b, const lx_sample_args *a, lx_error *err);
+lx_status lx_host_check_sample_mixture(const lx_batch *b, const lx_sample_mixture_args *a,
+                                       lx_error *err);
 
 /*
  * A lock that is given in the order of asking. A plain mutex would let an engine that ends a step

@@ -214,3 +214,23 @@ lx_status lx_host_check_sample(const lx_batch *b, const lx_sample_args *a, lx_er
         st = check_sampling(&a->rows[i], a->n_ids, err);
     return st;
 }
+
+lx_status lx_host_check_sample_mixture(const lx_batch *b, const lx_sample_mixture_args *a,
+                                       lx_error *err)
+{
+    if (a->n_components < 1 || a->n_components > LX_MIXTURE_MAX_COMPONENTS || a->n_levels < 2 ||
+        a->n_levels > LX_MIXTURE_MAX_LEVELS)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "sample_mixture: %d components, %d levels",
+                       a->n_components, a->n_levels);
+    for (int32_t i = 0; i < b->n_outputs; i++) {
+        const lx_sampling *s = &a->rows[i];
+        if (!(s->temperature >= 0) || !isfinite(s->temperature))
+            return lx_fail(err, LX_ERR_INVALID, NULL, "sample_mixture: temperature %g",
+                           (double)s->temperature);
+        if (s->forced < -1 || s->forced >= a->n_levels)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "sample_mixture: forced level %d of %d",
+                           s->forced, a->n_levels);
+    }
+    return need(a->parameters, b->n_outputs, 3 * (int64_t)a->n_components, "sample_mixture",
+                "parameters", err);
+}

@@ -54,12 +54,28 @@ typedef enum lx_dtype { LX_F32, LX_BF16, LX_F16 } lx_dtype;
 typedef enum lx_activation { LX_ACT_NONE, LX_ACT_RELU, LX_ACT_GELU /* erf form */ } lx_activation;
 typedef enum lx_feature_map { LX_PHI_ELU1 /* elu(x) + 1 */ } lx_feature_map;
 
-/* The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has. */
-typedef enum lx_isa { LX_ISA_AUTO, LX_ISA_PLAIN, LX_ISA_AVX2, LX_ISA_AVX512 } lx_isa;
+/*
+ * The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has for the
+ * precision. The first three give the same bits; avx512bf16 rounds activations for bf16 products.
+ */
+typedef enum lx_isa {
+    LX_ISA_AUTO,
+    LX_ISA_PLAIN,
+    LX_ISA_AVX2,
+    LX_ISA_AVX512,
+    LX_ISA_AVX512_BF16
+} lx_isa;
+
+/* How activations enter a product with bf16 weights. Sums and states are f32 always. */
+typedef enum lx_precision {
+    LX_PRECISION_F32, /* as they are: the exact path */
+    LX_PRECISION_AUTO /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
+} lx_precision;
 
 typedef struct lx_backend_options {
     int32_t n_threads; /* 1 .. 256; the calling thread is one of them */
     lx_isa isa;
+    lx_precision precision;
 } lx_backend_options;
 
 /*
@@ -190,30 +206,38 @@ typedef struct lx_sample_args {
 
 /*
  * The other head: a mixture of K logistics over L levels (Salimans et al. 2017). A row has K
- * mixture logits, K means and K log scales. In units of levels, component k has m = (mean + 1) (L -
- * 1) / 2,    r = 2 / (L - 1) * exp(-max(log_scale, -7)) a = (v + 1/2 - m) r,           b = (v - 1/2
- * - m) r = a - r P_k(v) = sigma(a) - sigma(b) = sigma(a) sigma(-b) (1 - exp(-r));  P_k(0) =
- * sigma(a), P_k(L - 1) = sigma(-b)         and P(v) = sum_k softmax(logits)_k P_k(v) The product
- * form loses no digits, and neighbours share an edge exactly, so the levels' sum is 1.
+ * mixture logits, K means and K log scales. In units of levels, component k has
+ *     m = (mean + 1) (L - 1) / 2
+ *     r = 2 / (L - 1) exp(-max(log_scale, -7))
+ *     a = (v + 1/2 - m) r
+ *     b = (v - 1/2 - m) r = a - r
+ *     P_k(v) = sigma(a) - sigma(b) = sigma(a) sigma(-b) (1 - exp(-r))
+ *     P_k(0) = sigma(a)
+ *     P_k(L - 1) = sigma(-b)
+ * and P(v) = sum_k softmax(logits)_k P_k(v). The product form loses no digits, and neighbours share
+ * an edge exactly, so the levels' sum is 1.
  *
  * Of lx_sampling, forced, temperature, seed, sample and step count; the rest is not looked at:
  *   forced >= 0        that level
  *   temperature == 0   the mean of the likeliest component (the first among equals), rounded
  *   otherwise          the first k whose cumulative softmax(logits / temperature) exceeds
- *                      lx_uniform(.., 0); with u = lx_uniform(.., 1) kept within [2^-24, 1 -
- * 2^-24], x = m + temperature / r * (log u - log(1 - u)), rounded Rounding is floor(x + 1/2), kept
- * within 0 .. L - 1. The log-probability is log P(v), whatever the temperature; token -1 and NAN
- * when a parameter is not finite.
+ *                      lx_uniform(.., 0); with u = lx_uniform(.., 1) kept within 2^-24 and
+ *                      1 - 2^-24, x = m + temperature / r (log u - log(1 - u)), rounded
+ * Rounding is floor(x + 1/2), kept within 0 .. L - 1. The log-probability is log P(v), whatever the
+ * temperature, and never below the least finite f32; token -1 and NAN when a parameter is not
+ * finite.
  */
+#define LX_MIXTURE_MIN_LOG_SCALE (-7.0f)
+#define LX_MIXTURE_MAX_COMPONENTS 64
+#define LX_MIXTURE_MAX_LEVELS 65536
+
 typedef struct lx_sample_mixture_args {
     const lx_array *parameters; /* [n_outputs, 3 K] */
-    int32_t n_components;       /* K, 1 .. 64 */
-    int32_t n_levels;           /* L, 2 .. 65536 */
+    int32_t n_components;       /* K, 1 .. LX_MIXTURE_MAX_COMPONENTS */
+    int32_t n_levels;           /* L, 2 .. LX_MIXTURE_MAX_LEVELS */
     const lx_sampling *rows;    /* [n_outputs], host; borrowed until sync() */
     lx_sample *out;             /* [n_outputs], host; written by sync() */
 } lx_sample_mixture_args;
-
-#define LX_MIXTURE_MIN_LOG_SCALE (-7.0f)
 
 struct lx_kernels {
     const char *name;

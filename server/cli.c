@@ -17,7 +17,10 @@ static lx_isa isa_by_name(const char *name)
     static const struct {
         const char *name;
         lx_isa isa;
-    } names[] = {{"plain", LX_ISA_PLAIN}, {"avx2", LX_ISA_AVX2}, {"avx512", LX_ISA_AVX512}};
+    } names[] = {{"plain", LX_ISA_PLAIN},
+                 {"avx2", LX_ISA_AVX2},
+                 {"avx512", LX_ISA_AVX512},
+                 {"avx512bf16", LX_ISA_AVX512_BF16}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0)
             return names[i].isa;
@@ -29,6 +32,7 @@ lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
     return (lx_backend_options){
         .n_threads = o->threads > 0 ? (int32_t)o->threads : lx_cli_core_count(),
         .isa = isa_by_name(o->isa),
+        .precision = strcmp(o->precision, "f32") == 0 ? LX_PRECISION_F32 : LX_PRECISION_AUTO,
     };
 }
 

@@ -8,7 +8,7 @@
 /* The options that choose a model and how it is computed; a command embeds this first in its own
    struct and LX_CLI_MODEL_OPTIONS first in its table. */
 typedef struct lx_cli_model_options {
-    const char *model, *backend, *isa;
+    const char *model, *backend, *isa, *precision;
     int64_t threads; /* 0: all cores the process may use */
 } lx_cli_model_options;
 
@@ -32,11 +32,18 @@ typedef struct lx_cli_model_options {
      .choices = "cpu|reference",                                                                   \
      .value = "NAME",                                                                              \
      .help = "where the model is computed"},                                                       \
+        {.name = "isa",                                                                            \
+         .env = "LINNET_ISA",                                                                      \
+         .kind = LX_OPTION_CHOICE,                                                                 \
+         .offset = offsetof(type, member.isa),                                                     \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|plain|avx2|avx512|avx512bf16",                                           \
+         .value = "NAME",                                                                          \
+         .help = "instruction set of the cpu back end"},                                           \
     {                                                                                              \
-        .name = "isa", .env = "LINNET_ISA", .kind = LX_OPTION_CHOICE,                              \
-        .offset = offsetof(type, member.isa), .fallback = "auto",                                  \
-        .choices = "auto|plain|avx2|avx512", .value = "NAME",                                      \
-        .help = "instruction set of the cpu back end"                                              \
+        .name = "precision", .env = "LINNET_PRECISION", .kind = LX_OPTION_CHOICE,                  \
+        .offset = offsetof(type, member.precision), .fallback = "auto", .choices = "auto|f32",     \
+        .value = "NAME", .help = "auto: products in bf16 where the processor has them, f32: exact" \
     }
 
 #define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \

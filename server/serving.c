@@ -166,7 +166,9 @@ static lx_status start_model(lx_served_model *m, lx_backend *be, const lx_servin
 static void name_fingerprint(lx_served_model *m, const char *backend, const char *backend_text)
 {
     char isa[32] = "";
-    for (const char *const *p = (const char *const[]){"avx512", "avx2", "plain", NULL}; *p; p++)
+    for (const char *const *p =
+             (const char *const[]){"avx512bf16", "avx512", "avx2", "plain", NULL};
+         *p; p++)
         if (isa[0] == '\0' && strstr(backend_text, *p) != NULL)
             (void)snprintf(isa, sizeof isa, "-%s", *p);
     (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s", LX_VERSION,

@@ -7,7 +7,7 @@
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h), compiled by isa_*.c
  *
  * The instruction set is chosen when the back end is opened. Results are the same, to the bit, for
- * every instruction set, thread count and batch (the rule is at the top of body.h).
+ * every exact instruction set, thread count and batch (the rule is at the top of body.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,35 +15,67 @@
 #include "kernels/backends.h"
 #include "kernels/cpu/cpu.h"
 
-/* NULL when the processor lacks it. */
-static const lx_cpu_isa *find_isa(lx_isa isa)
+#if defined(__x86_64__)
+
+static bool has_avx2(void)
 {
-#if defined(__x86_64__)
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    bool avx2 = false, avx512 = false;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
 #endif
-    switch (isa) {
-    case LX_ISA_PLAIN:
-        return &lx_cpu_plain;
+
+static bool has_plain(void)
+{
+    return true;
+}
+
+typedef struct choice {
+    lx_isa isa;
+    lx_precision precision; /* the least exact one that allows it */
+    bool (*is_there)(void);
+    const lx_cpu_isa *table;
+} choice;
+
+/* Best first. */
+static const choice choices[] = {
 #if defined(__x86_64__)
-    case LX_ISA_AVX2:
-        return avx2 ? &lx_cpu_avx2 : NULL;
-    case LX_ISA_AVX512:
-        return avx512 ? &lx_cpu_avx512 : NULL;
-    case LX_ISA_AUTO:
-        return avx512 ? &lx_cpu_avx512 : avx2 ? &lx_cpu_avx2 : &lx_cpu_plain;
-#else
-    case LX_ISA_AVX2:
-    case LX_ISA_AVX512:
-        return NULL;
-    case LX_ISA_AUTO:
-        return &lx_cpu_plain;
+    {LX_ISA_AVX512_BF16, LX_PRECISION_AUTO, has_avx512bf16, &lx_cpu_avx512bf16},
+    {LX_ISA_AVX512, LX_PRECISION_F32, has_avx512, &lx_cpu_avx512},
+    {LX_ISA_AVX2, LX_PRECISION_F32, has_avx2, &lx_cpu_avx2},
 #endif
+    {LX_ISA_PLAIN, LX_PRECISION_F32, has_plain, &lx_cpu_plain},
+};
+
+static lx_status find_isa(const lx_backend_options *o, const lx_cpu_isa **out, lx_error *err)
+{
+    static const char *const names[] = {"auto", "plain", "avx2", "avx512", "avx512bf16"};
+    if ((unsigned)o->isa >= sizeof names / sizeof names[0])
+        return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)o->isa);
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const choice *c = &choices[i];
+        if (o->isa != LX_ISA_AUTO && o->isa != c->isa)
+            continue;
+        bool allowed = c->precision == LX_PRECISION_F32 || o->precision == LX_PRECISION_AUTO;
+        if (!allowed && o->isa != LX_ISA_AUTO)
+            return lx_fail(err, LX_ERR_INVALID, "isa", "%s is not exact: it needs precision auto",
+                           names[o->isa]);
+        if (allowed && c->is_there()) {
+            *out = c->table;
+            return LX_OK;
+        }
     }
-    return NULL;
+    return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s", names[o->isa]);
 }
 
 static void cpu_close(lx_backend *be)
@@ -97,6 +129,7 @@ static const lx_kernels table = {
     .attend_linear = lx_cpu_attend_linear,
     .gather = lx_cpu_gather,
     .sample = lx_cpu_sample,
+    .sample_mixture = lx_cpu_sample_mixture,
     .end = lx_cpu_end,
     .sync = lx_cpu_sync,
 };
@@ -112,13 +145,10 @@ static lx_status start(lx_cpu *c, lx_error *err)
 
 lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
 {
-    static const char *const names[] = {"auto", "plain", "avx2", "avx512"};
-    if ((unsigned)options->isa >= sizeof names / sizeof names[0])
-        return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)options->isa);
-    const lx_cpu_isa *isa = find_isa(options->isa);
-    if (isa == NULL)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s",
-                       names[options->isa]);
+    const lx_cpu_isa *isa = NULL;
+    lx_status st = find_isa(options, &isa, err);
+    if (st != LX_OK)
+        return st;
     lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds a gate */
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
@@ -130,7 +160,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     c->base.ops = &table;
     c->isa = isa;
     c->n_threads = options->n_threads;
-    lx_status st = start(c, err);
+    st = start(c, err);
     if (st != LX_OK) {
         cpu_close(&c->base);
         return st;

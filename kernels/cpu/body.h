@@ -208,6 +208,8 @@ static double weights(float *w, const float *x, int32_t n, float largest, float 
     return sum;
 }
 
+#include "kernels/cpu/body_mixture.h"
+
 const lx_cpu_isa BODY_TABLE = {
     .name = BODY_NAME,
     .linear = linear,
@@ -219,4 +221,5 @@ const lx_cpu_isa BODY_TABLE = {
     .weights = weights,
     .sum = sum_block,
     .above = above,
+    .mixture = mixture,
 };

@@ -7,6 +7,9 @@
  *
  * Rows are taken in blocks of at most BODY_ROWS, copied side by side so that one pointer reaches
  * all of them; groups of weights in blocks that stay in the second-level cache while all rows pass.
+ *
+ * With V16_DOT (isa_avx512bf16.c) rows that meet bf16 weights are rounded to bf16 when they are
+ * copied, and one instruction adds two inputs at a time; still the same order for every shape.
  */
 #define BODY_CACHE_BYTES ((int64_t)256 * 1024)
 #define BODY_ROW_STRIDE (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD)
@@ -15,7 +18,7 @@
 typedef struct block {
     const lx_cpu_linear *job;
     const float *x;       /* chunks of rows, BODY_ROW_STRIDE apart within a chunk */
-    int64_t chunk_stride; /* between chunks, in floats */
+    int64_t chunk_stride; /* between chunks, in floats or words of two bf16 */
     int64_t row, panel;
 } block;
 
@@ -102,6 +105,8 @@ V16_FN void add_f32(v16 *sums, const float *x, const float *w, const int v, cons
         add_input(sums, x, v16_load(w + 16), v + 1, rows, panels);
 }
 
+#ifndef V16_DOT
+
 /* Two bf16 inputs of a group, or with `both` false the first of them. */
 V16_FN void add_bf16(v16 *sums, const float *x, const uint32_t *w, const int v, const bool both,
                      const int rows, const int panels)
@@ -125,6 +130,8 @@ V16_FN void add_bf16(v16 *sums, const float *x, const uint32_t *w, const int v, 
     }
 }
 
+#endif
+
 V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
@@ -143,6 +150,66 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
         }
     }
 }
+
+#ifdef V16_DOT
+
+/* Words of a row in a chunk, each a pair of inputs. */
+#define BODY_PAIR_STRIDE (BODY_ROW_STRIDE / 2)
+
+/* Adds a pair of inputs of all rows, x pointing at it in the first, to the sums of panel v. */
+V16_FN void add_pair(v16 *sums, const uint32_t *x, v16u weights, const int v, const int rows,
+                     const int panels)
+{
+#define BODY_ADD(r)                                                                                \
+    if (r < rows)                                                                                  \
+        sums[r * panels + v] = v16_dot(sums[r * panels + v], weights, x[r * BODY_PAIR_STRIDE]);
+    BODY_REPEAT(BODY_ADD)
+#undef BODY_ADD
+}
+
+/* The same for panels v and v + 1, each row's pair being fetched once for both. */
+V16_FN void add_pair_2(v16 *sums, const uint32_t *x, v16u w0, v16u w1, const int v, const int rows,
+                       const int panels)
+{
+#define BODY_ADD(r)                                                                                \
+    if (r < rows) {                                                                                \
+        uint32_t pair = x[r * BODY_PAIR_STRIDE];                                                   \
+        sums[r * panels + v] = v16_dot(sums[r * panels + v], w0, pair);                            \
+        sums[r * panels + v + 1] = v16_dot(sums[r * panels + v + 1], w1, pair);                    \
+    }
+    BODY_REPEAT(BODY_ADD)
+#undef BODY_ADD
+}
+
+/* A pair of inputs of one group; of its two panels when there are two. */
+V16_FN void add_pair_group(v16 *sums, const uint32_t *x, const uint32_t *w, const int v,
+                           const int rows, const int panels)
+{
+    if (panels > 1)
+        add_pair_2(sums, x, v16_load_pairs(w), v16_load_pairs(w + 16), v, rows, panels);
+    else
+        add_pair(sums, x, v16_load_pairs(w), v, rows, panels);
+}
+
+V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels)
+{
+    const lx_matrix *w = b->job->w;
+    const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
+    for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
+        for (int64_t k = 0; k < (n + 1) / 2; k++, words += LX_CPU_GROUP) {
+            add_pair_group(sums, x + k, words, 0, rows, panels);
+            if (panels > 2)
+                add_pair_group(sums, x + k, words + w->group_words, 2, rows, panels);
+            if (panels > 4)
+                add_pair_group(sums, x + k, words + 2 * w->group_words, 4, rows, panels);
+            if (panels > 6)
+                add_pair_group(sums, x + k, words + 3 * w->group_words, 6, rows, panels);
+        }
+    }
+}
+
+#else
 
 V16_FN void add_bf16_groups(v16 *sums, const float *x, const uint32_t *words, int64_t group,
                             const bool both, const int rows, const int panels)
@@ -169,6 +236,8 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
             add_bf16_groups(sums, x + n - 1, words, w->group_words, false, rows, panels);
     }
 }
+
+#endif
 
 /* Copies one sum of every panel. */
 V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
@@ -257,10 +326,38 @@ static void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
     }
 }
 
+#ifdef V16_DOT
+
+/* The same with the inputs rounded to bf16, two a word; what is missing in the last word is 0. */
+static void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
+{
+    uint32_t *to = (uint32_t *)job->scratch;
+    int64_t cols = job->w->cols;
+    for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
+        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
+        for (int r = 0; r < rows; r++, to += BODY_PAIR_STRIDE) {
+            const float *from = job->x + (row + r) * cols + k;
+            for (int64_t i = 0; i < n; i += 32)
+                v16_store_pairs(to + i / 2, from + i, n - i < 32 ? (int)(n - i) : 32);
+        }
+    }
+}
+
+#endif
+
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
                      int64_t group1)
 {
     block b = {job, job->x + row * job->w->cols, LX_CPU_CHUNK, row, 0}; /* one row: as it lies */
+#ifdef V16_DOT
+    if (job->w->bf16) {
+        pack_pairs(job, row, rows);
+        b.x = job->scratch;
+        b.chunk_stride = rows * BODY_PAIR_STRIDE;
+        run_groups(&b, rows, group0, group1);
+        return;
+    }
+#endif
     if (rows > 1) {
         pack_rows(job, row, rows);
         b.x = job->scratch;

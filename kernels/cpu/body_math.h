@@ -5,7 +5,7 @@
  */
 #define BODY_ROUND 12582912.0f /* 1.5 * 2^23: adding it rounds to a whole number */
 
-/* exp(x) for x <= 0, NaN stays NaN. Exact scaling in two steps, so that tiny results fade to 0. */
+/* exp(x) for x <= 80, NaN stays NaN. Exact scaling in two steps, so that tiny results fade to 0. */
 V16_FN v16 v16_exp(v16 x)
 {
     v16 one = v16_set1(1.0f), magic = v16_set1(BODY_ROUND);

@@ -13,7 +13,8 @@ typedef enum lx_cpu_kind {
     LX_CPU_NORM,
     LX_CPU_ATTEND_LINEAR,
     LX_CPU_GATHER,
-    LX_CPU_SAMPLE
+    LX_CPU_SAMPLE,
+    LX_CPU_SAMPLE_MIXTURE
 } lx_cpu_kind;
 
 /* A recorded operation. */
@@ -27,6 +28,7 @@ typedef struct lx_cpu_op {
         lx_attend_linear_args attend_linear;
         lx_gather_args gather;
         lx_sample_args sample;
+        lx_sample_mixture_args sample_mixture;
     };
 } lx_cpu_op;
 
@@ -85,6 +87,7 @@ void lx_cpu_norm(lx_backend *be, const lx_norm_args *args);
 void lx_cpu_attend_linear(lx_backend *be, const lx_attend_linear_args *args);
 void lx_cpu_gather(lx_backend *be, const lx_gather_args *args);
 void lx_cpu_sample(lx_backend *be, const lx_sample_args *args);
+void lx_cpu_sample_mixture(lx_backend *be, const lx_sample_mixture_args *args);
 lx_status lx_cpu_end(lx_backend *be, lx_error *err);
 lx_status lx_cpu_sync(lx_backend *be, lx_error *err);
 
@@ -99,6 +102,10 @@ void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part
 lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,
                             int32_t n_ids, float *scratch);
 int64_t lx_cpu_sample_scratch(int32_t n_ids);
+
+/* Likewise of a mixture of n logistics, parameters [3 n]; scratch: LX_CPU_MIXTURE (mixture.c). */
+lx_sample lx_cpu_mixture_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *parameters,
+                             int32_t n, int32_t levels, float *scratch);
 
 /* Weights in the order described in isa.h (pack.c). */
 lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,

@@ -48,6 +48,13 @@ typedef struct lx_cpu_attend {
     float *scratch; /* lx_cpu_attend_scratch(d_key) floats of this thread */
 } lx_cpu_attend;
 
+/* A row of a mixture head. */
+typedef struct lx_cpu_mixture {
+    const float *logits, *means, *log_scales; /* [n], all finite */
+    int32_t n, levels;
+    float largest; /* of the logits */
+} lx_cpu_mixture;
+
 typedef struct lx_cpu_isa {
     const char *name;
     void (*linear)(const lx_cpu_linear *job);
@@ -67,12 +74,15 @@ typedef struct lx_cpu_isa {
     /* The sum of w[i] over the ids with x[i] >= level, which is above -infinity, and their number.
      */
     double (*above)(const float *x, const float *w, int32_t n, float level, int32_t *count);
+    /* log P(v) */
+    double (*mixture)(const lx_cpu_mixture *x, int32_t v);
 } lx_cpu_isa;
 
 #define LX_CPU_BLOCK 256    /* ids summed in f32 before the sum goes on in double */
 #define LX_CPU_MAX_ROWS 12  /* rows one micro-kernel takes at once, at most */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
 #define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */
+#define LX_CPU_MIXTURE LX_MIXTURE_MAX_COMPONENTS
 
 static inline int64_t lx_cpu_linear_scratch(int64_t cols)
 {
@@ -87,7 +97,7 @@ static inline int64_t lx_cpu_attend_scratch(int64_t d_key)
 
 extern const lx_cpu_isa lx_cpu_plain;
 #if defined(__x86_64__)
-extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512;
+extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512, lx_cpu_avx512bf16;
 #endif
 
 #endif

@@ -123,6 +123,7 @@ static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
         n = b->n_outputs / 16;
         break;
     case LX_CPU_SAMPLE:
+    case LX_CPU_SAMPLE_MIXTURE:
         n = b->n_outputs;
         break;
     }

@@ -1,19 +1,15 @@
 /*
-  * A step of the cpu back end: begin() takes the back end for this engine, each operation is
- checked
+ * A step of the cpu back end: begin() takes the back end for this engine, each operation is checked
  * and appended to a program, end() cuts the program into phases and pieces (plan.c), runs them on
- all
- * threads and gives the back end back. So sync() has nothing left to wait for.
+ * all threads and gives the back end back. So sync() has nothing left to wait for.
  *
  * Threads take pieces as they come, and nobody waits for a thread that has none. So a thread that
  * the system does not let run, on a machine that has other work, holds the step up only if it was
  * stopped within a piece.
  *
  * When sequences are carried through several operations, row r of an array must stay the business
- of
- * one piece. It does as long as an array keeps its width and its kind of row; where a step uses an
- * array again in another shape, the operation gets a fence: it begins a phase.
-
+ * of one piece. It does as long as an array keeps its width and its kind of row; where a step uses
+ * an array again in another shape, the operation gets a fence: it begins a phase.
  *
  * Memory grows while a step is recorded that needs more than any before it, never while one runs.
  */
@@ -171,6 +167,20 @@ void lx_cpu_sample(lx_backend *be, const lx_sample_args *a)
     op->sample = *a;
     use(c, op, a->logits, a->n_ids, LX_ROWS_OUTPUTS);
     want_scratch(c, lx_cpu_sample_scratch(a->n_ids));
+}
+
+void lx_cpu_sample_mixture(lx_backend *be, const lx_sample_mixture_args *a)
+{
+    lx_cpu *c = (lx_cpu *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_status checked = lx_host_check_sample_mixture(c->batch, a, &c->error);
+    lx_cpu_op *op = append(c, LX_CPU_SAMPLE_MIXTURE, checked);
+    if (op == NULL)
+        return;
+    op->sample_mixture = *a;
+    use(c, op, a->parameters, 3 * (int64_t)a->n_components, LX_ROWS_OUTPUTS);
+    want_scratch(c, LX_CPU_MIXTURE);
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /*
-  * Carries out a piece of one operation: some rows, and of those a share. What a share is depends
- on
+ * Carries out a piece of one operation: some rows, and of those a share. What a share is depends on
  * the operation (plan.c): groups of outputs, (sequence, head) pairs, or rows.
-
  */
 #include <string.h>
 
@@ -157,6 +155,16 @@ static void run_sample(const lx_cpu *c, const lx_sample_args *a, const lx_cpu_pa
                                       scratch);
 }
 
+static void run_sample_mixture(const lx_cpu *c, const lx_sample_mixture_args *a,
+                               const lx_cpu_part *part, float *scratch)
+{
+    range rows = shared_rows(part, LX_ROWS_OUTPUTS);
+    int64_t width = 3 * (int64_t)a->n_components;
+    for (int64_t i = rows.from; i < rows.to; i++)
+        a->out[i] = lx_cpu_mixture_row(c->isa, &a->rows[i], a->parameters->data + i * width,
+                                       a->n_components, a->n_levels, scratch);
+}
+
 void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
 {
     switch (op->kind) {
@@ -177,6 +185,9 @@ void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part
         break;
     case LX_CPU_SAMPLE:
         run_sample(c, &op->sample, part, scratch);
+        break;
+    case LX_CPU_SAMPLE_MIXTURE:
+        run_sample_mixture(c, &op->sample_mixture, part, scratch);
         break;
     }
 }

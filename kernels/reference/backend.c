@@ -123,6 +123,7 @@ static const lx_kernels table = {
     .attend_linear = lx_reference_attend_linear,
     .gather = lx_reference_gather,
     .sample = lx_reference_sample,
+    .sample_mixture = lx_reference_sample_mixture,
     .end = reference_end,
     .sync = reference_sync,
 };

@@ -25,5 +25,6 @@ void lx_reference_norm(lx_backend *be, const lx_norm_args *args);
 void lx_reference_attend_linear(lx_backend *be, const lx_attend_linear_args *args);
 void lx_reference_gather(lx_backend *be, const lx_gather_args *args);
 void lx_reference_sample(lx_backend *be, const lx_sample_args *args);
+void lx_reference_sample_mixture(lx_backend *be, const lx_sample_mixture_args *args);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct device {
     const lx_kernels *k;
     const char *label; /* "cpu avx2, 3 threads" */
     bool is_cpu;
+    bool rounds; /* activations to bf16, before a product with bf16 weights */
     struct owned {
         owned_kind kind;
         void *object;

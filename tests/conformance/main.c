@@ -1,7 +1,7 @@
 /*
  * Runs every conformance test on every back end this machine has.
  *
- *   conformance                          all: reference, cpu plain/avx2/avx512 with 1, 2, 3 threads
+ *   conformance                          all: reference, each isa of cpu with 1, 2, 3 threads
  *   conformance --backend cpu --isa avx2 --threads 2 [--test NAME]
  *
  * Prints a line for each back end or instruction set that is missing here, each failed check, and
@@ -23,7 +23,7 @@ typedef struct count {
     int passed, failed;
 } count;
 
-static const char *const isa_names[] = {"auto", "plain", "avx2", "avx512"};
+static const char *const isa_names[] = {"auto", "plain", "avx2", "avx512", "avx512bf16"};
 
 static void run_tests(const test *tests, const options *o, device *dut, device *oracle, count *c)
 {
@@ -46,11 +46,13 @@ static void run_tests(const test *tests, const options *o, device *dut, device *
 
 static bool open_device(device *d, const char *name, lx_isa isa, int threads)
 {
-    lx_backend_options o = {threads, isa};
+    bool rounds = isa == LX_ISA_AVX512_BF16;
+    lx_backend_options o = {threads, isa, rounds ? LX_PRECISION_AUTO : LX_PRECISION_F32};
     lx_error err = {0};
     lx_status st = lx_backend_open(name, &o, &d->be, &err);
     if (st == LX_OK) {
         d->k = d->be->ops;
+        d->rounds = rounds;
         return true;
     }
     (void)printf("skipped: %s, %s, %d threads: %s\n", name, isa_names[isa], threads, err.text);
@@ -107,13 +109,14 @@ int main(int argc, char **argv)
     options o = {0};
     count c = {0};
     if (!parse(argc, argv, &o)) {
-        (void)fprintf(stderr, "usage: conformance [--backend NAME] [--isa plain|avx2|avx512]"
-                              " [--threads N] [--test NAME]\n");
+        (void)fprintf(stderr,
+                      "usage: conformance [--backend NAME] [--isa plain|avx2|avx512|avx512bf16]"
+                      " [--threads N] [--test NAME]\n");
         return 2;
     }
     if (wanted(&o, "reference", LX_ISA_AUTO, 1))
         run_device(&o, "reference", LX_ISA_AUTO, 1, &c);
-    for (lx_isa isa = LX_ISA_PLAIN; isa <= LX_ISA_AVX512; isa++) {
+    for (lx_isa isa = LX_ISA_PLAIN; isa <= LX_ISA_AVX512_BF16; isa++) {
         for (int threads = 1; threads <= 3; threads++) {
             if (wanted(&o, "cpu", isa, threads))
                 run_device(&o, "cpu", isa, threads, &c);

@@ -114,6 +114,7 @@ lx_host_tensor tensor_of(float *values, int64_t rows, int64_t cols, lx_dtype dty
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
+        bits += 0x7fff + (bits >> 16 & 1); /* to the nearest bf16, ties to even */
         half[i] = dtype == LX_BF16 ? (uint16_t)(bits >> 16) : to_f16(values[i]);
         values[i] = dtype == LX_BF16 ? lx_bf16_to_f32(half[i]) : lx_f16_to_f32(half[i]);
     }

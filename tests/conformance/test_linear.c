@@ -85,6 +85,8 @@ static bool run_linear(device *d, const linear_case *c, const linear_data *data,
 static bool check_case(device *dut, device *oracle, const linear_case *c, rng *r)
 {
     linear_data data = make_data(c, r);
+    if (dut->rounds && c->dtype == LX_BF16) /* rounding is tested apart */
+        (void)tensor_of(data.x, c->rows, c->cols, LX_BF16);
     const float *bias = c->bias ? data.bias : NULL;
     int64_t n = c->rows * c->outputs;
     float *got = floats(n), *want = floats(n);
@@ -158,6 +160,30 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
+/* A back end that rounds inputs of bf16 products rounds them to the nearest, and nothing else. */
+static bool linear_rounds_inputs_as_it_says(device *dut, device *oracle)
+{
+    rng r = {3};
+    for (int dtype = 0; dtype < 3; dtype++) {
+        linear_case c = {.cols = 259, .outputs = 70, .rows = 15, .dtype = (lx_dtype)dtype};
+        linear_data data = make_data(&c, &r);
+        int64_t n = c.rows * c.outputs;
+        float *got = floats(n), *want = floats(n);
+        if (!run_linear(dut, &c, &data, dev_matrix(dut, &data.w, NULL), 0, c.rows, false, got))
+            return false;
+        if (dut->rounds && dtype == LX_BF16)
+            (void)tensor_of(data.x, c.rows, c.cols, LX_BF16);
+        if (!run_linear(oracle, &c, &data, dev_matrix(oracle, &data.w, NULL), 0, c.rows, false,
+                        want))
+            return false;
+        double error = worst_error(got, want, scales(&c, &data), n);
+        CHECK(error <= BOUND, "%s: error %.3g", dtype_name(c.dtype), error);
+        dev_release(dut);
+        dev_release(oracle);
+    }
+    return true;
+}
+
 /* Of gelu(x) itself; tiny results come near the least float, where only multiples of it exist. */
 static double gelu_allowed(double x, double want)
 {
@@ -196,6 +222,7 @@ static bool gelu_is_accurate(device *dut, device *oracle)
 const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
+    {"linear_rounds_inputs_as_it_says", linear_rounds_inputs_as_it_says},
     {"gelu_is_accurate", gelu_is_accurate},
     {NULL, NULL},
 };

@@ -1,0 +1,61 @@
+/*
+ * AVX-512 with bf16 products (Cooper Lake, Sapphire Rapids, Zen 4 and later): activations that meet
+ * bf16 weights are rounded to bf16, sums are f32. Twice the rate of f32, other bits than the exact
+ * tables; everything else is as in isa_avx512.c.
+ */
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/isa.h"
+
+#ifdef __clang__
+#pragma clang attribute push(                                                                      \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"))),             \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
+#endif
+
+#include "kernels/cpu/v16_avx512.h"
+
+#define V16_DOT 1
+
+/* sum + w[2i] x[0] + w[2i + 1] x[1] in every lane i, x a pair of bf16 */
+V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)_mm512_set1_epi32((int)x));
+}
+
+/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, zeros behind the end: 16 words. */
+V16_FN void v16_store_pairs(uint32_t *to, const float *from, int n)
+{
+    v16 zero = v16_set1(0.0f);
+    v16 low = v16_load_n(from, n < 16 ? n : 16, zero);
+    v16 high = n > 16 ? v16_load_n(from + 16, n - 16, zero) : zero;
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
+#define BODY_NAME "avx512bf16"
+#define BODY_TABLE lx_cpu_avx512bf16
+/* 32 registers of 16 lanes: up to 24 sums, 8 at least to hide the latency of fma */
+#define BODY_ROWS 12
+#define BODY_MAX_SUMS 24
+#define BODY_WIDE(X) X(1, 8) X(2, 4) X(3, 4)
+#define BODY_NARROW(X)                                                                             \
+    X(1, 2)                                                                                        \
+    X(2, 2)                                                                                        \
+    X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2)
+#include "kernels/cpu/body.h"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+typedef int lx_no_such_isa; /* a file may not be empty */
+#endif
