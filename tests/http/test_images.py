@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+import random
 import time
 
 import pytest
 
 import client
+import image_model
 import images
 import lines
 import png
@@ -436,6 +438,26 @@ def test_a_slow_reader_gets_everything_in_fewer_events(image_server):
     assert len(final) == n
     assert images.told_values(events, 0) == final
     assert len(of_kind(events, "values")) < n * PIXELS / 2
+
+
+def test_a_picture_larger_than_a_piece_of_the_stream(tmp_path):
+    """Its events are handed out in pieces; nothing is lost between them."""
+    side, given = 160, 159
+    image_model.write(tmp_path / "large", side, side)
+    with Server("--models", tmp_path) as server:
+        values = random.Random(1).randbytes(side * given)
+        image = png.write(side, given, values)
+        whole = edit_ok(server.port, image, model="large", seed=SEED)
+        fields = {"stream": True, "partial_images": 3, "stream_unit": "row"}
+        reply = edit(server.port, image, model="large", seed=SEED, **fields)
+        images.check_stream_head(reply)
+        events = images.parse_events(reply.body)
+        assert images.completed(events)[0] == files(whole)[0]
+        assert len(files(whole)[0]) > 24_000
+        told = images.told_values(events, len(values))[0]
+        (picture,) = pictures(whole)
+        assert values + told == picture.values
+        assert len(of_kind(events, "partial_image")) == 3
 
 
 def test_values_come_while_the_picture_is_made(image_models):
