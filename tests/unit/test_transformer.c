@@ -320,7 +320,7 @@ static subject make_subject(const variant *v, const char *backend, int32_t n_thr
 {
     subject s = {.w = calloc(1, sizeof *s.w)};
     lx_error err = {0};
-    lx_backend_options options = {n_threads, LX_ISA_AUTO};
+    lx_backend_options options = {.n_threads = n_threads};
     char dir[2048];
     assert_non_null(s.w);
     s.w->random = 11;
