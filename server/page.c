@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,16 +70,16 @@ static lx_status read_whole(const char *name, const char *text, double min, doub
 static const char *const default_n[] = {"5", "16"};
 static const char *const default_temperature[] = {"0.8", "1"};
 
-static void fill_default(char *text, const char *value)
+static void fill_default(char *text, size_t size, const char *value)
 {
     if (text[0] == '\0')
-        (void)strcpy(text, value);
+        (void)snprintf(text, size, "%s", value);
 }
 
 static void fill_defaults(lx_form *f)
 {
-    fill_default(f->n_text, default_n[f->image]);
-    fill_default(f->temperature_text, default_temperature[f->image]);
+    fill_default(f->n_text, sizeof f->n_text, default_n[f->image]);
+    fill_default(f->temperature_text, sizeof f->temperature_text, default_temperature[f->image]);
 }
 
 /* The place for a field's text, or NULL for a name that is none of ours. */
