@@ -16,7 +16,6 @@ import torch.nn.functional as F
 
 import couplet_data as data
 import trainer
-from export import export_model
 from linear_transformer import LinearTransformer, model_config
 
 
@@ -83,14 +82,5 @@ class Couplet:
         return total / count
 
 
-def main():
-    args = parse_arguments()
-    trainer.seed(args)
-    recipe = Couplet(args)
-    trainer.train(recipe, args)
-    if args.out:
-        export_model(args.out, recipe.model, recipe.config, recipe.vocabulary)
-
-
 if __name__ == "__main__":
-    main()
+    trainer.run(Couplet, parse_arguments())

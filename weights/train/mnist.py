@@ -17,7 +17,6 @@ import torch.nn.functional as F
 import image_data as data
 import logistic_mixture
 import trainer
-from export import export_model
 from linear_transformer import LinearTransformer, model_config
 
 HELD_OUT = 5000
@@ -48,7 +47,7 @@ def make_config(layers: int, head: str) -> dict:
 
 
 class Mnist:
-    report = "bits_per_dim"
+    report, vocabulary = "bits_per_dim", None
 
     def __init__(self, args):
         self.args = args
@@ -91,14 +90,5 @@ class Mnist:
         return sum(self.loss_of(images).item() for images in part) / len(part) / math.log(2)
 
 
-def main():
-    args = parse_arguments()
-    trainer.seed(args)
-    recipe = Mnist(args)
-    trainer.train(recipe, args)
-    if args.out:
-        export_model(args.out, recipe.model, recipe.config, None)
-
-
 if __name__ == "__main__":
-    main()
+    trainer.run(Mnist, parse_arguments())

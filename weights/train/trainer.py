@@ -7,6 +7,7 @@ A recipe is an object with
   loss(batch)              mean nats a predicted token, as a tensor
   validate()               the figure on held-out data
   report                   the name of that figure in the log
+  config, vocabulary       of the exported model; vocabulary may be None
 
 The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
 learning rate is constant after the warm-up and falls linearly to zero over the last part of
@@ -23,6 +24,7 @@ import time
 import numpy as np
 import torch
 
+from export import export_model
 from muon import Muon
 
 
@@ -44,12 +46,6 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
     p.add_argument("--validate-every", type=int, default=500, help="steps")
     p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
-
-
-def seed(args):
-    """Call before the model is made."""
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
 
 
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
@@ -144,10 +140,15 @@ class Run:
         c["epoch"], c["batch"] = c["epoch"] + 1, 0
 
 
-def train(recipe, args):
-    """Trains recipe.model for args.tokens tokens, from the checkpoint if there is one."""
-    run = Run(recipe, args)
-    while not run.done():
-        run.epoch()
-    run.save()
-    print(f"{recipe.report} {recipe.validate():.4f} after {run.counters['tokens'] / 1e6:.1f} M tokens")
+def run(make_recipe, args):
+    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports."""
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    recipe = make_recipe(args)
+    state = Run(recipe, args)
+    while not state.done():
+        state.epoch()
+    state.save()
+    print(f"{recipe.report} {recipe.validate():.4f} after {state.counters['tokens'] / 1e6:.1f} M tokens")
+    if args.out:
+        export_model(args.out, recipe.model, recipe.config, recipe.vocabulary)
