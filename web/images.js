@@ -87,11 +87,11 @@ async function loadModel() {
 
 /* --- an answer --------------------------------------------------------------------------------- */
 
-/* A sample is one picture: its raster, how many values are there, how many of them are painted. */
+/* A sample is one picture: its raster and how many values of it are there. asked: its score is. */
 function newSample(prefix) {
   const values = new Uint8Array(state.model.size);
   values.set(prefix);
-  return { values, made: prefix.length, painted: 0, png: null, surprise: null, bits: null, asked: false };
+  return { values, made: prefix.length, png: null, surprise: null, bits: null, asked: false };
 }
 
 /* request is what was asked; prefix holds the values given; kept counts their rows. */
@@ -149,7 +149,7 @@ async function run(request, prefix) {
   const given = image ? { images: [{ image_url: image }] } : {};
   const path = image ? '/v1/images/edits' : '/v1/images/generations';
   const answer = state.answer = newAnswer(request, prefix);
-  find('.tiles').scrollIntoView({ block: 'nearest', behavior: 'smooth' }); // on a phone it is further down
+  find('.tiles').scrollIntoView({ block: 'nearest', behavior: 'smooth' }); // on a phone it may be out of sight
   requestRender();
   try {
     const body = { model: id, prompt: '', ...request, stream_unit: 'pixel', ...given };
@@ -280,11 +280,14 @@ const newPicture = () => Object.assign(document.createElement('canvas'), {
   className: 'picture', width: state.model.width, height: state.model.height,
 });
 
-/* A grid as near to a square as it can be; before the first run it is as large as the form says. */
+/* Before the first run the easel has as many empty places as the form says first. */
+const tileCount = () => state.answer?.samples.length ?? Number($('image-n').defaultValue);
+
+/* A grid as near to a square as it can be. */
 function renderTiles(words) {
   const list = find('.tiles');
   const { answer } = state;
-  const total = answer ? answer.samples.length : Math.min(Number($('image-n').defaultValue), 64);
+  const total = tileCount();
   const focused = list.contains(document.activeElement);
   list.style.setProperty('--columns', columnsOf(total));
   while (list.childElementCount > total) list.lastElementChild.remove();
@@ -324,7 +327,7 @@ function fill(bar, share) {
 function renderMeters(words) {
   const { answer, model } = state;
   const samples = answer?.samples ?? [];
-  const all = answer ? (model.size - answer.given) * samples.length : 0;
+  const all = (model.size - (answer?.given ?? 0)) * tileCount();
   const made = answer ? madeValues(answer) : 0;
   const position = Math.max(0, ...samples.map((s) => s.made));
   const { channels, stateBytes, cacheBytes } = model;
@@ -334,7 +337,7 @@ function renderMeters(words) {
   setText(find('.cache .text'), words.cache(bytesText(cacheBytes * position)));
   find('.cache').hidden = cacheBytes === 0;
   const most = Math.max(cacheBytes * model.size, stateBytes);
-  fill('.made', all > 0 ? made / all : 0);
+  fill('.made', made / all);
   fill('.state', stateBytes / most);
   fill('.cache', (cacheBytes * position) / most);
   $('stop').hidden = !running;
@@ -344,8 +347,6 @@ function renderMeters(words) {
 
 function renderChosen(words) {
   const sample = state.answer?.samples[state.answer.chosen];
-  const column = find('.chosen');
-  column.classList.toggle('empty', !sample);
   if (sample) paintSample($('large'), sample);
   renderHeat(words, sample);
   $('download').hidden = !sample?.png;

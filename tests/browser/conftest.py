@@ -24,8 +24,8 @@ def pytest_addoption(parser):
 
 def _spawn():
     binary = os.environ.get("LINNET", str(ROOT / "build/linnet"))
-    model = os.environ.get("LINNET_MODEL_DIR", str(ROOT / "weights/couplet"))
-    command = [binary, "serve", "--port", "0", "--model", model]
+    models = os.environ.get("LINNET_MODELS_DIR", str(ROOT / "weights"))
+    command = [binary, "serve", "--port", "0", "--models", models]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

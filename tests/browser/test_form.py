@@ -53,26 +53,58 @@ def test_bad_line_comes_back_escaped(plain, line):
     assert page.locator("script:not([src])").count() == 0
 
 
-def test_options_are_used(plain):
+def test_options_are_used_and_kept(plain):
     page = plain()
+    assert page.input_value("#n") == "5"
     page.click("summary")
-    page.fill("#n", "2")
-    page.fill("#seed", "5")
+    sent = {"#n": "2", "#seed": "5", "#temperature": "0.75"}
+    for field, value in sent.items():
+        page.fill(field, value)
     post(page, "海上明月")
     first = page.locator("ol.candidates .line").all_text_contents()
     assert len(first) == 2
-    page.click("summary")
-    page.fill("#n", "2")
-    page.fill("#seed", "5")
+    assert {field: page.input_value(field) for field in sent} == sent
+    assert page.input_value("#image-n") == "16"  # the other form is as it was
     post(page, "海上明月")
     assert page.locator("ol.candidates .line").all_text_contents() == first
+
+
+def test_images_come_back_in_the_page(plain, screenshots):
+    page = plain()
+    sent = {"#image-n": "3", "#image-seed": "5", "#image-temperature": "0.9"}
+    for field, value in sent.items():
+        page.fill(field, value)
+    page.click("#paint")
+    pictures = page.locator("#images .tiles img")
+    expect(pictures).to_have_count(3, timeout=60_000)
+    assert {field: page.input_value(field) for field in sent} == sent
+    expect(page.locator("#images .facts")).to_have_text("seed 5")
+    request = {"prompt": "", "n": 3, "seed": 5, "temperature": 0.9}
+    reply = page.context.request.post(page.url.split("#")[0] + "v1/images/generations", data=request)
+    expected = ["data:image/png;base64," + image["b64_json"] for image in reply.json()["data"]]
+    assert [picture.get_attribute("src") for picture in pictures.all()] == expected
+    assert all(pictures.evaluate_all("(all) => all.map((e) => e.complete && e.naturalWidth > 1)"))
+    page.screenshot(path=screenshots / "plain-images.png")
+
+
+def test_a_refused_image_form_says_so_and_keeps_its_fields(plain):
+    page = plain(allow=REFUSED)
+    sent = {"#image-n": "2", "#image-seed": "5", "#image-temperature": "1"}
+    for field, value in sent.items():
+        page.fill(field, value)
+    page.locator("#image-n").evaluate("(e) => { e.max = ''; e.value = '65'; }")
+    page.click("#paint")
+    expect(page.locator("#images p.error[role=alert]").last).to_contain_text("n must be a number")
+    assert {field: page.input_value(field) for field in sent} == {**sent, "#image-n": "65"}
+    assert page.locator("img").count() == 0
+    expect(page.locator("#result .error")).to_have_count(0)
 
 
 def test_phone_without_javascript(plain):
     page = plain(viewport={"width": 360, "height": 740})
     assert page.evaluate("1") == 1
     post(page, "一盏青灯听夜雨")
-    for selector in (".scroll.upper", ".scroll.lower", ".door", "#submit"):
+    for selector in (".scroll.upper", ".scroll.lower", ".door", "#submit", "#paint", "#image-seed"):
         box = page.locator(selector).bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 360
 

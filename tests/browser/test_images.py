@@ -1,0 +1,462 @@
+"""The images' tab: painting live, completing a drawing, the surprise map, tabs, links, errors."""
+
+import base64
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+REFUSED = r"status of 4\d\d"  # Chromium reports every refused request as a console error
+N = 2  # pictures in tests that need no more
+
+# The values a canvas shows, found through the colours of /picture.js; null where nothing is painted.
+# Two neighbouring values may have one colour: the larger stands for both, here and in DECODED.
+VALUES = """async (selector) => {
+    const { INK } = await import('/picture.js');
+    const values = new Map(INK.map((rgb, v) => [String(rgb), v]));
+    return Array.from(document.querySelectorAll(selector), (canvas) => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return Array.from({ length: data.length / 4 }, (_, i) => (
+            data[4 * i + 3] ? values.get(String(data.slice(4 * i, 4 * i + 3))) : null));
+    });
+}"""
+
+# The values of some grey PNGs.
+DECODED = """async (urls) => {
+  const { INK } = await import('/picture.js');
+  const values = new Map(INK.map((rgb, v) => [String(rgb), v]));
+  return Promise.all(urls.map(async (url) => {
+    const image = Object.assign(new Image(), { src: url });
+    await image.decode();
+    const canvas = new OffscreenCanvas(image.width, image.height);
+    const context = canvas.getContext('2d');
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+    return Array.from({ length: data.length / 4 }, (_, i) => values.get(String(INK[data[4 * i]])));
+  }));
+}"""
+
+
+def image_model(page):
+    models = page.context.request.get(page.url.split("#")[0] + "v1/models").json()["data"]
+    return next(m for m in models if m["architecture"]["output_modalities"] == ["image"])
+
+
+@pytest.fixture
+def images(open_page):
+    """images(hash="#images", **options of open_page) -> page with the studio open."""
+
+    def open_(hash="#images", **options):
+        page = open_page(hash, **options)
+        expect(page.locator("#pad")).to_be_visible()
+        return page
+
+    return open_
+
+
+def api(page, path, body):
+    reply = page.context.request.post(page.url.split("#")[0] + path, data=body, timeout=120_000)
+    assert reply.ok, reply.text()
+    return reply.json()
+
+
+def urls_of(answer):
+    return ["data:image/png;base64," + image["b64_json"] for image in answer["data"]]
+
+
+def paint(page, n=N, seed=None, button="#paint"):
+    page.fill("#image-n", str(n))
+    page.fill("#image-seed", "" if seed is None else str(seed))
+    page.click(button)
+
+
+def painted(page):
+    """Waits for the end of the run; returns the values of every picture."""
+    expect(page.locator(".easel .facts")).to_contain_text("pixels/s", timeout=120_000)
+    page.evaluate("new Promise(requestAnimationFrame)")
+    return page.evaluate(VALUES, ".tiles canvas")
+
+
+def stroke(page, points):
+    """Draws with the mouse; points are in pixels of the pad."""
+    page.locator("#pad").scroll_into_view_if_needed()
+    box = page.locator("#pad").bounding_box()
+    side = page.locator("#pad").evaluate("(c) => c.width")
+    places = [(box["x"] + x * box["width"] / side, box["y"] + y * box["width"] / side) for x, y in points]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    for place in places[1:]:
+        page.mouse.move(*place, steps=3)
+    page.mouse.up()
+
+
+def fulfil_models(page, *names):
+    """Lets the page see only the models of these tasks."""
+
+    def answer(route):
+        reply = route.fetch()
+        models = reply.json()
+        models["data"] = [m for m in models["data"] if m["meta"]["task"] in names]
+        route.fulfill(response=reply, json=models)
+
+    page.route("**/v1/models", answer)
+
+
+# --- painting
+
+
+def test_pictures_are_painted_live(images):
+    page = images()
+    page.evaluate(
+        """() => {
+            window.frames_ = [];
+            const canvas = document.querySelector('.tiles canvas');
+            const text = (meter) => document.querySelector(`.${meter} .text`).textContent;
+            (function watch() {
+                const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+                let made = 0;
+                for (let i = 3; i < data.length; i += 4) made += data[i] > 0;
+                const last = frames_[frames_.length - 1];
+                if (!last || last.made !== made) {
+                    frames_.push({ made, state: text('state'), cache: text('cache'), text: text('made') });
+                }
+                requestAnimationFrame(watch);
+            })();
+        }"""
+    )
+    paint(page)
+    values = painted(page)
+    size = len(values[0])
+    assert len(values) == N and all(v is not None for picture in values for v in picture)
+    partial = [frame for frame in page.evaluate("frames_") if 0 < frame["made"] < size]
+    counts = [frame["made"] for frame in partial]
+    assert len(counts) >= 5 and counts == sorted(counts)
+    kib = image_model(page)["meta"]["state_bytes"] // 1024
+    assert {frame["state"] for frame in partial} == {f"State of one picture: {kib} KiB, the same at every pixel"}
+    assert len({frame["cache"] for frame in partial}) >= 3  # what does not stay constant elsewhere
+    assert len({frame["text"] for frame in partial}) >= 5
+    expect(page.locator(".made .text")).to_have_text(f"{N * size:,} of {N * size:,} pixels")
+    expect(page.locator("#live")).to_have_text(f"{N} pictures are painted.")
+
+
+def test_finished_pictures_are_those_of_the_api(images):
+    page = images()
+    paint(page, seed=7)
+    values = painted(page)
+    answer = api(page, "v1/images/generations", {"prompt": "", "n": N, "seed": 7, "temperature": 1})
+    urls = urls_of(answer)
+    assert values == page.evaluate(DECODED, urls)
+    expect(page.locator(".easel .facts")).to_contain_text("seed 7")
+    download = page.locator("#download")
+    assert download.get_attribute("href") == urls[0]
+    assert download.get_attribute("download") == "linnet-7-1.png"
+    page.click(".tiles li:nth-child(2)")
+    expect(page.locator(".tiles li:nth-child(2)")).to_have_attribute("aria-selected", "true")
+    assert download.get_attribute("href") == urls[1]
+    with page.expect_download() as saved:
+        page.click("#download")
+    assert saved.value.path().read_bytes() == base64.b64decode(answer["data"][1]["b64_json"])
+
+
+def test_surprise_map_of_the_chosen_picture(images):
+    page = images()
+    paint(page, seed=3)
+    painted(page)
+    bits = page.locator(".bits")
+    urls = urls_of(api(page, "v1/images/generations", {"prompt": "", "n": N, "seed": 3, "temperature": 1}))
+    for i in range(N):
+        score = api(page, "v1/score", {"model": image_model(page)["id"], "image": urls[i]})
+        if i > 0:
+            page.keyboard.press("ArrowRight")
+        else:
+            page.focus(".tiles [aria-selected=true]")
+        expect(page.locator(".tiles li").nth(i)).to_be_focused()
+        expect(bits).to_have_text(f"{score['bits_per_dim']:.3f} bits/dim", timeout=60_000)
+        expect(page.locator(".most")).to_have_text(f"{max(score['surprise']):.1f} bits")
+        expected = page.evaluate(
+            """async (surprise) => {
+                const { heatColour } = await import('/picture.js');
+                return surprise.map((b) => [...heatColour(b / Math.max(...surprise)), 255]).flat();
+            }""",
+            score["surprise"],
+        )
+        shown = page.evaluate(
+            """() => { const heat = document.querySelector('#heat');
+                return Array.from(heat.getContext('2d').getImageData(0, 0, heat.width, heat.height).data); }"""
+        )
+        assert sum(a != b for a, b in zip(shown, expected)) <= 8  # roundings of float32
+        assert len(set(zip(*[iter(shown)] * 4))) > 10
+        assert page.evaluate(VALUES, "#large") == page.evaluate(DECODED, [urls[i]])
+
+
+def test_a_link_is_a_grid(images):
+    page = images()
+    paint(page, n=3, seed=None)
+    values = painted(page)
+    link = page.evaluate("location.hash")
+    seed = re.fullmatch(r"#images&n=3&temperature=1&seed=(\d+)", link).group(1)
+    expect(page.locator(".easel .facts")).to_contain_text(f"seed {seed}")
+    assert page.input_value("#image-seed") == ""  # the next one is another
+    other = images(link)
+    assert painted(other) == values
+    assert (other.input_value("#image-n"), other.input_value("#image-seed")) == ("3", seed)
+
+
+def test_stop_keeps_what_is_painted(images):
+    page = images()
+    paint(page, n=8)
+    page.wait_for_function("() => /^[1-9]/.test(document.querySelector('.made .text').textContent)")
+    page.click("#stop")
+    expect(page.locator(".easel .facts")).to_have_text("stopped")
+    expect(page.locator("#stop")).to_be_hidden()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    first = page.evaluate(VALUES, ".tiles canvas")
+    page.wait_for_timeout(500)
+    assert page.evaluate(VALUES, ".tiles canvas") == first
+    assert any(v is not None for v in first[0]) and any(v is None for v in first[0])
+    expect(page.locator("#image-error")).to_be_hidden()
+    paint(page)  # the page goes on
+    painted(page)
+
+
+# --- the drawing
+
+
+def prefix_sent(page):
+    """Notes what is sent to the edits; returns the list of request bodies."""
+    bodies = []
+
+    def note(request):
+        if request.url.endswith("/v1/images/edits"):
+            bodies.append(json.loads(request.post_data))
+
+    page.on("request", note)
+    return bodies
+
+
+def test_a_drawing_by_mouse_is_completed(images):
+    page = images()
+    bodies = prefix_sent(page)
+    width = page.locator("#pad").evaluate("(c) => c.width")
+    stroke(page, [(9, 7), (13, 5), (18, 7), (18, 10), (14, 15)])
+    pad = page.evaluate(VALUES, "#pad")[0]
+    assert max(pad) == 255 and any(0 < v < 255 for v in pad)  # a soft edge
+    assert pad[0] == 0 and pad[-1] == 0
+    page.focus("#kept")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".kept-rows")).to_have_text("Keep the first 12 rows")
+    veil = page.locator(".veil").bounding_box()
+    box = page.locator("#pad").bounding_box()
+    assert abs(veil["y"] - (box["y"] + box["height"] * 12 / width)) < 3
+    paint(page, seed=5, button="#complete")
+    values = painted(page)
+    kept = pad[: 12 * width]
+    assert len(values) == N and all(picture[: 12 * width] == kept for picture in values)
+    assert page.evaluate(DECODED, [bodies[0]["images"][0]["image_url"]]) == [kept]
+    answer = api(page, "v1/images/edits", {**bodies[0], "stream": False, "stream_unit": None})
+    assert values == page.evaluate(DECODED, urls_of(answer))
+    rows = image_model(page)["meta"]["height"]
+    expect(page.locator(".made .text")).to_have_text(re.compile(f" of {N * (rows - 12) * width:,} pixels"))
+    assert page.evaluate("location.hash") == "#images"  # a drawing is not in the link
+
+
+def test_a_drawing_by_finger_on_a_phone(images):
+    page = images(**PHONE)
+    page.locator("#pad").scroll_into_view_if_needed()
+    box = page.locator("#pad").bounding_box()
+    top = page.evaluate("scrollY")
+    touch = page.context.new_cdp_session(page)
+    for kind, places in [("touchStart", [(0.3, 0.1)]), ("touchMove", [(0.5, 0.2)]),
+                         ("touchMove", [(0.5, 0.45)]), ("touchEnd", [])]:
+        points = [{"x": box["x"] + x * box["width"], "y": box["y"] + y * box["height"]} for x, y in places]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    pad = page.evaluate(VALUES, "#pad")[0]
+    width = page.locator("#pad").evaluate("(c) => c.width")
+    inked = {i // width for i, v in enumerate(pad) if v > 128}
+    assert min(inked) <= 3 and max(inked) >= 11  # rows from 0.1 to 0.45 of 28
+    assert page.evaluate("scrollY") == top  # the finger drew and did not scroll
+    paint(page, button="#complete")
+    values = painted(page)
+    kept = width * (len(pad) // width // 2)
+    assert all(picture[:kept] == pad[:kept] for picture in values)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for selector in ("#paint", ".tiles", "#pad", "#heat", ".easel", "#image-seed"):
+        box = page.locator(selector).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 360, selector
+
+
+def test_the_chosen_picture_can_be_drawn_on(images):
+    page = images()
+    expect(page.locator("#take")).to_be_disabled()
+    paint(page)
+    values = painted(page)
+    page.focus("#take")
+    page.keyboard.press("Enter")
+    assert page.evaluate(VALUES, "#pad") == values[:1]
+    page.click("#clear")
+    assert set(page.evaluate(VALUES, "#pad")[0]) == {0}
+    page.click("#complete")
+    expect(page.locator("#image-error")).to_contain_text("Draw something")
+
+
+@pytest.mark.parametrize("width, height, channels", [(28, 5, 1), (3, 2, 3), (400, 200, 1)])
+def test_png_is_what_was_drawn(open_page, width, height, channels):
+    """The page's own PNG writer, read by the browser; the largest has more than one block."""
+    drawn, read = open_page().evaluate(
+        """async ([width, height, channels]) => {
+            const { pngUrl } = await import('/picture.js');
+            const values = Uint8Array.from({ length: width * height * channels }, (_, i) => (i * 37) % 256);
+            const image = Object.assign(new Image(), { src: pngUrl(values, width, height, channels) });
+            await image.decode();
+            const context = new OffscreenCanvas(width, height).getContext('2d');
+            context.drawImage(image, 0, 0);
+            const { data } = context.getImageData(0, 0, width, height);
+            const rgb = Array.from(data).filter((_, i) => i % 4 < channels);
+            return [Array.from(values), rgb];
+        }""",
+        [width, height, channels],
+    )
+    assert read == drawn
+
+
+# --- tabs
+
+
+def test_tabs_with_the_keyboard(open_page):
+    page = open_page()
+    couplets, images = page.get_by_role("tab", name="Couplets"), page.get_by_role("tab", name="Images")
+    expect(couplets).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tabpanel")).to_have_attribute("id", "couplets")
+    couplets.focus()
+    page.keyboard.press("ArrowRight")
+    expect(images).to_be_focused()
+    expect(images).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tabpanel")).to_have_attribute("id", "images")
+    assert page.evaluate("location.hash") == "#images"
+    assert page.title() == "Linnet · Images"
+    page.keyboard.press("Home")
+    expect(couplets).to_be_focused()
+    expect(page.locator("#upper")).to_be_visible()
+    expect(page.locator("#pad")).to_be_hidden()
+    page.click("#images-tab")
+    page.keyboard.press("Tab")
+    reached = set()
+    for _ in range(20):
+        reached.add(page.evaluate("document.activeElement.id"))
+        page.keyboard.press("Tab")
+    assert {"image-n", "image-temperature", "image-seed", "paint", "kept", "complete", "clear"} <= reached
+
+
+def test_only_what_is_served_is_offered(open_page):
+    page = open_page()
+    fulfil_models(page, "couplet")
+    page.reload()
+    expect(page.locator(".tabs")).to_be_hidden()
+    expect(page.locator("#upper")).to_be_visible()
+    page.goto(page.url.split("#")[0] + "#images")
+    expect(page.locator("#image-error")).to_have_text("This server has no image model.")
+    expect(page.locator("#paint")).to_be_disabled()
+    expect(page.locator("#images-tab")).to_be_visible()
+
+
+def test_images_come_first_where_there_is_nothing_else(open_page):
+    page = open_page()
+    fulfil_models(page, "image")
+    page.reload()
+    expect(page.locator("#pad")).to_be_visible()
+    expect(page.locator("#upper")).to_be_hidden()
+    expect(page.locator(".tabs")).to_be_hidden()
+
+
+def test_chinese(open_page):
+    page = open_page("#images", locale="zh-CN")
+    expect(page.locator(".kept-rows")).to_have_text("保留上面 14 行")
+    expect(page.locator(".state .text")).to_contain_text("KiB")
+    assert page.title() == "Linnet · 图像"
+
+
+# --- errors
+
+
+def test_refused_fields_are_named(images):
+    page = images(allow=REFUSED)
+    page.fill("#image-temperature", "-1")
+    page.click("#paint")
+    expect(page.locator("#image-error")).to_contain_text("Temperature was refused")
+    page.fill("#image-temperature", "1")
+    page.fill("#image-n", "65")
+    page.click("#paint")
+    expect(page.locator("#image-error")).to_contain_text("64")
+    paint(page)  # the page goes on
+    expect(page.locator("#image-error")).to_be_hidden()
+    painted(page)
+
+
+def test_an_error_inside_the_stream_is_told(images):
+    page = images()
+    values = {"type": "image_generation.values", "index": 0, "start": 0, "values": [255] * 30}
+    error = {"error": {"message": "the device is gone", "type": "", "param": None, "code": ""}}
+    body = f"event: x\ndata: {json.dumps(values)}\n\nevent: error\ndata: {json.dumps(error)}\n\n"
+    page.route("**/v1/images/generations", lambda route: route.fulfill(
+        status=200, headers={"Content-Type": "text/event-stream"}, body=body))
+    paint(page, n=1)
+    expect(page.locator("#image-error")).to_have_text("the device is gone")
+    shown = page.evaluate(VALUES, ".tiles canvas")[0]
+    assert shown[:31] == [255] * 30 + [None]
+
+
+def test_a_stream_that_ends_early_is_told(images):
+    page = images()
+    page.route("**/v1/images/generations", lambda route: route.fulfill(
+        status=200, headers={"Content-Type": "text/event-stream"}, body=""))
+    paint(page)
+    expect(page.locator("#image-error")).to_contain_text("cannot be reached")
+
+
+def test_a_failed_map_is_told_and_can_be_asked_for_again(images):
+    page = images(allow="ERR_FAILED")
+    page.route("**/v1/score", lambda route: route.abort())
+    paint(page)
+    painted(page)
+    expect(page.locator(".chosen .error")).to_contain_text("cannot be reached")
+    page.unroute("**/v1/score")
+    page.click(".tiles li:first-child")
+    expect(page.locator(".bits")).to_contain_text("bits/dim", timeout=60_000)
+    expect(page.locator(".chosen .error")).to_be_hidden()
+
+
+# --- the pictures of the documentation
+
+
+def half_painted(page):
+    page.wait_for_function(
+        """() => {
+            const [made, all] = document.querySelector('.made .text').textContent.match(/[\\d,]+/g)
+                .map((n) => Number(n.replace(',', '')));
+            return all > 0 && made > 0.55 * all;
+        }""",
+        timeout=120_000,
+    )
+    page.evaluate("new Promise(requestAnimationFrame)")
+
+
+def test_picture(images, screenshots):
+    view = {"width": 1280, "height": 1040}
+    page = images("#images&n=16&seed=3", viewport=view)
+    half_painted(page)
+    page.screenshot(path=screenshots / "images-painting.png")
+    painted(page)
+    stroke(page, [(9, 8), (12, 5), (16, 5), (19, 8), (18, 11), (15, 14)])
+    paint(page, n=16, seed=4, button="#complete")
+    painted(page)
+    expect(page.locator(".bits")).not_to_be_empty(timeout=60_000)
+    page.evaluate("document.activeElement.blur()")
+    page.mouse.move(0, 0)
+    page.screenshot(path=screenshots / "images.png")
+    phone = images("#images&n=16&seed=3", locale="zh-CN", device_scale_factor=2, **PHONE)
+    expect(phone.locator(".bits")).not_to_be_empty(timeout=120_000)
+    phone.screenshot(path=screenshots / "images-phone.png")
+    assert (screenshots / "images.png").stat().st_size > 20_000
