@@ -233,7 +233,7 @@ def test_bombs_cost_no_memory(image_server):
     files = list(bombs())
     edit(image_server.port, TOP)
     before = image_server.resident_bytes()
-    for _ in range(10):
+    for _ in range(4):
         for data in files:
             reply = edit(image_server.port, data)
             assert reply.status == 400, reply.text[:200]

@@ -416,6 +416,7 @@ def read_late(sock, ready):
     return received
 
 
+@pytest.mark.heavy
 def test_a_slow_reader_gets_everything_in_fewer_events(image_server):
     """Values wait as values, not as events: what was not read in time comes in larger pieces."""
     n, port = 800, image_server.port
