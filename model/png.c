@@ -1,6 +1,10 @@
 /*
  * PNG through libpng (see png.h). The library leaves a function by longjmp on an error, so whatever
  * must be freed then is in one struct that the function before the jump owns.
+ *
+ * What a file can cost: its size is known before the library sees it; of its chunks only those that
+ * make the pixels are looked into, text and profiles are passed over; and compressed data that is
+ * longer than the picture itself is refused, since the library would expand all of it.
  */
 #include "model/png.h"
 
@@ -10,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIGNATURE = 8, IHDR_END = 29, MAX_CHUNK = 1 << 16, MAX_CHUNKS = 64, BORDER = 2, GREY = 96 };
+enum { SIGNATURE = 8, IHDR_END = 29, SLACK = 1 << 16, BORDER = 2, GREY = 96 };
+
+static const png_uint_32 idat = 0x49444154; /* "IDAT" */
 
 typedef struct reader {
     const uint8_t *next, *end;
@@ -20,6 +26,7 @@ typedef struct reader {
     png_bytep *rows;
     png_uint_32 width, height;
     int n_channels;
+    size_t compressed, max_compressed; /* bytes of IDAT chunks: seen, and at most */
     bool no_memory;
     char message[96];
 } reader;
@@ -45,6 +52,23 @@ static void ignore(png_structp png, png_const_charp message)
     (void)message;
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static png_voidp allocate(png_structp png, png_alloc_size_t n)
+{
+    bool *failed = png_get_mem_ptr(png);
+    void *p = malloc(n);
+    if (p == NULL)
+        *failed = true;
+    return p;
+}
+
+static void release(png_structp png, png_voidp p)
+{
+    (void)png;
+    free(p);
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static void feed(png_structp png, png_bytep out, size_t n)
@@ -52,6 +76,8 @@ static void feed(png_structp png, png_bytep out, size_t n)
     reader *r = png_get_io_ptr(png);
     if ((size_t)(r->end - r->next) < n)
         png_error(png, "the file is cut");
+    if (png_get_io_chunk_type(png) == idat && (r->compressed += n) > r->max_compressed)
+        png_error(png, "it has more data than a picture of its size");
     memcpy(out, r->next, n);
     r->next += n;
 }
@@ -77,18 +103,20 @@ static lx_status check_head(const uint8_t *file, size_t bytes, const lx_picture_
     return LX_OK;
 }
 
-static bool open_reader(reader *r, const lx_picture_limits *limits)
+static bool open_reader(reader *r)
 {
-    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, fail_read, ignore);
+    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail_read, ignore, &r->no_memory,
+                                      allocate, release);
     r->info = r->png != NULL ? png_create_info_struct(r->png) : NULL;
-    if (r->info == NULL)
-        return false;
+    return r->info != NULL;
+}
+
+static void set_limits(reader *r, const lx_picture_limits *limits)
+{
     png_set_read_fn(r->png, r, feed);
     png_set_user_limits(r->png, (png_uint_32)limits->width, (png_uint_32)limits->height);
-    png_set_chunk_malloc_max(r->png, MAX_CHUNK);
-    png_set_chunk_cache_max(r->png, MAX_CHUNKS);
+    png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* known ones as well */
     png_set_crc_action(r->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    return true;
 }
 
 /* Grey, grey and alpha, RGB or RGBA, 8 bits each, whatever the file has. */
@@ -101,13 +129,16 @@ static void set_transforms(reader *r)
 }
 
 /* All that may jump; false after an error, with its text in the reader. */
-static bool decode(reader *r)
+static bool decode(reader *r, const lx_picture_limits *limits)
 {
     if (setjmp(png_jmpbuf(r->png)) != 0)
         return false;
+    set_limits(r, limits);
+    r->max_compressed = SLACK; /* the head of the first such chunk */
     png_read_info(r->png, r->info);
     r->width = png_get_image_width(r->png, r->info);
     r->height = png_get_image_height(r->png, r->info);
+    r->max_compressed = SLACK + r->height * png_get_rowbytes(r->png, r->info);
     set_transforms(r);
     r->n_channels = png_get_channels(r->png, r->info);
     size_t row = (size_t)r->width * (size_t)r->n_channels;
@@ -164,9 +195,9 @@ lx_status lx_png_read(const void *data, size_t bytes, const lx_picture_limits *l
         return st;
     reader r = {.next = file, .end = file + bytes};
     lx_picture p = {0};
-    if (!open_reader(&r, limits))
+    if (!open_reader(&r))
         st = LX_ERR_NO_MEMORY;
-    else if (!decode(&r))
+    else if (!decode(&r, limits))
         st = r.no_memory
                  ? LX_ERR_NO_MEMORY
                  : lx_fail(err, LX_ERR_INVALID, param, "the PNG file is damaged: %s", r.message);
@@ -237,14 +268,18 @@ static bool encode(writer *w, const rows *r)
 static lx_status write_rows(const rows *r, lx_buffer *out, lx_error *err)
 {
     writer w = {.out = out};
-    w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, fail_write, ignore);
+    bool no_memory = false;
+    w.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &w, fail_write, ignore, &no_memory,
+                                      allocate, release);
     w.info = w.png != NULL ? png_create_info_struct(w.png) : NULL;
     bool ok = w.info != NULL && encode(&w, r);
     png_destroy_write_struct(&w.png, &w.info);
     if (ok)
         return LX_OK;
-    lx_status st = out->status != LX_OK ? out->status : LX_ERR_NO_MEMORY;
-    return lx_fail(err, st, NULL, "the picture could not be written");
+    lx_status st = no_memory              ? LX_ERR_NO_MEMORY
+                   : out->status != LX_OK ? out->status
+                                          : LX_ERR_INTERNAL;
+    return lx_fail(err, st, NULL, "%s: the picture could not be written", lx_status_text(st));
 }
 
 typedef struct flat {

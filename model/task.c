@@ -48,6 +48,7 @@ void lx_plan_free(lx_plan *plan)
 
 void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out)
 {
-    for (int32_t step = 0; step < n; step++)
-        plan->model->task->render(plan, step, tokens, out);
+    const lx_task_ops *task = plan->model->task;
+    for (int32_t step = 0; task->render != NULL && step < n; step++)
+        task->render(plan, step, tokens, out);
 }

@@ -79,7 +79,7 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
                       lx_error *err) LX_MUST_USE;
 void lx_plan_free(lx_plan *plan); /* NULL is allowed */
 
-/* Text only: the whole text of n generated tokens. */
+/* The whole text of n generated tokens; nothing for tasks that make none. */
 void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out);
 
 #endif
