@@ -21,6 +21,8 @@ static lx_status read_header(gzFile f, const char *label, size_t n_bytes, lx_idx
 {
     uint8_t h[HEADER];
     int n = gzread(f, h, sizeof h);
+    if (n < 0)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: is damaged", label);
     if (n != HEADER || big_endian(h) != MAGIC_IMAGES)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: is not an idx file of 8-bit images", label);
     uint32_t images = big_endian(h + 4), height = big_endian(h + 8), width = big_endian(h + 12);
@@ -74,7 +76,9 @@ lx_status lx_idx_read(const char *path, int32_t limit, lx_idx *out, lx_error *er
         x.n = limit;
     if (st == LX_OK)
         st = read_values(f, label, all, &x, err);
-    (void)gzclose_r(f);
+    int closed = gzclose_r(f); /* also says whether packed data were cut behind their last image */
+    if (st == LX_OK && all && closed != Z_OK)
+        st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: is cut", label);
     if (st != LX_OK) {
         lx_idx_fini(&x);
         return st;

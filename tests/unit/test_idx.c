@@ -1,0 +1,179 @@
+/* idx files: plain and gzip-compressed, cut, damaged, longer than they say, and larger than is so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/idx.h"
+#include "tests/support/failing.h"
+#include "tests/support/scratch.h"
+
+enum { N = 3, HEIGHT = 2, WIDTH = 5, SIZE = HEIGHT * WIDTH, BYTES = 16 + N * SIZE };
+
+static const uint8_t good[BYTES] = {
+    0,  0,  8,  3,  0,  0,  0,  N,  0,  0,  0,  HEIGHT, 0,  0,   0,  WIDTH,
+    1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,     13, 14,  15, 16,
+    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,     29, 255,
+};
+
+/* `good` as gzip writes it: one stored block. */
+enum { GZIP_BYTES = 10 + 5 + BYTES + 8 };
+
+static uint32_t crc(const uint8_t *p, size_t n)
+{
+    uint32_t c = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        c ^= p[i];
+        for (int k = 0; k < 8; k++)
+            c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
+    }
+    return ~c;
+}
+
+static void make_gzip(uint8_t *out)
+{
+    static const uint8_t head[] = {0x1f, 0x8b, 8, 0,     0, 0,           0,  0,
+                                   0,    255,  1, BYTES, 0, 255 - BYTES, 255};
+    uint32_t tail[] = {crc(good, BYTES), BYTES};
+    memcpy(out, head, sizeof head);
+    memcpy(out + sizeof head, good, BYTES);
+    for (int i = 0; i < 8; i++)
+        out[sizeof head + BYTES + i] = (uint8_t)(tail[i / 4] >> i % 4 * 8);
+}
+
+static lx_status load(const uint8_t *bytes, size_t n, int32_t limit, lx_idx *x, lx_error *err)
+{
+    return lx_idx_read(scratch_write("images", bytes, n), limit, x, err);
+}
+
+static void expect_images(const uint8_t *bytes, size_t n, int32_t limit, int32_t images)
+{
+    lx_idx x;
+    lx_error err = {0};
+    if (load(bytes, n, limit, &x, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(x.n, images);
+    assert_int_equal(x.height, HEIGHT);
+    assert_int_equal(x.width, WIDTH);
+    assert_memory_equal(x.values, good + 16, images * SIZE);
+    lx_idx_fini(&x);
+    assert_null(x.values);
+}
+
+static void images_are_read(void **state)
+{
+    (void)state;
+    uint8_t gzip[GZIP_BYTES];
+    make_gzip(gzip);
+    static const struct {
+        int32_t limit, n;
+    } cases[] = {{0, 3}, {1, 1}, {2, 2}, {3, 3}, {4, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        expect_images(good, BYTES, cases[i].limit, cases[i].n);
+        expect_images(gzip, GZIP_BYTES, cases[i].limit, cases[i].n);
+    }
+    expect_images(good, BYTES - 1, 2, 2); /* what is behind the limit is not looked at */
+}
+
+static void expect_refused(const uint8_t *bytes, size_t n, const char *part)
+{
+    lx_idx x = {.n = 77};
+    lx_error err = {0};
+    lx_status st = load(bytes, n, 0, &x, &err);
+    scratch_expect(st, &err, LX_ERR_FORMAT, part);
+    scratch_expect(st, &err, LX_ERR_FORMAT, "images");
+    assert_int_equal(x.n, 77);
+}
+
+static void a_bad_header_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        uint8_t to;
+        const char *part;
+    } cases[] = {
+        {0, 1, "not an idx file"},
+        {2, 9, "not an idx file"},
+        {3, 1, "not an idx file"},
+        {7, 0, "not within limits"},
+        {11, 0, "not within limits"},
+        {15, 0, "not within limits"},
+        {4, 255, "not within limits"},
+        {8, 255, "not within limits"},
+        {14, 64, "ends or is damaged"},
+        {14, 17, "not within limits"},
+        {5, 1, "ends before its 65539 images of 5 x 2"},
+        {7, 4, "ends or is damaged in image 4 of 4"},
+        {7, 2, "longer than its 2 images"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t bad[BYTES];
+        memcpy(bad, good, BYTES);
+        bad[cases[i].at] = cases[i].to;
+        expect_refused(bad, BYTES, cases[i].part);
+    }
+}
+
+static void a_cut_file_is_refused(void **state)
+{
+    (void)state;
+    uint8_t gzip[GZIP_BYTES];
+    make_gzip(gzip);
+    expect_refused(good, 0, "empty");
+    for (size_t n = 1; n < BYTES; n++)
+        expect_refused(good, n, n < 16 ? "not an idx file" : "ends or is damaged");
+    for (size_t n = 1; n < GZIP_BYTES; n++)
+        expect_refused(gzip, n, "");
+}
+
+static void damage_that_gzip_can_see_is_refused(void **state)
+{
+    (void)state;
+    uint8_t gzip[GZIP_BYTES];
+    for (size_t i = 10; i < GZIP_BYTES; i++) {
+        make_gzip(gzip);
+        gzip[i] ^= 0x10;
+        expect_refused(gzip, GZIP_BYTES, "");
+    }
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    (void)state;
+    lx_idx x;
+    lx_error err = {0};
+    scratch_expect(lx_idx_read(scratch_path("none"), 0, &x, &err), &err, LX_ERR_NOT_FOUND, "none");
+    scratch_expect(lx_idx_read(scratch_path("."), 0, &x, &err), &err, LX_ERR_FORMAT,
+                   "not a regular file");
+}
+
+static void no_memory_is_said(void **state)
+{
+    (void)state;
+    lx_idx x;
+    lx_error err = {0};
+    const char *path = scratch_write("images", good, BYTES);
+    failing_arm(1);
+    lx_status st = lx_idx_read(path, 0, &x, &err);
+    assert_true(failing_hit());
+    scratch_expect(st, &err, LX_ERR_NO_MEMORY, "images");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_are_read),
+        cmocka_unit_test(a_bad_header_is_refused),
+        cmocka_unit_test(a_cut_file_is_refused),
+        cmocka_unit_test(damage_that_gzip_can_see_is_refused),
+        cmocka_unit_test(a_missing_file_is_named),
+        cmocka_unit_test(no_memory_is_said),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
