@@ -34,7 +34,9 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     c->include_usage = p->include_usage;
-    (void)snprintf(c->id, sizeof c->id, "cmpl-%016llx", (unsigned long long)lx_work_random_bits());
+    c->chat = p->chat;
+    (void)snprintf(c->id, sizeof c->id, "%s-%016llx", p->chat ? "chatcmpl" : "cmpl",
+                   (unsigned long long)lx_work_random_bits());
     lx_status st = start_work(c, api, served, p, rq, retry_after_s, err);
     if (st == LX_OK)
         *out = c;

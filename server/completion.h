@@ -11,7 +11,7 @@
 typedef struct lx_completion {
     lx_work work; /* first, see work.h */
     char id[32];
-    bool include_usage;
+    bool include_usage, chat;
     int32_t cursor[]; /* [n] tokens of each sample already streamed */
 } lx_completion;
 

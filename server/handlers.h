@@ -17,6 +17,7 @@ typedef struct lx_api {
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);

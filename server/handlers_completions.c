@@ -1,8 +1,10 @@
 /*
- * POST /v1/completions. Whole: the best answer first, when all are done. Streamed: one event per
+ * POST /v1/completions and /v1/chat/completions, which differ in where the prompt stands and how
+ * an answer is wrapped. Whole: the best answer first, when all are done. Streamed: one event per
  * new token of any sample, marked with the sample's index; a sample's last event carries its
  * finish_reason and mean_logprob.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +26,7 @@ static lx_json_completion frame(const lx_completion *c)
         .fingerprint = c->work.served->fingerprint,
         .created = c->work.created,
         .seed = (int64_t)c->work.params->seed,
+        .chat = c->chat,
     };
 }
 
@@ -101,6 +104,7 @@ static void write_chunk(const lx_completion *c, const lx_json_choice *choice, lx
     chunk.choices = choice;
     chunk.n_choices = 1;
     chunk.null_usage = c->include_usage;
+    chunk.chunk = true;
     lx_sse_begin(out);
     lx_json_write_completion(&chunk, out);
     lx_sse_end(out);
@@ -125,7 +129,8 @@ static void write_token(const lx_completion *c, int32_t i, int32_t step, const i
     lx_buffer_init(&text, MAX_EVENT_TEXT);
     lx_buffer_append(&text, "", 0);
     plan->model->task->render(plan, step, tokens, &text);
-    lx_json_choice choice = {.index = i, .text = text.data, .text_bytes = text.length};
+    lx_json_choice choice = {
+        .index = i, .first = step == 0, .text = text.data, .text_bytes = text.length};
     if (step + 1 == c->work.params->max_new) {
         choice.finish_reason = lx_completion_finish_reason(c);
         choice.has_score = true;
@@ -153,6 +158,7 @@ static void write_end(lx_completion *c, lx_buffer *out)
         lx_json_usage usage = lx_completion_usage(c);
         lx_json_timings timings = lx_work_timings(&c->work);
         lx_json_completion last = frame(c);
+        last.chunk = true;
         last.usage = &usage;
         last.timings = &timings;
         lx_sse_begin(out);
@@ -206,13 +212,18 @@ static void start(lx_api *api, lx_served_model *served, const lx_completion_para
     lx_completion *c = NULL;
     int32_t retry_after_s = 0;
     lx_status st = lx_completion_start(api, served, p, rq, &c, &retry_after_s, &err);
+    if (p->chat && strcmp(err.param, "prompt") == 0) /* where the line came from */
+        (void)snprintf(err.param, sizeof err.param, "messages");
     if (st == LX_OK)
         defer(c, p->stream, rs);
     else
         lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
-void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
+typedef lx_status (*read_function)(const char *body, size_t bytes, int32_t max_n,
+                                   lx_completion_params *p, lx_error *err);
+
+static void handle(lx_api *api, const lx_request *rq, read_function read, lx_response *rs)
 {
     if (!lx_request_is_json(rq)) {
         lx_respond_unread(rs, "application/json");
@@ -224,7 +235,7 @@ void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_served_model *served = NULL;
     lx_status st = lx_api_check_ready(api, &err);
     if (st == LX_OK)
-        st = lx_json_read_completion(rq->body, rq->body_bytes, api->max_n, &p, &err);
+        st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
     if (st == LX_OK)
         st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
@@ -232,4 +243,14 @@ void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
     else
         lx_api_refuse(api, p.model, st, &err, rs);
     lx_completion_params_fini(&p);
+}
+
+void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    handle(api, rq, lx_json_read_completion, rs);
+}
+
+void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    handle(api, rq, lx_json_read_chat, rs);
 }

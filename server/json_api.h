@@ -25,6 +25,7 @@ typedef struct lx_completion_params {
     int32_t n, max_tokens, top_k; /* max_tokens 0: the whole answer */
     double temperature, top_p;
     bool has_seed, stream, include_usage, rules;
+    bool chat; /* read from messages, answered as chat.completion */
     int64_t seed;
     int64_t timeout_ms; /* 0: the server's */
 } lx_completion_params;
@@ -38,8 +39,14 @@ void lx_completion_params_fini(lx_completion_params *p);
 lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
                                   lx_completion_params *p, lx_error *err) LX_MUST_USE;
 
+/* The same for POST /v1/chat/completions: the prompt is the text of the last message, which must be
+   the user's; a system's message is ignored. */
+lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
+                            lx_error *err) LX_MUST_USE;
+
 typedef struct lx_json_choice {
     int32_t index;
+    bool first; /* of this choice's chunks */
     const char *text;
     size_t text_bytes;
     const char *finish_reason; /* NULL: null */
@@ -64,6 +71,7 @@ typedef struct lx_json_completion {
     const lx_json_usage *usage; /* NULL: none */
     bool null_usage;            /* without usage, say "usage": null */
     const lx_json_timings *timings;
+    bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
 } lx_json_completion;
 
 void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);

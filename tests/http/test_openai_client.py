@@ -45,6 +45,40 @@ def test_extensions_through_extra_body(api):
     assert answer.choices[0].text == greedy.choices[0].text
 
 
+def chat(text):
+    return [{"role": "system", "content": "You write couplets."}, {"role": "user", "content": text}]
+
+
+def test_chat(api):
+    same = api.completions.create(model=MODEL, prompt=UPPER, n=2, seed=1)
+    answer = api.chat.completions.create(model=MODEL, messages=chat(UPPER), n=2, seed=1)
+    assert answer.object == "chat.completion" and answer.id.startswith("chatcmpl-")
+    assert [c.message.content for c in answer.choices] == [c.text for c in same.choices]
+    assert {c.message.role for c in answer.choices} == {"assistant"}
+    assert {c.finish_reason for c in answer.choices} == {"stop"}
+    assert answer.usage.total_tokens == same.usage.total_tokens
+
+
+def test_chat_stream(api):
+    whole = api.chat.completions.create(model=MODEL, messages=chat(UPPER), seed=5)
+    stream = api.chat.completions.create(model=MODEL, messages=chat(UPPER), seed=5, stream=True,
+                                         stream_options={"include_usage": True})
+    events = list(stream)
+    assert {event.object for event in events} == {"chat.completion.chunk"}
+    deltas = [choice.delta for event in events for choice in event.choices]
+    assert [delta.role for delta in deltas] == ["assistant"] + [None] * (len(UPPER) - 1)
+    assert "".join(delta.content for delta in deltas) == whole.choices[0].message.content
+    assert [c.finish_reason for e in events for c in e.choices][-1] == "stop"
+    assert events[-1].usage.completion_tokens == len(UPPER) and not events[-1].choices
+
+
+def test_chat_errors_name_the_messages(api):
+    for messages in ([], [{"role": "user", "content": ""}], [{"role": "assistant", "content": "月"}]):
+        with pytest.raises(openai.BadRequestError) as caught:
+            api.chat.completions.create(model=MODEL, messages=messages)
+        assert caught.value.param == "messages"
+
+
 def test_stream(api):
     whole = api.completions.create(model=MODEL, prompt=UPPER, seed=5).choices[0].text
     text, usage = "", None

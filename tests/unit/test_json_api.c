@@ -38,6 +38,110 @@ static void test_defaults(void **state)
     lx_completion_params_fini(&p);
 }
 
+static lx_status read_chat(const char *body, lx_completion_params *p, lx_error *err)
+{
+    *err = (lx_error){0};
+    return lx_json_read_chat(body, strlen(body), MAX_N, p, err);
+}
+
+static void test_chat_takes_the_last_message(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"月\"}]}",
+        "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"be brief\"},"
+        "{\"role\":\"user\",\"content\":\"山\"},{\"role\":\"assistant\",\"content\":\"水\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"月\"}]}]}",
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        lx_completion_params p;
+        lx_error err;
+        assert_int_equal(read_chat(bodies[i], &p, &err), LX_OK);
+        assert_string_equal(p.prompt, "月");
+        assert_true(p.chat);
+        lx_completion_params_fini(&p);
+    }
+}
+
+static void test_chat_reads_both_names_of_max_tokens(void **state)
+{
+    (void)state;
+    lx_completion_params p;
+    lx_error err;
+    assert_int_equal(
+        read_chat("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"月\"}],"
+                  "\"max_tokens\":3,\"max_completion_tokens\":5,\"n\":2,"
+                  "\"logprobs\":false}",
+                  &p, &err),
+        LX_OK);
+    assert_int_equal(p.max_tokens, 5);
+    assert_int_equal(p.n, 2);
+    lx_completion_params_fini(&p);
+}
+
+static void test_bad_chats(void **state)
+{
+    (void)state;
+#define CHAT(messages, rest) "{\"model\":\"m\",\"messages\":" messages rest "}"
+    static const char *const cases[][2] = {
+        {"{\"model\":\"m\"}", "messages"},
+        {"{\"model\":\"m\",\"prompt\":\"月\"}", "messages"},
+        {CHAT("[]", ""), "messages"},
+        {CHAT("\"月\"", ""), "messages"},
+        {CHAT("[\"月\"]", ""), "messages"},
+        {CHAT("[{\"role\":\"user\"}]", ""), "messages"},
+        {CHAT("[{\"content\":\"月\"}]", ""), "messages"},
+        {CHAT("[{\"role\":\"user\",\"content\":7}]", ""), "messages"},
+        {CHAT("[{\"role\":\"user\",\"content\":[]}]", ""), "messages"},
+        {CHAT("[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", ""), "messages"},
+        {CHAT("[{\"role\":\"assistant\",\"content\":\"月\"}]", ""), "messages"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"logprobs\":true"), "logprobs"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"logprobs\":2"), "logprobs"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"max_completion_tokens\":0"),
+         "max_completion_tokens"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lx_completion_params p;
+        lx_error err;
+        assert_int_equal(read_chat(cases[i][0], &p, &err), LX_ERR_INVALID);
+        assert_string_equal(err.param, cases[i][1]);
+        lx_completion_params_fini(&p);
+    }
+}
+
+static void test_chat_answers(void **state)
+{
+    (void)state;
+    lx_json_choice choice = {.first = true, .text = "月", .text_bytes = 3, .finish_reason = "stop"};
+    lx_json_completion c = {.id = "chatcmpl-1",
+                            .model = "m",
+                            .fingerprint = "f",
+                            .created = 5,
+                            .seed = 7,
+                            .choices = &choice,
+                            .n_choices = 1,
+                            .chat = true};
+    lx_buffer out;
+    lx_buffer_init(&out, 4096);
+    lx_json_write_completion(&c, &out);
+    assert_string_equal(
+        out.data,
+        "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":5,"
+        "\"model\":\"m\",\"system_fingerprint\":\"f\",\"seed\":7,\"choices\":[{\"index\":0,"
+        "\"message\":{\"role\":\"assistant\",\"content\":\"月\"},\"logprobs\":null,"
+        "\"finish_reason\":\"stop\"}]}");
+    lx_buffer_fini(&out);
+    lx_buffer_init(&out, 4096);
+    c.chunk = true;
+    choice.first = false;
+    choice.finish_reason = NULL;
+    lx_json_write_completion(&c, &out);
+    assert_non_null(strstr(out.data, "\"object\":\"chat.completion.chunk\""));
+    assert_non_null(strstr(out.data, "\"delta\":{\"content\":\"月\"},\"logprobs\":null,"
+                                     "\"finish_reason\":null"));
+    lx_buffer_fini(&out);
+}
+
 static void test_all_fields(void **state)
 {
     (void)state;
@@ -330,6 +434,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_chat_takes_the_last_message),
+        cmocka_unit_test(test_chat_reads_both_names_of_max_tokens),
+        cmocka_unit_test(test_bad_chats),
+        cmocka_unit_test(test_chat_answers),
         cmocka_unit_test(test_all_fields),
         cmocka_unit_test(test_null_means_absent),
         cmocka_unit_test(test_bad_fields_are_named),
