@@ -49,6 +49,9 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(c.inputs[1].size, 33);
     assert_int_equal(c.head_kind, LX_HEAD_CATEGORICAL);
     assert_int_equal(c.head_size, 99);
+    assert_int_equal(c.n_values, 99);
+    assert_int_equal(c.n_components, 0);
+    assert_int_equal(c.width, 0);
     assert_int_equal(c.max_chars, 32);
 }
 
@@ -60,7 +63,7 @@ static void the_other_values_are_read(void **state)
         {"\"gelu\"", "\"relu\""},
         {"\"d_ff\": 1024", "\"d_ff\": 7, \"d_key\": 5, \"d_value\": 3"},
         {"1e-05", "1"},
-        {"\"couplet\"", "\"image\""},
+        {"\"couplet\"", "\"another\""},
         {", \"max_chars\": 32", ""},
         {"\"d_model\": 256", "\"d_model\": 255"},
     };
@@ -83,12 +86,97 @@ static void the_other_values_are_read(void **state)
     assert_int_equal(c.max_chars, 0);
 }
 
+static const char image[] =
+    "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"image\",\n"
+    " \"n_layers\": 2, \"n_heads\": 2, \"d_model\": 32, \"d_ff\": 64,\n"
+    " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
+    " \"attention\": {\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06},\n"
+    " \"inputs\": [{\"name\": \"token\", \"size\": 257}],\n"
+    " \"head\": {\"kind\": \"logistic_mixture\", \"components\": 10, \"levels\": 256},\n"
+    " \"image\": {\"width\": 28, \"height\": 20, \"channels\": 3}}\n";
+
+static void an_image_model_is_read(void **state)
+{
+    (void)state;
+    lx_config c;
+    assert_int_equal(load(image, sizeof image - 1, &c, NULL), LX_OK);
+    assert_string_equal(c.task, "image");
+    assert_int_equal(c.head_kind, LX_HEAD_LOGISTIC_MIXTURE);
+    assert_int_equal(c.n_components, 10);
+    assert_int_equal(c.head_size, 30);
+    assert_int_equal(c.n_values, 256);
+    assert_int_equal(c.width, 28);
+    assert_int_equal(c.height, 20);
+    assert_int_equal(c.n_channels, 3);
+    assert_int_equal(c.max_chars, 0);
+}
+
+typedef struct rule {
+    const char *from, *to, *part;
+} rule;
+
+static void expect_rules(const char *base, const rule *rules, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *text = scratch_replace(base, rules[i].from, rules[i].to);
+        lx_config c = {.n_layers = 77};
+        lx_error err = {0};
+        lx_status st = load(text, strlen(text), &c, &err);
+        scratch_expect(st, &err, LX_ERR_FORMAT, rules[i].part);
+        scratch_expect(st, &err, LX_ERR_FORMAT, "config.json");
+        assert_int_equal(c.n_layers, 77);
+        free(text);
+    }
+}
+
+static void every_rule_of_images_is_kept(void **state)
+{
+    (void)state;
+    static const rule rules[] = {
+        {"\"logistic_mixture\"", "\"mixture\"", "or \"logistic_mixture\""},
+        {"\"logistic_mixture\"", "\"categorical\"", "head.size is missing"},
+        {"\"components\": 10, ", "", "head.components is missing"},
+        {"\"components\": 10", "\"components\": 0", "head.components must be"},
+        {"\"components\": 10", "\"components\": 65", "a whole number from 1 to 64"},
+        {"\"levels\": 256", "\"levels\": 1", "head.levels must be"},
+        {"\"levels\": 256", "\"levels\": 65537", "a whole number from 2 to 65536"},
+        {"\"levels\": 256", "\"levels\": 256, \"size\": 30", "head.size is not a known key"},
+        {"\"width\": 28", "\"width\": 0", "image.width must be"},
+        {"\"width\": 28", "\"width\": 4097", "image.width must be"},
+        {"\"height\": 20", "\"height\": 0", "image.height must be"},
+        {"\"height\": 20", "\"height\": 4097", "image.height must be"},
+        {"\"height\": 20, ", "", "image.height is missing"},
+        {"\"channels\": 3", "\"channels\": 2", "image.channels must be 1 (grey) or 3"},
+        {"\"channels\": 3", "\"channels\": 4", "image.channels must be"},
+        {"\"channels\": 3", "\"channels\": 3, \"depth\": 8", "image.depth is not a known key"},
+        {"\"width\": 28, \"height\": 20", "\"width\": 592, \"height\": 591", "more than 1048576"},
+        {"{\"width\": 28, \"height\": 20, \"channels\": 3}", "28", "image must be an object"},
+        {",\n \"image\": {\"width\": 28, \"height\": 20, \"channels\": 3}", "", "image is missing"},
+        {"\"channels\": 3}", "\"channels\": 3}, \"max_chars\": 9", "max_chars is not a known key"},
+        {"\"task\": \"image\"", "\"task\": \"text\"", "image is not a known key"},
+    };
+    expect_rules(image, rules, sizeof rules / sizeof *rules);
+}
+
+static void the_largest_image_is_read(void **state)
+{
+    (void)state;
+    static const char *const sizes[] = {"\"width\": 4096, \"height\": 85, \"channels\": 3",
+                                        "\"width\": 256, \"height\": 4096, \"channels\": 1"};
+    for (size_t i = 0; i < 2; i++) {
+        char *text =
+            scratch_replace(image, "\"width\": 28, \"height\": 20, \"channels\": 3", sizes[i]);
+        lx_config c;
+        assert_int_equal(load(text, strlen(text), &c, NULL), LX_OK);
+        assert_true(c.width * c.height * c.n_channels <= 1 << 20);
+        free(text);
+    }
+}
+
 static void every_rule_is_kept(void **state)
 {
     (void)state;
-    static const struct {
-        const char *from, *to, *part;
-    } cases[] = {
+    static const rule cases[] = {
         {"\"format\": \"linnet\", ", "", "format is missing"},
         {"\"linnet\"", "\"gguf\"", "format must be \"linnet\""},
         {"\"linnet\"", "7", "format must be \"linnet\""},
@@ -144,7 +232,7 @@ static void every_rule_is_kept(void **state)
         {"\"size\": 33", "\"size\": 0", "inputs[1].size"},
         {"\"size\": 33", "\"size\": 16777217", "inputs[1].size"},
         {"\"size\": 33", "\"size\": 33, \"x\": 1", "inputs[1].x is not a known key"},
-        {"\"categorical\"", "\"logistic_mixture\"", "head.kind must be \"categorical\""},
+        {"\"categorical\"", "\"softmax\"", "head.kind must be \"categorical\""},
         {"\"size\": 99", "\"size\": 0", "head.size"},
         {"\"size\": 99", "\"size\": 99, \"bias\": true", "head.bias is not a known key"},
         {", \"max_chars\": 32", "", "max_chars is missing"},
@@ -152,22 +240,13 @@ static void every_rule_is_kept(void **state)
         {"\"max_chars\": 32", "\"max_chars\": 32, \"max_chars\": 32", "duplicate"},
         {"\"max_chars\": 32", "\"max_chars\": 32, \"rope\": 1", "rope is not a known key"},
         {"\"max_chars\": 32", "\"max_chars\": 32, \"a\\nb\xe6\xb5\xb7\": 1", "a?b??? is not a"},
-        {"\"couplet\"", "\"image\"", "max_chars is not a known key"},
+        {"\"couplet\"", "\"image\"", "image is missing"},
         {"\"max_chars\": 32}", "\"max_chars\": 32} x", "end of file expected"},
         {"\"max_chars\": 32}", "\"max_chars\": 32", "line"},
         {"\"couplet\"", "\"coup\\u0000let\"", "line 1"},
         {"\"couplet\"", "\"\xff\"", "line 1"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *text = scratch_replace(good, cases[i].from, cases[i].to);
-        lx_config c = {.n_layers = 77};
-        lx_error err = {0};
-        lx_status st = load(text, strlen(text), &c, &err);
-        scratch_expect(st, &err, LX_ERR_FORMAT, cases[i].part);
-        scratch_expect(st, &err, LX_ERR_FORMAT, "config.json");
-        assert_int_equal(c.n_layers, 77);
-        free(text);
-    }
+    expect_rules(good, cases, sizeof cases / sizeof *cases);
 }
 
 static void what_is_no_object_is_refused(void **state)
@@ -256,7 +335,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_is_read),
         cmocka_unit_test(the_other_values_are_read),
+        cmocka_unit_test(an_image_model_is_read),
+        cmocka_unit_test(the_largest_image_is_read),
         cmocka_unit_test(every_rule_is_kept),
+        cmocka_unit_test(every_rule_of_images_is_kept),
         cmocka_unit_test(what_is_no_object_is_refused),
         cmocka_unit_test(a_huge_file_is_not_read),
         cmocka_unit_test(a_long_path_leaves_room_for_the_fault),
