@@ -73,7 +73,10 @@ let modelsRequest = null;
 /* The models served, asked for once; after a failure the next call asks again. */
 function loadModels() {
   modelsRequest = modelsRequest || fetch('/v1/models').then(checked).then((r) => r.json())
-    .then(({ data }) => data)
+    .then(({ data }) => {
+      if (data.length === 0) throw new ApiError(503, { message: 'no model is loaded yet' });
+      return data;
+    })
     .catch((error) => { modelsRequest = null; throw error; });
   return modelsRequest;
 }
@@ -124,6 +127,8 @@ export function bytesText(bytes) {
 }
 
 /* --- the document ------------------------------------------------------------------------------ */
+
+export const calm = matchMedia('(prefers-reduced-motion: reduce)');
 
 let render = () => {};
 let renderRequested = false;

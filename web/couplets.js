@@ -9,7 +9,7 @@
  * What makes a couplet (line, seed, temperature, ...) is in the URL's hash: a link is a couplet.
  */
 import {
-  $, ApiError, bytesText, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
+  $, ApiError, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
   setText, stream,
 } from './common.js';
 
@@ -51,7 +51,6 @@ const state = {
 };
 
 const chars = (text) => Array.from(text);
-const calm = matchMedia('(prefers-reduced-motion: reduce)');
 
 /* The couplet model, told to the page's state; an ApiError when none is served. */
 async function loadModel() {

@@ -7,7 +7,7 @@
  * temperature are in the URL's hash, so that a link is a grid of pictures; a drawing is not.
  */
 import {
-  $, bytesText, explain, findModel, makeCopyButton, page, placeForKey, post, requestRender, say, setText,
+  $, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, post, requestRender, say, setText,
   stream,
 } from './common.js';
 import { Pad } from './pad.js';
@@ -66,21 +66,26 @@ const count = (n) => n.toLocaleString('en');
 
 /* --- the model --------------------------------------------------------------------------------- */
 
-function readModel(model) {
-  const { width, height, channels, state_bytes: stateBytes, n_layers: layers, n_embd: width_ } =
-    model.meta;
-  const cacheBytes = layers && width_ ? 2 * layers * width_ * 4 : 0; // a value, in softmax attention
-  return { id: model.id, width, height, channels, size: width * height * channels, stateBytes, cacheBytes };
+/* cacheBytes is what softmax attention would keep for each value: a key and a value a layer, in
+   float32 as the state is; 0 when the server does not say how large the model is. */
+function readModel({ id, meta }) {
+  const { width, height, channels } = meta;
+  return {
+    id, width, height, channels,
+    size: width * height * channels,
+    stateBytes: meta.state_bytes,
+    cacheBytes: 2 * 4 * (meta.n_layers ?? 0) * (meta.n_embd ?? 0),
+  };
 }
 
 async function loadModel() {
   const model = await findModel('image');
-  if (state.model || !model) {
-    state.model = state.model ?? null;
-    return;
-  }
-  state.model = readModel(model);
-  $('kept').max = state.model.height - 1;
+  if (state.model) return;
+  state.model = model && readModel(model);
+  if (!model) return;
+  const { width, height } = state.model;
+  for (const id of ['large', 'heat']) Object.assign($(id), { width, height });
+  $('kept').max = height - 1;
   pad.setShape(state.model);
   $('kept').value = pad.kept;
 }
@@ -138,6 +143,11 @@ function readForm() {
   return { n: Number(field('n')), temperature: Number(field('temperature')), seed };
 }
 
+/* On a phone they may be out of sight. */
+function showTiles() {
+  find('.tiles').scrollIntoView({ block: 'nearest', behavior: calm.matches ? 'auto' : 'smooth' });
+}
+
 /* Paints `request.n` pictures that begin with the values of prefix, which may be none. */
 async function run(request, prefix) {
   stop();
@@ -149,7 +159,7 @@ async function run(request, prefix) {
   const given = image ? { images: [{ image_url: image }] } : {};
   const path = image ? '/v1/images/edits' : '/v1/images/generations';
   const answer = state.answer = newAnswer(request, prefix);
-  find('.tiles').scrollIntoView({ block: 'nearest', behavior: 'smooth' }); // on a phone it may be out of sight
+  showTiles();
   requestRender();
   try {
     const body = { model: id, prompt: '', ...request, stream_unit: 'pixel', ...given };
@@ -162,7 +172,7 @@ async function run(request, prefix) {
     finishAnswer(answer);
   } catch (error) {
     if (signal.aborted) return;
-    Object.assign(state, { failure: error });
+    state.failure = error;
     answer.stopped = true;
   }
   running = null;
@@ -428,12 +438,7 @@ export const images = {
     makeCopyButton($('image-copy'));
     find('.tiles').addEventListener('keydown', onTileKey);
     find('.tiles').addEventListener('click', onTileClick);
-    loadModel().then(() => {
-      for (const id of ['large', 'heat']) {
-        if (state.model) Object.assign($(id), { width: state.model.width, height: state.model.height });
-      }
-      requestRender();
-    }, () => {}); // a failure is told when something is painted
+    loadModel().then(requestRender, () => {}); // a failure is told when something is painted
   },
 
   render, follow, hash,

@@ -12,10 +12,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 30
+expect.set_options(timeout=20_000)  # a page may wait for a machine that builds beside it
 
 
 def pytest_addoption(parser):

@@ -84,6 +84,8 @@ def test_images_come_back_in_the_page(plain, screenshots):
     expected = ["data:image/png;base64," + image["b64_json"] for image in reply.json()["data"]]
     assert [picture.get_attribute("src") for picture in pictures.all()] == expected
     assert all(pictures.evaluate_all("(all) => all.map((e) => e.complete && e.naturalWidth > 1)"))
+    box = pictures.first.bounding_box()
+    assert box["width"] == pytest.approx(box["height"], abs=1) and box["width"] >= 60
     page.screenshot(path=screenshots / "plain-images.png")
 
 

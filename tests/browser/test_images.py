@@ -371,6 +371,19 @@ def test_images_come_first_where_there_is_nothing_else(open_page):
     expect(page.locator(".tabs")).to_be_hidden()
 
 
+def test_a_server_that_still_loads_is_asked_again(open_page):
+    page = open_page()
+    page.route("**/v1/models", lambda route: route.fulfill(json={"object": "list", "data": []}))
+    page.reload()
+    page.click("#images-tab")
+    page.click("#paint")
+    expect(page.locator("#image-error")).to_contain_text("Try again")
+    page.unroute("**/v1/models")
+    paint(page)
+    painted(page)
+    expect(page.locator("#image-error")).to_be_hidden()
+
+
 def test_chinese(open_page):
     page = open_page("#images", locale="zh-CN")
     expect(page.locator(".kept-rows")).to_have_text("保留上面 14 行")
