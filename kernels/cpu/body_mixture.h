@@ -27,7 +27,7 @@ V16_FN v16 v16_decay(v16 r)
 /* (edge - m) r, the edge given in levels from the middle; finite or infinite, never NaN */
 V16_FN v16 v16_edge(v16 mean, v16 half, float edge, v16 r)
 {
-    v16 most = v16_set1(1e38f), zero = v16_set1(0.0f);
+    v16 most = v16_set1(0x1.fffffep+127f), zero = v16_set1(0.0f);
     v16 d = v16_fma(mean, v16_sub(zero, half), v16_set1(edge));
     d = v16_max(d, v16_sub(zero, most));
     return v16_mul(v16_select_gt(d, most, most, d), r);

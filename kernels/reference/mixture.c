@@ -61,18 +61,7 @@ static double log_component(const mixture *x, int32_t k, int32_t v)
 /* log(exp(a) + exp(b)) */
 static double log_add(double a, double b)
 {
-    return fmax(a, b) + log1p(exp(-fabs(a - b)));
-}
-
-static double log_probability(const mixture *x, int32_t v)
-{
-    double all = (double)x->logits[0], sum = all + log_component(x, 0, v);
-    for (int32_t k = 1; k < x->n; k++) {
-        double logit = (double)x->logits[k];
-        all = log_add(all, logit);
-        sum = log_add(sum, logit + log_component(x, k, v));
-    }
-    return sum - all;
+    return a > b ? a + log1p(exp(b - a)) : b + log1p(exp(a - b));
 }
 
 static int32_t likeliest(const mixture *x)
@@ -81,6 +70,17 @@ static int32_t likeliest(const mixture *x)
     for (int32_t k = 1; k < x->n; k++)
         best = x->logits[k] > x->logits[best] ? k : best;
     return best;
+}
+
+static double log_probability(const mixture *x, int32_t v)
+{
+    double largest = (double)x->logits[likeliest(x)], all = -INFINITY, sum = -INFINITY;
+    for (int32_t k = 0; k < x->n; k++) {
+        double logit = (double)x->logits[k] - largest;
+        all = log_add(all, logit);
+        sum = log_add(sum, logit + log_component(x, k, v));
+    }
+    return sum - all;
 }
 
 /* The first k whose cumulative softmax(logits / temperature) exceeds u. */

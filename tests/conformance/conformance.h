@@ -20,6 +20,7 @@ typedef struct device {
     const lx_kernels *k;
     const char *label; /* "cpu avx2, 3 threads" */
     bool is_cpu;
+    int threads;
     bool rounds; /* activations to bf16, before a product with bf16 weights */
     struct owned {
         owned_kind kind;
@@ -36,7 +37,7 @@ typedef struct test {
 
 /* Each file's tests, ended by a NULL name. */
 extern const test linear_tests[], row_tests[], attend_tests[], state_tests[], sample_tests[],
-    model_tests[], error_tests[];
+    mixture_tests[], model_tests[], error_tests[];
 
 /* Prints where and why; returns false, so that CHECK leaves the test. */
 bool fail_at(const char *file, int line, const char *fmt, ...) LX_PRINTF(3, 4);

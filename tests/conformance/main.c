@@ -53,6 +53,7 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads)
     if (st == LX_OK) {
         d->k = d->be->ops;
         d->rounds = rounds;
+        d->threads = threads;
         return true;
     }
     (void)printf("skipped: %s, %s, %d threads: %s\n", name, isa_names[isa], threads, err.text);
@@ -61,8 +62,8 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads)
 
 static void run_device(const options *o, const char *name, lx_isa isa, int threads, count *c)
 {
-    static const test *const files[] = {linear_tests, row_tests,   attend_tests, state_tests,
-                                        sample_tests, model_tests, error_tests};
+    static const test *const files[] = {linear_tests, row_tests,     attend_tests, state_tests,
+                                        sample_tests, mixture_tests, model_tests,  error_tests};
     static device dut, oracle;
     char label[96];
     dut = oracle = (device){.label = label};

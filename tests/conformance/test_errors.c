@@ -190,6 +190,39 @@ static bool broken_sample_is_refused(device *dut, device *oracle)
     return true;
 }
 
+static bool broken_mixture_is_refused(device *dut, device *oracle)
+{
+    (void)oracle;
+    world o = make_world(dut);
+    const lx_sampling good = {.temperature = 1, .top_p = 1, .forced = -1};
+    lx_sampling sound[2] = {good, good}, bad_rows[4][2];
+    lx_sample out[2] = {{-77, 0}, {-77, 0}};
+    lx_sample_mixture_args bad[10];
+    for (int i = 0; i < 4; i++)
+        bad_rows[i][0] = bad_rows[i][1] = good;
+    bad_rows[0][1].temperature = -1;
+    bad_rows[1][1].temperature = INFINITY;
+    bad_rows[2][1].forced = 256;
+    bad_rows[3][1].forced = -2;
+    for (int i = 0; i < 10; i++)
+        bad[i] = (lx_sample_mixture_args){o.logits, 1, 256, i < 4 ? bad_rows[i] : sound, out};
+    bad[4].n_components = 0;
+    bad[5].n_components = LX_MIXTURE_MAX_COMPONENTS + 1;
+    bad[6].n_levels = 1;
+    bad[7].n_levels = LX_MIXTURE_MAX_LEVELS + 1;
+    bad[8].n_components = D; /* the array is too small */
+    bad[9].parameters = NULL;
+    for (int i = 0; i < 10; i++) {
+        if (!begin_step(dut, &o))
+            return false;
+        dut->k->sample_mixture(dut->be, &bad[i]);
+        if (!step_fails(dut, &o, "sample_mixture"))
+            return false;
+        CHECK(out[0].token == -77 && out[1].token == -77, "a sample of a refused step");
+    }
+    return true;
+}
+
 static bool broken_objects_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
@@ -246,6 +279,7 @@ const test error_tests[] = {
     {"broken_embed_is_refused", broken_embed_is_refused},
     {"broken_attend_is_refused", broken_attend_is_refused},
     {"broken_sample_is_refused", broken_sample_is_refused},
+    {"broken_mixture_is_refused", broken_mixture_is_refused},
     {"broken_objects_are_refused", broken_objects_are_refused},
     {"unknown_back_ends_are_refused", unknown_back_ends_are_refused},
     {NULL, NULL},
