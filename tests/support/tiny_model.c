@@ -22,6 +22,17 @@ const tiny_model_options tiny_model_default = {.n_vocab = 300,
                                                .max_chars = 32,
                                                .seed = 1};
 
+const tiny_model_options tiny_model_image = {.n_layers = 2,
+                                             .n_heads = 4,
+                                             .d_model = 32,
+                                             .d_ff = 64,
+                                             .width = 8,
+                                             .height = 6,
+                                             .n_channels = 1,
+                                             .seed = 2};
+
+enum { LEVELS = 256, COMPONENTS = 3, MAX_INPUTS = 5 };
+
 static const char *const files[] = {"config.json", "model.safetensors", "vocab.txt"};
 
 static FILE *create(const char *dir, const char *name)
@@ -77,24 +88,61 @@ bool tiny_model_write_vocab(const char *path, int32_t n_vocab)
 
 /* --- config.json ------------------------------------------------------------------------------ */
 
+typedef struct input {
+    const char *name;
+    int32_t size;
+} input;
+
+static int32_t list_inputs(const tiny_model_options *o, input *inputs)
+{
+    if (o->width == 0) {
+        inputs[0] = (input){"token", o->n_vocab};
+        inputs[1] = (input){"position", o->max_chars + 1};
+        inputs[2] = (input){"countdown", o->max_chars + 1};
+        inputs[3] = (input){"mirror", o->n_vocab};
+        return 4;
+    }
+    inputs[0] = (input){"token", LEVELS + 1};
+    inputs[1] = (input){"n", LEVELS + 1};
+    inputs[2] = (input){"row", o->height};
+    inputs[3] = (input){"column", o->width};
+    inputs[4] = (input){"channel", o->n_channels};
+    return o->n_channels > 1 ? 5 : 4;
+}
+
+static void write_task(FILE *f, const tiny_model_options *o)
+{
+    if (o->width == 0)
+        (void)fprintf(f,
+                      " \"head\": {\"kind\": \"categorical\", \"size\": %d}, \"max_chars\": %d}\n",
+                      o->n_vocab, o->max_chars);
+    else
+        (void)fprintf(f,
+                      " \"head\": {\"kind\": \"logistic_mixture\", \"components\": %d, \"levels\": "
+                      "%d},\n \"image\": {\"width\": %d, \"height\": %d, \"channels\": %d}}\n",
+                      COMPONENTS, LEVELS, o->width, o->height, o->n_channels);
+}
+
 static bool write_config(const char *dir, const tiny_model_options *o)
 {
+    input inputs[MAX_INPUTS];
+    int32_t n = list_inputs(o, inputs);
     FILE *f = create(dir, files[0]);
     if (f == NULL)
         return false;
     (void)fprintf(f,
-                  "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"couplet\",\n"
+                  "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"%s\",\n"
                   " \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, \"d_ff\": %d,\n"
                   " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
                   " \"attention\": {\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": "
-                  "1e-06},\n"
-                  " \"inputs\": [{\"name\": \"token\", \"size\": %d},\n"
-                  "            {\"name\": \"position\", \"size\": %d},\n"
-                  "            {\"name\": \"countdown\", \"size\": %d},\n"
-                  "            {\"name\": \"mirror\", \"size\": %d}],\n"
-                  " \"head\": {\"kind\": \"categorical\", \"size\": %d}, \"max_chars\": %d}\n",
-                  o->n_layers, o->n_heads, o->d_model, o->d_ff, o->n_vocab, o->max_chars + 1,
-                  o->max_chars + 1, o->n_vocab, o->n_vocab, o->max_chars);
+                  "1e-06},\n \"inputs\": [",
+                  o->width == 0 ? "couplet" : "image", o->n_layers, o->n_heads, o->d_model,
+                  o->d_ff);
+    for (int32_t i = 0; i < n; i++)
+        (void)fprintf(f, "%s{\"name\": \"%s\", \"size\": %d}", i > 0 ? ",\n            " : "",
+                      inputs[i].name, inputs[i].size);
+    (void)fprintf(f, "],\n");
+    write_task(f, o);
     return finish(f);
 }
 
@@ -178,15 +226,19 @@ static void tensors(writer *w, const tiny_model_options *o)
 {
     w->state = o->seed;
     w->offset = 0;
-    tensor(w, "embed.token.weight", o->n_vocab, o->d_model, 0, 0.6f);
-    tensor(w, "embed.position.weight", o->max_chars + 1, o->d_model, 0, 0.6f);
-    tensor(w, "embed.countdown.weight", o->max_chars + 1, o->d_model, 0, 0.6f);
-    tensor(w, "embed.mirror.weight", o->n_vocab, o->d_model, 0, 0.6f);
+    input inputs[MAX_INPUTS];
+    int32_t n_inputs = list_inputs(o, inputs);
+    for (int32_t i = 0; i < n_inputs; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "embed.%s.weight", inputs[i].name);
+        tensor(w, name, inputs[i].size, o->d_model, 0, 0.6f);
+    }
     for (int32_t i = 0; i < o->n_layers; i++)
         layer(w, o, i);
     norm(w, "final_norm", o->d_model);
-    tensor(w, "head.weight", o->n_vocab, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));
-    tensor(w, "head.bias", 0, o->n_vocab, 0, 0.1f);
+    int32_t n_head = o->width == 0 ? o->n_vocab : 3 * COMPONENTS;
+    tensor(w, "head.weight", n_head, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));
+    tensor(w, "head.bias", 0, n_head, 0, 0.1f);
 }
 
 static bool write_weights(const char *dir, const tiny_model_options *o)
@@ -220,7 +272,7 @@ bool tiny_model_write(const char *dir, const tiny_model_options *o)
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/%s", dir, files[2]);
     return write_config(dir, o) && write_weights(dir, o) &&
-           tiny_model_write_vocab(path, o->n_vocab);
+           (o->width > 0 || tiny_model_write_vocab(path, o->n_vocab));
 }
 
 char *tiny_model_make(const char *name, const tiny_model_options *o)

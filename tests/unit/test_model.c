@@ -107,6 +107,34 @@ static void a_good_folder_is_loaded(void **state)
     lx_model_free(NULL);
 }
 
+static void an_image_model_is_loaded(void **state)
+{
+    (void)state;
+    for (int32_t channels = 1; channels <= 3; channels += 2) {
+        tiny_model_options o = tiny_model_image;
+        lx_model *m = NULL;
+        lx_error err = {0};
+        o.n_channels = channels;
+        char *dir = tiny_model_make("pictures", &o);
+        assert_non_null(dir);
+        lx_status st = lx_model_load(dir, &m, &err);
+        if (st != LX_OK)
+            fail_msg("%s", err.text);
+        assert_string_equal(m->task->name, "image");
+        assert_int_equal(m->task->modality, LX_IMAGE);
+        assert_null(m->vocab);
+        assert_int_equal(m->config.n_channels, channels);
+        assert_int_equal(lx_safetensors_find(m->weights, "head.weight")->t.rows, 9);
+        assert_int_equal(lx_safetensors_find(m->weights, "embed.row.weight")->t.rows, 6);
+        lx_model_free(m);
+        char path[4096];
+        (void)snprintf(path, sizeof path, "%s/vocab.txt", dir);
+        assert_true(tiny_model_write_vocab(path, 60));
+        scratch_expect(lx_model_load(dir, &m, &err), &err, LX_ERR_FORMAT, "has no vocabulary");
+        tiny_model_remove(dir);
+    }
+}
+
 static void the_name_is_the_last_part_of_the_path(void **state)
 {
     (void)state;
@@ -281,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_folder_is_loaded),
+        cmocka_unit_test(an_image_model_is_loaded),
         cmocka_unit_test(the_name_is_the_last_part_of_the_path),
         cmocka_unit_test(a_name_that_is_no_id_is_refused),
         cmocka_unit_test(the_hash_depends_on_every_file),

@@ -621,6 +621,81 @@ static void a_refused_step_changes_no_state(void **state)
     }
 }
 
+/* The log-probability of level v under a row of a mixture head, by the equation in kernels.h. */
+static double naive_mixture(const float *row, int32_t k, int32_t v)
+{
+    double total = 0, p = 0;
+    for (int32_t i = 0; i < k; i++) {
+        double weight = exp((double)row[i]);
+        double m = ((double)row[k + i] + 1) * 255 / 2;
+        double r = 2.0 / 255 * exp(-fmax((double)row[2 * k + i], -7));
+        double above = v == 255 ? 1 : 1 / (1 + exp(-(v + 0.5 - m) * r));
+        double below = v == 0 ? 0 : 1 / (1 + exp(-(v - 0.5 - m) * r));
+        total += weight;
+        p += weight * (above - below);
+    }
+    return log(p / total);
+}
+
+/* The head's row comes back as it is, and what is sampled from it is a level with its probability.
+ */
+static void a_mixture_is_sampled_as_one(void **state)
+{
+    (void)state;
+    enum { STEPS = 6, WIDTH_OF_HEAD = 9 };
+    static const char *const backends[] = {"reference", "cpu"};
+    char *dir = tiny_model_make("pictures", &tiny_model_image);
+    assert_non_null(dir);
+    for (size_t b = 0; b < 2; b++) {
+        lx_error err = {0};
+        subject s = {0};
+        lx_backend_options options = {.n_threads = 1};
+        must(lx_model_load(dir, &s.model, &err), &err);
+        must(lx_backend_open(backends[b], &options, &s.be, &err), &err);
+        must(lx_transformer_new(s.model, s.be, STEPS, STEPS, &s.t, &err), &err);
+        must(lx_transformer_states_new(s.t, 1, &s.states, &err), &err);
+        int32_t ids[STEPS * 4] = {256, 256, 0, 0}, seq_start[] = {0, STEPS}, slot[] = {0};
+        int32_t output_row[STEPS];
+        lx_sampling sampling[STEPS];
+        lx_sample samples[STEPS];
+        float rows[STEPS * WIDTH_OF_HEAD];
+        for (int32_t i = 0; i < STEPS; i++) {
+            output_row[i] = i;
+            ids[4 * i] = i == 0 ? 256 : 40 * i;
+            ids[4 * i + 1] = 256;
+            ids[4 * i + 2] = 0;
+            ids[4 * i + 3] = i;
+            sampling[i] = (lx_sampling){.seed = 4,
+                                        .step = (uint32_t)i,
+                                        .temperature = 1,
+                                        .top_p = 1,
+                                        .forced = i % 2 == 0 ? 51 * i : -1};
+        }
+        lx_step step = {.batch = {STEPS, 1, seq_start, slot, STEPS, output_row},
+                        .ids = ids,
+                        .sampling = sampling,
+                        .samples = samples,
+                        .logits = rows};
+        must(lx_transformer_step(s.t, s.states, &step, &err), &err);
+        for (int32_t i = 0; i < STEPS; i++) {
+            assert_in_range(samples[i].token, 0, 255);
+            if (i % 2 == 0)
+                assert_int_equal(samples[i].token, 51 * i);
+            double e = naive_mixture(rows + i * WIDTH_OF_HEAD, 3, samples[i].token);
+            if (!(fabs(e - (double)samples[i].logprob) < 1e-4 * (1 + fabs(e))))
+                fail_msg("row %d: %g instead of %g", i, (double)samples[i].logprob, e);
+        }
+        sampling[1].forced = 256;
+        scratch_expect(lx_transformer_step(s.t, s.states, &step, &err), &err, LX_ERR_INVALID,
+                       "forced id 256 of 256");
+        s.be->ops->states_free(s.be, s.states);
+        lx_transformer_free(s.t);
+        s.be->ops->close(s.be);
+        lx_model_free(s.model);
+    }
+    tiny_model_remove(dir);
+}
+
 static void sizes_of_nothing_are_refused(void **state)
 {
     (void)state;
@@ -642,6 +717,7 @@ int main(void)
         cmocka_unit_test(outputs_are_the_rows_asked_for),
         cmocka_unit_test(a_sequence_may_be_split_and_mixed),
         cmocka_unit_test(a_refused_step_changes_no_state),
+        cmocka_unit_test(a_mixture_is_sampled_as_one),
         cmocka_unit_test(sizes_of_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
