@@ -69,7 +69,7 @@ def write_interlaced(width, height, values):
     return assemble(header(width, height, 8, GREY, 1), b"", zlib.compress(raw))
 
 
-def paeth(a, b, c):
+def nearest(a, b, c):
     p = a + b - c
     return min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
 
@@ -80,7 +80,7 @@ def unfilter(kind, row, above, step):
         a = out[i - step] if i >= step else 0
         c = above[i - step] if i >= step else 0
         b = above[i]
-        predicted = [0, a, b, (a + b) // 2, paeth(a, b, c)][kind]
+        predicted = [0, a, b, (a + b) // 2, nearest(a, b, c)][kind]
         out.append((x + predicted) & 255)
     return bytes(out)
 
