@@ -1,0 +1,34 @@
+/* config.json: what is accepted is within the limits of docs/weights-format.md. */
+#include <string.h>
+
+#include "model/config.h"
+#include "tests/fuzz/subject.h"
+
+static void check_image(const lx_config *c)
+{
+    MUST(c->width <= 4096 && c->height <= 4096);
+    MUST(c->n_channels == 0 || c->n_channels == 1 || c->n_channels == 3);
+    MUST((int64_t)c->width * c->height * c->n_channels <= 1 << 20);
+    MUST((strcmp(c->task, "image") == 0) == (c->width > 0));
+    MUST(c->head_kind == LX_HEAD_CATEGORICAL ? c->head_size == c->n_values
+                                             : c->head_size == 3 * c->n_components);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    lx_config c;
+    lx_error err = {0};
+    lx_status st = lx_config_load(subject_file(data, n), &c, &err);
+    if (st != LX_OK) {
+        subject_check_error(st, &err);
+        return 0;
+    }
+    MUST(c.n_layers >= 1 && c.n_layers <= LX_MAX_LAYERS && c.n_heads >= 1 && c.d_model >= 1);
+    MUST(c.d_key >= 1 && c.d_key <= 4096 && c.d_value >= 1 && c.d_value <= 4096);
+    MUST(c.n_inputs >= 1 && c.n_inputs <= LX_MAX_INPUTS);
+    for (int32_t i = 0; i < c.n_inputs; i++)
+        MUST(c.inputs[i].size >= 1 && strlen(c.inputs[i].name) < LX_MAX_NAME);
+    MUST(c.head_size >= 1 && c.n_values >= 1);
+    check_image(&c);
+    return 0;
+}

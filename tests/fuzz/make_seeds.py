@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes the seeds of every fuzzer, a folder each: tests/fuzz/make_seeds.py OUT
+
+All of them are made here, from nothing; the same ones every time.
+"""
+
+import gzip
+import json
+import pathlib
+import random
+import struct
+import sys
+import zlib
+
+SIDE = 28
+PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def header(width: int, height: int, depth: int, colour: int, interlaced: bool) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced))
+
+
+def rows(width: int, height: int, depth: int, colour: int, interlaced: bool, rng: random.Random) -> bytes:
+    """Rows of random bytes; every filter comes."""
+    out = b""
+    for x0, y0, dx, dy in PASSES if interlaced else [(0, 0, 1, 1)]:
+        columns = len(range(x0, width, dx))
+        for y in range(y0, height, dy) if columns else []:
+            size = (columns * CHANNELS[colour] * depth + 7) // 8
+            out += bytes([y % 5]) + rng.randbytes(size)
+    return out
+
+
+def png(depth: int, colour: int, interlaced=False, side=(11, 13), extra=b"", level=9) -> bytes:
+    rng = random.Random(depth * 100 + colour * 2 + interlaced)
+    palette = chunk(b"PLTE", rng.randbytes(3 << depth)) if colour == 3 else b""
+    data = zlib.compress(rows(*side, depth, colour, interlaced, rng), level)
+    return header(*side, depth, colour, interlaced) + palette + extra + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def pngs() -> dict[str, bytes]:
+    seeds = {}
+    for depth, colour in [(1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (8, 2), (16, 2), (1, 3), (2, 3), (4, 3), (8, 3),
+                          (8, 4), (16, 4), (8, 6), (16, 6)]:
+        for interlaced in (False, True):
+            seeds[f"{depth}-bit-type-{colour}-{interlaced:d}"] = png(depth, colour, interlaced)
+    whole = png(8, 0, side=(SIDE, SIDE))
+    seeds["whole"] = whole
+    seeds["cut"] = whole[: len(whole) // 2]
+    seeds["cut-head"] = whole[:20]
+    seeds["damaged"] = whole[:60] + b"\xff" + whole[61:]
+    seeds["transparent"] = png(8, 3, extra=chunk(b"tRNS", bytes(range(200))))
+    seeds["grey-key"] = png(8, 0, extra=chunk(b"tRNS", b"\0\7"))
+    seeds["split"] = header(5, 5, 8, 0, False) + b"".join(
+        chunk(b"IDAT", bytes([b])) for b in zlib.compress(rows(5, 5, 8, 0, False, random.Random(1)))) + chunk(b"IEND", b"")
+    seeds["huge-head"] = header(60000, 60000, 8, 6, False) + whole[33:]
+    seeds["bomb"] = header(SIDE, SIDE, 8, 0, False) + chunk(b"IDAT", zlib.compress(bytes(1 << 24), 9)) + chunk(b"IEND", b"")
+    seeds["too-long"] = header(SIDE, SIDE, 8, 0, False) + chunk(b"IDAT", bytes(80000)) + chunk(b"IEND", b"")
+    seeds["text-bomb"] = png(8, 0, extra=chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(1 << 22), 9)))
+    seeds["profile-bomb"] = png(8, 2, extra=chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(1 << 22), 9)))
+    seeds["no-data"] = header(4, 4, 8, 0, False) + chunk(b"IEND", b"")
+    seeds["no-palette"] = header(4, 4, 8, 3, False) + chunk(b"IDAT", zlib.compress(bytes(20))) + chunk(b"IEND", b"")
+    return seeds
+
+
+def config(task: str) -> dict:
+    head = {"kind": "logistic_mixture", "components": 10, "levels": 256}
+    own = {"image": {"width": SIDE, "height": SIDE, "channels": 1}}
+    if task == "couplet":
+        head, own = {"kind": "categorical", "size": 300}, {"max_chars": 32}
+    attention = {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6}
+    return {"format": "linnet", "format_version": 1, "task": task, "n_layers": 2, "n_heads": 4, "d_model": 32,
+            "d_ff": 64, "norm": "pre", "norm_eps": 1e-5, "activation": "gelu", "attention": attention,
+            "inputs": [{"name": "token", "size": 257}, {"name": "row", "size": SIDE}], "head": head, **own}
+
+
+def configs() -> dict[str, bytes]:
+    seeds = {task: json.dumps(config(task)).encode() for task in ("couplet", "image")}
+    seeds["sizes"] = json.dumps(config("image") | {"d_key": 7, "d_value": 5, "norm": "post"}).encode()
+    seeds["unknown"] = json.dumps(config("image") | {"rope": True}).encode()
+    seeds["deep"] = b"[" * 3000
+    return seeds
+
+
+def tensors(entries: list[tuple[str, str, list[int], bytes]]) -> bytes:
+    offset, head, data = 0, {"__metadata__": {"format": "linnet"}}, b""
+    for name, dtype, shape, blob in entries:
+        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(blob)]}
+        offset, data = offset + len(blob), data + blob
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors() -> dict[str, bytes]:
+    floats = struct.pack("<6f", *range(6))
+    return {
+        "f32": tensors([("a", "F32", [2, 3], floats)]),
+        "all": tensors([("a.weight", "F32", [6], floats), ("b", "BF16", [1, 2], bytes(4)), ("c", "F16", [3], bytes(6))]),
+        "not-finite": tensors([("a", "F32", [1], b"\0\0\x80\x7f")]),
+        "short": tensors([("a", "F32", [3, 3], floats)]),
+        "cut": tensors([("a", "F32", [2, 3], floats)])[:-5],
+        "long-head": struct.pack("<Q", 1 << 60) + b"{}",
+    }
+
+
+def vocabularies() -> dict[str, bytes]:
+    return {
+        "whole": "<unk>\n<s>\n<sep>\n<none>\n，\n海\na\n𠀀\n".encode(),
+        "twice": b"<s>\na\n<s>\n",
+        "no-end": b"a\nb",
+        "not-utf8": b"a\n\xe4\xbd\n",
+    }
+
+
+def idx_files() -> dict[str, bytes]:
+    whole = struct.pack(">iiii", 2051, 3, 2, 5) + bytes(range(30))
+    return {
+        "plain": whole,
+        "gzip": gzip.compress(whole, mtime=0),
+        "cut": whole[:-1],
+        "cut-gzip": gzip.compress(whole, mtime=0)[:-9],
+        "many": struct.pack(">iiii", 2051, 1 << 24, 8, 8) + bytes(64),
+        "bomb": gzip.compress(struct.pack(">iiii", 2051, 256, 64, 64) + bytes(1 << 20), mtime=0),
+    }
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies, "idx": idx_files}
+    for kind, make in kinds.items():
+        folder = out / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in make().items():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

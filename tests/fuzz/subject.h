@@ -1,0 +1,31 @@
+/*
+ * Fuzzing of everything that reads files from outside: PNG pictures, and the files of a model
+ * folder. A subject takes any bytes; whatever it accepts must be consistent, otherwise it traps.
+ *
+ * Built by clang with libFuzzer (preset `fuzz`) it is a fuzzer, see tests/fuzz/run; in every other
+ * build it is fed with the seeds of make_seeds.py, by CTest.
+ */
+#ifndef LINNET_TESTS_FUZZ_SUBJECT_H
+#define LINNET_TESTS_FUZZ_SUBJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+/* The entry point whose name libFuzzer gives; 0 always. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            __builtin_trap();                                                                      \
+    } while (0)
+
+/* A path under which the bytes can be read, until the next call. */
+const char *subject_file(const uint8_t *data, size_t n);
+
+/* An error must say what it is, in one line. */
+void subject_check_error(lx_status got, const lx_error *err);
+
+#endif
