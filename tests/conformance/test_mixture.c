@@ -336,6 +336,31 @@ static bool mixture_has_equal_bytes_on_every_cpu(device *dut, device *oracle)
     return true;
 }
 
+/* Cuts, mask and bans belong to `sample`: whatever is in them changes nothing. */
+static bool cuts_and_bans_are_not_looked_at(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {40};
+    rows_case c = make_rows(&r, 10, 256);
+    uint8_t all[7] = {1, 1, 1, 1, 1, 1, 1};
+    const lx_mask *mask = dev_mask(dut, all, 7);
+    int32_t banned[] = {-5, 1 << 20};
+    lx_sample want[ROWS], got[ROWS];
+    if (!run_rows(dut, &c, want))
+        return false;
+    for (int i = 0; i < ROWS; i++) {
+        c.how[i].top_p = i % 2 == 0 ? NAN : 0;
+        c.how[i].top_k = i % 3 == 0 ? -7 : 1;
+        c.how[i].mask = mask;
+        c.how[i].banned = banned;
+        c.how[i].n_banned = 2;
+    }
+    if (!run_rows(dut, &c, got))
+        return false;
+    CHECK(memcmp(want, got, sizeof want) == 0, "other samples");
+    return true;
+}
+
 /* --- edge cases ------------------------------------------------------------------------------- */
 
 /* The mean of the likeliest component, halves upwards; levels of 257 make halves exact. */
@@ -577,6 +602,7 @@ const test mixture_tests[] = {
     {"mixture_rows_are_independent", mixture_rows_are_independent},
     {"only_output_rows_are_sampled", only_output_rows_are_sampled},
     {"mixture_has_equal_bytes_on_every_cpu", mixture_has_equal_bytes_on_every_cpu},
+    {"cuts_and_bans_are_not_looked_at", cuts_and_bans_are_not_looked_at},
     {"greedy_rounds_the_likeliest_mean", greedy_rounds_the_likeliest_mean},
     {"extreme_temperatures", extreme_temperatures},
     {"forced_level_wins", forced_level_wins},
