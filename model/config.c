@@ -274,7 +274,7 @@ static void take_image(reader *r, section s, lx_config *c)
     c->n_channels = take_int(r, i, "channels", 1, 3);
     if (r->st == LX_OK && c->n_channels == 2)
         wrong(r, i, "channels", "must be 1 (grey) or 3 (red, green, blue)");
-    if (r->st == LX_OK && c->width * c->height > MAX_VALUES / c->n_channels)
+    if (r->st == LX_OK && (int64_t)c->width * c->height * c->n_channels > MAX_VALUES)
         wrong(r, i, "width", "times height times channels is more than 1048576");
     finish(r, i);
     release(s, "image");

@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -36,14 +37,13 @@ int64_t lx_bench_median(int64_t *times, int64_t n)
 
 static int64_t resident_bytes(void)
 {
-    long long pages = 0;
+    char line[128] = "";
     FILE *f = fopen("/proc/self/statm", "r");
     if (f == NULL)
         return 0;
-    if (fscanf(f, "%*s %lld", &pages) != 1)
-        pages = 0;
+    const char *second = fgets(line, sizeof line, f) != NULL ? strchr(line, ' ') : NULL;
     (void)fclose(f);
-    return pages * sysconf(_SC_PAGESIZE);
+    return second != NULL ? strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
 }
 
 /* n rows of one slot from `position` (0-based) on, with ids that wander through every table. */
