@@ -59,10 +59,10 @@ def pngs() -> dict[str, bytes]:
     seeds["split"] = header(5, 5, 8, 0, False) + b"".join(
         chunk(b"IDAT", bytes([b])) for b in zlib.compress(rows(5, 5, 8, 0, False, random.Random(1)))) + chunk(b"IEND", b"")
     seeds["huge-head"] = header(60000, 60000, 8, 6, False) + whole[33:]
-    seeds["bomb"] = header(SIDE, SIDE, 8, 0, False) + chunk(b"IDAT", zlib.compress(bytes(1 << 24), 9)) + chunk(b"IEND", b"")
+    seeds["bomb"] = header(SIDE, SIDE, 8, 0, False) + chunk(b"IDAT", zlib.compress(bytes(1 << 20), 9)) + chunk(b"IEND", b"")
     seeds["too-long"] = header(SIDE, SIDE, 8, 0, False) + chunk(b"IDAT", bytes(80000)) + chunk(b"IEND", b"")
-    seeds["text-bomb"] = png(8, 0, extra=chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(1 << 22), 9)))
-    seeds["profile-bomb"] = png(8, 2, extra=chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(1 << 22), 9)))
+    seeds["text-bomb"] = png(8, 0, extra=chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(1 << 20), 9)))
+    seeds["profile-bomb"] = png(8, 2, extra=chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(1 << 20), 9)))
     seeds["no-data"] = header(4, 4, 8, 0, False) + chunk(b"IEND", b"")
     seeds["no-palette"] = header(4, 4, 8, 3, False) + chunk(b"IDAT", zlib.compress(bytes(20))) + chunk(b"IEND", b"")
     return seeds
@@ -129,9 +129,29 @@ def idx_files() -> dict[str, bytes]:
     }
 
 
+def forms() -> dict[str, bytes]:
+    """The content type, a line, and the body."""
+    kind, end = b"multipart/form-data; boundary=XyZ\n", b"--XyZ--\r\n"
+
+    def part(head: str, value: bytes) -> bytes:
+        return f"--XyZ\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode() + value + b"\r\n"
+
+    image = part('name="image"; filename="a;b.png"\r\nContent-Type: image/png', b"\x89PNG\r\n\x1a\n\r\n--Xy")
+    return {
+        "whole": kind + part('name="n"', b"3") + image + end,
+        "none": kind.replace(b"XyZ", b'"XyZ"; charset=utf-8') + end,
+        "full": kind + b"".join(part(f'name="f{i}"', b"v") for i in range(32)) + end,
+        "more": kind + b"".join(part(f'name="f{i}"', b"v") for i in range(33)) + end,
+        "no-name": kind + part('filename="x"', b"") + end,
+        "cut": kind + image,
+        "another": b"application/json\n{}",
+    }
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
-    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies, "idx": idx_files}
+    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
+             "idx": idx_files, "multipart": forms}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)
