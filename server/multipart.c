@@ -132,6 +132,16 @@ static bool take(cursor *c, const char *text, size_t n)
     return true;
 }
 
+/* Names stand in error texts and become keys of JSON. */
+static bool is_printable(span s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.text[i] < ' ' || s.text[i] > '~')
+            return false;
+    }
+    return true;
+}
+
 /* One header line of a part; only Content-Disposition and the encoding say anything to us. */
 static bool read_header(span line, lx_part *part)
 {
@@ -161,7 +171,7 @@ static bool read_header(span line, lx_part *part)
         return false;
     memcpy(part->name, name.text, name.n);
     part->name[name.n] = '\0';
-    return memchr(name.text, '\0', name.n) == NULL;
+    return is_printable(name);
 }
 
 /* Header lines up to and including the empty one. */

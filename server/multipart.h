@@ -2,7 +2,8 @@
  * A multipart/form-data body (RFC 7578), complete in memory, taken apart without copying.
  *
  * Strict: the first line is a delimiter, the last delimiter is there, every part names its field.
- * Limits: 32 parts, a boundary of 1 .. 70 characters, 1 KiB of headers a part, names of 63 bytes.
+ * Limits: 32 parts, a boundary of 1 .. 70 characters, 1 KiB of headers a part, names of 63
+ * printable ASCII characters.
  */
 #ifndef LINNET_SERVER_MULTIPART_H
 #define LINNET_SERVER_MULTIPART_H

@@ -1,6 +1,6 @@
 /*
- * Fuzzing of everything that reads files from outside: PNG pictures, and the files of a model
- * folder. A subject takes any bytes; whatever it accepts must be consistent, otherwise it traps.
+ * Fuzzing of what reads bytes from outside: PNG pictures, forms, and the files of a model folder. A
+ * subject takes any bytes; whatever it accepts must be consistent, otherwise it traps.
  *
  * Built by clang with libFuzzer (preset `fuzz`) it is a fuzzer, see tests/fuzz/run; in every other
  * build it is fed with the seeds of make_seeds.py, by CTest.

@@ -128,6 +128,9 @@ static void test_refused(void **state)
         "--XyZ\r\nContent-Disposition: form-data; name=\"n\r\n\r\n3" END,
         "--XyZ\r\nContent-Disposition: form-data; name=n; name=m\r\n\r\n3" END,
         "--XyZ\r\nContent-Disposition: attachment; name=\"n\"\r\n\r\n3" END,
+        PART("n\x1b[2J", "3") END,
+        PART("\xff\xfe", "3") END,
+        PART("\xe6\xb5\xb7", "3") END,
         "--XyZ\r\nContent-Disposition: form-data; name=\"n\"\r\n"
         "Content-Disposition: form-data; name=\"m\"\r\n\r\n3" END,
         "--XyZ\r\nContent-Disposition: form-data; name=\"n\"\r\n"

@@ -1,0 +1,44 @@
+/*
+ * Forms: the first line is the content type, the rest the body. Parts of an accepted one lie in the
+ * body, one behind the other.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/multipart.h"
+#include "tests/fuzz/subject.h"
+
+static void check_parts(const lx_multipart *m, const char *body, size_t n)
+{
+    const char *at = body;
+    MUST(m->n >= 0 && m->n <= LX_MAX_PARTS);
+    for (int32_t i = 0; i < m->n; i++) {
+        const lx_part *p = &m->parts[i];
+        size_t n_name = strnlen(p->name, sizeof p->name);
+        MUST(n_name >= 1 && n_name <= LX_MAX_PART_NAME);
+        MUST(p->data >= at && p->bytes <= n && p->data + p->bytes <= body + n);
+        at = p->data + p->bytes;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    const uint8_t *end = n > 0 ? memchr(data, '\n', n) : NULL;
+    if (end == NULL)
+        return 0;
+    size_t n_type = (size_t)(end - data), n_body = n - n_type - 1;
+    char *type = calloc(n_type + 1, 1), *body = malloc(n_body > 0 ? n_body : 1); /* exact sizes */
+    lx_multipart m;
+    lx_error err = {0};
+    MUST(type != NULL && body != NULL);
+    memcpy(type, data, n_type);
+    memcpy(body, end + 1, n_body);
+    lx_status st = lx_multipart_parse(type, body, n_body, &m, &err);
+    if (st == LX_OK)
+        check_parts(&m, body, n_body);
+    else
+        subject_check_error(st, &err);
+    free(type);
+    free(body);
+    return 0;
+}
