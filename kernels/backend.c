@@ -1,10 +1,15 @@
 /*
- * The registry of back ends, and the conversions of stored weights that all of them need.
- * Both half formats are subsets of f32, so the conversions are exact.
+ * The registry of back ends: those compiled in, and cuda, which is a library of its own.
  */
 #include <string.h>
 
 #include "kernels/backends.h"
+#include "kernels/plugin.h"
+
+static bool is_plugin(const char *name)
+{
+    return strncmp(name, "cuda", 4) == 0 && (name[4] == '\0' || name[4] == ':');
+}
 
 lx_status lx_backend_open(const char *name, const lx_backend_options *options, lx_backend **out,
                           lx_error *err)
@@ -21,42 +26,8 @@ lx_status lx_backend_open(const char *name, const lx_backend_options *options, l
         if (strcmp(known[i].name, name) == 0)
             return known[i].open(options, out, err);
     }
+    if (is_plugin(name))
+        return lx_plugin_open(name, options, out, err);
     return lx_fail(err, LX_ERR_UNSUPPORTED, "backend",
-                   "back end \"%s\" is not built in (reference, cpu)", name);
-}
-
-static float float_of_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-float lx_bf16_to_f32(uint16_t x)
-{
-    return float_of_bits((uint32_t)x << 16);
-}
-
-float lx_f16_to_f32(uint16_t x)
-{
-    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, exponent = (x >> 10) & 31u, mantissa = x & 1023u;
-    if (exponent == 31)
-        return float_of_bits(sign | 0x7f800000u | mantissa << 13);
-    if (exponent != 0)
-        return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float magnitude = (float)mantissa * 0x1p-24f; /* subnormal or zero */
-    return sign != 0 ? -magnitude : magnitude;
-}
-
-float lx_host_tensor_at(const lx_host_tensor *t, int64_t i)
-{
-    const unsigned char *bytes = t->data;
-    if (t->dtype == LX_F32) {
-        float f;
-        memcpy(&f, bytes + i * 4, sizeof f);
-        return f;
-    }
-    uint16_t half;
-    memcpy(&half, bytes + i * 2, sizeof half);
-    return t->dtype == LX_BF16 ? lx_bf16_to_f32(half) : lx_f16_to_f32(half);
+                   "there is no back end \"%s\" (reference, cpu, cuda, cuda:DEVICE)", name);
 }

@@ -3,6 +3,7 @@
  *
  *   reference  plain C, double sums, one thread: the oracle every other back end is tested against
  *   cpu        vectorised and multi-threaded
+ *   cuda       an NVIDIA GPU; a library of its own, loaded when it is asked for
  *
  * A step of a model is: begin(batch), a fixed sequence of operations, end(), sync(). Operations
  * only *queue* work; a back end may run them at once, record them and let every thread carry its
@@ -79,8 +80,9 @@ typedef struct lx_backend_options {
 } lx_backend_options;
 
 /*
- * Opens a back end by name ("reference", "cpu"). LX_ERR_UNSUPPORTED for another name or an
- * instruction set this processor lacks. Close with be->ops->close(be).
+ * Opens a back end by name: "reference", "cpu", "cuda" or "cuda:N" for device N. LX_ERR_UNSUPPORTED
+ * for another name and for what this machine lacks: an instruction set, or CUDA's library, driver or
+ * device. Close with be->ops->close(be).
  */
 lx_status lx_backend_open(const char *name, const lx_backend_options *options, lx_backend **out,
                           lx_error *err) LX_MUST_USE;

@@ -1,7 +1,7 @@
 /*
  * Runs every conformance test on every back end this machine has.
  *
- *   conformance                          all: reference, each isa of cpu with 1, 2, 3 threads
+ *   conformance                          all: reference, each isa of cpu with 1, 2, 3 threads, cuda
  *   conformance --backend cpu --isa avx2 --threads 2 [--test NAME]
  *
  * Prints a line for each back end or instruction set that is missing here, each failed check, and
@@ -44,9 +44,8 @@ static void run_tests(const test *tests, const options *o, device *dut, device *
     }
 }
 
-static bool open_device(device *d, const char *name, lx_isa isa, int threads)
+static bool open_device(device *d, const char *name, lx_isa isa, int threads, bool rounds)
 {
-    bool rounds = isa == LX_ISA_AVX512_BF16;
     lx_backend_options o = {threads, isa, rounds ? LX_PRECISION_AUTO : LX_PRECISION_F32};
     lx_error err = {0};
     lx_status st = lx_backend_open(name, &o, &d->be, &err);
@@ -60,18 +59,20 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads)
     return false;
 }
 
-static void run_device(const options *o, const char *name, lx_isa isa, int threads, count *c)
+/* `rounds`: with precision auto, where products with bf16 weights round their inputs. */
+static void run_device(const options *o, const char *name, lx_isa isa, int threads, bool rounds,
+                       count *c)
 {
     static const test *const files[] = {linear_tests, row_tests,     attend_tests, state_tests,
                                         sample_tests, mixture_tests, model_tests,  error_tests};
     static device dut, oracle;
     char label[96];
     dut = oracle = (device){.label = label};
-    if (!open_device(&dut, name, isa, threads))
+    if (!open_device(&dut, name, isa, threads, rounds))
         return;
     oracle.label = "oracle";
-    if (open_device(&oracle, "reference", LX_ISA_AUTO, 1)) {
-        dut.is_cpu = strcmp(name, "cpu") == 0;
+    if (open_device(&oracle, "reference", LX_ISA_AUTO, 1, false)) {
+        dut.is_cpu = strcmp(name, "cpu") == 0 || (strcmp(name, "cuda") == 0 && !rounds);
         dut.k->describe(dut.be, label, sizeof label);
         (void)printf("%s\n", label);
         for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
@@ -116,12 +117,16 @@ int main(int argc, char **argv)
         return 2;
     }
     if (wanted(&o, "reference", LX_ISA_AUTO, 1))
-        run_device(&o, "reference", LX_ISA_AUTO, 1, &c);
+        run_device(&o, "reference", LX_ISA_AUTO, 1, false, &c);
     for (lx_isa isa = LX_ISA_PLAIN; isa <= LX_ISA_AVX512_BF16; isa++) {
         for (int threads = 1; threads <= 3; threads++) {
             if (wanted(&o, "cpu", isa, threads))
-                run_device(&o, "cpu", isa, threads, &c);
+                run_device(&o, "cpu", isa, threads, isa == LX_ISA_AVX512_BF16, &c);
         }
+    }
+    for (int rounds = 0; rounds <= 1; rounds++) {
+        if (wanted(&o, "cuda", LX_ISA_AUTO, 1))
+            run_device(&o, "cuda", LX_ISA_AUTO, 1, rounds == 1, &c);
     }
     (void)printf("%d passed, %d failed\n", c.passed, c.failed);
     return c.failed == 0 && c.passed > 0 ? 0 : 1;

@@ -1,0 +1,95 @@
+/*
+ * The memory of a step: its inputs and results (pinned on the host, and as much on the device), and
+ * scratch. It doubles while a step larger than any before is recorded, when nothing runs; steps of
+ * sizes seen before allocate nothing.
+ */
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+
+#define LEAST_BYTES ((size_t)1 << 16)
+#define MOST_BYTES ((size_t)1 << 40)
+#define ALIGNMENT ((size_t)64)
+
+static lx_status no_memory(lx_cuda *c, size_t n_bytes, cudaError_t e)
+{
+    if (e != cudaErrorMemoryAllocation)
+        return lx_cuda_lose(c, e, "memory for a step", &c->error);
+    (void)cudaGetLastError(); /* the next launch shall not report it */
+    return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for a step (%.1f MiB): %s",
+                   (double)n_bytes / 1048576.0, cudaGetErrorString(e));
+}
+
+static size_t grown(size_t capacity, size_t wanted)
+{
+    capacity = capacity < LEAST_BYTES ? LEAST_BYTES : capacity;
+    while (capacity < wanted && capacity < MOST_BYTES)
+        capacity *= 2;
+    return capacity;
+}
+
+static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
+{
+    lx_cuda_arena larger = {.used = a->used, .capacity = grown(a->capacity, wanted)};
+    cudaError_t e = cudaMallocHost((void **)&larger.host, larger.capacity);
+    if (e != cudaSuccess)
+        return no_memory(c, larger.capacity, e);
+    e = cudaMalloc((void **)&larger.device, larger.capacity);
+    if (e != cudaSuccess) {
+        (void)cudaFreeHost(larger.host);
+        return no_memory(c, larger.capacity, e);
+    }
+    if (a->used > 0)
+        memcpy(larger.host, a->host, a->used);
+    lx_cuda_arena_fini(a);
+    *a = larger;
+    return LX_OK;
+}
+
+lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size_t n_bytes,
+                            size_t *at)
+{
+    size_t rounded = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (rounded > a->capacity - a->used) {
+        lx_status st = grow(c, a, a->used + rounded);
+        if (st != LX_OK)
+            return st;
+    }
+    *at = a->used;
+    if (data != NULL && n_bytes > 0)
+        memcpy(a->host + a->used, data, n_bytes);
+    a->used += rounded;
+    return LX_OK;
+}
+
+void lx_cuda_arena_fini(lx_cuda_arena *a)
+{
+    if (a->host != NULL)
+        (void)cudaFreeHost(a->host);
+    if (a->device != NULL)
+        (void)cudaFree(a->device);
+    *a = (lx_cuda_arena){0};
+}
+
+void lx_cuda_scratch_want(lx_cuda_scratch *s, int64_t n_bytes)
+{
+    s->wanted = (size_t)n_bytes > s->wanted ? (size_t)n_bytes : s->wanted;
+}
+
+lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s)
+{
+    if (s->wanted <= s->capacity)
+        return LX_OK;
+    size_t capacity = grown(s->capacity, s->wanted);
+    if (s->data != NULL)
+        (void)cudaFree(s->data);
+    s->data = NULL;
+    s->capacity = 0;
+    cudaError_t e = cudaMalloc(&s->data, capacity);
+    if (e != cudaSuccess) {
+        s->data = NULL;
+        return no_memory(c, capacity, e);
+    }
+    s->capacity = capacity;
+    return LX_OK;
+}

@@ -1,0 +1,202 @@
+/*
+ * The cuda back end: states, weights and activations in the GPU's memory, one stream.
+ *
+ *   objects.c  arrays, weights, states       program.c  records a step, runs it, hands out results
+ *   run.c      one operation as kernels      arena.c    pinned inputs and results, scratch
+ *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
+ *
+ * A matrix stored in bf16 is multiplied by the library, with inputs rounded to bf16 and f32 sums;
+ * every other one, and with precision f32 all of them, by a kernel of our own, which sums in the
+ * order of the cpu back end. So with precision f32 both give the same bits.
+ *
+ * The first call of the runtime that fails loses the device: from then on every step and every
+ * call that needs it returns LX_ERR_DEVICE with that first error's text.
+ *
+ * This is a library of its own (kernels/plugin.h): it needs the CUDA runtime, the program does not.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/plugin.h"
+
+#define LEAST_MAJOR 8 /* compute capability; bf16 products */
+
+lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error *err)
+{
+    (void)pthread_mutex_lock(&c->lost_lock);
+    if (!c->lost) {
+        if (what != NULL)
+            (void)lx_fail(&c->lost_error, LX_ERR_DEVICE, NULL, "cuda: %s: %s", what,
+                          cudaGetErrorString(error));
+        else /* the error is there already */
+            c->lost_error = c->error;
+        c->lost = true;
+    }
+    if (err != NULL)
+        *err = c->lost_error;
+    (void)pthread_mutex_unlock(&c->lost_lock);
+    return LX_ERR_DEVICE;
+}
+
+lx_status lx_cuda_use(lx_cuda *c, lx_error *err)
+{
+    (void)pthread_mutex_lock(&c->lost_lock);
+    bool lost = c->lost;
+    if (lost && err != NULL)
+        *err = c->lost_error;
+    (void)pthread_mutex_unlock(&c->lost_lock);
+    if (lost)
+        return LX_ERR_DEVICE;
+    cudaError_t e = cudaSetDevice(c->device);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "choosing the device", err);
+}
+
+static void cuda_close(lx_backend *be)
+{
+    if (be == NULL)
+        return;
+    lx_cuda *c = (lx_cuda *)be;
+    (void)cudaSetDevice(c->device);
+    if (c->stream != NULL)
+        (void)cudaStreamSynchronize(c->stream);
+    lx_cuda_blas_free(c->blas);
+    lx_cuda_arena_fini(&c->inputs);
+    lx_cuda_arena_fini(&c->results);
+    lx_cuda_scratch *scratch[] = {&c->rounded, &c->product, &c->bits};
+    for (size_t i = 0; i < sizeof scratch / sizeof scratch[0]; i++) {
+        if (scratch[i]->data != NULL)
+            (void)cudaFree(scratch[i]->data);
+    }
+    if (c->done != NULL)
+        (void)cudaEventDestroy(c->done);
+    if (c->stream != NULL)
+        (void)cudaStreamDestroy(c->stream);
+    lx_turn_fini(&c->turn);
+    (void)pthread_mutex_destroy(&c->lost_lock);
+    free(c->ops);
+    free(c->seen.stamp);
+    free(c);
+}
+
+static void cuda_describe(const lx_backend *be, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%s", ((const lx_cuda *)be)->about);
+}
+
+static const lx_kernels table = {
+    .name = "cuda",
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .array_new = lx_cuda_array_new,
+    .array_free = lx_cuda_array_free,
+    .array_upload = lx_cuda_array_upload,
+    .array_download = lx_cuda_array_download,
+    .matrix_new = lx_cuda_matrix_new,
+    .matrix_free = lx_cuda_matrix_free,
+    .table_new = lx_cuda_table_new,
+    .table_free = lx_cuda_table_free,
+    .mask_new = lx_cuda_mask_new,
+    .mask_free = lx_cuda_mask_free,
+    .states_new = lx_cuda_states_new,
+    .states_free = lx_cuda_states_free,
+    .state_zero = lx_cuda_state_zero,
+    .state_copy = lx_cuda_state_copy,
+    .state_export = lx_cuda_state_export,
+    .state_import = lx_cuda_state_import,
+    .begin = lx_cuda_begin,
+    .embed = lx_cuda_record_embed,
+    .linear = lx_cuda_record_linear,
+    .norm = lx_cuda_record_norm,
+    .attend_linear = lx_cuda_record_attend,
+    .gather = lx_cuda_record_gather,
+    .sample = lx_cuda_record_sample,
+    .sample_mixture = lx_cuda_record_mixture,
+    .end = lx_cuda_end,
+    .sync = lx_cuda_sync,
+};
+
+/* --- opening ------------------------------------------------------------------------------------
+ */
+
+static lx_status find_device(int32_t device, int *major, int *minor, lx_error *err)
+{
+    int count = 0;
+    cudaError_t e = cudaGetDeviceCount(&count);
+    if (e != cudaSuccess)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "backend", "cuda: no usable GPU: %s",
+                       cudaGetErrorString(e));
+    if (device >= count)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "backend", "cuda: no device %d, there %s %d",
+                       device, count == 1 ? "is" : "are", count);
+    e = cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (e == cudaSuccess)
+        e = cudaSetDevice(device);
+    if (e != cudaSuccess)
+        return lx_fail(err, LX_ERR_DEVICE, "backend", "cuda: device %d: %s", device,
+                       cudaGetErrorString(e));
+    if (*major < LEAST_MAJOR)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "backend",
+                       "cuda: device %d has compute capability %d.%d, at least %d.0 is needed",
+                       device, *major, *minor, LEAST_MAJOR);
+    return LX_OK;
+}
+
+static lx_status start(lx_cuda *c, lx_error *err)
+{
+    cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&c->done, cudaEventDisableTiming);
+    if (e != cudaSuccess)
+        return lx_fail(err, LX_ERR_DEVICE, "backend", "cuda: starting device %d: %s", c->device,
+                       cudaGetErrorString(e));
+    return c->exact ? LX_OK : lx_cuda_blas_new(&c->blas, err);
+}
+
+static lx_status make_locks(lx_cuda *c)
+{
+    if (pthread_mutex_init(&c->lost_lock, NULL) != 0)
+        return LX_ERR_NO_MEMORY;
+    if (lx_turn_init(&c->turn) == 0)
+        return LX_OK;
+    (void)pthread_mutex_destroy(&c->lost_lock);
+    return LX_ERR_NO_MEMORY;
+}
+
+static lx_status cuda_open(const lx_backend_options *options, int32_t device, lx_backend **out,
+                           lx_error *err)
+{
+    int major = 0, minor = 0;
+    if (options->isa != LX_ISA_AUTO)
+        return lx_fail(err, LX_ERR_INVALID, "isa", "the cuda back end has no instruction sets");
+    lx_status st = find_device(device, &major, &minor, err);
+    if (st != LX_OK)
+        return st;
+    lx_cuda *c = calloc(1, sizeof *c);
+    if (c == NULL || make_locks(c) != LX_OK) {
+        free(c);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cuda back end");
+    }
+    c->base.ops = &table;
+    c->device = device;
+    c->exact = options->precision == LX_PRECISION_F32;
+    (void)snprintf(c->about, sizeof c->about, "cuda:%d (sm_%d%d, %s products)", device, major,
+                   minor, c->exact ? "f32" : "bf16");
+    st = start(c, err);
+    if (st != LX_OK) {
+        cuda_close(&c->base);
+        return st;
+    }
+    *out = &c->base;
+    return LX_OK;
+}
+
+__attribute__((visibility("default"))) const lx_plugin *lx_kernels_plugin(void);
+
+const lx_plugin *lx_kernels_plugin(void)
+{
+    static const lx_plugin plugin = {LX_PLUGIN_ABI, sizeof(lx_kernels), cuda_open};
+    return &plugin;
+}

@@ -1,0 +1,137 @@
+/* The cuda back end's insides, shared by its C files only. See backend.c and program.c. */
+#ifndef LINNET_KERNELS_CUDA_CUDA_H
+#define LINNET_KERNELS_CUDA_CUDA_H
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/product.h"
+#include "kernels/host.h"
+
+/*
+ * Pinned host memory and as much of the device's. What a step is given is put down here while the
+ * step is recorded, and copied in one piece when it starts. Places are offsets, for it may move.
+ */
+typedef struct lx_cuda_arena {
+    unsigned char *host, *device;
+    size_t used, capacity;
+} lx_cuda_arena;
+
+/* Device memory that holds nothing between steps. */
+typedef struct lx_cuda_scratch {
+    void *data;
+    size_t wanted, capacity;
+} lx_cuda_scratch;
+
+typedef enum lx_cuda_kind {
+    LX_CUDA_EMBED,
+    LX_CUDA_LINEAR,
+    LX_CUDA_NORM,
+    LX_CUDA_ATTEND,
+    LX_CUDA_GATHER,
+    LX_CUDA_SAMPLE,
+    LX_CUDA_MIXTURE
+} lx_cuda_kind;
+
+/* A recorded operation; `in` and `more` are offsets in the inputs, `out` one in the results. */
+typedef struct lx_cuda_op {
+    lx_cuda_kind kind;
+    size_t in, more, out;
+    union {
+        lx_embed_args embed;
+        lx_linear_args linear;
+        lx_norm_args norm;
+        lx_attend_linear_args attend;
+        lx_gather_args gather;
+        lx_sample_args sample;
+        lx_sample_mixture_args mixture;
+    };
+} lx_cuda_op;
+
+typedef struct lx_cuda {
+    lx_backend base;
+    int32_t device;
+    bool exact; /* precision f32: no product rounds its inputs */
+    cudaStream_t stream;
+    cudaEvent_t done;
+    lx_cuda_blas *blas;
+    lx_turn turn; /* held from begin to end, and by sync */
+    char about[64];
+
+    pthread_mutex_t lost_lock;
+    bool lost; /* the first failure of the device; nothing works after it */
+    lx_error lost_error;
+
+    /* the step that is being recorded or run */
+    lx_host_seen seen;
+    const lx_batch *batch;
+    int32_t n_tokens, n_seqs, n_outputs;
+    size_t seq_start, slot, output_row; /* in the inputs */
+    lx_status failed;                   /* the first error; end() returns it, and nothing runs */
+    lx_error error;
+    lx_cuda_op *ops;
+    int32_t n_ops, ops_capacity;
+    lx_cuda_arena inputs, results;
+    lx_cuda_scratch rounded, product, bits;
+    bool pending; /* ended, and its results not yet handed out */
+} lx_cuda;
+
+/* A matrix is packed for one of two products. */
+struct lx_matrix {
+    int64_t rows, cols;
+    float *bias;   /* [rows], zeros when there is none */
+    float *w;      /* exact: [rows, cols]; else NULL */
+    uint16_t *w16; /* bf16: [padded_rows, padded_cols], zeros outside */
+    int32_t padded_rows, padded_cols;
+    lx_cuda_product *plan;
+};
+
+/* A failed call of the runtime: the device counts as lost from then on. Returns LX_ERR_DEVICE. */
+lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error *err);
+/* LX_OK, or why the device is lost; and makes it this thread's device. */
+lx_status lx_cuda_use(lx_cuda *c, lx_error *err);
+
+/* objects.c */
+lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
+void lx_cuda_array_free(lx_backend *be, lx_array *a);
+lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
+                               int64_t n);
+lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
+                                 int64_t n);
+lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
+                             lx_matrix **out, lx_error *err);
+void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w);
+lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
+void lx_cuda_table_free(lx_backend *be, lx_table *t);
+lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
+                           lx_error *err);
+void lx_cuda_mask_free(lx_backend *be, lx_mask *m);
+lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
+                             lx_states **out, lx_error *err);
+void lx_cuda_states_free(lx_backend *be, lx_states *s);
+lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot);
+lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from);
+lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
+lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src);
+
+/* program.c: begin .. sync of lx_kernels */
+lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
+void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *args);
+void lx_cuda_record_linear(lx_backend *be, const lx_linear_args *args);
+void lx_cuda_record_norm(lx_backend *be, const lx_norm_args *args);
+void lx_cuda_record_attend(lx_backend *be, const lx_attend_linear_args *args);
+void lx_cuda_record_gather(lx_backend *be, const lx_gather_args *args);
+void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *args);
+void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *args);
+lx_status lx_cuda_end(lx_backend *be, lx_error *err);
+lx_status lx_cuda_sync(lx_backend *be, lx_error *err);
+
+/* run.c: queues one recorded operation on the stream. */
+lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op);
+
+/* arena.c: memory that grows while a step is recorded, never while one runs. */
+lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size_t n_bytes,
+                            size_t *at);
+void lx_cuda_arena_fini(lx_cuda_arena *a);
+void lx_cuda_scratch_want(lx_cuda_scratch *s, int64_t n_bytes);
+lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * The only header of the device code. A kernel file (*.cu) includes this and the plain structures
+ * of launch.h, nothing else, so that the same text is compiled twice:
+ *
+ *   by nvcc                 the product
+ *   by the host's compiler  with tests/simt/simt.h included before it, which defines LX_SIMT and
+ *                           stands in for the language: threads of a block are fibers
+ *
+ * Rules that keep both equal: arithmetic is IEEE, nothing is fused but what asks for fmaf (nvcc
+ * gets -fmad=false), a warp's operations name the lanes that take part, no thread of a block leaves
+ * before a barrier that others wait at.
+ */
+#ifndef LINNET_KERNELS_CUDA_DEVICE_CUH
+#define LINNET_KERNELS_CUDA_DEVICE_CUH
+
+#include "kernels/cuda/launch.h"
+
+#ifdef __CUDACC__
+#define LX_DEVICE static __device__ __forceinline__
+#define LX_KERNEL(threads) static __global__ void __launch_bounds__(threads)
+#define LX_SHARED __shared__
+#define LX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
+    (kernel<<<(unsigned)(blocks), (unsigned)(threads), (size_t)(shared), (stream)>>>(__VA_ARGS__), \
+     cudaGetLastError())
+#define LX_UNROLL _Pragma("unroll")
+#elif !defined(LX_SIMT)
+#error "device code is compiled by nvcc, or after tests/simt/simt.h"
+#endif
+
+#define LX_INFINITY __uint_as_float(0x7f800000u)
+#define LX_NAN __uint_as_float(0x7fc00000u)
+#define LX_ALL_LANES 0xffffffffu
+
+/* --- functions: the same steps as kernels/cpu/body_math.h, so the same bits ------------------- */
+
+/* exp(x) for x <= 80, NaN stays NaN. */
+LX_DEVICE float lx_exp(float x)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    x = -104.0f > x ? -104.0f : x;
+    float n = fmaf(x, 0x1.715476p+0f, magic) - magic;
+    float r = fmaf(n, -0x1.62e4p-1f, x);
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    float p = 0x1.6a2430p-10f;
+    p = fmaf(p, r, 0x1.1239e4p-7f);
+    p = fmaf(p, r, 0x1.5558f2p-5f);
+    p = fmaf(p, r, 0x1.555492p-3f);
+    p = fmaf(p, r, 0x1.fffffcp-2f);
+    p = fmaf(p, r, 1.0f);
+    p = fmaf(p, r, 1.0f);
+    float half = fmaf(n, 0.5f, magic);
+    float rest = (n - (half - magic)) + magic;
+    return p * __uint_as_float((__float_as_uint(half) << 23) + 0x3f800000u) *
+           __uint_as_float((__float_as_uint(rest) << 23) + 0x3f800000u);
+}
+
+/* elu(x) + 1 */
+LX_DEVICE float lx_phi(float x)
+{
+    return x > 0.0f ? x + 1.0f : lx_exp(x);
+}
+
+LX_DEVICE float lx_gelu(float x)
+{
+    float a = fabsf(x), t = 1.0f / fmaf(a, 0.3f, 1.0f);
+    float p = -0.020623552f;
+    p = fmaf(p, t, 0.11243606f);
+    p = fmaf(p, t, -0.22821465f);
+    p = fmaf(p, t, 0.19178593f);
+    p = fmaf(p, t, -0.079424635f);
+    p = fmaf(p, t, 0.09615744f);
+    p = fmaf(p, t, 0.07838944f);
+    p = fmaf(p, t, 0.11023547f);
+    p = fmaf(p, t, 0.11957181f);
+    p = fmaf(p, t, 0.11968669f);
+    float gauss = lx_exp(a * a * -0.5f);
+    float part = x * (gauss * (t * p));
+    return x > 0.0f ? x - part : part;
+}
+
+LX_DEVICE float lx_activate(float x, int32_t activation)
+{
+    if (activation == LX_ACT_RELU)
+        return 0.0f > x ? 0.0f : x;
+    return activation == LX_ACT_GELU ? lx_gelu(x) : x;
+}
+
+/* --- sums over a row: element i belongs to lane i mod 16, lanes are added 8, 4, 2, 1 apart ------
+ */
+
+/* The lanes of this thread's half warp. */
+LX_DEVICE uint32_t lx_half_warp(void)
+{
+    return 0xffffu << (threadIdx.x & 16u);
+}
+
+LX_DEVICE float lx_sum16(float x)
+{
+    uint32_t lanes = lx_half_warp();
+    for (int half = 8; half >= 1; half /= 2)
+        x += __shfl_xor_sync(lanes, x, half, 16);
+    return x;
+}
+
+LX_DEVICE float lx_max16(float x)
+{
+    uint32_t lanes = lx_half_warp();
+    for (int half = 8; half >= 1; half /= 2) {
+        float other = __shfl_xor_sync(lanes, x, half, 16);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+#endif

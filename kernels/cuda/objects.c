@@ -1,0 +1,392 @@
+/*
+ * The objects of the cuda back end: the structures of host.h with pointers to the device's memory,
+ * so that the checks of host_checks.c serve here too. Memory is zero at first. Copies run on the
+ * back end's stream and are waited for.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+
+static lx_status device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out, lx_error *err)
+{
+    void *p = NULL;
+    cudaError_t e = cudaMalloc(&p, n_bytes);
+    if (e == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError(); /* the next launch shall not report it */
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for %s (%.1f MiB)", what,
+                       (double)n_bytes / 1048576.0);
+    }
+    if (e == cudaSuccess)
+        e = cudaMemsetAsync(p, 0, n_bytes, c->stream);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(c->stream);
+    if (e != cudaSuccess) {
+        if (p != NULL)
+            (void)cudaFree(p);
+        return lx_cuda_lose(c, e, what, err);
+    }
+    *out = p;
+    return LX_OK;
+}
+
+static void device_free(lx_cuda *c, void *p)
+{
+    if (p == NULL)
+        return;
+    (void)cudaSetDevice(c->device);
+    (void)cudaFree(p);
+}
+
+/* Waits until the copy is done. */
+static lx_status copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                      enum cudaMemcpyKind kind, lx_error *err)
+{
+    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a copy", err);
+}
+
+static size_t float_bytes(int64_t n)
+{
+    return (size_t)n * sizeof(float);
+}
+
+static lx_status no_memory(lx_error *err, const char *what)
+{
+    return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", what);
+}
+
+/* --- arrays -------------------------------------------------------------------------------------
+ */
+
+lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (n_floats < 1 || n_floats > LX_HOST_MAX_FLOATS)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld floats", (long long)n_floats);
+    lx_status st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    lx_array *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return no_memory(err, "an array");
+    a->n = n_floats;
+    st = device_new(c, float_bytes(n_floats), "an array", (void **)&a->data, err);
+    if (st != LX_OK) {
+        free(a);
+        return st;
+    }
+    *out = a;
+    return LX_OK;
+}
+
+void lx_cuda_array_free(lx_backend *be, lx_array *a)
+{
+    if (a == NULL)
+        return;
+    device_free((lx_cuda *)be, a->data);
+    free(a);
+}
+
+static bool inside(const lx_array *a, int64_t offset, int64_t n)
+{
+    return offset >= 0 && n >= 0 && offset <= a->n && n <= a->n - offset;
+}
+
+lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
+                               int64_t n)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (!inside(a, offset, n))
+        return LX_ERR_INVALID;
+    lx_status st = lx_cuda_use(c, NULL);
+    if (st != LX_OK || n == 0)
+        return st;
+    return copy(c, a->data + offset, src, float_bytes(n), cudaMemcpyHostToDevice, NULL);
+}
+
+lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
+                                 int64_t n)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (!inside(a, offset, n))
+        return LX_ERR_INVALID;
+    lx_status st = lx_cuda_use(c, NULL);
+    if (st != LX_OK || n == 0)
+        return st;
+    return copy(c, dst, a->data + offset, float_bytes(n), cudaMemcpyDeviceToHost, NULL);
+}
+
+/* --- matrices -----------------------------------------------------------------------------------
+ */
+
+static int32_t padded(int64_t n)
+{
+    return (int32_t)((n + LX_CUDA_PAD - 1) / LX_CUDA_PAD * LX_CUDA_PAD);
+}
+
+/* The weights as the product reads them, on the host; n_bytes of them. */
+static void *pack(const lx_host_tensor *t, const lx_matrix *w, bool exact, size_t *n_bytes)
+{
+    int64_t cols = exact ? w->cols : w->padded_cols, rows = exact ? w->rows : w->padded_rows;
+    size_t size = exact ? sizeof(float) : sizeof(uint16_t);
+    *n_bytes = (size_t)rows * (size_t)cols * size;
+    unsigned char *packed = calloc(1, *n_bytes);
+    for (int64_t row = 0; packed != NULL && row < w->rows; row++) {
+        unsigned char *to = packed + (size_t)(row * cols) * size;
+        if (!exact) {
+            memcpy(to, (const unsigned char *)t->data + (size_t)(row * t->cols) * size,
+                   (size_t)t->cols * size);
+            continue;
+        }
+        for (int64_t k = 0; k < t->cols; k++) {
+            float f = lx_host_tensor_at(t, row * t->cols + k);
+            memcpy(to + (size_t)k * size, &f, sizeof f);
+        }
+    }
+    return packed;
+}
+
+static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, lx_matrix *w, bool exact,
+                             lx_error *err)
+{
+    size_t n_bytes = 0;
+    void *packed = pack(t, w, exact, &n_bytes);
+    if (packed == NULL)
+        return no_memory(err, "a matrix");
+    void *p = NULL;
+    lx_status st = device_new(c, n_bytes, "a matrix", &p, err);
+    if (st == LX_OK)
+        st = copy(c, p, packed, n_bytes, cudaMemcpyHostToDevice, err);
+    free(packed);
+    w->w = exact ? p : NULL;
+    w->w16 = exact ? NULL : p;
+    return st;
+}
+
+static lx_status put_bias(lx_cuda *c, lx_matrix *w, const float *bias, lx_error *err)
+{
+    size_t n_bytes = float_bytes(w->rows);
+    lx_status st = device_new(c, n_bytes, "a bias", (void **)&w->bias, err);
+    if (st == LX_OK && bias != NULL)
+        st = copy(c, w->bias, bias, n_bytes, cudaMemcpyHostToDevice, err);
+    return st;
+}
+
+/* Only a matrix that is stored in bf16 has its inputs rounded; others are multiplied exactly. */
+lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
+                             lx_matrix **out, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = lx_host_tensor_check(t, "a matrix", err);
+    if (st == LX_OK)
+        st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    bool exact = c->exact || t->dtype != LX_BF16;
+    if (t->rows > INT32_MAX - LX_CUDA_PAD || t->cols > INT32_MAX - LX_CUDA_PAD)
+        return lx_fail(err, LX_ERR_TOO_LARGE, NULL, "a matrix [%lld, %lld]", (long long)t->rows,
+                       (long long)t->cols);
+    lx_matrix *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return no_memory(err, "a matrix");
+    w->rows = t->rows;
+    w->cols = t->cols;
+    w->padded_rows = padded(t->rows);
+    w->padded_cols = padded(t->cols);
+    st = put_bias(c, w, bias, err);
+    if (st == LX_OK)
+        st = put_weights(c, t, w, exact, err);
+    if (st == LX_OK && !exact)
+        st = lx_cuda_product_new(c->blas, w->padded_rows, w->padded_cols, &w->plan, err);
+    if (st != LX_OK) {
+        lx_cuda_matrix_free(be, w);
+        return st;
+    }
+    *out = w;
+    return LX_OK;
+}
+
+void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (w == NULL)
+        return;
+    device_free(c, w->bias);
+    device_free(c, w->w);
+    device_free(c, w->w16);
+    lx_cuda_product_free(w->plan);
+    free(w);
+}
+
+/* --- tables and masks ---------------------------------------------------------------------------
+ */
+
+lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = lx_host_tensor_check(t, "an embedding table", err);
+    if (st == LX_OK)
+        st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    lx_table *table = calloc(1, sizeof *table);
+    if (table == NULL)
+        return no_memory(err, "an embedding table");
+    size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
+    *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
+    st = device_new(c, n_bytes, "an embedding table", &table->data, err);
+    if (st == LX_OK)
+        st = copy(c, table->data, t->data, n_bytes, cudaMemcpyHostToDevice, err);
+    if (st != LX_OK) {
+        lx_cuda_table_free(be, table);
+        return st;
+    }
+    *out = table;
+    return LX_OK;
+}
+
+void lx_cuda_table_free(lx_backend *be, lx_table *t)
+{
+    if (t == NULL)
+        return;
+    device_free((lx_cuda *)be, t->data);
+    free(t);
+}
+
+static lx_status put_mask(lx_cuda *c, lx_mask *m, const uint8_t *banned, lx_error *err)
+{
+    float *bias = calloc((size_t)m->n_ids, sizeof *bias);
+    if (bias == NULL)
+        return no_memory(err, "a mask");
+    for (int32_t i = 0; i < m->n_ids; i++)
+        bias[i] = banned[i] != 0 ? -INFINITY : 0.0f;
+    size_t n_bytes = float_bytes(m->n_ids);
+    lx_status st = device_new(c, n_bytes, "a mask", (void **)&m->bias, err);
+    if (st == LX_OK)
+        st = copy(c, m->bias, bias, n_bytes, cudaMemcpyHostToDevice, err);
+    free(bias);
+    return st;
+}
+
+lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
+                           lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (n_ids < 1)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "a mask of %d ids", n_ids);
+    lx_status st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    lx_mask *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return no_memory(err, "a mask");
+    m->n_ids = n_ids;
+    st = put_mask(c, m, banned, err);
+    if (st != LX_OK) {
+        lx_cuda_mask_free(be, m);
+        return st;
+    }
+    *out = m;
+    return LX_OK;
+}
+
+void lx_cuda_mask_free(lx_backend *be, lx_mask *m)
+{
+    if (m == NULL)
+        return;
+    device_free((lx_cuda *)be, m->bias);
+    free(m);
+}
+
+/* --- states: all slots in one allocation --------------------------------------------------------
+ */
+
+lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
+                             lx_states **out, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (layout->growing_floats != 0)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                       "this back end has no attention kind whose state grows");
+    if (n_slots < 1 || n_slots > LX_HOST_MAX_SLOTS || layout->fixed_floats < 1 ||
+        layout->fixed_floats > LX_HOST_MAX_FLOATS / n_slots - 16)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%d slots of %lld floats", n_slots,
+                       (long long)layout->fixed_floats);
+    lx_status st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    lx_states *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return no_memory(err, "states");
+    int64_t stride = (layout->fixed_floats + 15) / 16 * 16;
+    *s = (lx_states){n_slots, layout->fixed_floats, stride, NULL};
+    st = device_new(c, float_bytes(stride) * (size_t)n_slots, "states", (void **)&s->data, err);
+    if (st != LX_OK) {
+        lx_cuda_states_free(be, s);
+        return st;
+    }
+    *out = s;
+    return LX_OK;
+}
+
+void lx_cuda_states_free(lx_backend *be, lx_states *s)
+{
+    if (s == NULL)
+        return;
+    device_free((lx_cuda *)be, s->data);
+    free(s);
+}
+
+static lx_status check_slot(lx_cuda *c, const lx_states *s, int32_t slot)
+{
+    return slot >= 0 && slot < s->n_slots ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
+}
+
+lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_slot(c, s, slot);
+    if (st != LX_OK)
+        return st;
+    cudaError_t e =
+        cudaMemsetAsync(s->data + slot * s->stride, 0, float_bytes(s->floats), c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "zeroing a state", NULL);
+}
+
+/* Needs no waiting: what follows on the stream comes after. */
+lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_slot(c, s, to);
+    if (st == LX_OK)
+        st = check_slot(c, s, from);
+    if (st != LX_OK || to == from)
+        return st;
+    cudaError_t e = cudaMemcpyAsync(s->data + to * s->stride, s->data + from * s->stride,
+                                    float_bytes(s->floats), cudaMemcpyDeviceToDevice, c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+}
+
+lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_slot(c, s, slot);
+    if (st != LX_OK)
+        return st;
+    return copy(c, dst, s->data + slot * s->stride, float_bytes(s->floats), cudaMemcpyDeviceToHost,
+                NULL);
+}
+
+lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_slot(c, s, slot);
+    if (st != LX_OK)
+        return st;
+    return copy(c, s->data + slot * s->stride, src, float_bytes(s->floats), cudaMemcpyHostToDevice,
+                NULL);
+}

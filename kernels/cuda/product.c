@@ -1,0 +1,203 @@
+/*
+ * cuBLASLt behind product.h. Its matrices are column-major, so our y [rows, outputs] is its
+ * D (outputs x rows) = W^T (outputs x inputs) X (inputs x rows).
+ *
+ * The algorithm is chosen once, for TYPICAL rows, from what the library proposes, leaving out those
+ * that split the sum; it must also accept 1 row and MOST rows. Which rows a tile holds then cannot
+ * change the order in which an output's products are added.
+ */
+#include <cublasLt.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/product.h"
+
+#define WORKSPACE_BYTES ((size_t)32 << 20)
+#define PROPOSALS 32
+#define TYPICAL 256
+#define MOST (1 << 20)
+
+struct lx_cuda_blas {
+    cublasLtHandle_t handle;
+    void *workspace;
+};
+
+struct lx_cuda_product {
+    lx_cuda_blas *blas;
+    int32_t outputs, inputs;
+    cublasLtMatmulDesc_t what;
+    cublasLtMatrixLayout_t w;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+static lx_status library_error(cublasStatus_t st, const char *what, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: %s: cuBLASLt says %s", what,
+                   cublasLtGetStatusName(st));
+}
+
+lx_status lx_cuda_blas_new(lx_cuda_blas **out, lx_error *err)
+{
+    lx_cuda_blas *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the matrix library");
+    cublasStatus_t st = cublasLtCreate(&b->handle);
+    if (st != CUBLAS_STATUS_SUCCESS) {
+        b->handle = NULL;
+        lx_cuda_blas_free(b);
+        return library_error(st, "starting the matrix library", err);
+    }
+    cudaError_t e = cudaMalloc(&b->workspace, WORKSPACE_BYTES);
+    if (e != cudaSuccess) {
+        lx_cuda_blas_free(b);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for the matrix library: %s",
+                       cudaGetErrorString(e));
+    }
+    *out = b;
+    return LX_OK;
+}
+
+void lx_cuda_blas_free(lx_cuda_blas *b)
+{
+    if (b == NULL)
+        return;
+    if (b->handle != NULL)
+        (void)cublasLtDestroy(b->handle);
+    (void)cudaFree(b->workspace);
+    free(b);
+}
+
+static cublasStatus_t describe(lx_cuda_product *p)
+{
+    cublasOperation_t transposed = CUBLAS_OP_T;
+    cublasStatus_t st = cublasLtMatmulDescCreate(&p->what, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                            sizeof transposed);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutCreate(&p->w, CUDA_R_16BF, (uint64_t)p->inputs,
+                                        (uint64_t)p->outputs, p->inputs);
+    return st;
+}
+
+/* Layouts of x and y for so many rows, without allocation. */
+static cublasStatus_t layouts(const lx_cuda_product *p, int32_t rows,
+                              cublasLtMatrixLayoutOpaque_t *x, cublasLtMatrixLayoutOpaque_t *y)
+{
+    cublasStatus_t st =
+        cublasLtMatrixLayoutInit(x, CUDA_R_16BF, (uint64_t)p->inputs, (uint64_t)rows, p->inputs);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutInit(y, CUDA_R_32F, (uint64_t)p->outputs, (uint64_t)rows,
+                                      p->outputs);
+    return st;
+}
+
+static bool sums_in_one_piece(const cublasLtMatmulAlgo_t *a)
+{
+    int32_t splits = 0;
+    uint32_t reduction = 0;
+    size_t written = 0;
+    return cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits,
+                                                sizeof splits, &written) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                                &reduction, sizeof reduction,
+                                                &written) == CUBLAS_STATUS_SUCCESS &&
+           splits <= 1 && reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+static bool accepts(const lx_cuda_product *p, const cublasLtMatmulAlgo_t *a, int32_t rows)
+{
+    cublasLtMatrixLayoutOpaque_t x, y;
+    cublasLtMatmulHeuristicResult_t result;
+    return layouts(p, rows, &x, &y) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulAlgoCheck(p->blas->handle, p->what, p->w, &x, &y, &y, a, &result) ==
+               CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= WORKSPACE_BYTES;
+}
+
+static cublasStatus_t propose(const lx_cuda_product *p, cublasLtMatmulHeuristicResult_t *list,
+                              int *n)
+{
+    cublasLtMatrixLayoutOpaque_t x, y;
+    cublasLtMatmulPreferenceOpaque_t wishes;
+    uint64_t workspace = WORKSPACE_BYTES;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE;
+    cublasStatus_t st = layouts(p, TYPICAL, &x, &y);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceInit(&wishes);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceSetAttribute(&wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                  &workspace, sizeof workspace);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceSetAttribute(
+            &wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulAlgoGetHeuristic(p->blas->handle, p->what, p->w, &x, &y, &y, &wishes,
+                                            PROPOSALS, list, n);
+    return st;
+}
+
+/* Pins the first proposal that keeps the law. */
+static lx_status pin(lx_cuda_product *p, lx_error *err)
+{
+    cublasLtMatmulHeuristicResult_t list[PROPOSALS];
+    int n = 0;
+    cublasStatus_t st = propose(p, list, &n);
+    if (st != CUBLAS_STATUS_SUCCESS && st != CUBLAS_STATUS_NOT_SUPPORTED)
+        return library_error(st, "looking for an algorithm", err);
+    for (int i = 0; i < n; i++) {
+        const cublasLtMatmulAlgo_t *a = &list[i].algo;
+        if (list[i].state == CUBLAS_STATUS_SUCCESS && sums_in_one_piece(a) && accepts(p, a, 1) &&
+            accepts(p, a, MOST)) {
+            p->algorithm = *a;
+            return LX_OK;
+        }
+    }
+    return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                   "cuda: no algorithm for a matrix [%d, %d] keeps the order of sums", p->outputs,
+                   p->inputs);
+}
+
+lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs,
+                              lx_cuda_product **out, lx_error *err)
+{
+    lx_cuda_product *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a product");
+    p->blas = b;
+    p->outputs = outputs;
+    p->inputs = inputs;
+    cublasStatus_t described = describe(p);
+    lx_status st = described == CUBLAS_STATUS_SUCCESS
+                       ? pin(p, err)
+                       : library_error(described, "describing a product", err);
+    if (st != LX_OK) {
+        lx_cuda_product_free(p);
+        return st;
+    }
+    *out = p;
+    return LX_OK;
+}
+
+void lx_cuda_product_free(lx_cuda_product *p)
+{
+    if (p == NULL)
+        return;
+    if (p->w != NULL)
+        (void)cublasLtMatrixLayoutDestroy(p->w);
+    if (p->what != NULL)
+        (void)cublasLtMatmulDescDestroy(p->what);
+    free(p);
+}
+
+lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x, float *y,
+                              int32_t rows, cudaStream_t stream, lx_error *err)
+{
+    const float one = 1.0f, zero = 0.0f;
+    cublasLtMatrixLayoutOpaque_t in, out;
+    cublasStatus_t st = layouts(p, rows, &in, &out);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmul(p->blas->handle, p->what, &one, w, p->w, x, &in, &zero, y, &out, y,
+                            &out, &p->algorithm, p->blas->workspace, WORKSPACE_BYTES, stream);
+    return st == CUBLAS_STATUS_SUCCESS ? LX_OK : library_error(st, "a matrix product", err);
+}

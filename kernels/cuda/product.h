@@ -1,0 +1,34 @@
+/*
+ * The bf16 matrix product of the cuda back end, y = x w^T with f32 sums: all that is taken from
+ * NVIDIA's library (product.c). Tests without a GPU link a plain twin (tests/simt/product.c).
+ *
+ * A plan belongs to a matrix and pins one algorithm for it, so that a row's result does not depend
+ * on how many rows there are: one kernel, no split of the sum.
+ */
+#ifndef LINNET_KERNELS_CUDA_PRODUCT_H
+#define LINNET_KERNELS_CUDA_PRODUCT_H
+
+#include <cuda_runtime_api.h>
+
+#include "common/status.h"
+
+#include <stdint.h>
+
+#define LX_CUDA_PAD 8 /* rows and columns of a matrix are padded to multiples of it */
+
+typedef struct lx_cuda_blas lx_cuda_blas;
+typedef struct lx_cuda_product lx_cuda_product;
+
+lx_status lx_cuda_blas_new(lx_cuda_blas **out, lx_error *err) LX_MUST_USE;
+void lx_cuda_blas_free(lx_cuda_blas *b); /* NULL is allowed */
+
+/* For w [outputs, inputs], both multiples of LX_CUDA_PAD. */
+lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs,
+                              lx_cuda_product **out, lx_error *err) LX_MUST_USE;
+void lx_cuda_product_free(lx_cuda_product *p); /* NULL is allowed */
+
+/* Queues y [rows, outputs] = x [rows, inputs] w^T; device memory, no allocation. */
+lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x, float *y,
+                              int32_t rows, cudaStream_t stream, lx_error *err) LX_MUST_USE;
+
+#endif

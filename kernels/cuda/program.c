@@ -1,0 +1,326 @@
+/*
+ * A step of the cuda back end. begin() takes the back end for this engine; each operation is
+ * checked and recorded, and what it is given on the host goes to pinned memory; end() queues on one
+ * stream the copy of these inputs, the kernels in their order and the copy of the results, and
+ * gives the back end back; sync() waits and hands the results out.
+ *
+ * Between end's first call and its last nothing waits and nothing is allocated, and all addresses
+ * are those of the step before, unless memory grew: so a step can be captured into a graph.
+ *
+ * A step that nobody has synced is finished by the next begin(): its results are handed out then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+
+#define MAX_OPS 65536
+#define MAX_BANNED (1 << 28) /* ids of all rows of an operation */
+
+/* Waits for the step that runs and hands out its results. */
+static lx_status finish(lx_cuda *c, lx_error *err)
+{
+    if (!c->pending)
+        return LX_OK;
+    c->pending = false;
+    cudaError_t e = cudaEventSynchronize(c->done);
+    if (e != cudaSuccess)
+        return lx_cuda_lose(c, e, "a step", err);
+    size_t n_bytes = (size_t)c->n_outputs * sizeof(lx_sample);
+    for (int32_t i = 0; i < c->n_ops && n_bytes > 0; i++) {
+        const lx_cuda_op *op = &c->ops[i];
+        if (op->kind == LX_CUDA_SAMPLE)
+            memcpy(op->sample.out, c->results.host + op->out, n_bytes);
+        else if (op->kind == LX_CUDA_MIXTURE)
+            memcpy(op->mixture.out, c->results.host + op->out, n_bytes);
+    }
+    return LX_OK;
+}
+
+static lx_status put(lx_cuda *c, const void *data, size_t n_bytes, size_t *at)
+{
+    return lx_cuda_arena_put(c, &c->inputs, data, n_bytes, at);
+}
+
+static lx_status put_batch(lx_cuda *c, const lx_batch *b)
+{
+    const size_t id = sizeof(int32_t);
+    c->inputs.used = c->results.used = 0;
+    c->n_tokens = b->n_tokens;
+    c->n_seqs = b->n_seqs;
+    c->n_outputs = b->n_outputs;
+    lx_status st = put(c, b->seq_start, ((size_t)b->n_seqs + 1) * id, &c->seq_start);
+    if (st == LX_OK)
+        st = put(c, b->slot, (size_t)b->n_seqs * id, &c->slot);
+    if (st == LX_OK)
+        st = put(c, b->output_row, (size_t)b->n_outputs * id, &c->output_row);
+    return st;
+}
+
+lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_turn_take(&c->turn);
+    lx_status st = lx_cuda_use(c, err);
+    if (st == LX_OK)
+        st = finish(c, err);
+    if (st == LX_OK)
+        st = lx_host_batch_check(batch, &c->seen, err);
+    if (st != LX_OK) {
+        lx_turn_give(&c->turn);
+        return st;
+    }
+    c->batch = batch;
+    c->n_ops = 0;
+    c->failed = put_batch(c, batch);
+    return LX_OK;
+}
+
+/* --- recording ----------------------------------------------------------------------------------
+ */
+
+static lx_status grow_ops(lx_cuda *c)
+{
+    int32_t capacity = c->ops_capacity == 0 ? 256 : c->ops_capacity * 2;
+    if (capacity > MAX_OPS)
+        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "a step of more than %d operations",
+                       MAX_OPS);
+    lx_cuda_op *ops = realloc(c->ops, (size_t)capacity * sizeof *ops);
+    if (ops == NULL)
+        return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for a step of %d operations",
+                       c->n_ops + 1);
+    c->ops = ops;
+    c->ops_capacity = capacity;
+    return LX_OK;
+}
+
+/* A new operation, or NULL when the step has failed; `checked` is the check of its arguments. */
+static lx_cuda_op *append(lx_cuda *c, lx_cuda_kind kind, lx_status checked)
+{
+    c->failed = checked;
+    if (c->failed == LX_OK && c->n_ops == c->ops_capacity)
+        c->failed = grow_ops(c);
+    if (c->failed != LX_OK)
+        return NULL;
+    lx_cuda_op *op = &c->ops[c->n_ops++];
+    *op = (lx_cuda_op){.kind = kind};
+    return op;
+}
+
+static lx_status put_tables(lx_cuda *c, const lx_embed_args *a, lx_cuda_op *op)
+{
+    lx_cuda_table tables[64]; /* the check allows no more */
+    for (int32_t j = 0; j < a->n_tables; j++)
+        tables[j] = (lx_cuda_table){a->tables[j]->data, (int32_t)a->tables[j]->dtype};
+    return put(c, tables, (size_t)a->n_tables * sizeof *tables, &op->in);
+}
+
+void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_cuda_op *op = append(c, LX_CUDA_EMBED, lx_host_check_embed(c->batch, a, &c->error));
+    if (op == NULL)
+        return;
+    op->embed = *a;
+    c->failed = put_tables(c, a, op);
+    size_t n_ids = (size_t)c->n_tokens * (size_t)a->n_tables;
+    if (c->failed == LX_OK)
+        c->failed = put(c, a->ids, n_ids * sizeof(int32_t), &op->more);
+}
+
+void lx_cuda_record_linear(lx_backend *be, const lx_linear_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_linear_shape shape = {a->w->rows, a->w->cols};
+    lx_status checked = lx_host_check_linear(c->batch, a, shape, &c->error);
+    lx_cuda_op *op = append(c, LX_CUDA_LINEAR, checked);
+    if (op == NULL)
+        return;
+    op->linear = *a;
+    if (a->w->w16 == NULL)
+        return;
+    int64_t rows = lx_host_row_count(c->batch, a->rows);
+    lx_cuda_scratch_want(&c->rounded, rows * a->w->padded_cols * (int64_t)sizeof(uint16_t));
+    lx_cuda_scratch_want(&c->product, rows * a->w->padded_rows * (int64_t)sizeof(float));
+}
+
+void lx_cuda_record_norm(lx_backend *be, const lx_norm_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_cuda_op *op = append(c, LX_CUDA_NORM, lx_host_check_norm(c->batch, a, &c->error));
+    if (op != NULL)
+        op->norm = *a;
+}
+
+void lx_cuda_record_attend(lx_backend *be, const lx_attend_linear_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_cuda_op *op = append(c, LX_CUDA_ATTEND, lx_host_check_attend(c->batch, a, &c->error));
+    if (op != NULL)
+        op->attend = *a;
+}
+
+void lx_cuda_record_gather(lx_backend *be, const lx_gather_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_cuda_op *op = append(c, LX_CUDA_GATHER, lx_host_check_gather(c->batch, a, &c->error));
+    if (op != NULL)
+        op->gather = *a;
+}
+
+static lx_cuda_row row_of(const lx_sampling *s)
+{
+    return (lx_cuda_row){.seed = s->seed,
+                         .sample = s->sample,
+                         .step = s->step,
+                         .temperature = s->temperature,
+                         .top_p = s->top_p,
+                         .top_k = s->top_k,
+                         .forced = s->forced};
+}
+
+/* Room for the results and the rows; the rows lie at *rows, which is valid until the next put. */
+static lx_status put_rows(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows, lx_cuda_row **to)
+{
+    size_t n = (size_t)c->n_outputs;
+    lx_status st = lx_cuda_arena_put(c, &c->results, NULL, n * sizeof(lx_sample), &op->out);
+    if (st == LX_OK)
+        st = put(c, NULL, n * sizeof(lx_cuda_row), &op->in);
+    if (st != LX_OK)
+        return st;
+    *to = (void *)(c->inputs.host + op->in);
+    for (size_t i = 0; i < n; i++)
+        (*to)[i] = row_of(&rows[i]);
+    return LX_OK;
+}
+
+/* The banned ids of all rows, one after the other. */
+static lx_status put_banned(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
+{
+    size_t n_banned = 0;
+    for (int32_t i = 0; i < c->n_outputs; i++)
+        n_banned += rows[i].n_banned > 0 ? (size_t)rows[i].n_banned : 0;
+    if (n_banned > MAX_BANNED)
+        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu banned ids in a step",
+                       n_banned);
+    lx_status st = put(c, NULL, n_banned * sizeof(int32_t), &op->more);
+    if (st != LX_OK)
+        return st;
+    int32_t *banned = (void *)(c->inputs.host + op->more), at = 0;
+    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
+    for (int32_t i = 0; i < c->n_outputs; i++) {
+        int32_t n = rows[i].n_banned > 0 ? rows[i].n_banned : 0;
+        to[i].mask = rows[i].mask != NULL ? rows[i].mask->bias : NULL;
+        to[i].banned_at = at;
+        to[i].n_banned = n;
+        if (n > 0)
+            memcpy(banned + at, rows[i].banned, (size_t)n * sizeof *banned);
+        at += n;
+    }
+    return LX_OK;
+}
+
+void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_cuda_op *op = append(c, LX_CUDA_SAMPLE, lx_host_check_sample(c->batch, a, &c->error));
+    if (op == NULL)
+        return;
+    lx_cuda_row *rows = NULL;
+    op->sample = *a;
+    c->failed = put_rows(c, op, a->rows, &rows);
+    if (c->failed == LX_OK)
+        c->failed = put_banned(c, op, a->rows);
+    int64_t words = ((int64_t)a->n_ids + 31) / 32 * c->n_outputs;
+    lx_cuda_scratch_want(&c->bits, words * (int64_t)sizeof(uint32_t));
+}
+
+void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *a)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    if (c->failed != LX_OK)
+        return;
+    lx_status checked = lx_host_check_sample_mixture(c->batch, a, &c->error);
+    lx_cuda_op *op = append(c, LX_CUDA_MIXTURE, checked);
+    if (op == NULL)
+        return;
+    lx_cuda_row *rows = NULL;
+    op->mixture = *a;
+    c->failed = put_rows(c, op, a->rows, &rows);
+}
+
+/* --- running ------------------------------------------------------------------------------------
+ */
+
+static lx_status grow_scratch(lx_cuda *c)
+{
+    lx_status st = lx_cuda_scratch_grow(c, &c->rounded);
+    if (st == LX_OK)
+        st = lx_cuda_scratch_grow(c, &c->product);
+    if (st == LX_OK)
+        st = lx_cuda_scratch_grow(c, &c->bits);
+    return st;
+}
+
+static lx_status copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                      enum cudaMemcpyKind kind)
+{
+    if (n_bytes == 0)
+        return LX_OK;
+    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a step's copy", &c->error);
+}
+
+/* Everything a step is, in the order of the stream. */
+static lx_status queue(lx_cuda *c)
+{
+    lx_status st =
+        copy(c, c->inputs.device, c->inputs.host, c->inputs.used, cudaMemcpyHostToDevice);
+    for (int32_t i = 0; st == LX_OK && i < c->n_ops; i++)
+        st = lx_cuda_run_op(c, &c->ops[i]);
+    if (st == LX_OK)
+        st = copy(c, c->results.host, c->results.device, c->results.used, cudaMemcpyDeviceToHost);
+    if (st != LX_OK)
+        return st;
+    cudaError_t e = cudaEventRecord(c->done, c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step", &c->error);
+}
+
+lx_status lx_cuda_end(lx_backend *be, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = c->failed;
+    if (st == LX_OK)
+        st = grow_scratch(c);
+    if (st == LX_OK)
+        st = queue(c);
+    if (st != LX_OK && err != NULL)
+        *err = c->error;
+    c->pending = st == LX_OK;
+    c->batch = NULL;
+    lx_turn_give(&c->turn);
+    return st;
+}
+
+lx_status lx_cuda_sync(lx_backend *be, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_turn_take(&c->turn);
+    lx_status st = lx_cuda_use(c, err);
+    if (st == LX_OK)
+        st = finish(c, err);
+    lx_turn_give(&c->turn);
+    return st;
+}

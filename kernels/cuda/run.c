@@ -1,0 +1,163 @@
+/*
+ * One recorded operation as kernels on the stream: offsets become pointers, arguments those of
+ * launch.h. Nothing here allocates or waits.
+ */
+#include "kernels/cuda/cuda.h"
+
+static const void *input(const lx_cuda *c, size_t at)
+{
+    return c->inputs.device + at;
+}
+
+static int32_t row_count(const lx_cuda *c, lx_rows rows)
+{
+    return rows == LX_ROWS_TOKENS ? c->n_tokens : c->n_outputs;
+}
+
+static lx_status launched(lx_cuda *c, cudaError_t e, const char *what)
+{
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, what, &c->error);
+}
+
+static lx_status run_embed(lx_cuda *c, const lx_cuda_op *op)
+{
+    const lx_embed_args *a = &op->embed;
+    lx_cuda_embed k = {.y = a->y->data,
+                       .tables = input(c, op->in),
+                       .ids = input(c, op->more),
+                       .n_tables = a->n_tables,
+                       .d = (int32_t)a->tables[0]->cols,
+                       .rows = c->n_tokens};
+    return launched(c, lx_cuda_launch_embed(&k, c->stream), "embed");
+}
+
+static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
+{
+    lx_cuda_linear k = {.y = a->y->data,
+                        .x = a->x->data,
+                        .w = a->w->w,
+                        .bias = a->w->bias,
+                        .residual = a->residual != NULL ? a->residual->data : NULL,
+                        .rows = rows,
+                        .outputs = (int32_t)a->w->rows,
+                        .cols = (int32_t)a->w->cols,
+                        .activation = (int32_t)a->activation};
+    return launched(c, lx_cuda_launch_linear(&k, c->stream), "linear");
+}
+
+/* Inputs to bf16, the library's product, then bias, activation and residual. */
+static lx_status run_rounded(lx_cuda *c, const lx_linear_args *a, int32_t rows)
+{
+    const lx_matrix *w = a->w;
+    lx_cuda_round in = {.y = c->rounded.data,
+                        .x = a->x->data,
+                        .rows = rows,
+                        .cols = (int32_t)w->cols,
+                        .padded = w->padded_cols};
+    lx_cuda_finish out = {.y = a->y->data,
+                          .product = c->product.data,
+                          .bias = w->bias,
+                          .residual = a->residual != NULL ? a->residual->data : NULL,
+                          .rows = rows,
+                          .outputs = (int32_t)w->rows,
+                          .padded = w->padded_rows,
+                          .activation = (int32_t)a->activation};
+    lx_status st = launched(c, lx_cuda_launch_round(&in, c->stream), "rounding inputs");
+    if (st == LX_OK)
+        st = lx_cuda_product_run(w->plan, w->w16, c->rounded.data, c->product.data, rows, c->stream,
+                                 &c->error);
+    if (st != LX_OK)
+        return lx_cuda_lose(c, cudaSuccess, NULL, &c->error);
+    return launched(c, lx_cuda_launch_finish(&out, c->stream), "linear");
+}
+
+static lx_status run_linear(lx_cuda *c, const lx_linear_args *a)
+{
+    int32_t rows = row_count(c, a->rows);
+    if (rows == 0)
+        return LX_OK;
+    return a->w->w != NULL ? run_exact(c, a, rows) : run_rounded(c, a, rows);
+}
+
+static lx_status run_norm(lx_cuda *c, const lx_norm_args *a)
+{
+    lx_cuda_norm k = {.y = a->y->data,
+                      .x = a->x->data,
+                      .gamma = a->gamma->data,
+                      .beta = a->beta->data,
+                      .d = a->d,
+                      .rows = row_count(c, a->rows),
+                      .eps = a->eps};
+    return k.rows == 0 ? LX_OK : launched(c, lx_cuda_launch_norm(&k, c->stream), "norm");
+}
+
+static lx_status run_attend(lx_cuda *c, const lx_attend_linear_args *a)
+{
+    lx_cuda_attend k = {.y = a->y->data,
+                        .qkv = a->qkv->data,
+                        .states = a->states->data + a->offset,
+                        .stride = a->states->stride,
+                        .seq_start = input(c, c->seq_start),
+                        .slot = input(c, c->slot),
+                        .n_seqs = c->n_seqs,
+                        .n_heads = a->n_heads,
+                        .d_key = a->d_key,
+                        .d_value = a->d_value,
+                        .eps = a->eps};
+    return launched(c, lx_cuda_launch_attend(&k, c->stream), "attend_linear");
+}
+
+static lx_status run_gather(lx_cuda *c, const lx_gather_args *a)
+{
+    lx_cuda_gather k = {.y = a->y->data,
+                        .x = a->x->data,
+                        .row = input(c, c->output_row),
+                        .d = a->d,
+                        .rows = c->n_outputs};
+    return k.rows == 0 ? LX_OK : launched(c, lx_cuda_launch_gather(&k, c->stream), "gather");
+}
+
+static lx_status run_sample(lx_cuda *c, const lx_cuda_op *op)
+{
+    lx_cuda_sample k = {.logits = op->sample.logits->data,
+                        .rows = input(c, op->in),
+                        .banned = input(c, op->more),
+                        .bits = c->bits.data,
+                        .out = (void *)(c->results.device + op->out),
+                        .n_rows = c->n_outputs,
+                        .n_ids = op->sample.n_ids};
+    return k.n_rows == 0 ? LX_OK : launched(c, lx_cuda_launch_sample(&k, c->stream), "sample");
+}
+
+static lx_status run_mixture(lx_cuda *c, const lx_cuda_op *op)
+{
+    lx_cuda_mixture k = {.parameters = op->mixture.parameters->data,
+                         .rows = input(c, op->in),
+                         .out = (void *)(c->results.device + op->out),
+                         .n_rows = c->n_outputs,
+                         .n = op->mixture.n_components,
+                         .levels = op->mixture.n_levels};
+    return k.n_rows == 0 ? LX_OK
+                         : launched(c, lx_cuda_launch_mixture(&k, c->stream), "sample_mixture");
+}
+
+lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op)
+{
+    switch (op->kind) {
+    case LX_CUDA_EMBED:
+        return run_embed(c, op);
+    case LX_CUDA_LINEAR:
+        return run_linear(c, &op->linear);
+    case LX_CUDA_NORM:
+        return run_norm(c, &op->norm);
+    case LX_CUDA_ATTEND:
+        return run_attend(c, &op->attend);
+    case LX_CUDA_GATHER:
+        return run_gather(c, &op->gather);
+    case LX_CUDA_SAMPLE:
+        return run_sample(c, op);
+    case LX_CUDA_MIXTURE:
+        return run_mixture(c, op);
+    }
+    return lx_fail(&c->error, LX_ERR_INTERNAL, NULL, "cuda: unknown operation %d", (int)op->kind);
+}

@@ -1,0 +1,56 @@
+/* Loads a back end's library (see plugin.h). */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/plugin.h"
+
+#define MAX_DEVICE 1023
+
+static lx_status load(const char *file, const lx_plugin **out, lx_error *err)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "backend", "cannot load %s", dlerror());
+    lx_plugin_fn entry = NULL;
+    void *symbol = dlsym(library, LX_PLUGIN_SYMBOL);
+    memcpy(&entry, &symbol, sizeof entry); /* C has no cast from void * to a function */
+    const lx_plugin *plugin = entry != NULL ? entry() : NULL;
+    if (plugin == NULL || plugin->abi != LX_PLUGIN_ABI ||
+        plugin->table_bytes != sizeof(lx_kernels)) {
+        (void)dlclose(library);
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "backend",
+                       "%s belongs to another version of this program", file);
+    }
+    *out = plugin;
+    return LX_OK;
+}
+
+/* The number behind the colon; -1 when it is none. */
+static int32_t device_of(const char *colon)
+{
+    if (colon == NULL)
+        return 0;
+    char *end = NULL;
+    long n = strtol(colon + 1, &end, 10);
+    bool digit = colon[1] >= '0' && colon[1] <= '9';
+    return digit && *end == '\0' && n <= MAX_DEVICE ? (int32_t)n : -1;
+}
+
+lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx_backend **out,
+                         lx_error *err)
+{
+    char file[64];
+    const char *colon = strchr(name, ':');
+    int n = colon != NULL ? (int)(colon - name) : (int)strlen(name);
+    int32_t device = device_of(colon);
+    if (device < 0)
+        return lx_fail(err, LX_ERR_INVALID, "backend",
+                       "\"%s\": a device is a number from 0 to %d after the colon", name,
+                       MAX_DEVICE);
+    (void)snprintf(file, sizeof file, "libkernels_%.*s.so", n, name);
+    const lx_plugin *plugin = NULL;
+    lx_status st = load(file, &plugin, err);
+    return st == LX_OK ? plugin->open(options, device, out, err) : st;
+}

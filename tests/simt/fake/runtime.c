@@ -1,0 +1,205 @@
+/*
+ * The fake runtime of cuda_runtime_api.h beside it. Every call (and every launch) counts; a test
+ * names the call that fails, and from then on all do, as after a fault of a real device.
+ *
+ * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested.
+ */
+#include "tests/simt/fake/cuda_runtime_api.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+int simt_fail_now(void);
+/* The nth call from now fails with `error`, and all after it; n = 0: none. Returns calls so far. */
+__attribute__((visibility("default"))) long simt_fail_at(long n, int error);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long calls, fail_at;
+static int error_then;
+
+long simt_fail_at(long n, int error)
+{
+    (void)pthread_mutex_lock(&lock);
+    long so_far = calls;
+    calls = 0;
+    fail_at = n;
+    error_then = error;
+    (void)pthread_mutex_unlock(&lock);
+    return so_far;
+}
+
+int simt_fail_now(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    calls++;
+    int error = fail_at > 0 && calls >= fail_at ? error_then : 0;
+    (void)pthread_mutex_unlock(&lock);
+    return error;
+}
+
+#define CALL()                                                                                     \
+    do {                                                                                           \
+        int error = simt_fail_now();                                                               \
+        if (error != 0)                                                                            \
+            return (cudaError_t)error;                                                             \
+    } while (0)
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorInsufficientDriver:
+        return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorIllegalAddress:
+        return "an illegal memory access was encountered";
+    default:
+        return "an error of the fake runtime";
+    }
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    CALL();
+    const char *text = getenv("LINNET_SIMT_DEVICES");
+    if (text != NULL && strcmp(text, "no driver") == 0)
+        return cudaErrorInsufficientDriver;
+    *count = text != NULL ? (int)strtol(text, NULL, 10) : 1;
+    return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    (void)device;
+    CALL();
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    (void)device;
+    CALL();
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    CALL();
+    *free_bytes = *total_bytes = (size_t)1 << 30;
+    return cudaSuccess;
+}
+
+/* Aligned like a device's memory, with its exact end. */
+static cudaError_t allocate(void **p, size_t n_bytes)
+{
+    CALL();
+    if (posix_memalign(p, 256, n_bytes > 0 ? n_bytes : 1) != 0)
+        return cudaErrorMemoryAllocation;
+    memset(*p, 0xff, n_bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **p, size_t n_bytes)
+{
+    return allocate(p, n_bytes);
+}
+
+cudaError_t cudaMallocHost(void **p, size_t n_bytes)
+{
+    return allocate(p, n_bytes);
+}
+
+/* A device that failed still gives its memory back, or the sanitizer could not look for leaks. */
+cudaError_t cudaFree(void *p)
+{
+    free(p);
+    return (cudaError_t)simt_fail_now();
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    return cudaFree(p);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    (void)kind;
+    (void)stream;
+    CALL();
+    memmove(to, from, n_bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *p, int value, size_t n_bytes, cudaStream_t stream)
+{
+    (void)stream;
+    CALL();
+    memset(p, value, n_bytes);
+    return cudaSuccess;
+}
+
+static cudaError_t make(void **out)
+{
+    CALL();
+    *out = malloc(1);
+    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    (void)flags;
+    void *p = NULL;
+    cudaError_t e = make(&p);
+    *stream = p;
+    return e;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    free(stream);
+    return (cudaError_t)simt_fail_now();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    (void)stream;
+    CALL();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)flags;
+    void *p = NULL;
+    cudaError_t e = make(&p);
+    *event = p;
+    return e;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
+    return (cudaError_t)simt_fail_now();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)event;
+    (void)stream;
+    CALL();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    (void)event;
+    CALL();
+    return cudaSuccess;
+}

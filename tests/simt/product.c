@@ -1,0 +1,69 @@
+/*
+ * The product of kernels/cuda/product.h for tests without a GPU: sums in double, as the oracle has
+ * them. It checks what the real one relies on: padded sizes, aligned memory.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/product.h"
+#include "kernels/kernels.h"
+
+int simt_fail_now(void); /* fake/runtime.c */
+
+struct lx_cuda_product {
+    int32_t outputs, inputs;
+};
+
+lx_status lx_cuda_blas_new(lx_cuda_blas **out, lx_error *err)
+{
+    if (simt_fail_now() != 0)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: the matrix library fails as told");
+    *out = NULL; /* nothing to hold */
+    return LX_OK;
+}
+
+void lx_cuda_blas_free(lx_cuda_blas *b)
+{
+    (void)b;
+}
+
+lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs,
+                              lx_cuda_product **out, lx_error *err)
+{
+    (void)b;
+    if (outputs % LX_CUDA_PAD != 0 || inputs % LX_CUDA_PAD != 0 || simt_fail_now() != 0)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: no product [%d, %d]", outputs, inputs);
+    lx_cuda_product *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a product");
+    *p = (lx_cuda_product){outputs, inputs};
+    *out = p;
+    return LX_OK;
+}
+
+void lx_cuda_product_free(lx_cuda_product *p)
+{
+    free(p);
+}
+
+static double dot(const uint16_t *a, const uint16_t *b, int32_t n)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += (double)lx_bf16_to_f32(a[i]) * (double)lx_bf16_to_f32(b[i]);
+    return sum;
+}
+
+lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x, float *y,
+                              int32_t rows, cudaStream_t stream, lx_error *err)
+{
+    (void)stream;
+    bool aligned = ((uintptr_t)w | (uintptr_t)x | (uintptr_t)y) % 16 == 0;
+    if (!aligned || simt_fail_now() != 0)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: a product fails");
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t o = 0; o < p->outputs; o++)
+            y[row * p->outputs + o] = (float)dot(w + o * p->inputs, x + row * p->inputs, p->inputs);
+    }
+    return LX_OK;
+}

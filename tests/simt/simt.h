@@ -1,0 +1,127 @@
+/*
+ * Runs CUDA kernels on the host, for tests. It is included before a .cu file that the host's C++
+ * compiler reads, and stands in for the language: built-in variables, shared memory, barriers,
+ * shuffles, atomics, vector types and (by LX_LAUNCH) the launch.
+ *
+ * A block's threads are fibers of one host thread, blocks and launches run one after another. A
+ * fiber runs until it meets a barrier or a shuffle; those go on when every thread named has
+ * arrived. What a GPU leaves undefined is an error here that ends the test: a barrier some threads
+ * never reach, a shuffle whose lanes meet it in different places or have left. Odd blocks run their
+ * threads in falling order, so that a missing barrier shows. Dynamic shared memory has its exact
+ * size and is poisoned, so the address sanitizer sees every step over its end.
+ *
+ * Not expressed: memory ordering between blocks, bank conflicts, tensor cores, asynchronous copies.
+ */
+#ifndef LINNET_TESTS_SIMT_H
+#define LINNET_TESTS_SIMT_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#define LX_SIMT 1
+
+/* --- the language -------------------------------------------------------------------------------
+ */
+
+struct dim3 {
+    unsigned x, y, z;
+};
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return float4{x, y, z, w};
+}
+
+#define LX_DEVICE static inline
+#define LX_KERNEL(threads) static void
+#define LX_SHARED static /* one launch runs at a time */
+#define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
+#define LX_UNROLL
+
+static inline float __uint_as_float(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t __float_as_uint(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* Threads of a block never run at once, so plain reads and writes are atomic. */
+template <class T, class F> static inline T simt_change(T *at, F change)
+{
+    T old = *at;
+    *at = change(old);
+    return old;
+}
+
+static inline int32_t atomicAdd(int32_t *at, int32_t x)
+{
+    return simt_change(at, [x](int32_t old) { return old + x; });
+}
+
+static inline int32_t atomicMin(int32_t *at, int32_t x)
+{
+    return simt_change(at, [x](int32_t old) { return x < old ? x : old; });
+}
+
+static inline uint32_t atomicOr(uint32_t *at, uint32_t x)
+{
+    return simt_change(at, [x](uint32_t old) { return old | x; });
+}
+
+/* --- the running thread (simt.cpp) --------------------------------------------------------------
+ */
+
+struct simt_here {
+    dim3 thread, block, threads, blocks;
+};
+extern const simt_here *simt_at
+    __attribute__((visibility("hidden"))); /* the running fiber's place */
+void *simt_shared();
+void simt_barrier(const char *file, int line);
+/* Gives `value` to the lanes in `mask` and returns that of `lane`. */
+uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char *file, int line);
+/* 0, or the runtime's error for a launch that no device would accept. */
+int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function<void()> &kernel);
+
+#define threadIdx (simt_at->thread)
+#define blockIdx (simt_at->block)
+#define blockDim (simt_at->threads)
+#define gridDim (simt_at->blocks)
+
+#define __syncthreads() simt_barrier(__FILE__, __LINE__)
+#define __syncwarp(mask) (void)simt_exchange((mask), 0u, threadIdx.x % 32u, __FILE__, __LINE__)
+
+static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const char *file, int line)
+{
+    return __uint_as_float(simt_exchange(mask, __float_as_uint(x), lane, file, line));
+}
+
+#define __shfl_sync(mask, given, from, width)                                                      \
+    simt_shuffle((mask), (given),                                                                  \
+                 (threadIdx.x % 32u & ~((unsigned)(width)-1u)) +                                   \
+                     ((unsigned)(from) & ((unsigned)(width)-1u)),                                  \
+                 __FILE__, __LINE__)
+#define __shfl_xor_sync(mask, given, bits, width)                                                  \
+    simt_shuffle((mask), (given), threadIdx.x % 32u ^ (unsigned)(bits), __FILE__, __LINE__)
+
+/* The stream is the fake runtime's: everything on it happens at once. */
+#define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
+    ((void)(stream),                                                                               \
+     (cudaError_t)simt_run((blocks), (threads), (size_t)(shared), [&] { kernel(__VA_ARGS__); }))
+
+#endif
