@@ -422,11 +422,12 @@ static bool count_draws(device *d, const float *logits, lx_sampling s, uint32_t 
 
 static bool check_frequencies(device *d, const float *logits, lx_sampling s)
 {
-    enum { STEPS = 100 };
-    double p[IDS], chi2 = 0, n = (double)STEPS * ROWS, freedom = -1;
+    bool cuda = strncmp(d->label, "cuda", 4) == 0; /* perhaps on the CPU, by fibers */
+    uint32_t steps = cuda ? 10 : 100;
+    double p[IDS], chi2 = 0, n = (double)steps * ROWS, freedom = -1;
     int count[IDS];
     probabilities(logits, &s, p);
-    if (!count_draws(d, logits, s, STEPS, count))
+    if (!count_draws(d, logits, s, steps, count))
         return false;
     for (int i = 0; i < IDS; i++) {
         CHECK(p[i] > 0 || count[i] == 0, "id %d was drawn, its probability is 0", i);
