@@ -81,8 +81,8 @@ typedef struct lx_backend_options {
 
 /*
  * Opens a back end by name: "reference", "cpu", "cuda" or "cuda:N" for device N. LX_ERR_UNSUPPORTED
- * for another name and for what this machine lacks: an instruction set, or CUDA's library, driver or
- * device. Close with be->ops->close(be).
+ * for another name and for what this machine lacks: an instruction set, or CUDA's library, driver
+ * or device. Close with be->ops->close(be).
  */
 lx_status lx_backend_open(const char *name, const lx_backend_options *options, lx_backend **out,
                           lx_error *err) LX_MUST_USE;
