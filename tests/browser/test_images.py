@@ -207,9 +207,12 @@ def test_a_link_is_a_grid(images):
 
 def test_stop_keeps_what_is_painted(images):
     page = images()
-    paint(page, n=8)
-    page.wait_for_function("() => /^[1-9]/.test(document.querySelector('.made .text').textContent)")
-    page.click("#stop")
+    paint(page, n=64)
+    page.wait_for_function("""() => {
+        const begun = /^[1-9]/.test(document.querySelector('.made .text').textContent);
+        if (begun) document.querySelector('#stop').click(); // at once: the end may be near
+        return begun;
+    }""")
     expect(page.locator(".easel .facts")).to_have_text("stopped")
     expect(page.locator("#stop")).to_be_hidden()
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
