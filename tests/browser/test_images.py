@@ -205,14 +205,34 @@ def test_a_link_is_a_grid(images):
     assert (other.input_value("#image-n"), other.input_value("#image-seed")) == ("3", seed)
 
 
+# A stream whose second piece never comes, so that a fast server is not done before the test is.
+HOLD_STREAM = """() => {
+    const real = window.fetch;
+    window.fetch = async (url, options) => {
+        window.fetch = real;
+        const answer = await real(url, options);
+        const reader = answer.body.getReader();
+        let first = true;
+        const body = new ReadableStream({
+            start: (c) => options.signal.addEventListener('abort',
+                () => c.error(new DOMException('', 'AbortError'))),
+            pull: async (c) => {
+                if (!first) return new Promise(() => {});
+                first = false;
+                c.enqueue((await reader.read()).value.slice(0, 4000));
+            },
+        });
+        return new Response(body, { status: answer.status, headers: answer.headers });
+    };
+}"""
+
+
 def test_stop_keeps_what_is_painted(images):
     page = images()
-    paint(page, n=64)
-    page.wait_for_function("""() => {
-        const begun = /^[1-9]/.test(document.querySelector('.made .text').textContent);
-        if (begun) document.querySelector('#stop').click(); // at once: the end may be near
-        return begun;
-    }""")
+    page.evaluate(HOLD_STREAM)
+    paint(page, n=8)
+    page.wait_for_function("() => /^[1-9]/.test(document.querySelector('.made .text').textContent)")
+    page.click("#stop")
     expect(page.locator(".easel .facts")).to_have_text("stopped")
     expect(page.locator("#stop")).to_be_hidden()
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
