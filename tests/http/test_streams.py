@@ -131,8 +131,10 @@ def test_two_hundred_of_a_thousand_leave(slots):
         print(f"all slots free {took * 1000:.0f} ms after the last client")
         left = sum(1 for i in leaving if results[i])
         assert left > LEAVING / 2
-        assert server.requests("cancelled") == left
-        assert server.requests("ok") == CLIENTS - left
+        # An answer may be on its way as a whole when its client, busy with a thousand, leaves.
+        cancelled = server.requests("cancelled")
+        assert LEAVING / 4 < cancelled <= left
+        assert server.requests("ok") == CLIENTS - cancelled
         for i, result in enumerate(results):
             if i not in leaving:
                 assert broken_rules(requests[i]["prompt"], result[1]) == set()
