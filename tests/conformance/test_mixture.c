@@ -587,7 +587,8 @@ static bool level_frequencies_are_probabilities(device *dut, device *oracle)
     /* All of cpu give the same bits; those that take long to draw a million need not do it too. */
     bool cuda = strncmp(dut->label, "cuda", 4) == 0; /* perhaps on the CPU, by fibers */
     bool slow = dut->threads > 1 || strstr(dut->label, "plain") != NULL || cuda;
-    uint32_t few = (cuda ? 10000 : 20000) / DRAW_ROWS, many = slow ? few : 1000000 / DRAW_ROWS;
+    uint32_t few = (cuda ? 10000u : 20000u) / DRAW_ROWS;
+    uint32_t many = slow ? few : 1000000u / DRAW_ROWS;
     return check_frequencies(dut, &flat, 1, many, "flat") &&
            check_frequencies(dut, &narrow, 0.7f, many, "narrow") &&
            check_frequencies(dut, &flat, 0.4f, few, "flat") &&
