@@ -189,6 +189,21 @@ lx_status lx_host_check_gather(const lx_batch *b, const lx_gather_args *a, lx_er
     return st != LX_OK ? st : need(a->x, b->n_tokens, a->d, "gather", "x", err);
 }
 
+static lx_status check_biases(const lx_sampling *s, int32_t n_ids, lx_error *err)
+{
+    int32_t last = -1;
+    for (int32_t i = 0; i < s->n_biases; i++) {
+        if (s->biases[i].id <= last || s->biases[i].id >= n_ids)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "sample: biases[%d] is for id %d of %d", i,
+                           s->biases[i].id, n_ids);
+        if (!(fabsf(s->biases[i].add) <= LX_MAX_BIAS))
+            return lx_fail(err, LX_ERR_INVALID, NULL, "sample: biases[%d] is %g", i,
+                           (double)s->biases[i].add);
+        last = s->biases[i].id;
+    }
+    return LX_OK;
+}
+
 static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, lx_error *err)
 {
     if (!(s->temperature >= 0) || !isfinite(s->temperature) || !(s->top_p > 0) || s->top_k < 0)
@@ -204,7 +219,9 @@ static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, lx_error *e
             return lx_fail(err, LX_ERR_INVALID, NULL, "sample: banned id %d of %d", s->banned[i],
                            n_ids);
     }
-    return LX_OK;
+    if (s->n_top < 0 || s->n_top > LX_MAX_TOP || s->n_top > n_ids)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "sample: the top %d of %d ids", s->n_top, n_ids);
+    return check_biases(s, n_ids, err);
 }
 
 lx_status lx_host_check_sample(const lx_batch *b, const lx_sample_args *a, lx_error *err)

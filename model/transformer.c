@@ -243,6 +243,15 @@ static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t out
             return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: banned id %d of %d", output,
                            s->banned[i], n_ids);
     }
+    for (int32_t i = 0; i < s->n_biases; i++) {
+        if (s->biases[i].id < 0 || s->biases[i].id >= n_ids ||
+            !(fabsf(s->biases[i].add) <= LX_MAX_BIAS))
+            return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: bias %g for id %d of %d", output,
+                           (double)s->biases[i].add, s->biases[i].id, n_ids);
+    }
+    if (s->n_top < 0 || s->n_top > LX_MAX_TOP || s->n_top > n_ids)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: the top %d of %d ids", output,
+                       s->n_top, n_ids);
     return LX_OK;
 }
 

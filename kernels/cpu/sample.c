@@ -238,6 +238,8 @@ static int32_t choose(row *r, const float *logits)
     if (s->forced >= 0)
         return s->forced;
     r->isa->add(r->logits, logits, s->mask != NULL ? s->mask->bias : NULL, r->n);
+    for (int32_t i = 0; i < s->n_biases; i++) /* of a masked id: -infinity stays */
+        r->logits[s->biases[i].id] += s->biases[i].add;
     for (int32_t i = 0; i < s->n_banned; i++)
         r->logits[s->banned[i]] = -INFINITY;
     if (!r->isa->range(r->logits, r->n, &r->least, &r->greatest))
@@ -249,6 +251,37 @@ static int32_t choose(row *r, const float *logits)
     if (s->top_k > 0 || s->top_p < 1)
         return draw_with_cuts(r, total, u);
     return draw_in_order(r, (double)u * total);
+}
+
+/* Where the log-probabilities' zero lies. */
+typedef struct norm {
+    double largest, log_sum;
+} norm;
+
+static lx_sample sample_of(const float *logits, int32_t id, const norm *z)
+{
+    return (lx_sample){id, (float)((double)logits[id] - z->largest - z->log_sum)};
+}
+
+/* The n ids with the largest logits, in order, into ids: few, so each is put in its place. */
+static void list_top(const float *logits, int32_t n_ids, int32_t *ids, int32_t n)
+{
+    int32_t count = 0;
+    for (int32_t id = 0; id < n_ids; id++) {
+        if (count == n && !(logits[id] > logits[ids[n - 1]]))
+            continue;
+        int32_t at = count < n ? count++ : n - 1;
+        for (; at > 0 && logits[id] > logits[ids[at - 1]]; at--)
+            ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+}
+
+static lx_sample nothing(const lx_sampling *s)
+{
+    for (int32_t i = 0; i < s->n_top; i++)
+        s->top[i] = (lx_sample){-1, NAN};
+    return (lx_sample){-1, NAN};
 }
 
 lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,
@@ -263,10 +296,15 @@ lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const f
              .heap = (int32_t *)(void *)(scratch + 2 * stride)};
     float largest;
     if (!isa->scan(logits, n_ids, &largest))
-        return (lx_sample){-1, NAN};
+        return nothing(s);
     int32_t token = choose(&r, logits);
     if (token < 0)
-        return (lx_sample){-1, NAN};
+        return nothing(s);
     double sum = isa->weights(r.weights, logits, n_ids, largest, 1.0f);
-    return (lx_sample){token, (float)((double)logits[token] - (double)largest - log(sum))};
+    norm z = {(double)largest, log(sum)};
+    int32_t top[LX_MAX_TOP];
+    list_top(logits, n_ids, top, s->n_top);
+    for (int32_t i = 0; i < s->n_top; i++)
+        s->top[i] = sample_of(logits, top[i], &z);
+    return sample_of(logits, token, &z);
 }

@@ -31,10 +31,11 @@ typedef enum lx_cuda_kind {
     LX_CUDA_MIXTURE
 } lx_cuda_kind;
 
-/* A recorded operation; `in` and `more` are offsets in the inputs, `out` one in the results. */
+/* A recorded operation; `in`, `more` and `biases` are offsets in the inputs, `out` and `top` in the
+   results. */
 typedef struct lx_cuda_op {
     lx_cuda_kind kind;
-    size_t in, more, out;
+    size_t in, more, biases, out, top;
     union {
         lx_embed_args embed;
         lx_linear_args linear;

@@ -82,13 +82,17 @@ typedef struct lx_cuda_row {
     int32_t top_k, forced;
     const float *mask; /* NULL for none */
     int32_t banned_at, n_banned;
+    int32_t bias_at, n_biases;
+    int32_t top_at, n_top;
 } lx_cuda_row;
 
 typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;
-    const int32_t *banned; /* of all rows */
-    uint32_t *bits;        /* scratch [n_rows, (n_ids + 31) / 32] */
+    const int32_t *banned; /* of all rows, like those below */
+    const lx_bias *biases;
+    lx_sample *top;
+    uint32_t *bits; /* scratch [n_rows, (n_ids + 31) / 32] */
     lx_sample *out;
     int32_t n_rows, n_ids;
 } lx_cuda_sample;

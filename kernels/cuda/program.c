@@ -15,7 +15,19 @@
 #include "kernels/cuda/cuda.h"
 
 #define MAX_OPS 65536
-#define MAX_BANNED (1 << 28) /* ids of all rows of an operation */
+#define MAX_LISTED (1 << 28) /* banned ids, biases or top ids of all rows of an operation */
+
+static void hand_out(const lx_cuda *c, const lx_cuda_op *op, size_t n_bytes)
+{
+    memcpy(op->sample.out, c->results.host + op->out, n_bytes);
+    const lx_sample *top = (const void *)(c->results.host + op->top);
+    for (int32_t i = 0; i < c->n_outputs; i++) {
+        const lx_sampling *s = &op->sample.rows[i];
+        if (s->n_top > 0)
+            memcpy(s->top, top, (size_t)s->n_top * sizeof *top);
+        top += s->n_top;
+    }
+}
 
 /* Waits for the step that runs and hands out its results. */
 static lx_status finish(lx_cuda *c, lx_error *err)
@@ -30,7 +42,7 @@ static lx_status finish(lx_cuda *c, lx_error *err)
     for (int32_t i = 0; i < c->n_ops && n_bytes > 0; i++) {
         const lx_cuda_op *op = &c->ops[i];
         if (op->kind == LX_CUDA_SAMPLE)
-            memcpy(op->sample.out, c->results.host + op->out, n_bytes);
+            hand_out(c, op, n_bytes);
         else if (op->kind == LX_CUDA_MIXTURE)
             memcpy(op->mixture.out, c->results.host + op->out, n_bytes);
     }
@@ -210,7 +222,7 @@ static lx_status put_banned(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
     size_t n_banned = 0;
     for (int32_t i = 0; i < c->n_outputs; i++)
         n_banned += rows[i].n_banned > 0 ? (size_t)rows[i].n_banned : 0;
-    if (n_banned > MAX_BANNED)
+    if (n_banned > MAX_LISTED)
         return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu banned ids in a step",
                        n_banned);
     lx_status st = put(c, NULL, n_banned * sizeof(int32_t), &op->more);
@@ -230,6 +242,42 @@ static lx_status put_banned(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
     return LX_OK;
 }
 
+static lx_status put_biases(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
+{
+    size_t n_biases = 0;
+    for (int32_t i = 0; i < c->n_outputs; i++)
+        n_biases += rows[i].n_biases > 0 ? (size_t)rows[i].n_biases : 0;
+    if (n_biases > MAX_LISTED)
+        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu biases in a step", n_biases);
+    lx_status st = put(c, NULL, n_biases * sizeof(lx_bias), &op->biases);
+    if (st != LX_OK)
+        return st;
+    lx_bias *biases = (void *)(c->inputs.host + op->biases);
+    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
+    for (int32_t i = 0, at = 0; i < c->n_outputs; i++) {
+        int32_t n = rows[i].n_biases > 0 ? rows[i].n_biases : 0;
+        to[i].bias_at = at;
+        to[i].n_biases = n;
+        if (n > 0)
+            memcpy(biases + at, rows[i].biases, (size_t)n * sizeof *biases);
+        at += n;
+    }
+    return LX_OK;
+}
+
+/* Room for the top ids of all rows. */
+static lx_status put_top(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
+{
+    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
+    int32_t n_top = 0;
+    for (int32_t i = 0; i < c->n_outputs; i++) { /* few rows of few: no overflow */
+        to[i].top_at = n_top;
+        to[i].n_top = rows[i].n_top;
+        n_top += rows[i].n_top;
+    }
+    return lx_cuda_arena_put(c, &c->results, NULL, (size_t)n_top * sizeof(lx_sample), &op->top);
+}
+
 void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *a)
 {
     lx_cuda *c = (lx_cuda *)be;
@@ -243,6 +291,10 @@ void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *a)
     c->failed = put_rows(c, op, a->rows, &rows);
     if (c->failed == LX_OK)
         c->failed = put_banned(c, op, a->rows);
+    if (c->failed == LX_OK)
+        c->failed = put_biases(c, op, a->rows);
+    if (c->failed == LX_OK)
+        c->failed = put_top(c, op, a->rows);
     int64_t words = ((int64_t)a->n_ids + 31) / 32 * c->n_outputs;
     lx_cuda_scratch_want(&c->bits, words * (int64_t)sizeof(uint32_t));
 }

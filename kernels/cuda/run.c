@@ -122,6 +122,8 @@ static lx_status run_sample(lx_cuda *c, const lx_cuda_op *op)
     lx_cuda_sample k = {.logits = op->sample.logits->data,
                         .rows = input(c, op->in),
                         .banned = input(c, op->more),
+                        .biases = input(c, op->biases),
+                        .top = (void *)(c->results.device + op->top),
                         .bits = c->bits.data,
                         .out = (void *)(c->results.device + op->out),
                         .n_rows = c->n_outputs,

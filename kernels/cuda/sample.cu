@@ -28,14 +28,31 @@ struct row {
     lx_cuda_row s;
     const float *logits;
     const uint32_t *bits; /* banned ids; NULL for none */
+    const lx_bias *biases;
     int32_t n;
     float least, greatest; /* of the allowed logits */
 };
 
+/* What is added to an id's logit; the list is sorted. */
+LX_DEVICE float bias_of(const row &r, int32_t id)
+{
+    int32_t from = 0, to = r.s.n_biases;
+    while (from < to) {
+        int32_t at = (from + to) / 2;
+        if (r.biases[at].id < id)
+            from = at + 1;
+        else
+            to = at;
+    }
+    return from < r.s.n_biases && r.biases[from].id == id ? r.biases[from].add : 0.0f;
+}
+
 LX_DEVICE float logit_at(const row &r, int32_t i)
 {
     bool banned = r.bits != NULL && (r.bits[i / 32] >> (i % 32) & 1u) != 0u;
-    return banned ? -LX_INFINITY : r.logits[i];
+    if (banned)
+        return -LX_INFINITY;
+    return r.s.n_biases > 0 ? r.logits[i] + bias_of(r, i) : r.logits[i];
 }
 
 /* --- over all threads ------------------------------------------------------------------------- */
@@ -426,11 +443,52 @@ LX_DEVICE float scan(const row &r)
     return block_max(r.shared, largest);
 }
 
+LX_DEVICE lx_sample sample_of(const row &r, int32_t id, float largest, double log_sum)
+{
+    lx_sample s = {id, (float)((double)r.logits[id] - (double)largest - log_sum)};
+    return s;
+}
+
+/* Whether an id with this logit comes behind the one that was listed last. */
+LX_DEVICE bool is_behind(float l, int32_t id, float last, int32_t last_id)
+{
+    return l < last || (l == last && id > last_id);
+}
+
+/* The ids with the largest logits, one after the other; they are few. */
+LX_DEVICE void list_top(const row &r, lx_sample *top, float largest, double log_sum)
+{
+    float last = largest;
+    int32_t last_id = -1;
+    for (int32_t k = 0; k < r.s.n_top; k++) {
+        float best = -LX_INFINITY;
+        int32_t id = 0x7fffffff;
+        for (int32_t i = (int32_t)threadIdx.x; i < r.n; i += (int32_t)blockDim.x) {
+            if (r.logits[i] > best && is_behind(r.logits[i], i, last, last_id)) {
+                best = r.logits[i];
+                id = i;
+            }
+        }
+        last = block_max(r.shared, best);
+        last_id = block_min_id(r.shared, best == last ? id : 0x7fffffff);
+        if (threadIdx.x == 0u)
+            top[k] = sample_of(r, last_id, largest, log_sum);
+    }
+}
+
+LX_DEVICE void list_nothing(const row &r, lx_sample *top)
+{
+    lx_sample none = {-1, LX_NAN};
+    for (int32_t k = (int32_t)threadIdx.x; k < r.s.n_top; k += (int32_t)blockDim.x)
+        top[k] = none;
+}
+
 LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
 {
     LX_SHARED shared_row shared;
     int64_t i = blockIdx.x;
-    row r = {&shared, a.rows[i], a.logits + i * a.n_ids, NULL, a.n_ids, 0.0f, 0.0f};
+    row r = {&shared, a.rows[i], a.logits + i * a.n_ids, NULL, NULL, a.n_ids, 0.0f, 0.0f};
+    r.biases = a.biases + r.s.bias_at;
     lx_sample out = {-1, LX_NAN};
     float largest = scan(r);
     if (largest < LX_INFINITY) {
@@ -441,10 +499,14 @@ LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
         }
         out.token = choose(&r);
         weighting w = {largest, 1.0f, -LX_INFINITY, true};
-        double sum = sum_weights(r, w, NULL);
-        if (out.token >= 0)
-            out.logprob = (float)((double)r.logits[out.token] - (double)largest - log(sum));
+        double log_sum = log(sum_weights(r, w, NULL));
+        if (out.token >= 0) {
+            out = sample_of(r, out.token, largest, log_sum);
+            list_top(r, a.top + r.s.top_at, largest, log_sum);
+        }
     }
+    if (out.token < 0)
+        list_nothing(r, a.top + r.s.top_at);
     if (threadIdx.x == 0u)
         a.out[i] = out;
 }

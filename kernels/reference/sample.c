@@ -51,12 +51,21 @@ static bool is_banned(const lx_sampling *s, int32_t id)
     return s->mask != NULL && s->mask->bias[id] != 0;
 }
 
+static float bias_of(const lx_sampling *s, int32_t id)
+{
+    for (int32_t i = 0; i < s->n_biases; i++) {
+        if (s->biases[i].id == id)
+            return s->biases[i].add;
+    }
+    return 0;
+}
+
 static int32_t list_allowed(const lx_sampling *s, const float *logits, int32_t n, candidate *list)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < n; i++) {
         if (!is_banned(s, i))
-            list[count++] = (candidate){logits[i], i, 0};
+            list[count++] = (candidate){logits[i] + bias_of(s, i), i, 0};
     }
     return count;
 }
@@ -123,6 +132,27 @@ static int32_t choose(const lx_sampling *s, const float *logits, int32_t n, cand
     return draw(list, count, lx_uniform(s->seed, s->sample, s->step, 0));
 }
 
+static void list_top(const lx_sampling *s, const float *logits, int32_t n, candidate *list)
+{
+    for (int32_t i = 0; i < n; i++)
+        list[i] = (candidate){logits[i], i, 0};
+    qsort(list, (size_t)n, sizeof *list, by_logit_then_id);
+    for (int32_t i = 0; i < s->n_top; i++)
+        s->top[i] = (lx_sample){list[i].id, (float)log_softmax(logits, n, list[i].id)};
+}
+
+static lx_sample sample_row(const lx_sampling *s, const float *logits, int32_t n, candidate *list)
+{
+    int32_t token = all_finite(logits, n) ? choose(s, logits, n, list) : -1;
+    for (int32_t i = 0; i < s->n_top; i++)
+        s->top[i] = (lx_sample){-1, NAN};
+    if (token < 0)
+        return (lx_sample){-1, NAN};
+    if (s->n_top > 0)
+        list_top(s, logits, n, list);
+    return (lx_sample){token, (float)log_softmax(logits, n, token)};
+}
+
 void lx_reference_sample(lx_backend *be, const lx_sample_args *a)
 {
     lx_reference *r = (lx_reference *)be;
@@ -136,12 +166,7 @@ void lx_reference_sample(lx_backend *be, const lx_sample_args *a)
         r->failed = lx_fail(&r->error, LX_ERR_NO_MEMORY, NULL, "no memory to sample");
         return;
     }
-    for (int64_t i = 0; i < r->batch->n_outputs; i++) {
-        const float *logits = a->logits->data + i * a->n_ids;
-        int32_t token =
-            all_finite(logits, a->n_ids) ? choose(&a->rows[i], logits, a->n_ids, list) : -1;
-        a->out[i].token = token;
-        a->out[i].logprob = token < 0 ? NAN : (float)log_softmax(logits, a->n_ids, token);
-    }
+    for (int64_t i = 0; i < r->batch->n_outputs; i++)
+        a->out[i] = sample_row(&a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, list);
     free(list);
 }

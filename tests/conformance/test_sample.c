@@ -44,9 +44,26 @@ typedef struct sample_case {
     lx_sampling *how;
 } sample_case;
 
+/* Half of the rows have some, of which a few are large enough to decide. */
+static void add_biases(rng *r, int32_t n_ids, lx_sampling *s)
+{
+    int32_t most = random_below(r, 2) == 0 ? 0 : 40, id = -1;
+    lx_bias *biases = take((size_t)(most + 1) * sizeof *biases);
+    while (s->n_biases < most) {
+        id += 1 + (int32_t)random_below(r, (uint32_t)n_ids / 8 + 1);
+        if (id >= n_ids)
+            break;
+        float add = random_between(r, -2, 2);
+        biases[s->n_biases++] = (lx_bias){id, random_below(r, 8) == 0 ? 50 * add : add};
+    }
+    s->biases = biases;
+}
+
 static lx_sampling random_sampling(rng *r, int32_t n_ids, uint32_t step)
 {
-    static const float temperatures[] = {0, 0.3f, 1, 1, 2.5f}, top_ps[] = {1, 1, 0.9f, 0.5f, 0.01f};
+    /* no top_p is a share that a few equals reach exactly: rounding would decide */
+    static const float temperatures[] = {0, 0.3f, 1, 1, 2.5f},
+                       top_ps[] = {1, 1, 0.9f, 0.46f, 0.01f};
     lx_sampling s = {.seed = 42 + random_below(r, 3),
                      .sample = random_below(r, 5),
                      .step = step,
@@ -60,6 +77,9 @@ static lx_sampling random_sampling(rng *r, int32_t n_ids, uint32_t step)
     for (int32_t i = 0; i < s.n_banned; i++)
         banned[i] = (int32_t)random_below(r, (uint32_t)n_ids);
     s.banned = banned;
+    add_biases(r, n_ids, &s);
+    s.n_top = (int32_t)random_below(r, 1 + (uint32_t)(n_ids < LX_MAX_TOP ? n_ids : LX_MAX_TOP));
+    s.top = take(LX_MAX_TOP * sizeof *s.top);
     return s;
 }
 
@@ -81,31 +101,46 @@ static sample_case make_case(rng *r, int32_t n_ids, int32_t rows, float spread)
 }
 
 /* Every third row goes without the mask. */
-static bool run_case(device *d, const sample_case *c, lx_sample *out)
+static bool run_case(device *d, const sample_case *c, lx_sample *out, lx_sample *top)
 {
     const lx_mask *mask = dev_mask(d, c->banned, c->n_ids);
     lx_sampling *how = take((size_t)c->rows * sizeof *how);
     for (int32_t i = 0; i < c->rows; i++) {
         how[i] = c->how[i];
         how[i].mask = i % 3 == 0 ? NULL : mask;
+        how[i].top = top + (size_t)i * LX_MAX_TOP;
     }
     return sample_rows(d, c->logits, c->rows, c->n_ids, how, out);
+}
+
+static bool same_sample(lx_sample got, lx_sample want)
+{
+    if (got.token != want.token || got.token < 0)
+        return got.token == want.token && isnan(got.logprob) && isnan(want.logprob);
+    double lp = (double)want.logprob;
+    return fabs((double)got.logprob - lp) <= LOGPROB_BOUND * (1 + fabs(lp));
 }
 
 static bool check_case(device *dut, device *oracle, const sample_case *c)
 {
     lx_sample *got = take((size_t)c->rows * sizeof *got);
     lx_sample *want = take((size_t)c->rows * sizeof *want);
-    if (!run_case(dut, c, got) || !run_case(oracle, c, want))
+    size_t n_top = (size_t)c->rows * LX_MAX_TOP;
+    lx_sample *got_top = take(n_top * sizeof *got_top), *want_top = take(n_top * sizeof *want_top);
+    if (!run_case(dut, c, got, got_top) || !run_case(oracle, c, want, want_top))
         return false;
     for (int32_t i = 0; i < c->rows; i++) {
         const lx_sampling *s = &c->how[i];
         CHECK(got[i].token == want[i].token,
               "%d ids, row %d: id %d, not %d (temperature %g, top_k %d, top_p %g)", c->n_ids, i,
               got[i].token, want[i].token, (double)s->temperature, s->top_k, (double)s->top_p);
-        double lp = (double)want[i].logprob, error = fabs((double)got[i].logprob - lp);
-        CHECK(got[i].token < 0 ? isnan(got[i].logprob) : error <= LOGPROB_BOUND * (1 + fabs(lp)),
-              "row %d: logprob %.9g, not %.9g", i, (double)got[i].logprob, lp);
+        CHECK(same_sample(got[i], want[i]), "row %d: logprob %.9g, not %.9g", i,
+              (double)got[i].logprob, (double)want[i].logprob);
+        for (int32_t k = 0; k < s->n_top; k++) {
+            lx_sample a = got_top[i * LX_MAX_TOP + k], b = want_top[i * LX_MAX_TOP + k];
+            CHECK(same_sample(a, b), "row %d, place %d: id %d (%.9g), not %d (%.9g)", i, k, a.token,
+                  (double)a.logprob, b.token, (double)b.logprob);
+        }
     }
     dev_release(dut);
     dev_release(oracle);
@@ -137,10 +172,76 @@ static bool sample_rows_are_independent(device *dut, device *oracle)
     if (!sample_rows(dut, c.logits, c.rows, c.n_ids, c.how, together))
         return false;
     for (int32_t i = 0; i < c.rows; i++) {
-        if (!sample_one(dut, c.logits + (int64_t)i * c.n_ids, c.n_ids, c.how[i], &alone))
+        lx_sampling how = c.how[i];
+        lx_sample top[LX_MAX_TOP];
+        how.top = top;
+        if (!sample_one(dut, c.logits + (int64_t)i * c.n_ids, c.n_ids, how, &alone))
             return false;
         CHECK(memcmp(&alone, &together[i], sizeof alone) == 0, "row %d differs", i);
+        CHECK(memcmp(top, c.how[i].top, (size_t)how.n_top * sizeof *top) == 0,
+              "row %d: the top ids differ", i);
     }
+    return true;
+}
+
+/* --- biases and the top ids ------------------------------------------------------------------- */
+
+/* A bias decides, and only what is sampled: bans win over it, log-probabilities are without it. */
+static bool biases_decide(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[300] = {0};
+    const lx_bias biases[] = {{3, -100}, {7, 4}, {290, 4.5f}, {299, 100}};
+    const int32_t banned[] = {299};
+    uint8_t masked[300] = {0};
+    lx_sample top[2], out;
+    lx_sampling s = plain;
+    s.temperature = 0;
+    s.biases = biases;
+    s.n_biases = 4;
+    s.top = top;
+    s.n_top = 2;
+    CHECK(sample_one(dut, logits, 300, s, &out) && out.token == 299, "id %d, not 299", out.token);
+    CHECK(fabs((double)out.logprob + log(300)) < 1e-5, "logprob %g", (double)out.logprob);
+    CHECK(top[0].token == 0 && top[1].token == 1, "top %d, %d", top[0].token, top[1].token);
+    CHECK(top[1].logprob == out.logprob, "top's logprob %g", (double)top[1].logprob);
+    s.banned = banned;
+    s.n_banned = 1;
+    CHECK(sample_one(dut, logits, 300, s, &out) && out.token == 290, "id %d, not 290", out.token);
+    masked[290] = 1;
+    s.mask = dev_mask(dut, masked, 300);
+    CHECK(sample_one(dut, logits, 300, s, &out) && out.token == 7, "id %d, not 7", out.token);
+    s.forced = 3;
+    CHECK(sample_one(dut, logits, 300, s, &out) && out.token == 3, "id %d, not 3", out.token);
+    return true;
+}
+
+/* Equals come by id, zeros of both signs are equals; as many as there are ids can be asked for. */
+static bool top_is_in_order(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[600];
+    lx_sample top[LX_MAX_TOP], out;
+    static const int32_t want[] = {500, 17, 300, 0, 1, 2, 3};
+    lx_sampling s = plain;
+    for (int i = 0; i < 600; i++)
+        logits[i] = i == 500 ? 2 : i == 17 || i == 300 ? 1 : i % 2 == 0 ? -0.0f : 0.0f;
+    s.top = top;
+    s.n_top = 7;
+    if (!sample_one(dut, logits, 600, s, &out))
+        return false;
+    for (int i = 0; i < 7; i++)
+        CHECK(top[i].token == want[i], "place %d: id %d, not %d", i, top[i].token, want[i]);
+    s.n_top = 3;
+    if (!sample_one(dut, logits, 3, s, &out))
+        return false;
+    for (int i = 0; i < 3; i++)
+        CHECK(top[i].token == i, "of 3 ids, place %d: id %d", i, top[i].token);
+    logits[1] = NAN;
+    if (!sample_one(dut, logits, 3, s, &out))
+        return false;
+    for (int i = 0; i < 3; i++)
+        CHECK(top[i].token == -1 && isnan(top[i].logprob), "a top id of a broken row");
     return true;
 }
 
@@ -461,6 +562,8 @@ static bool frequencies_are_probabilities(device *dut, device *oracle)
 const test sample_tests[] = {
     {"sample_matches_oracle", sample_matches_oracle},
     {"sample_rows_are_independent", sample_rows_are_independent},
+    {"biases_decide", biases_decide},
+    {"top_is_in_order", top_is_in_order},
     {"greedy_takes_lowest_of_equals", greedy_takes_lowest_of_equals},
     {"cuts_keep_the_first_of_equals", cuts_keep_the_first_of_equals},
     {"forced_wins", forced_wins},
