@@ -1,15 +1,20 @@
 /* What the commands share (see cli.h). */
 #include "server/cli.h"
 
+#include <math.h>
 #include <sched.h>
 #include <string.h>
+
+#include "server/cgroup.h"
 
 int32_t lx_cli_core_count(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
-    return CPU_COUNT(&set);
+    int32_t n = CPU_COUNT(&set);
+    double allowed = lx_cgroup_own().cpus;
+    return allowed > 0 && allowed < n ? (int32_t)ceil(allowed) : n;
 }
 
 static lx_isa isa_by_name(const char *name)
@@ -73,13 +78,24 @@ int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err)
     return status == LX_ERR_INVALID ? 2 : 1;
 }
 
+static void print_help(const lx_command *c, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help=markdown") == 0) {
+            lx_options_markdown(c, stdout);
+            return;
+        }
+    }
+    lx_options_help(c, stdout);
+}
+
 lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,
                        const char **positional, int *n_positional, int *exit_status)
 {
     lx_error err = {0};
     lx_status st = lx_options_parse(c, argc, argv, values, positional, n_positional, &err);
     if (st == LX_ERR_CANCELLED) {
-        lx_options_help(c, stdout);
+        print_help(c, argc, argv);
         *exit_status = 0;
     } else if (st != LX_OK) {
         *exit_status = lx_cli_fail(c, st, &err);

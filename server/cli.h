@@ -101,7 +101,7 @@ int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err);
 /* Prints text as a JSON string, quotes included. */
 void lx_cli_print_json_string(const char *text);
 
-/* Cores this process may run on, at least 1. */
+/* Cores this process may run on, at least 1; a container's share of CPU time, rounded up. */
 int32_t lx_cli_core_count(void);
 
 #endif

@@ -199,6 +199,12 @@ static lx_status parse_option(const lx_command *c, int argc, char **argv, int *i
     return set_option(o, values, value, source, err);
 }
 
+static bool asks_for_help(const char *arg)
+{
+    return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 ||
+           strcmp(arg, "--help=markdown") == 0;
+}
+
 lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err)
 {
@@ -206,7 +212,7 @@ lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *val
     int n = 0;
     bool only_positional = false;
     for (int i = 0; i < argc && st == LX_OK; i++) {
-        if (!only_positional && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0))
+        if (!only_positional && asks_for_help(argv[i]))
             return LX_ERR_CANCELLED;
         if (!only_positional && strcmp(argv[i], "--") == 0)
             only_positional = true;
@@ -255,7 +261,8 @@ void lx_options_help(const lx_command *c, FILE *out)
     (void)fprintf(out, "options:        (range) [default] {environment variable}\n");
     for (size_t i = 0; i < c->n_options; i++)
         print_option(&c->options[i], out);
-    (void)fprintf(out, "  %-30s %s\n", "-h, --help", "print this help");
+    (void)fprintf(out, "  %-30s %s\n", "-h, --help",
+                  "print this help; --help=markdown: as a table");
     if (c->notes != NULL)
         (void)fprintf(out, "\n%s", c->notes);
 }

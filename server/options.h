@@ -52,11 +52,15 @@ typedef struct lx_command {
  * arguments and *n_positional their number. argv[0] is the first argument after the command's name.
  * LX_ERR_INVALID with a text that names the flag (or variable), the value and what is allowed; an
  * unknown flag that resembles a known one is answered with a suggestion.
- * LX_ERR_CANCELLED after --help or -h: the caller prints the help and ends with success.
+ * LX_ERR_CANCELLED after --help, -h or --help=markdown: the caller prints the help and ends with
+ * success.
  */
 lx_status lx_options_parse(const lx_command *command, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err) LX_MUST_USE;
 
 void lx_options_help(const lx_command *command, FILE *out);
+
+/* The same as a table in Markdown, for docs/operations.md. */
+void lx_options_markdown(const lx_command *command, FILE *out);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/cgroup.h"
 #include "server/version.h"
 
 enum { MAX_SLOTS = 256, MIN_PROMPT_ROWS = 128, PROMPT_CHUNK = 64, STEP_LIMIT_S = 10 };
@@ -82,8 +83,8 @@ static lx_status list_folders(const char *parent, folder_list *l, lx_error *err)
 /* --- one model
  * ------------------------------------------------------------------------------------ */
 
-/* A quarter of the memory that is free, shared by all models, at most MAX_SLOTS each. */
-static int32_t slots_from_memory(int64_t state_bytes, int32_t n_models)
+/* Bytes the machine has free, or fewer where a container is allowed fewer. */
+static int64_t free_memory(void)
 {
     long long available_kb = 0;
     char line[128];
@@ -94,7 +95,14 @@ static int32_t slots_from_memory(int64_t state_bytes, int32_t n_models)
             available_kb = strtoll(line + sizeof label - 1, NULL, 10);
     if (f != NULL)
         (void)fclose(f);
-    int64_t n = state_bytes > 0 ? available_kb * 1024 / 4 / n_models / state_bytes : MAX_SLOTS;
+    int64_t limit = lx_cgroup_own().memory_bytes;
+    return limit > 0 && limit < available_kb * 1024 ? limit : available_kb * 1024;
+}
+
+/* A quarter of the memory that is free, shared by all models, at most MAX_SLOTS each. */
+static int32_t slots_from_memory(int64_t state_bytes, int32_t n_models)
+{
+    int64_t n = state_bytes > 0 ? free_memory() / 4 / n_models / state_bytes : MAX_SLOTS;
     return n < 1 ? 1 : n > MAX_SLOTS ? MAX_SLOTS : (int32_t)n;
 }
 
