@@ -108,7 +108,7 @@ static lx_status ask(const struct addrinfo *a, const char *request, int64_t end_
     int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
     if (fd < 0)
         return lx_fail(err, LX_ERR_IO, NULL, "socket: %s", strerror(errno));
-    char line[STATUS_LINE];
+    char line[STATUS_LINE] = {0};
     lx_status st = connect_to(a, fd, end_ns, err);
     if (st == LX_OK)
         st = send_all(fd, request, strlen(request), end_ns, err);
