@@ -22,7 +22,7 @@ typedef struct lx_run {
     int64_t n_tokens;    /* pushed so far, of all samples */
     int32_t source;      /* n > 1: the state after the shared prompt rows: a slot, or the stash */
     bool ready;          /* n > 1: that state is complete, samples may start from it */
-    bool advanced;       /* got a token in this step */
+    bool advanced;       /* got a token in this step that its reader waits for */
     bool failed;         /* a sample had no finite logits */
     uint64_t order;
     int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */

@@ -7,8 +7,8 @@
  * The rows after which a token is due are the output rows. A scored job's targets are known, so all
  * its rows are prompt rows, each with its target forced where one is due.
  *
- * All tokens of the step are published first, then every job that got one is woken once: a reader
- * sees a step's tokens of all its samples in one burst.
+ * All tokens of the step are published first, then every job whose reader waits for one of them is
+ * woken once: a reader sees a step's tokens of all its samples in one burst.
  */
 #include "server/engine_internal.h"
 
@@ -189,8 +189,7 @@ static bool hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
         return false;
     }
     observe_token(e, r, s, now);
-    lx_job_push(r->job, s->sample, sample.token, sample.logprob);
-    r->advanced = true;
+    r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
     r->n_tokens++;
     s->token_ns = now;
     if (++s->step == r->params->max_new) {

@@ -23,12 +23,34 @@ static const char *event_name(const lx_image_answer *a, const char *edit, const 
 /* --- one event
  * ------------------------------------------------------------------------------------- */
 
+static int32_t values_of_unit(const lx_image_answer *a)
+{
+    const lx_config *c = &a->images.work.served->model->config;
+    return a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
+}
+
 /* How much of a raster may be told when `made` values of it are there. */
 static int32_t whole_units(const lx_image_answer *a, int32_t made)
 {
-    const lx_config *c = &a->images.work.served->model->config;
-    int32_t unit = a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
-    return made / unit * unit;
+    return made / values_of_unit(a) * values_of_unit(a);
+}
+
+/* Of sample i: with how many tokens its next partial image, or its finished one, is there. */
+static int32_t next_picture(const lx_image_answer *a, int32_t i)
+{
+    int64_t parts = a->partial_images + 1, part = a->readers[i].partials + 1;
+    return (int32_t)((part * a->images.work.params->max_new + parts - 1) / parts);
+}
+
+/* With how many tokens sample i has its next event. The reader sleeps until then. */
+static int32_t next_event(const lx_image_answer *a, int32_t i)
+{
+    int32_t picture = next_picture(a, i);
+    if (a->unit == LX_STREAM_NO_VALUES)
+        return picture;
+    int32_t unit = values_of_unit(a), sent = a->readers[i].sent;
+    int32_t values = (sent / unit + 1) * unit - a->images.given;
+    return values < picture ? values : picture;
 }
 
 static bool write_values(lx_image_answer *a, int32_t i, int32_t count)
@@ -69,8 +91,7 @@ static bool write_partial(lx_image_answer *a, int32_t i, int32_t count)
     const lx_work *w = &a->images.work;
     if (r->partials == a->partial_images)
         return false;
-    int64_t parts = a->partial_images + 1, part = r->partials + 1;
-    int32_t due = (int32_t)((part * w->params->max_new + parts - 1) / parts);
+    int32_t due = next_picture(a, i);
     if (count < due)
         return false;
     lx_json_image_event e = {
@@ -121,6 +142,7 @@ static bool write_next(lx_image_answer *a)
     int32_t n = a->images.work.params->n;
     for (int32_t k = 0; k < n; k++) {
         int32_t i = a->next;
+        lx_job_want(a->images.work.job, i, next_event(a, i));
         int32_t count = lx_job_tokens(a->images.work.job, i, NULL, NULL);
         a->next = i + 1 < n ? i + 1 : 0;
         if (write_values(a, i, count) || write_partial(a, i, count) || write_completed(a, i, count))

@@ -5,6 +5,10 @@
  * count with release order; a reader that loads the count with acquire order sees every token below
  * it, so reading needs no lock. `finished` works the same way for status and times.
  *
+ * Waking a reader costs more than computing a token, so it says from which count on it has
+ * something to do. What it says only grows and never passes what it really waits for, so the
+ * engine, whichever of the values it sees, wakes it in time; no order is needed between the two.
+ *
  * One mutex guards the wake callback: it is held while wake runs, which is what makes detach wait
  * for a running one. The condition variable serves lx_job_wait only.
  */
@@ -18,8 +22,8 @@
 #include "common/clock.h"
 
 typedef struct sample {
-    _Atomic int32_t n;
-    double sum; /* of the log-probabilities; the engine's until finished */
+    _Atomic int32_t n, wanted; /* no wake while n < wanted */
+    double sum;                /* of the log-probabilities; the engine's until finished */
 } sample;
 
 struct lx_job {
@@ -148,6 +152,11 @@ int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, cons
     return atomic_load_explicit(&job->samples[i].n, memory_order_acquire);
 }
 
+void lx_job_want(lx_job *job, int32_t i, int32_t count)
+{
+    atomic_store_explicit(&job->samples[i].wanted, count, memory_order_relaxed);
+}
+
 bool lx_job_finished(const lx_job *job)
 {
     return atomic_load_explicit(&job->finished, memory_order_acquire);
@@ -233,7 +242,7 @@ void lx_job_mark_started(lx_job *job)
     atomic_store(&job->started, lx_now_ns());
 }
 
-void lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
+bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
 {
     sample *s = &job->samples[i];
     int32_t n = atomic_load_explicit(&s->n, memory_order_relaxed);
@@ -243,6 +252,7 @@ void lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
+    return n + 1 >= atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err)

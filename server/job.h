@@ -35,7 +35,8 @@ typedef struct lx_job_params {
 } lx_job_params;
 
 /* Called by the engine thread after it published tokens or the end; must not block. It is called at
-   most once a step, never after lx_job_unref dropped the reader's reference via lx_job_detach. */
+   most once a step, at the end always, for tokens only those that the reader wants (lx_job_want);
+   never after lx_job_unref dropped the reader's reference via lx_job_detach. */
 typedef void (*lx_job_wake)(void *context);
 
 typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
@@ -53,6 +54,9 @@ const lx_plan *lx_job_plan(const lx_job *job);
 const lx_job_params *lx_job_get_params(const lx_job *job);
 /* Tokens of sample i published so far; *tokens, *logprobs (each may be NULL) point at that many. */
 int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, const float **logprobs);
+/* The reader has nothing to do for sample i until `count` tokens of it are there: no wake before
+   (one may still come). At first 1; a reader may only go up, one reader a job. */
+void lx_job_want(lx_job *job, int32_t i, int32_t count);
 bool lx_job_finished(const lx_job *job); /* all published; status and times are final */
 lx_status lx_job_status(const lx_job *job, lx_error *err); /* after lx_job_finished */
 lx_job_times lx_job_get_times(const lx_job *job);
@@ -70,7 +74,8 @@ float lx_job_mean_logprob(const lx_job *job, int32_t i);
 
 /* --- engine's side, the engine thread only --------------------------------------------------- */
 void lx_job_mark_submitted(lx_job *job); /* by lx_engine_submit, before the engine sees it */
-void lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
+/* True when the reader wants to be woken. */
+bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job);
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */
 void lx_job_notify(lx_job *job); /* calls wake once, if attached */

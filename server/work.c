@@ -110,6 +110,8 @@ void lx_work_count(lx_work *w, lx_status status)
 bool lx_work_ready(void *context)
 {
     const lx_work *w = context;
+    for (int32_t i = 0; i < w->params->n; i++)
+        lx_job_want(w->job, i, INT32_MAX);
     return lx_job_finished(w->job);
 }
 

@@ -44,7 +44,8 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 
-/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. */
+/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. Who asks whether
+   it is ready waits for the end: tokens wake nobody any more. */
 bool lx_work_ready(void *context);
 void lx_work_cancel(void *context);
 

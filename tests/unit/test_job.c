@@ -83,6 +83,20 @@ static void keeps_samples_apart(void **state)
     lx_job_unref(job);
 }
 
+static void wakes_for_wanted_tokens_only(void **state)
+{
+    (void)state;
+    lx_job *job = make_job(2, 4, NULL, NULL);
+    assert_true(lx_job_push(job, 0, 1, -1)); /* at first every token is wanted */
+    lx_job_want(job, 0, 3);
+    assert_false(lx_job_push(job, 0, 2, -1));
+    assert_true(lx_job_push(job, 1, 2, -1));
+    assert_true(lx_job_push(job, 0, 3, -1));
+    assert_true(
+        lx_job_push(job, 0, 4, -1)); /* the reader is late: again, until it says otherwise */
+    lx_job_unref(job);
+}
+
 static void ranks_by_mean_logprob(void **state)
 {
     (void)state;
@@ -129,7 +143,7 @@ static void *write_tokens(void *context)
     lx_job *job = context;
     for (int32_t k = 0; k < TOKENS; k++) {
         for (int32_t i = 0; i < SAMPLES; i++)
-            lx_job_push(job, i, i * TOKENS + k, -1);
+            (void)lx_job_push(job, i, i * TOKENS + k, -1);
         lx_job_notify(job);
     }
     lx_job_finish(job, LX_OK, NULL);
@@ -231,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_sizes_out_of_range),
         cmocka_unit_test(keeps_samples_apart),
+        cmocka_unit_test(wakes_for_wanted_tokens_only),
         cmocka_unit_test(ranks_by_mean_logprob),
         cmocka_unit_test(ends_with_a_status_and_its_text),
         cmocka_unit_test(tokens_below_the_count_are_always_there),
