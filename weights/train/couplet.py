@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 import couplet_data as data
 import trainer
-from linear_transformer import LinearTransformer, model_config
+from linear_transformer import LinearTransformer, model_config, override
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -50,6 +50,7 @@ class Couplet:
         self.args = args
         self.vocabulary, self.pairs, self.held_out = load_data(args)
         self.config = make_config(self.vocabulary)
+        override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)
         forward = self.forward
         self.compiled = torch.compile(forward, dynamic=True) if args.compile else forward

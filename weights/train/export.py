@@ -16,6 +16,13 @@ RENAMES = [
 ]
 
 
+def check_exportable(config: dict):
+    """The server has one attention kind with one feature map."""
+    attention = config["attention"]
+    if (attention["kind"], attention["feature_map"]) != ("linear", "elu+1"):
+        raise SystemExit(f"--out: the server has no {attention['kind']} attention with {attention['feature_map']}")
+
+
 def tensor_name(name: str) -> str:
     for old, new in RENAMES:
         name = name.replace(old, new)

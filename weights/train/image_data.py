@@ -8,6 +8,7 @@ that order and predicts it; the server's image task repeats these streams exactl
   n, nw, ne    the pixels above, above left and above right
   nn           the pixel two above
   row, column  of pixel t
+  position     t
 
 A neighbour outside the image is NONE. All but the last pixel seen are known from at most two rows
 back, so the streams cost a window of fixed size and nothing in the recurrent state.
@@ -32,15 +33,24 @@ def read_idx(path: pathlib.Path) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=16).reshape(count, height, width)
 
 
-def make_inputs(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 [B, height, width] -> input ids [B, height * width, 8] and targets [B, height * width]."""
+def stream_sizes(names: list[str], height: int, width: int) -> list[tuple[str, int]]:
+    """The streams' names and numbers of ids, as the config lists them."""
+    sizes = {"row": height, "column": width, "position": height * width}
+    return [(name, sizes.get(name, LEVELS + 1)) for name in names]
+
+
+def make_inputs(images: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 [B, height, width] -> input ids [B, height * width, streams] and targets [B, height * width]."""
     b, height, width = images.shape
     flat = images.reshape(b, -1).astype(np.int64)
-    token = np.concatenate([np.full((b, 1), START), flat[:, :-1]], axis=1)
     padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2)), constant_values=NONE)
-    streams = [token]
-    for dy, dx in NEIGHBOURS.values():
-        streams.append(padded[:, 2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width].reshape(b, -1))
-    rows, columns = np.divmod(np.arange(height * width), width)
-    streams += [np.broadcast_to(rows, flat.shape), np.broadcast_to(columns, flat.shape)]
-    return np.stack(streams, axis=-1), flat
+    position = np.arange(height * width)
+    streams = {
+        "token": np.concatenate([np.full((b, 1), START), flat[:, :-1]], axis=1),
+        "row": position // width,
+        "column": position % width,
+        "position": position,
+    }
+    for name, (dy, dx) in NEIGHBOURS.items():
+        streams[name] = padded[:, 2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width].reshape(b, -1)
+    return np.stack([np.broadcast_to(streams[name], flat.shape) for name in names], axis=-1), flat

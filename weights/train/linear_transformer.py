@@ -6,7 +6,12 @@ phi(x) = elu(x) + 1:  y_i = sum_{j<=i} phi(q_i).phi(k_j) v_j / (sum_{j<=i} phi(q
 It is computed chunk by chunk: quadratic inside a chunk, through the running state s = sum phi(k) v^T,
 z = sum phi(k) between chunks, so that memory grows with T and not with T^2. A sequence of at most
 one chunk is the exact quadratic form.
+
+What the config may say beyond what the server reads (softmax attention, other feature maps) is for
+comparisons: such a model trains, and export.py refuses it.
 """
+
+import json
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +38,20 @@ def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers:
     }
 
 
+def override(config: dict, settings: list[str]):
+    """Applies settings such as n_layers=4 or attention.feature_map=relu; the field must be there."""
+    for setting in settings:
+        path, _, value = setting.partition("=")
+        *parents, field = path.split(".")
+        part = config
+        for parent in parents:
+            part = part.get(parent) if isinstance(part, dict) else None
+        if not isinstance(part, dict) or not isinstance(part.get(field), (str, int, float)):
+            raise SystemExit(f"--set {setting}: the config has no such value")
+        kind = type(part[field])
+        part[field] = value if kind is str else kind(json.loads(value))
+
+
 class Embedding(nn.Module):
     """Sum of one learned table per input stream (token, position, ...)."""
 
@@ -49,6 +68,14 @@ class Embedding(nn.Module):
 def phi(x: torch.Tensor) -> torch.Tensor:
     """elu(x) + 1, in a form that compiles to one pass."""
     return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
+
+
+FEATURE_MAPS = {
+    "elu+1": phi,
+    "relu": F.relu,
+    "exp": lambda x: torch.exp(x.clamp(max=8)),
+    "relu2": lambda x: F.relu(x).square(),
+}
 
 
 def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
@@ -76,19 +103,29 @@ def linear_attention(q, k, v, eps: float, chunk: int) -> torch.Tensor:
     return (y / (norm + eps)).view(b, h, -1, d)[:, :, :t]
 
 
-class LinearAttention(nn.Module):
-    def __init__(self, d_model: int, n_heads: int, eps: float, chunk: int):
+class Attention(nn.Module):
+    """Causal self-attention of the kind the config names: linear, or the softmax it is compared with."""
+
+    def __init__(self, c: dict, chunk: int):
         super().__init__()
-        self.n_heads, self.eps, self.chunk = n_heads, eps, chunk
+        d_model, kind = c["d_model"], c["attention"]["kind"]
+        self.n_heads, self.eps, self.chunk = c["n_heads"], c["attention"]["eps"], chunk
+        self.attend = {"linear": self.linear, "softmax": self.softmax}[kind]
+        self.phi = FEATURE_MAPS[c["attention"]["feature_map"]]
         self.qkv = nn.Linear(d_model, 3 * d_model)
         self.out = nn.Linear(d_model, d_model)
         nn.init.zeros_(self.out.weight)
 
+    def linear(self, q, k, v):
+        return linear_attention(self.phi(q), self.phi(k), v, self.eps, self.chunk)
+
+    def softmax(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, t, d = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)  # [B, H, T, D]
-        y = linear_attention(phi(q), phi(k), v, self.eps, self.chunk)
-        return self.out(y.to(x.dtype).transpose(1, 2).reshape(b, t, d))
+        return self.out(self.attend(q, k, v).to(x.dtype).transpose(1, 2).reshape(b, t, d))
 
 
 class FeedForward(nn.Module):
@@ -105,15 +142,19 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     def __init__(self, c: dict, dropout: float, chunk: int):
         super().__init__()
-        self.dropout = dropout
+        self.dropout, self.post = dropout, c["norm"] == "post"
         self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-        self.attention = LinearAttention(c["d_model"], c["n_heads"], c["attention"]["eps"], chunk)
+        self.attention = Attention(c, chunk)
         self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
         self.feed_forward = FeedForward(c["d_model"], c["d_ff"])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + F.dropout(self.attention(self.norm1(x)), self.dropout, self.training)
-        return x + F.dropout(self.feed_forward(self.norm2(x)), self.dropout, self.training)
+        x = self.residual(x, self.norm1, self.attention)
+        return self.residual(x, self.norm2, self.feed_forward)
+
+    def residual(self, x: torch.Tensor, norm: nn.Module, branch: nn.Module) -> torch.Tensor:
+        y = F.dropout(branch(x if self.post else norm(x)), self.dropout, self.training)
+        return norm(x + y) if self.post else x + y
 
 
 def head_size(head: dict) -> int:

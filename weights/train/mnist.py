@@ -17,16 +17,18 @@ import torch.nn.functional as F
 import image_data as data
 import logistic_mixture
 import trainer
-from linear_transformer import LinearTransformer, model_config
+from linear_transformer import LinearTransformer, model_config, override
 
 HELD_OUT = 5000
 SIDE = 28
+STREAMS = ["token", *data.NEIGHBOURS, "row", "column"]
 
 
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     trainer.add_arguments(p, tokens=50e6, batch_tokens=12 * SIDE * SIDE, head_lr=0.003)
-    p.add_argument("--layers", type=int, default=8)
+    p.add_argument("--streams", type=lambda text: text.split(","), default=STREAMS,
+                   help="inputs of a step, by name, with commas between (image_data.py)")
     p.add_argument("--head", choices=["logistic_mixture", "categorical"], default="categorical")
     p.add_argument("--chunk", type=int, default=112, help="tokens of a chunk of the attention")
     p.add_argument("--validate-on", type=int, default=512, help="held-out images looked at during the run")
@@ -39,11 +41,9 @@ HEADS = {
 }
 
 
-def make_config(layers: int, head: str) -> dict:
-    values = data.LEVELS + 1
-    inputs = [("token", values)] + [(name, values) for name in data.NEIGHBOURS] + [("row", SIDE), ("column", SIDE)]
+def make_config(streams: list[str], head: str) -> dict:
     image = {"width": SIDE, "height": SIDE, "channels": 1}
-    return model_config("image", inputs, HEADS[head], n_layers=layers, image=image)
+    return model_config("image", data.stream_sizes(streams, SIDE, SIDE), HEADS[head], image=image)
 
 
 class Mnist:
@@ -53,7 +53,8 @@ class Mnist:
         self.args = args
         images = data.read_idx(next(args.data.glob("train-images-idx3-ubyte*")))
         self.train, self.held_out = images[:-HELD_OUT], images[-HELD_OUT:]
-        self.config = make_config(args.layers, args.head)
+        self.config = make_config(args.streams, args.head)
+        override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout, args.chunk).to(args.device)
         if args.head == "logistic_mixture":
             logistic_mixture.initialise(self.model.head)
@@ -78,7 +79,7 @@ class Mnist:
         return len(batch) * SIDE * SIDE
 
     def loss_of(self, images: np.ndarray) -> torch.Tensor:
-        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in data.make_inputs(images)))
+        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in data.make_inputs(images, self.args.streams)))
 
     def loss(self, batch: np.ndarray) -> torch.Tensor:
         return self.loss_of(self.train[batch])

@@ -5,16 +5,19 @@ A recipe is an object with
   batches(rng)             one epoch: a list of batches in random order
   count(batch)             tokens in a batch
   loss(batch)              mean nats a predicted token, as a tensor
-  validate()               the figure on held-out data
+  validate()               the figure on held-out data, of the weights the model has then
   report                   the name of that figure in the log
   config, vocabulary       of the exported model; vocabulary may be None
 
 The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
 learning rate is constant after the warm-up and falls linearly to zero over the last part of
---tokens, so a run may be resumed with another --tokens before that fall begins.
+--tokens, so a run may be resumed with another --tokens before that fall begins. With --ema the
+figures and the export are those of an exponential moving average of the weights. The learning curve
+is drawn to RUN_DIR/curve.png at every validation.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -23,8 +26,10 @@ import time
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
-from export import export_model
+from curve import draw_curves
+from export import check_exportable, export_model
 from muon import Muon
 
 
@@ -42,6 +47,9 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    p.add_argument("--ema", type=float, default=0.0, help="decay a step of the averaged weights; 0: no average")
+    p.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE",
+                   help="a value of the config, such as n_layers=4 or attention.kind=softmax")
     p.add_argument("--dropout", type=float, default=0.0, help="on the residual branches")
     p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
     p.add_argument("--validate-every", type=int, default=500, help="steps")
@@ -65,12 +73,43 @@ def rate(progress: float, warmup: float, decay: float) -> float:
     return min(1.0, progress / warmup if warmup else 1.0, max(0.0, (1 - progress) / decay))
 
 
+class Average:
+    """An exponential moving average of the parameters, kept beside them; with decay 0 it is them."""
+
+    def __init__(self, model: torch.nn.Module, decay: float):
+        self.decay = decay
+        self.parameters = list(model.parameters()) if decay else []
+        self.means = [p.detach().clone() for p in self.parameters]
+
+    @torch.no_grad()
+    def update(self, step: int):
+        if self.parameters:  # a young average forgets its start faster
+            torch._foreach_lerp_(self.means, self.parameters, 1 - min(self.decay, step / (step + 10)))
+
+    @torch.no_grad()
+    def swap(self):
+        for p, mean in zip(self.parameters, self.means):
+            kept = p.clone()
+            p.copy_(mean)
+            mean.copy_(kept)
+
+    @contextlib.contextmanager
+    def in_place(self):
+        """The model has the averaged weights inside the block."""
+        self.swap()
+        try:
+            yield
+        finally:
+            self.swap()
+
+
 class Run:
     """What a checkpoint holds, and the clock and log of this process."""
 
     def __init__(self, recipe, args):
         self.recipe, self.args = recipe, args
         self.optimizers = make_optimizers(recipe.model, args)
+        self.average = Average(recipe.model, args.ema)
         self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
         self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0}
         args.run.mkdir(parents=True, exist_ok=True)
@@ -79,6 +118,8 @@ class Run:
         self.log_file = open(args.run / "log.jsonl", "a", encoding="utf-8")
         self.start, self.start_tokens, self.last_save = time.time(), self.counters["tokens"], time.time()
         self.losses = []
+        self.bar = tqdm(total=round(args.tokens), initial=self.start_tokens, unit="token", unit_scale=True,
+                        smoothing=0.05, disable=None)
 
     def load(self):
         if not self.path.exists():
@@ -87,12 +128,16 @@ class Run:
         self.recipe.model.load_state_dict(state["model"])
         for o, s in zip(self.optimizers, state["optimizers"]):
             o.load_state_dict(s)
+        with torch.no_grad():  # a checkpoint of a run without an average starts one
+            for mean, saved in zip(self.average.means, state.get("average") or self.average.parameters):
+                mean.copy_(saved)
         self.counters = {k: state[k] for k in self.counters}
         print(f"resumed at {self.counters['tokens'] / 1e6:.1f} M tokens", flush=True)
 
     def save(self):
         state = {"model": self.recipe.model.state_dict(),
-                 "optimizers": [o.state_dict() for o in self.optimizers]} | self.counters
+                 "optimizers": [o.state_dict() for o in self.optimizers],
+                 "average": self.average.means} | self.counters
         torch.save(state, self.path.with_suffix(".tmp"))
         self.path.with_suffix(".tmp").replace(self.path)
         self.last_save = time.time()
@@ -111,7 +156,9 @@ class Run:
         for o in self.optimizers:
             o.step()
             o.zero_grad(set_to_none=True)
+        self.average.update(c["step"])
         c["tokens"] += self.recipe.count(batch)
+        self.bar.update(self.recipe.count(batch))
         c["step"], c["batch"] = c["step"] + 1, c["batch"] + 1
         self.losses.append(loss.item())
         if c["step"] % 50 == 0:
@@ -126,9 +173,35 @@ class Run:
                   "tokens_per_second": round((c["tokens"] - self.start_tokens) / seconds)}
         self.losses = []
         if c["step"] % self.args.validate_every == 0:
-            record[self.recipe.report] = round(self.recipe.validate(), 4)
-        for out in (self.log_file, None):
-            print(json.dumps(record), file=out, flush=True)
+            record[self.recipe.report] = round(self.validate(), 4)
+        self.bar.write(json.dumps(record))
+        print(json.dumps(record), file=self.log_file, flush=True)
+        if self.recipe.report in record:
+            self.draw_curve()
+
+    def draw_curve(self):
+        draw_curves([self.args.run / "log.jsonl"], self.recipe.report, self.args.run / "curve.png")
+
+    def validate(self) -> float:
+        # Without dropout there is no difference, and a compiled model would be compiled again.
+        self.recipe.model.train(not self.args.dropout)
+        with self.average.in_place():
+            figure = self.recipe.validate()
+        self.recipe.model.train()
+        return figure
+
+    def finish(self):
+        """Saves, reports and exports the averaged weights."""
+        self.save()
+        self.bar.close()
+        c, figure = self.counters, self.validate()
+        record = {"step": c["step"], "tokens": c["tokens"], self.recipe.report: round(figure, 4)}
+        print(json.dumps(record), file=self.log_file, flush=True)
+        self.draw_curve()
+        print(f"{self.recipe.report} {figure:.4f} after {c['tokens'] / 1e6:.1f} M tokens")
+        if self.args.out:
+            with self.average.in_place():
+                export_model(self.args.out, self.recipe.model, self.recipe.config, self.recipe.vocabulary)
 
     def epoch(self):
         c = self.counters
@@ -145,10 +218,9 @@ def run(make_recipe, args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     recipe = make_recipe(args)
+    if args.out:
+        check_exportable(recipe.config)
     state = Run(recipe, args)
     while not state.done():
         state.epoch()
-    state.save()
-    print(f"{recipe.report} {recipe.validate():.4f} after {state.counters['tokens'] / 1e6:.1f} M tokens")
-    if args.out:
-        export_model(args.out, recipe.model, recipe.config, recipe.vocabulary)
+    state.finish()
