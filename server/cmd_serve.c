@@ -15,175 +15,13 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/cli.h"
 #include "server/commands.h"
 #include "server/json_api.h"
 #include "server/routes.h"
+#include "server/serve_options.h"
 #include "server/version.h"
 
 enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000 };
-
-typedef struct serve_options {
-    lx_cli_model_options local; /* model may be NULL here */
-    const char *host, *models, *log_level;
-    int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
-    int64_t ping, max_body, max_n, max_images, drain_timeout;
-    double timeout;
-} serve_options;
-
-#define FIELD(member) offsetof(serve_options, member)
-static const lx_option options[] = {
-    {.name = "host",
-     .env = "LINNET_HOST",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(host),
-     .fallback = "127.0.0.1",
-     .value = "NAME",
-     .help = "address to listen on"},
-    {.name = "port",
-     .short_name = 'p',
-     .env = "LINNET_PORT",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(port),
-     .fallback = "8080",
-     .min = 0,
-     .max = 65535,
-     .value = "N",
-     .help = "port, 0: any free one (see the log)"},
-    {.name = "models",
-     .env = "LINNET_MODELS",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(models),
-     .value = "DIR",
-     .help = "serve every subfolder with a config.json [weights without --model]"},
-    LX_CLI_MODEL_OPTION(serve_options, local, .help = "serve this model's folder"),
-    LX_CLI_BACKEND_OPTIONS(serve_options, local),
-    {.name = "slots",
-     .env = "LINNET_SLOTS",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(slots),
-     .fallback = "0",
-     .min = 0,
-     .max = 4096,
-     .value = "N",
-     .help = "samples computed at once, a model; 0: up to 256, from a quarter of free memory"},
-    {.name = "queue",
-     .env = "LINNET_QUEUE",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(queue),
-     .fallback = "1024",
-     .min = 0,
-     .max = 1000000,
-     .value = "N",
-     .help = "requests that may wait, a model"},
-    {.name = "http-threads",
-     .env = "LINNET_HTTP_THREADS",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(http_threads),
-     .fallback = "2",
-     .min = 1,
-     .max = 64,
-     .value = "N",
-     .help = "threads that read requests and write answers"},
-    {.name = "max-connections",
-     .env = "LINNET_MAX_CONNECTIONS",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(max_connections),
-     .fallback = "12000",
-     .min = 1,
-     .max = 1000000,
-     .value = "N",
-     .help = "open connections, at most what the limit of open files leaves"},
-    {.name = "connection-timeout",
-     .env = "LINNET_CONNECTION_TIMEOUT",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(connection_timeout),
-     .fallback = "60",
-     .min = 1,
-     .max = 3600,
-     .value = "S",
-     .help = "seconds of silence after which a connection is closed"},
-    {.name = "read-timeout",
-     .env = "LINNET_READ_TIMEOUT",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(read_timeout),
-     .fallback = "30",
-     .min = 1,
-     .max = 3600,
-     .value = "S",
-     .help = "seconds for a request's head, and again for its body"},
-    {.name = "ping",
-     .env = "LINNET_PING",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(ping),
-     .fallback = "15",
-     .min = 0,
-     .max = 3600,
-     .value = "S",
-     .help = "seconds of silence in a stream before a comment is sent, 0: never"},
-    {.name = "max-body",
-     .env = "LINNET_MAX_BODY",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(max_body),
-     .fallback = "65536",
-     .min = 256,
-     .max = 1 << 30,
-     .value = "BYTES",
-     .help = "largest body of a request"},
-    {.name = "max-n",
-     .env = "LINNET_MAX_N",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(max_n),
-     .fallback = "128",
-     .min = 1,
-     .max = 4096,
-     .value = "N",
-     .help = "most answers of a completion"},
-    {.name = "max-images",
-     .env = "LINNET_MAX_IMAGES",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(max_images),
-     .fallback = "1000",
-     .min = 1,
-     .max = 100000,
-     .value = "N",
-     .help = "most images a request"},
-    {.name = "timeout",
-     .env = "LINNET_TIMEOUT",
-     .kind = LX_OPTION_REAL,
-     .offset = FIELD(timeout),
-     .fallback = "60",
-     .min = 0.001,
-     .max = 86400,
-     .value = "S",
-     .help = "seconds for a request, waiting included"},
-    {.name = "drain-timeout",
-     .env = "LINNET_DRAIN_TIMEOUT",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(drain_timeout),
-     .fallback = "30",
-     .min = 0,
-     .max = 3600,
-     .value = "S",
-     .help = "seconds for running answers after SIGTERM"},
-    {.name = "log-level",
-     .env = "LINNET_LOG_LEVEL",
-     .kind = LX_OPTION_CHOICE,
-     .offset = FIELD(log_level),
-     .fallback = "info",
-     .choices = "debug|info|warn|error",
-     .value = "LEVEL",
-     .help = "least level that is logged"},
-};
-
-static const lx_command command = {
-    .name = "serve",
-    .summary = "Serves models over HTTP: the page at /, the API under /v1/.",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .notes = "An argument wins over its environment variable. SIGTERM or SIGINT lets running\n"
-             "answers finish and ends with status 0; a second one ends at once.\n",
-};
 
 static void set_log_level(const char *name)
 {
@@ -223,7 +61,7 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
                      err->text);
 }
 
-static lx_status start_http(const serve_options *o, lx_api *api, lx_http **out, lx_error *err)
+static lx_status start_http(const lx_serve_options *o, lx_api *api, lx_http **out, lx_error *err)
 {
     lx_http_options http = {
         .host = o->host,
@@ -246,7 +84,7 @@ static lx_status start_http(const serve_options *o, lx_api *api, lx_http **out, 
     return LX_OK;
 }
 
-static lx_status load_models(const serve_options *o, lx_serving *serving, lx_error *err)
+static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_error *err)
 {
     lx_serving_options s = {
         .backend = o->local.backend,
@@ -285,7 +123,7 @@ static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signal
     return true;
 }
 
-static void drain(const serve_options *o, lx_serving *serving, lx_http *http,
+static void drain(const lx_serve_options *o, lx_serving *serving, lx_http *http,
                   const sigset_t *signals)
 {
     bool again = false;
@@ -335,9 +173,9 @@ static void log_url(const char *host, int32_t port)
 
 int lx_command_serve(int argc, char **argv)
 {
-    serve_options o;
+    lx_serve_options o;
     int exit_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
     set_log_level(o.log_level);
     sigset_t signals;
@@ -357,7 +195,7 @@ int lx_command_serve(int argc, char **argv)
         wait_for_signal(&signals);
         drain(&o, api.serving, http, &signals);
     } else {
-        exit_status = lx_cli_fail(&command, st, &err);
+        exit_status = lx_cli_fail(&lx_serve_command, st, &err);
     }
     restore_signals(&signals);
     lx_http_stop(http);

@@ -1,0 +1,19 @@
+/*
+ * The options of linnet serve: one table, from which parsing, --help and the documentation come.
+ */
+#ifndef LINNET_SERVER_SERVE_OPTIONS_H
+#define LINNET_SERVER_SERVE_OPTIONS_H
+
+#include "server/cli.h"
+
+typedef struct lx_serve_options {
+    lx_cli_model_options local; /* model may be NULL here */
+    const char *host, *models, *log_level;
+    int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
+    int64_t ping, max_body, max_n, max_images, drain_timeout;
+    double timeout;
+} lx_serve_options;
+
+extern const lx_command lx_serve_command; /* fills an lx_serve_options */
+
+#endif
