@@ -31,7 +31,7 @@ enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_RETRY_S
 static int64_t total_tokens(const lx_job *job)
 {
     const lx_job_params *p = lx_job_get_params(job);
-    return (int64_t)p->n * p->max_new;
+    return (int64_t)p->n * (p->max_new - p->start.n_tokens);
 }
 
 static void publish_slots(lx_engine *e)
@@ -66,7 +66,7 @@ static void sort_queue(lx_engine *e, int64_t now)
     e->n_admitted = e->n_dropped = 0;
     for (int32_t i = 0; i < e->n_queue; i++) {
         lx_job *job = e->queue[i];
-        if (lx_engine_check_job(job, now, NULL) != LX_OK) {
+        if (lx_engine_check_job(e, job, now, NULL) != LX_OK) {
             e->dropped[e->n_dropped++] = job;
         } else if (room > 0) {
             room -= lx_job_get_params(job)->n;
@@ -100,7 +100,9 @@ static lx_status take_turn(lx_engine *e, int64_t now, lx_error *err)
 {
     for (int32_t i = 0; i < e->n_dropped; i++) {
         lx_error why = {0};
-        lx_status st = lx_engine_check_job(e->dropped[i], now, &why);
+        lx_status st = lx_engine_check_job(e, e->dropped[i], now, &why);
+        if (st == LX_ERR_UNAVAILABLE)
+            lx_job_mark_parked(e->dropped[i]);
         lx_engine_end_job(e, e->dropped[i], 0, st, &why);
     }
     e->n_dropped = 0;
@@ -165,10 +167,11 @@ static void *run_thread(void *context)
     for (;;) {
         lx_error err = {0};
         int64_t now = lx_now_ns();
-        lx_runs_drop(e, now);
-        if (!take_work(e, &now))
+        lx_status st = lx_runs_drop(e, now, &err);
+        if (st == LX_OK && !take_work(e, &now))
             break;
-        lx_status st = take_turn(e, now, &err);
+        if (st == LX_OK)
+            st = take_turn(e, now, &err);
         if (st != LX_OK)
             fail(e, st, &err);
     }
@@ -381,6 +384,12 @@ void lx_engine_poke(lx_engine *e)
     (void)pthread_mutex_lock(&e->mutex);
     (void)pthread_cond_signal(&e->changed);
     (void)pthread_mutex_unlock(&e->mutex);
+}
+
+void lx_engine_park(lx_engine *e)
+{
+    atomic_store(&e->parking, true);
+    lx_engine_poke(e);
 }
 
 void lx_engine_drain(lx_engine *e)

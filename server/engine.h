@@ -46,6 +46,10 @@ void lx_engine_poke(lx_engine *e);
 
 /* Refuses new jobs from now on. */
 void lx_engine_drain(lx_engine *e);
+/* Ends every job that asked to be parked, those in the queue too, with LX_ERR_UNAVAILABLE and, if
+   it had begun, its state (lx_job_parked). From now on: a job that comes later is parked at once.
+ */
+void lx_engine_park(lx_engine *e);
 /* True when no job is queued or running. */
 bool lx_engine_idle(lx_engine *e);
 /* Ends the thread; jobs still there finish with LX_ERR_UNAVAILABLE. Frees the engine. NULL allowed.

@@ -24,6 +24,7 @@ typedef struct lx_run {
     bool ready;          /* n > 1: that state is complete, samples may start from it */
     bool advanced;       /* got a token in this step that its reader waits for */
     bool failed;         /* a sample had no finite logits */
+    bool prompted;       /* no new token is wanted, and the state is there */
     uint64_t order;
     int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
 } lx_run;
@@ -58,7 +59,7 @@ struct lx_engine {
     int32_t credit; /* slots that nobody needs yet */
 
     /* --- shared, atomic --- */
-    atomic_bool healthy;
+    atomic_bool healthy, parking;
     _Atomic int64_t n_jobs;    /* queued or running */
     _Atomic int64_t work_left; /* tokens still to generate, of all of them */
     _Atomic int64_t step_ns;   /* mean time of a step */
@@ -94,8 +95,8 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
 
 /* --- engine_runs.c --- */
 void lx_runs_init(lx_engine *e);
-/* LX_OK, or why a job must not go on. */
-lx_status lx_engine_check_job(const lx_job *job, int64_t now, lx_error *err);
+/* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be parked. */
+lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now, lx_error *err);
 /* Gives the job its first slot; there is a free one that no older run waits for. */
 lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err);
 /* Starts samples of ready runs in free slots, oldest run first. */
@@ -103,10 +104,15 @@ lx_status lx_runs_fork(lx_engine *e, lx_error *err);
 void lx_runs_free_slot(lx_engine *e, int32_t slot);
 /* Ends a run and frees whatever it holds. */
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
-/* Ends runs that were cancelled or are late. */
-void lx_runs_drop(lx_engine *e, int64_t now);
+/* Ends runs that were cancelled, are late or are to be parked. */
+lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
+/* Copies the state of the slot's sample to its job, if that keeps states. */
+lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 
-/* --- engine_step.c: computes one batch; does nothing when no slot has work --- */
+/* --- engine_step.c --- */
+/* How many of the plan's rows its first slot computes before a sample decodes. */
+int32_t lx_run_prompt_end(const lx_run *r);
+/* Computes one batch, if a slot has work, and hands out what has come of it. */
 lx_status lx_engine_step(lx_engine *e, lx_error *err);
 
 #endif

@@ -26,13 +26,16 @@ void lx_runs_init(lx_engine *e)
     e->oldest = e->newest = -1;
 }
 
-lx_status lx_engine_check_job(const lx_job *job, int64_t now, lx_error *err)
+lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now, lx_error *err)
 {
     if (lx_job_cancelled(job))
         return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
     if (now >= lx_job_get_params(job)->deadline_ns)
         return lx_fail(err, LX_ERR_TIMEOUT, NULL,
                        "the request's time was over before its answer was complete");
+    if (lx_job_get_params(job)->park && atomic_load(&e->parking))
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the server is stopping and has parked this request");
     return LX_OK;
 }
 
@@ -62,6 +65,24 @@ static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
 {
     e->slots[slot].phase = LX_SLOT_DECODE;
     e->slots[slot].sample = r->next_sample++;
+    e->slots[slot].step = r->params->start.n_tokens;
+}
+
+/* How many input rows the slot's state has seen. */
+static int32_t rows_seen(const lx_slot *s, const lx_run *r)
+{
+    return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
+}
+
+lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    int32_t rows = rows_seen(s, r);
+    float *room = lx_job_state_room(r->job, s->sample, rows);
+    if (room != NULL && rows > 0 && e->be->ops->state_export(e->be, e->states, slot, room) != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to hand out a state");
+    return LX_OK;
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -98,25 +119,45 @@ static void unlink_run(lx_engine *e, int32_t run)
     e->free_runs[e->n_free_runs++] = run;
 }
 
+static lx_status first_state(lx_engine *e, const lx_job_start *start, int32_t slot, lx_error *err)
+{
+    lx_status st = start->rows > 0 ? e->be->ops->state_import(e->be, e->states, slot, start->state)
+                                   : e->be->ops->state_zero(e->be, e->states, slot);
+    if (st != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to set a state");
+    return LX_OK;
+}
+
+/* What the run's first slot does: prompt rows if there are any, or at once its sample's tokens. */
+static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
+{
+    const lx_job_start *start = &r->params->start;
+    lx_slot *s = &e->slots[slot];
+    bool prompt = start->n_tokens == 0 && start->rows < lx_run_prompt_end(r);
+    s->prompt_row = start->rows;
+    s->step = start->n_tokens;
+    s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_FREE;
+    if (r->params->n > 1) {
+        r->source = slot;
+        r->ready = !prompt;
+        e->n_pending += pending(e, r);
+        return;
+    }
+    s->sample = r->next_sample++;
+    r->prompted = !prompt && start->n_tokens == r->params->max_new;
+    if (!prompt && !r->prompted)
+        s->phase = LX_SLOT_DECODE;
+}
+
 lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err)
 {
     int32_t run = new_run(e, job), slot = take_slot(e, run);
     lx_run *r = &e->runs[run];
-    if (r->params->n == 1) {
-        e->slots[slot].sample = r->next_sample++;
-    } else {
-        r->source = slot;
-        r->ready = r->plan->n_prompt == 1;
-        e->n_pending += pending(e, r);
-    }
-    if (!r->ready)
-        e->slots[slot].phase = LX_SLOT_PROMPT;
+    begin_in_slot(e, r, slot);
     lx_job_mark_started(job);
     lx_job_times t = lx_job_get_times(job);
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
-    if (e->be->ops->state_zero(e->be, e->states, slot) != LX_OK)
-        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to clear a state");
-    return LX_OK;
+    return first_state(e, &r->params->start, slot, err);
 }
 
 static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *err)
@@ -183,13 +224,30 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
     lx_engine_end_job(e, job, n_tokens, status, err);
 }
 
-void lx_runs_drop(lx_engine *e, int64_t now)
+/* Its one sample's state goes with it. */
+static lx_status park(lx_engine *e, int32_t run, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < e->options.n_slots && st == LX_OK; i++) {
+        if (e->slots[i].run == run)
+            st = lx_runs_keep_state(e, i, err);
+    }
+    if (st == LX_OK)
+        lx_job_mark_parked(e->runs[run].job);
+    return st;
+}
+
+lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
 {
     for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
-        lx_error err = {0};
+        lx_error why = {0};
         newer = e->runs[i].newer;
-        lx_status st = lx_engine_check_job(e->runs[i].job, now, &err);
+        lx_status st = lx_engine_check_job(e, e->runs[i].job, now, &why);
+        lx_status parked = st == LX_ERR_UNAVAILABLE ? park(e, i, err) : LX_OK;
+        if (parked != LX_OK)
+            return parked;
         if (st != LX_OK)
-            lx_runs_end(e, i, st, &err);
+            lx_runs_end(e, i, st, &why);
     }
+    return LX_OK;
 }

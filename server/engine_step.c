@@ -22,11 +22,13 @@ typedef struct batch {
 
 /* --- before the step -------------------------------------------------------------------------- */
 
-static int32_t prompt_end(const lx_run *r)
+int32_t lx_run_prompt_end(const lx_run *r)
 {
     if (r->params->targets != NULL)
         return r->plan->n_prompt + r->params->max_new - 1;
-    return r->plan->n_prompt - (r->params->n > 1); /* the last row is each sample's own */
+    bool state_only = r->params->max_new == r->params->start.n_tokens;
+    /* The last row is each sample's own, or that of whoever goes on from the state. */
+    return r->plan->n_prompt - (r->params->n > 1 || state_only);
 }
 
 static int32_t choose_rows(lx_engine *e)
@@ -37,7 +39,7 @@ static int32_t choose_rows(lx_engine *e)
         e->views[i] = (lx_slot_view){.phase = s->phase};
         if (s->phase == LX_SLOT_PROMPT) {
             const lx_run *r = &e->runs[s->run];
-            e->views[i].rows_left = prompt_end(r) - s->prompt_row;
+            e->views[i].rows_left = lx_run_prompt_end(r) - s->prompt_row;
             e->views[i].order = r->order;
         }
     }
@@ -61,7 +63,7 @@ static lx_sampling *add_output(lx_engine *e, batch *b, int32_t slot, int32_t ste
     lx_sampling *sampling = &e->sampling[b->n_outputs++];
     *sampling = (lx_sampling){
         .seed = r->params->seed,
-        .sample = (uint32_t)s->sample,
+        .sample = r->params->start.first_sample + (uint32_t)s->sample,
         .step = (uint32_t)step,
         .temperature = r->params->temperature,
         .top_p = r->params->top_p,
@@ -106,11 +108,12 @@ static void add_prompt_rows(lx_engine *e, batch *b, int32_t slot, int32_t n)
     for (int32_t i = 0; i < n; i++)
         add_known_row(e, b, slot, s->prompt_row++);
     b->n_prompt_rows += n;
-    if (s->prompt_row < prompt_end(r) || r->params->targets != NULL)
+    if (s->prompt_row < lx_run_prompt_end(r) || r->params->targets != NULL)
         return; /* a scored job ends with its last token */
     r->ready = r->params->n > 1;
-    s->phase = r->ready ? LX_SLOT_FREE : LX_SLOT_DECODE;
-    if (!r->ready)
+    r->prompted = r->params->max_new == 0;
+    s->phase = r->ready || r->prompted ? LX_SLOT_FREE : LX_SLOT_DECODE;
+    if (s->phase == LX_SLOT_DECODE)
         add_generated(e, b, slot);
 }
 
@@ -171,7 +174,7 @@ static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64
     if (r->n_tokens == 0)
         lx_histogram_observe(&e->metrics->time_to_first_token,
                              now - lx_job_get_times(r->job).submitted);
-    if (s->step > 0 && r->params->targets == NULL)
+    if (s->token_ns != 0 && r->params->targets == NULL)
         lx_histogram_observe(&e->metrics->inter_token, now - s->token_ns);
 }
 
@@ -180,23 +183,43 @@ static bool is_scored(const lx_engine *e, int32_t slot)
     return e->runs[e->slots[slot].run].params->targets != NULL;
 }
 
-static bool hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
+/* The sample in the slot is complete. */
+static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
+{
+    lx_run *r = &e->runs[e->slots[slot].run];
+    lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
+    r->n_done++;
+    lx_runs_free_slot(e, slot);
+    return st;
+}
+
+/* Counts in *n the tokens handed out. */
+static lx_status hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now, int32_t *n,
+                          lx_error *err)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
     if (sample.token < 0) {
         r->failed = true;
-        return false;
+        return LX_OK;
     }
     observe_token(e, r, s, now);
     r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
     r->n_tokens++;
     s->token_ns = now;
-    if (++s->step == r->params->max_new) {
-        r->n_done++;
-        lx_runs_free_slot(e, slot);
+    ++*n;
+    return ++s->step == r->params->max_new ? finish_sample(e, slot, err) : LX_OK;
+}
+
+/* Ends the samples that wanted nothing but the state after their prompt. */
+static lx_status finish_prompted(lx_engine *e, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < e->options.n_slots && st == LX_OK; i++) {
+        if (e->slots[i].run >= 0 && e->runs[e->slots[i].run].prompted)
+            st = finish_sample(e, i, err);
     }
-    return true;
+    return st;
 }
 
 /* Ends the runs that are complete or failed and wakes the others that got a token. */
@@ -231,29 +254,41 @@ static void count(lx_engine *e, const batch *b, int64_t ns)
     atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
 }
 
-lx_status lx_engine_step(lx_engine *e, lx_error *err)
+/* Hands the step's tokens to their jobs. */
+static lx_status hand_out_all(lx_engine *e, const batch *b, lx_error *err)
 {
-    if (choose_rows(e) == 0)
-        return LX_OK;
+    int64_t now = lx_now_ns();
+    int32_t n_tokens = 0, n_scored = 0;
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < b->n_outputs && st == LX_OK; i++) {
+        bool scored = is_scored(e, e->output_slot[i]);
+        st =
+            hand_out(e, e->output_slot[i], e->samples[i], now, scored ? &n_scored : &n_tokens, err);
+    }
+    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_tokens,
+                              memory_order_relaxed);
+    atomic_fetch_sub(&e->work_left, n_tokens + n_scored);
+    atomic_store(&e->last_step_ns, now);
+    return st;
+}
+
+static lx_status compute_and_hand_out(lx_engine *e, lx_error *err)
+{
     int64_t begin = lx_now_ns();
     batch b = build(e);
     lx_status st = compute(e, &b, err);
     if (st != LX_OK)
         return st;
-    int64_t now = lx_now_ns();
-    count(e, &b, now - begin);
-    int32_t n_tokens = 0, n_generated = 0;
-    for (int32_t i = 0; i < b.n_outputs; i++) {
-        bool scored = is_scored(e, e->output_slot[i]);
-        if (hand_out(e, e->output_slot[i], e->samples[i], now)) {
-            n_tokens++;
-            n_generated += !scored;
-        }
-    }
-    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_generated,
-                              memory_order_relaxed);
-    atomic_fetch_sub(&e->work_left, n_tokens);
-    atomic_store(&e->last_step_ns, now);
-    tell_jobs(e);
-    return LX_OK;
+    count(e, &b, lx_now_ns() - begin);
+    return hand_out_all(e, &b, err);
+}
+
+lx_status lx_engine_step(lx_engine *e, lx_error *err)
+{
+    lx_status st = choose_rows(e) > 0 ? compute_and_hand_out(e, err) : LX_OK;
+    if (st == LX_OK)
+        st = finish_prompted(e, err);
+    if (st == LX_OK)
+        tell_jobs(e);
+    return st;
 }

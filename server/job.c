@@ -24,6 +24,7 @@
 typedef struct sample {
     _Atomic int32_t n, wanted; /* no wake while n < wanted */
     double sum;                /* of the log-probabilities; the engine's until finished */
+    int32_t state_rows;        /* that its kept state has seen; likewise */
 } sample;
 
 struct lx_job {
@@ -35,6 +36,9 @@ struct lx_job {
     int32_t *targets; /* [max_new], NULL: generate */
     int32_t *tokens;  /* [n, max_new] */
     float *logprobs;  /* [n, max_new] */
+    float *states;    /* [n, fixed_floats], NULL: none is kept */
+    float *start;     /* [fixed_floats], NULL: from nothing */
+    bool parked;      /* final once finished */
     _Atomic int64_t submitted, started, first_token, ended;
     lx_status status; /* these two: final once finished */
     lx_error err;
@@ -44,14 +48,42 @@ struct lx_job {
     void *context;
 };
 
+/* That the history fits the plan, and the state what it is said to have seen. */
+static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_error *err)
+{
+    const lx_job_start *s = &p->start;
+    if (s->n_tokens < 0 || s->n_tokens > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "state", "%d tokens are there, an answer has %d",
+                       s->n_tokens, plan->n_new);
+    for (int32_t i = 0; i < s->n_tokens; i++) {
+        if (s->tokens[i] < 0 || s->tokens[i] >= plan->model->config.n_values)
+            return lx_fail(err, LX_ERR_INVALID, "state", "token %d is %d, not in 0 .. %d", i,
+                           s->tokens[i], plan->model->config.n_values - 1);
+    }
+    int32_t most = plan->n_prompt + s->n_tokens - 1, least = s->n_tokens > 0 ? most : 0;
+    if (s->rows < least || s->rows > most || (s->state == NULL) != (s->rows == 0))
+        return lx_fail(err, LX_ERR_INVALID, "state", "the state has seen %d rows, not %d .. %d",
+                       s->rows, least, most);
+    if ((s->rows > 0 || s->n_tokens > 0) && p->targets != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "state", "a score starts from nothing");
+    return LX_OK;
+}
+
 static lx_status check_params(const lx_plan *plan, const lx_job_params *p, lx_error *err)
 {
-    if (p->max_new < 1 || p->max_new > plan->n_new)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens", "max_tokens is %d, not in 1 .. %d",
-                       p->max_new, plan->n_new);
-    if (p->n < 1 || p->n > LX_MAX_JOB_TOKENS / p->max_new)
+    bool none = p->keep_state && p->n == 1; /* is enough */
+    int32_t least = p->start.n_tokens + !none;
+    lx_status st = check_start(plan, p, err);
+    if (st != LX_OK)
+        return st;
+    if (p->max_new < least || p->max_new > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens", "max_tokens is %d, not in %d .. %d",
+                       p->max_new, least, plan->n_new);
+    if (p->n < 1 || (int64_t)p->n * p->max_new > LX_MAX_JOB_TOKENS)
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
-                       LX_MAX_JOB_TOKENS / p->max_new);
+                       LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
+    if (p->park && p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, "park", "only a single sample can be parked");
     if (p->targets == NULL)
         return LX_OK;
     if (p->n != 1)
@@ -71,7 +103,60 @@ static void destroy(lx_job *job)
     free(job->targets);
     free(job->tokens);
     free(job->logprobs);
+    free(job->states);
+    free(job->start);
     free(job);
+}
+
+/* A copy of n elements; *ok turns false without memory. n 0: NULL. */
+static void *copy_of(const void *from, size_t n, size_t size, bool *ok)
+{
+    void *p = n > 0 ? malloc(n * size) : NULL;
+    *ok = *ok && (n == 0 || p != NULL);
+    if (p != NULL)
+        memcpy(p, from, n * size);
+    return p;
+}
+
+static size_t state_floats(const lx_job *job)
+{
+    return (size_t)job->plan->model->state.fixed_floats;
+}
+
+/* What the params borrow is the job's own from now on. */
+static bool allocate(lx_job *job)
+{
+    lx_job_params *p = &job->params;
+    size_t n = (size_t)p->n, n_tokens = n * (size_t)p->max_new;
+    bool ok = true, keeps = p->keep_state || p->park;
+    job->samples = calloc(n, sizeof *job->samples);
+    job->tokens = calloc(n_tokens + 1, sizeof *job->tokens);
+    job->logprobs = calloc(n_tokens + 1, sizeof *job->logprobs);
+    job->states = keeps ? malloc(n * state_floats(job) * sizeof *job->states) : NULL;
+    job->targets =
+        copy_of(p->targets, p->targets != NULL ? n_tokens : 0, sizeof *job->targets, &ok);
+    job->start =
+        copy_of(p->start.state, p->start.rows > 0 ? state_floats(job) : 0, sizeof *job->start, &ok);
+    if (!ok || job->samples == NULL || job->tokens == NULL || job->logprobs == NULL ||
+        (keeps && job->states == NULL))
+        return false;
+    p->targets = job->targets;
+    p->start.state = job->start;
+    return true;
+}
+
+/* Every sample begins with the tokens that are there already. */
+static void fill_history(lx_job *job)
+{
+    lx_job_start *s = &job->params.start;
+    for (int32_t i = 0; i < job->params.n && s->n_tokens > 0; i++) {
+        size_t row = (size_t)i * (size_t)job->params.max_new;
+        memcpy(job->tokens + row, s->tokens, (size_t)s->n_tokens * sizeof *job->tokens);
+        for (int32_t k = 0; k < s->n_tokens; k++)
+            job->logprobs[row + (size_t)k] = __builtin_nanf("");
+        atomic_init(&job->samples[i].n, s->n_tokens);
+    }
+    s->tokens = job->tokens;
 }
 
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
@@ -83,27 +168,17 @@ lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wak
         lx_plan_free(plan);
         return st != LX_OK ? st : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a job");
     }
-    size_t n_tokens = (size_t)params->n * (size_t)params->max_new;
     job->plan = plan;
     job->params = *params;
     job->wake = wake;
     job->context = context;
-    job->samples = calloc((size_t)params->n, sizeof *job->samples);
-    job->tokens = calloc(n_tokens, sizeof *job->tokens);
-    job->logprobs = calloc(n_tokens, sizeof *job->logprobs);
     atomic_init(&job->refs, 1);
-    bool scored = params->targets != NULL;
-    if (scored && job->samples != NULL && job->tokens != NULL) {
-        job->targets = malloc(n_tokens * sizeof *job->targets);
-        if (job->targets != NULL)
-            memcpy(job->targets, params->targets, n_tokens * sizeof *job->targets);
-        job->params.targets = job->targets;
-    }
-    if (job->samples == NULL || job->tokens == NULL || job->logprobs == NULL ||
-        (scored && job->targets == NULL)) {
+    if (!allocate(job)) {
         destroy(job);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %zu tokens", n_tokens);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d times %d tokens", params->n,
+                       params->max_new);
     }
+    fill_history(job);
     if (pthread_mutex_init(&job->mutex, NULL) != 0 || pthread_cond_init(&job->done, NULL) != 0) {
         destroy(job);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
@@ -204,8 +279,19 @@ void lx_job_wait(lx_job *job)
 
 float lx_job_mean_logprob(const lx_job *job, int32_t i)
 {
-    int32_t n = lx_job_tokens(job, i, NULL, NULL);
+    int32_t n = lx_job_tokens(job, i, NULL, NULL) - job->params.start.n_tokens;
     return n > 0 ? (float)(job->samples[i].sum / n) : -__builtin_inff();
+}
+
+const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows)
+{
+    *rows = job->samples[i].state_rows;
+    return *rows > 0 ? job->states + (size_t)i * state_floats(job) : NULL;
+}
+
+bool lx_job_parked(const lx_job *job)
+{
+    return job->parked;
 }
 
 /* Better mean first; equal ones keep the order of their numbers. */
@@ -240,6 +326,19 @@ void lx_job_mark_submitted(lx_job *job)
 void lx_job_mark_started(lx_job *job)
 {
     atomic_store(&job->started, lx_now_ns());
+}
+
+float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
+{
+    if (job->states == NULL)
+        return NULL;
+    job->samples[i].state_rows = rows;
+    return job->states + (size_t)i * state_floats(job);
+}
+
+void lx_job_mark_parked(lx_job *job)
+{
+    job->parked = true;
 }
 
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)

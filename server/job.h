@@ -22,9 +22,22 @@ typedef struct lx_job lx_job;
 
 enum { LX_MAX_JOB_TOKENS = 1 << 24 };
 
+/*
+ * Where a job begins that goes on from a state instead of from nothing. All samples begin there.
+ * The state has seen the first `rows` input rows of the plan: with a history all of the prompt's
+ * and those of every token but the newest, without one at most all of the prompt's but the last.
+ */
+typedef struct lx_job_start {
+    int32_t n_tokens;      /* the history: tokens of the answer that are there already */
+    const int32_t *tokens; /* [n_tokens], copied */
+    int32_t rows;          /* n_prompt + n_tokens - 1, or 0 .. n_prompt - 1 without a history */
+    const float *state;    /* [fixed_floats], copied; NULL when rows is 0 */
+    uint32_t first_sample; /* the random numbers of sample i are those of first_sample + i */
+} lx_job_start;
+
 typedef struct lx_job_params {
     int32_t n;       /* samples, 1 .. ; n * max_new <= LX_MAX_JOB_TOKENS */
-    int32_t max_new; /* tokens a sample, 1 .. plan->n_new */
+    int32_t max_new; /* tokens a sample with its history, 1 .. plan->n_new; see keep_state */
     uint64_t seed;
     float temperature, top_p;
     int32_t top_k;
@@ -32,6 +45,12 @@ typedef struct lx_job_params {
     /* [max_new], copied; NULL: generate. A job with targets is scored: its tokens are these, their
        log-probabilities come from the same forward pass, many rows a step. n is 1. */
     const int32_t *targets;
+    lx_job_start start;
+    /* Keep the state each sample ends with. Then n = 1 may also ask for no new token at all,
+       max_new = start.n_tokens: what comes back is the state that its first one would start from.
+     */
+    bool keep_state;
+    bool park; /* with n = 1: lx_engine_park ends it with its state, to be gone on with elsewhere */
 } lx_job_params;
 
 /* Called by the engine thread after it published tokens or the end; must not block. It is called at
@@ -52,7 +71,8 @@ void lx_job_unref(lx_job *job); /* NULL is allowed */
 /* --- reader's side, any thread -------------------------------------------------------------- */
 const lx_plan *lx_job_plan(const lx_job *job);
 const lx_job_params *lx_job_get_params(const lx_job *job);
-/* Tokens of sample i published so far; *tokens, *logprobs (each may be NULL) point at that many. */
+/* Tokens of sample i published so far, its history included (whose log-probabilities are NAN);
+ * *tokens, *logprobs (each may be NULL) point at that many. */
 int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, const float **logprobs);
 /* The reader has nothing to do for sample i until `count` tokens of it are there: no wake before
    (one may still come). At first 1; a reader may only go up, one reader a job. */
@@ -70,13 +90,21 @@ void lx_job_detach(lx_job *job);
 void lx_job_wait(lx_job *job);
 /* Order of samples by mean log-probability, best first: order[n]. After lx_job_finished. */
 void lx_job_rank(const lx_job *job, int32_t *order);
-float lx_job_mean_logprob(const lx_job *job, int32_t i);
+float lx_job_mean_logprob(const lx_job *job, int32_t i); /* of the new tokens */
+/* After lx_job_finished: the state of sample i and the rows it has seen; NULL when none was kept,
+   or it has seen none (*rows 0). The job's own. */
+const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows);
+/* Whether it was parked: its tokens and state say where to go on. After lx_job_finished. */
+bool lx_job_parked(const lx_job *job);
 
 /* --- engine's side, the engine thread only --------------------------------------------------- */
 void lx_job_mark_submitted(lx_job *job); /* by lx_engine_submit, before the engine sees it */
 /* True when the reader wants to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job);
+/* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
+float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);
+void lx_job_mark_parked(lx_job *job);                                   /* before it is finished */
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */
 void lx_job_notify(lx_job *job); /* calls wake once, if attached */
 

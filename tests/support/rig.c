@@ -89,13 +89,16 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         fail_msg("%s: %s", q->line, err.text);
     lx_job_params p = {
         .n = or_default(q->n, 1),
-        .max_new = or_default(q->max_new, plan->n_new),
+        .max_new = q->keep_state ? q->max_new : or_default(q->max_new, plan->n_new),
         .seed = q->seed,
         .temperature = q->temperature > 0 ? q->temperature : 1,
         .top_p = q->top_p > 0 ? q->top_p : 1,
         .top_k = q->top_k,
         .deadline_ns = q->timeout_ns != 0 ? lx_now_ns() + q->timeout_ns : INT64_MAX,
         .targets = q->targets,
+        .start = q->start,
+        .keep_state = q->keep_state,
+        .park = q->park,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
         fail_msg("%s", err.text);

@@ -38,6 +38,9 @@ typedef struct rig_request {
     bool no_rules;
     int64_t timeout_ns;
     const int32_t *targets; /* score these */
+    lx_job_start start;
+    bool keep_state; /* max_new 0 is none then */
+    bool park;
 } rig_request;
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);
