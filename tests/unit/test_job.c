@@ -29,6 +29,7 @@ static lx_plan *make_plan(int32_t n_new)
     lx_plan *plan = calloc(1, sizeof *plan);
     assert_non_null(plan);
     plan->model = &model;
+    plan->n_prompt = 1;
     plan->n_new = n_new;
     return plan;
 }
