@@ -97,6 +97,17 @@ static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_
     return lx_serving_load(serving, &s, err);
 }
 
+static lx_status open_states(const lx_serve_options *o, lx_api *api, lx_error *err)
+{
+    lx_state_store_options s = {
+        .where = o->state_store,
+        .max_states = o->max_states,
+        .max_bytes = o->max_state_bytes,
+        .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
+    };
+    return lx_state_store_open(&s, &api->states, err);
+}
+
 /* --- the end
  * -------------------------------------------------------------------------------------- */
 
@@ -183,9 +194,12 @@ int lx_command_serve(int argc, char **argv)
     lx_error err = {0};
     lx_api api = {.max_n = (int32_t)o.max_n,
                   .max_images = (int32_t)o.max_images,
-                  .timeout_ns = (int64_t)(o.timeout * 1e9)};
+                  .timeout_ns = (int64_t)(o.timeout * 1e9),
+                  .state_ttl_ms = o.state_ttl * 1000};
     lx_http *http = NULL;
     lx_status st = lx_serving_new(&api.serving, &err);
+    if (st == LX_OK)
+        st = open_states(&o, &api, &err);
     if (st == LX_OK)
         st = start_http(&o, &api, &http, &err);
     if (st == LX_OK)
@@ -200,6 +214,8 @@ int lx_command_serve(int argc, char **argv)
     restore_signals(&signals);
     lx_http_stop(http);
     lx_serving_free(api.serving);
+    if (api.states != NULL)
+        api.states->ops->close(api.states);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "stopped");
     return exit_status;

@@ -6,6 +6,7 @@
 
 #include "server/http.h"
 #include "server/serving.h"
+#include "server/state_store.h"
 
 /* What every handler may use; immutable once the server runs. */
 typedef struct lx_api {
@@ -14,6 +15,8 @@ typedef struct lx_api {
     int32_t max_n;         /* of a completion */
     int32_t max_images;    /* n of an images request */
     int64_t timeout_ns;    /* of a request */
+    lx_state_store *states;
+    int64_t state_ttl_ms; /* of a state, from its last use */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);

@@ -111,6 +111,27 @@ static void append_http(lx_http *http, lx_buffer *out)
                          (unsigned long long)s.responses[i]);
 }
 
+static void append_gauge(lx_buffer *out, const char *name, const char *help, int64_t value)
+{
+    append_family(out, name, "gauge", help);
+    lx_buffer_printf(out, "%s %lld\n", name, (long long)value);
+}
+
+static void append_states(lx_state_store *store, lx_buffer *out)
+{
+    lx_store_stats s;
+    store->ops->stats(store, &s);
+    append_family(out, "linnet_state_store_up", "gauge", "1 when the state store answers.");
+    lx_buffer_printf(out, "linnet_state_store_up{store=\"%s\"} %d\n", store->ops->name,
+                     s.reachable);
+    if (s.states < 0) /* a store that other servers share counts for itself */
+        return;
+    append_gauge(out, "linnet_states", "States kept.", s.states);
+    append_gauge(out, "linnet_states_limit", "States that may be kept.", s.max_states);
+    append_gauge(out, "linnet_state_bytes", "Bytes of the states kept.", s.bytes);
+    append_gauge(out, "linnet_state_bytes_limit", "Bytes that they may have.", s.max_bytes);
+}
+
 void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     (void)rq;
@@ -130,6 +151,7 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     append_family(&body, "linnet_ready", "gauge", "1 when new requests are worked on.");
     lx_buffer_printf(&body, "linnet_ready %d\n",
                      lx_serving_get_state(api->serving) == LX_SERVING_READY);
+    append_states(api->states, &body);
     lx_http *http = atomic_load(&api->http);
     if (http != NULL)
         append_http(http, &body);

@@ -57,10 +57,12 @@ static lx_status read_login(const char *begin, const char *end, lx_redis_url *u,
     const char *name_end = colon != NULL ? colon : end;
     if (!decode(begin, name_end, u->user, sizeof u->user) ||
         (colon != NULL && !decode(colon + 1, end, u->password, sizeof u->password)))
-        return lx_fail(err, LX_ERR_INVALID, param,
-                       "the URL's user or password is too long or has a malformed %%XX");
+        return lx_fail(
+            err, LX_ERR_INVALID, param,
+            "--state-store: the URL's user or password is too long or has a malformed %%XX");
     if (u->user[0] != '\0' && u->password[0] == '\0')
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL has a user but no password");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--state-store: the URL has a user but no password");
     return LX_OK;
 }
 
@@ -69,20 +71,24 @@ static lx_status read_host(const char *begin, const char *end, lx_redis_url *u, 
     bool bracketed = begin < end && *begin == '[';
     const char *close = bracketed ? memchr(begin, ']', (size_t)(end - begin)) : NULL;
     if (bracketed && close == NULL)
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL's host has no closing ]");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--state-store: the URL's host has no closing ]");
     const char *from = bracketed ? begin + 1 : begin, *rest = bracketed ? close + 1 : begin;
     const char *colon = memchr(rest, ':', (size_t)(end - rest));
     const char *to = bracketed ? close : colon != NULL ? colon : end;
     if (bracketed && rest != end && rest != colon)
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL's host is followed by rubbish");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--state-store: the URL's host is followed by rubbish");
     if (from == to || (size_t)(to - from) >= sizeof u->host)
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL has no host, or one that is too long");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--state-store: the URL has no host, or one that is too long");
     memcpy(u->host, from, (size_t)(to - from));
     u->host[to - from] = '\0';
     if (strcspn(u->host, " \t\r\n%?#@") != strlen(u->host))
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL's host is malformed");
+        return lx_fail(err, LX_ERR_INVALID, param, "--state-store: the URL's host is malformed");
     if (colon != NULL && (!read_number(colon + 1, end, 65535, &u->port) || u->port == 0))
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL's port is not a number in 1 .. 65535");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--state-store: the URL's port is not a number in 1 .. 65535");
     return LX_OK;
 }
 
@@ -91,12 +97,14 @@ lx_status lx_redis_url_parse(const char *text, lx_redis_url *out, lx_error *err)
     static const char plain[] = "redis://", tls[] = "rediss://";
     lx_redis_url u = {.port = LX_REDIS_PORT};
     if (strncmp(text, tls, sizeof tls - 1) == 0)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, param,
-                       "rediss:// is not built in: let a TLS proxy (stunnel, HAProxy) carry a "
-                       "redis:// connection");
+        return lx_fail(
+            err, LX_ERR_UNSUPPORTED, param,
+            "--state-store: rediss:// is not built in: let a TLS proxy (stunnel, HAProxy) carry a "
+            "redis:// connection");
     if (strncmp(text, plain, sizeof plain - 1) != 0)
-        return lx_fail(err, LX_ERR_INVALID, param,
-                       "neither memory nor redis://[user:password@]host[:port][/db]");
+        return lx_fail(
+            err, LX_ERR_INVALID, param,
+            "--state-store: neither memory nor redis://[user:password@]host[:port][/db]");
     const char *begin = text + sizeof plain - 1, *end = begin + strcspn(begin, "/?#");
     const char *at = memrchr(begin, '@', (size_t)(end - begin));
     lx_status st = at != NULL ? read_login(begin, at, &u, err) : LX_OK;
@@ -107,7 +115,8 @@ lx_status lx_redis_url_parse(const char *text, lx_redis_url *out, lx_error *err)
     const char *tail = *end == '/' ? end + 1 : end;
     if (*tail != '\0' &&
         (*end != '/' || !read_number(tail, tail + strlen(tail), LX_MAX_REDIS_DB, &u.db)))
-        return lx_fail(err, LX_ERR_INVALID, param, "the URL's database is not a whole number");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--state-store: the URL's database is not a whole number");
     *out = u;
     return LX_OK;
 }

@@ -8,10 +8,11 @@
 
 typedef struct lx_serve_options {
     lx_cli_model_options local; /* model may be NULL here */
-    const char *host, *models, *log_level;
+    const char *host, *models, *log_level, *state_store;
     int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
     int64_t ping, max_body, max_n, max_images, drain_timeout;
-    double timeout;
+    int64_t state_ttl, max_states, max_state_bytes;
+    double timeout, state_store_timeout;
 } lx_serve_options;
 
 extern const lx_command lx_serve_command; /* fills an lx_serve_options */

@@ -72,4 +72,14 @@ struct lx_state_store {
 lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_store **out,
                                lx_error *err) LX_MUST_USE;
 
+typedef struct lx_state_store_options {
+    const char *where;             /* "memory", or a URL (redis_url.h) */
+    int64_t max_states, max_bytes; /* of memory */
+    int64_t timeout_ms;            /* of Redis */
+} lx_state_store_options;
+
+/* The store that the options name (state_open.c). LX_ERR_INVALID with the option's name. */
+lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
+                              lx_error *err) LX_MUST_USE;
+
 #endif
