@@ -228,11 +228,11 @@ static void fill_prompt(lx_plan *plan, const line *l)
     put_row(row + N_INPUTS, special(plan->model, SEP), 1, l->n, l->chars[0].id);
 }
 
-static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes, bool rules, lx_error *err)
 {
     const lx_model *model = plan->model;
     span s;
-    lx_status st = trim(request->text, request->text_bytes, "prompt", &s, err);
+    lx_status st = trim(text, bytes, "prompt", &s, err);
     if (st == LX_OK)
         st = check_length(&s, model->config.max_chars, "prompt", err);
     if (st != LX_OK)
@@ -243,14 +243,49 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     plan->prompt_ids = calloc((n + 2) * N_INPUTS, sizeof *plan->prompt_ids);
     if (l == NULL || plan->prompt_ids == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a line");
-    *l = (line){.rules = request->rules, .unk = special(model, UNK), .n = s.n_chars};
+    *l = (line){.rules = rules, .unk = special(model, UNK), .n = s.n_chars};
     st = read_line(model->vocab, &s, l, err);
     if (st != LX_OK)
         return st;
     plan->n_prompt = l->n + 2;
-    plan->n_new = l->n;
+    plan->n_new = plan->n_pieces = l->n;
     fill_prompt(plan, l);
     return LX_OK;
+}
+
+/* Tokens are characters, so a list of them is read as the text it stands for. */
+static lx_status write_ids(const lx_model *model, const lx_task_request *request, lx_buffer *text,
+                           lx_error *err)
+{
+    for (int32_t i = 0; i < request->n_ids; i++) {
+        int32_t id = request->ids[i], n = lx_vocab_size(model->vocab);
+        if (id < 0 || id >= n)
+            return lx_fail(err, LX_ERR_INVALID, "prompt",
+                           "token %d is %d, but tokens are 0 to %d here", i + 1, id, n - 1);
+        if (lx_vocab_is_special(model->vocab, id))
+            return lx_fail(err, LX_ERR_INVALID, "prompt",
+                           "token %d is %d, which is %s: only characters make a line", i + 1, id,
+                           lx_vocab_text(model->vocab, id));
+        lx_buffer_puts(text, lx_vocab_text(model->vocab, id));
+    }
+    if (text->status == LX_ERR_TOO_LARGE)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "the line has %d tokens, at most %d are read",
+                       request->n_ids, model->config.max_chars);
+    return text->status == LX_OK ? LX_OK : lx_fail(err, text->status, NULL, "no memory for a line");
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    if (request->ids == NULL)
+        return plan_text(plan, request->text, request->text_bytes, request->rules, err);
+    lx_buffer text;
+    lx_buffer_init(&text, (size_t)plan->model->config.max_chars * 8);
+    lx_buffer_puts(&text, "");
+    lx_status st = write_ids(plan->model, request, &text, err);
+    if (st == LX_OK)
+        st = plan_text(plan, text.data, text.length, request->rules, err);
+    lx_buffer_fini(&text);
+    return st;
 }
 
 static void plan_fini(lx_plan *plan)
@@ -305,6 +340,13 @@ static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_
     lx_buffer_append(out, text, lx_utf8_put(c != 0 ? c : UNKNOWN, text));
 }
 
+static void render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
+{
+    const line *l = plan->data;
+    char text[4];
+    lx_buffer_append(out, text, lx_utf8_put(l->chars[i].codepoint, text));
+}
+
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
@@ -316,6 +358,7 @@ const lx_task_ops lx_couplet_task = {
     .input = input,
     .constrain = constrain,
     .render = render,
+    .render_prompt = render_prompt,
 };
 
 /* --- scoring --------------------------------------------------------------------------------- */

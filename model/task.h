@@ -20,6 +20,7 @@ typedef struct lx_plan {
     int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
     int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
     int32_t n_new;       /* tokens a complete answer has, known in advance */
+    int32_t n_pieces;    /* tokens the prompt's own text has, see render_prompt */
     void *data;          /* the task's own, owned through task->plan_fini */
 } lx_plan;
 
@@ -27,6 +28,8 @@ typedef struct lx_plan {
 typedef struct lx_task_request {
     const char *text; /* couplet: the upper line, not NUL-terminated */
     size_t text_bytes;
+    const int32_t *ids; /* couplet: instead of a text, its n_ids tokens; NULL: text */
+    int32_t n_ids;
     bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
     const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
     int32_t n_values;
@@ -70,6 +73,9 @@ typedef struct lx_task_ops {
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
        streamed answer). Images: model/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
+
+    /* Text only, otherwise NULL: appends token i of the prompt as it was read, i < n_pieces. */
+    void (*render_prompt)(const lx_plan *plan, int32_t i, lx_buffer *out);
 } lx_task_ops;
 
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */

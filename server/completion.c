@@ -3,26 +3,107 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static lx_status start_work(lx_completion *c, lx_api *api, lx_served_model *served,
-                            const lx_completion_params *p, const lx_request *rq,
-                            int32_t *retry_after_s, lx_error *err)
+enum { MAX_ANSWER_TEXT = 1 << 20 };
+
+/* --- start
+ * ------------------------------------------------------------------------------------------ */
+
+static lx_work_params work_params(const lx_completion *c, const lx_completion_params *p,
+                                  int32_t n_ids, int64_t seed)
 {
-    lx_task_request request = {.text = p->prompt, .text_bytes = p->prompt_bytes, .rules = p->rules};
-    lx_work_params params = {
-        .n = p->n,
+    int32_t n_top = c->n_logprobs > 0 ? c->n_logprobs : 0;
+    return (lx_work_params){
+        .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = p->max_tokens,
         .top_k = p->top_k,
         .temperature = p->temperature,
         .top_p = p->top_p,
-        .has_seed = p->has_seed,
-        .seed = p->seed,
+        .has_seed = true,
+        .seed = seed,
         .timeout_ms = p->timeout_ms,
+        .biases = p->biases,
+        .n_biases = p->n_biases,
+        .n_top = n_top < n_ids ? n_top : n_ids,
+        .stops = p->stops.n > 0 ? &p->stops : NULL,
     };
+}
+
+/* With several prompts an error says which one it is about. */
+static void name_prompt(const lx_completion_params *p, int32_t i, lx_error *err)
+{
+    char text[sizeof err->text];
+    if (p->n_prompts < 2 || strcmp(err->param, "prompt") != 0)
+        return;
+    (void)snprintf(text, sizeof text, "prompt[%d]: %.*s", i, (int)sizeof text - 24, err->text);
+    memcpy(err->text, text, sizeof text);
+}
+
+static lx_status start_work(lx_completion *c, int32_t i, lx_api *api, lx_served_model *served,
+                            const lx_completion_params *p, int64_t seed, const lx_request *rq,
+                            int32_t *retry_after_s, lx_error *err)
+{
+    const lx_prompt *prompt = &p->prompts[i];
+    lx_task_request request = {.text = prompt->text,
+                               .text_bytes = prompt->bytes,
+                               .ids = prompt->ids,
+                               .n_ids = prompt->n_ids,
+                               .rules = p->rules};
+    lx_work_params params = work_params(c, p, served->model->config.n_values, seed);
     lx_plan *plan = NULL;
     lx_status st = lx_work_plan(served, &request, &plan, err);
     if (st == LX_OK)
-        st = lx_work_start(&c->work, api, served, plan, &params, rq, retry_after_s, err);
+        st = lx_work_start(&c->works[i], api, served, plan, &params, rq, retry_after_s, err);
+    if (st != LX_OK)
+        name_prompt(p, i, err);
+    return st;
+}
+
+/* What can be known only with the model at hand. */
+static lx_status check_request(const lx_served_model *served, const lx_completion_params *p,
+                               lx_error *err)
+{
+    int32_t n_ids = served->model->config.n_values;
+    if (p->n_biases > 0 && p->biases[p->n_biases - 1].id >= n_ids)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                       "logit_bias: %d is not a token, they are 0 to %d here",
+                       p->biases[p->n_biases - 1].id, n_ids - 1);
+    for (int32_t i = 1; i < p->n_biases; i++) {
+        if (p->biases[i].id == p->biases[i - 1].id)
+            return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: token %d comes twice",
+                           p->biases[i].id);
+    }
+    int64_t places =
+        atomic_load(&served->metrics.slots_total) + atomic_load(&served->metrics.queue_limit);
+    if (p->n_prompts > 1 && p->n_prompts > places)
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "prompt has %d prompts, but the server takes %lld at once", p->n_prompts,
+                       (long long)places);
+    return LX_OK;
+}
+
+/* Starts all or none; the request counts once. */
+static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *served,
+                             const lx_completion_params *p, const lx_request *rq,
+                             int32_t *retry_after_s, lx_error *err)
+{
+    lx_status st = check_request(served, p, err);
+    if (st != LX_OK) {
+        lx_count_outcome(served, st);
+        return st;
+    }
+    int64_t seed = p->has_seed ? p->seed : (int64_t)(lx_work_random_bits() & (uint64_t)LX_MAX_SEED);
+    for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
+        st = start_work(c, i, api, served, p, seed, rq, retry_after_s, err);
+        c->n_prompts += st == LX_OK;
+        if (st == LX_OK && i > 0)
+            atomic_store(&c->works[i].counted, true);
+    }
+    if (st != LX_OK && c->n_prompts > 0) { /* the refusal was counted */
+        atomic_store(&c->works[0].counted, true);
+        lx_completion_cancel(c);
+    }
     return st;
 }
 
@@ -30,59 +111,144 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err)
 {
-    lx_completion *c = calloc(1, sizeof *c + (size_t)p->n * sizeof *c->cursor);
-    if (c == NULL)
+    size_t n_choices = (size_t)p->n_prompts * (size_t)p->n;
+    lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->cursor);
+    if (c != NULL)
+        c->works = calloc((size_t)p->n_prompts, sizeof *c->works);
+    if (c == NULL || c->works == NULL) {
+        free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    }
     c->include_usage = p->include_usage;
     c->chat = p->chat;
+    c->echo = p->echo;
+    c->n = p->n;
+    c->n_logprobs = p->n_logprobs;
+    c->stops = p->stops;
     (void)snprintf(c->id, sizeof c->id, "%s-%016llx", p->chat ? "chatcmpl" : "cmpl",
                    (unsigned long long)lx_work_random_bits());
-    lx_status st = start_work(c, api, served, p, rq, retry_after_s, err);
+    lx_status st = start_works(c, api, served, p, rq, retry_after_s, err);
     if (st == LX_OK)
         *out = c;
     else
-        free(c);
+        lx_completion_release(c);
     return st;
+}
+
+/* --- on its way
+ * ------------------------------------------------------------------------------------- */
+
+bool lx_completion_ready(void *context)
+{
+    const lx_completion *c = context;
+    bool ready = true;
+    for (int32_t i = 0; i < c->n_prompts; i++) /* all are asked: see lx_work_ready */
+        ready = lx_work_ready(&c->works[i]) && ready;
+    return ready;
+}
+
+void lx_completion_cancel(void *context)
+{
+    lx_completion *c = context;
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_cancel(&c->works[i]);
 }
 
 void lx_completion_release(void *context)
 {
     lx_completion *c = context;
-    lx_work_fini(&c->work);
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_fini(&c->works[i]);
+    free(c->works);
     free(c);
 }
 
-lx_status lx_completion_answers(const lx_completion *c, lx_answer *answers, lx_buffer *text,
-                                lx_error *err)
+lx_status lx_completion_finish(lx_completion *c, lx_error *err)
 {
-    int32_t n = c->work.params->n;
-    int32_t *order = calloc((size_t)n, sizeof *order);
-    if (order == NULL)
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
+        st = lx_work_status(&c->works[i], err);
+    lx_work_count(&c->works[0], st);
+    return st;
+}
+
+/* --- answers
+ * ---------------------------------------------------------------------------------------- */
+
+/* Cuts at a stop string, or where one may be about to come. */
+static void settle(const lx_completion *c, lx_answer *a)
+{
+    size_t end = lx_stops_find(&c->stops, a->text.data, a->text.length);
+    a->stopped = end < a->text.length;
+    a->ended = a->ended || a->stopped;
+    if (!a->ended)
+        end = lx_stops_settled(&c->stops, a->text.data, a->text.length);
+    while (a->n_tokens > 0 && a->ends[a->n_tokens - 1] > end)
+        a->n_tokens--;
+    a->text.length = a->stopped ? end : a->n_tokens > 0 ? a->ends[a->n_tokens - 1] : 0;
+}
+
+lx_status lx_answer_read(const lx_completion *c, int32_t i, int32_t sample, lx_answer *a,
+                         lx_error *err)
+{
+    const lx_job *job = c->works[i].job;
+    const lx_plan *plan = lx_job_plan(job);
+    *a = (lx_answer){.ended = lx_job_sample_ended(job, sample)}; /* asked before the tokens */
+    lx_buffer_init(&a->text, MAX_ANSWER_TEXT);
+    lx_buffer_puts(&a->text, "");
+    const int32_t *tokens = NULL;
+    int32_t first = lx_job_get_params(job)->start.n_tokens; /* what was there is not the answer's */
+    a->n_tokens = lx_job_tokens(job, sample, &tokens, &a->logprob) - first;
+    a->logprob += first;
+    a->top = lx_job_top(job, sample);
+    a->top = a->top != NULL ? a->top + (int64_t)first * c->works[i].params->n_top : NULL;
+    a->ends = malloc(((size_t)a->n_tokens + 1) * sizeof *a->ends); /* never of size 0 */
+    if (a->ends == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_job_rank(c->work.job, order);
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t *tokens = NULL;
-        int32_t count = lx_job_tokens(c->work.job, order[i], &tokens, NULL);
-        answers[i].begin = text->length;
-        lx_plan_text(lx_job_plan(c->work.job), tokens, count, text);
-        answers[i].bytes = text->length - answers[i].begin;
-        answers[i].mean_logprob = (double)lx_job_mean_logprob(c->work.job, order[i]);
+    double sum = 0;
+    for (int32_t k = 0; k < a->n_tokens; k++) {
+        plan->model->task->render(plan, first + k, tokens, &a->text);
+        a->ends[k] = a->text.length;
+        sum += (double)a->logprob[k];
     }
-    free(order);
-    if (text->status != LX_OK)
-        return lx_fail(err, text->status, NULL, "the answer does not fit");
+    a->mean_logprob = a->n_tokens > 0 ? (double)(float)(sum / a->n_tokens) : 0;
+    a->ended = a->ended || first + a->n_tokens == c->works[i].params->max_new;
+    if (a->text.status != LX_OK)
+        return lx_fail(err, a->text.status, NULL, "the answer does not fit");
+    if (c->stops.n > 0)
+        settle(c, a);
     return LX_OK;
 }
 
-const char *lx_completion_finish_reason(const lx_completion *c)
+void lx_answer_fini(lx_answer *a)
 {
-    return c->work.params->max_new < lx_job_plan(c->work.job)->n_new ? "length" : "stop";
+    lx_buffer_fini(&a->text);
+    free(a->ends);
+    a->ends = NULL;
+}
+
+void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order)
+{
+    lx_job_rank(c->works[i].job, order);
+}
+
+const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a)
+{
+    const lx_work *w = &c->works[i];
+    return !a->stopped && w->params->max_new < lx_job_plan(w->job)->n_new ? "length" : "stop";
 }
 
 lx_json_usage lx_completion_usage(const lx_completion *c)
 {
-    return (lx_json_usage){
-        .prompt_tokens = lx_job_plan(c->work.job)->n_prompt,
-        .completion_tokens = lx_work_tokens(&c->work),
-    };
+    lx_json_usage usage = {0};
+    for (int32_t i = 0; i < c->n_prompts; i++) {
+        usage.prompt_tokens += lx_job_plan(c->works[i].job)->n_prompt;
+        usage.completion_tokens += lx_work_tokens(&c->works[i]);
+    }
+    return usage;
+}
+
+lx_json_timings lx_completion_timings(const lx_completion *c)
+{
+    return lx_works_timings(c->works, c->n_prompts);
 }

@@ -69,6 +69,10 @@ static lx_sampling *add_output(lx_engine *e, batch *b, int32_t slot, int32_t ste
         .top_p = r->params->top_p,
         .top_k = r->params->top_k,
         .forced = -1,
+        .n_biases = r->params->n_biases,
+        .biases = r->params->biases,
+        .n_top = r->params->n_top,
+        .top = lx_job_top_room(r->job, s->sample, step),
     };
     return sampling;
 }
@@ -208,7 +212,8 @@ static lx_status hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t 
     r->n_tokens++;
     s->token_ns = now;
     ++*n;
-    return ++s->step == r->params->max_new ? finish_sample(e, slot, err) : LX_OK;
+    s->step++;
+    return lx_job_sample_ended(r->job, s->sample) ? finish_sample(e, slot, err) : LX_OK;
 }
 
 /* Ends the samples that wanted nothing but the state after their prompt. */

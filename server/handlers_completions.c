@@ -1,31 +1,26 @@
 /*
  * POST /v1/completions and /v1/chat/completions, which differ in where the prompt stands and how
- * an answer is wrapped. Whole: the best answer first, when all are done. Streamed: one event per
- * new token of any sample, marked with the sample's index; a sample's last event carries its
- * finish_reason and mean_logprob.
+ * an answer is wrapped. Whole: each prompt's choices, the best first, when all are done. Streamed:
+ * see handlers_completions_stream.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/completion.h"
+#include "server/handlers_completions.h"
 #include "server/sse.h"
 
-enum {
-    MAX_ANSWER = 8 << 20,
-    MAX_EVENT_TEXT = 4096,
-    PULL_BYTES =
-        16 * 1024 /* a pull stops here, so that a slow reader's backlog is made piecewise */
-};
+enum { MAX_ANSWER = 64 << 20 };
 
-static lx_json_completion frame(const lx_completion *c)
+lx_json_completion lx_completion_frame(const lx_completion *c)
 {
+    const lx_work *w = &c->works[0];
     return (lx_json_completion){
         .id = c->id,
-        .model = c->work.served->model->name,
-        .fingerprint = c->work.served->fingerprint,
-        .created = c->work.created,
-        .seed = (int64_t)c->work.params->seed,
+        .model = w->served->model->name,
+        .fingerprint = w->served->fingerprint,
+        .created = w->created,
+        .seed = (int64_t)w->params->seed,
         .chat = c->chat,
     };
 }
@@ -33,51 +28,81 @@ static lx_json_completion frame(const lx_completion *c)
 /* --- whole
  * ---------------------------------------------------------------------------------------- */
 
-static void write_choices(const lx_completion *c, const lx_answer *answers, const char *text,
-                          lx_json_choice *choices, lx_buffer *out)
+static lx_status fill_choice(const lx_completion *c, int32_t prompt, int32_t index,
+                             const lx_answer *a, lx_choice *out, lx_error *err)
 {
+    int32_t n_pieces = c->echo ? lx_job_plan(c->works[prompt].job)->n_pieces : 0;
+    lx_status st = lx_choice_open(c, prompt, n_pieces + a->n_tokens, out, err);
+    if (st != LX_OK)
+        return st;
+    if (c->echo)
+        lx_choice_add_prompt(out, c, prompt);
+    lx_choice_add_tokens(out, a, 0, a->n_tokens);
+    out->json.finish_reason = lx_completion_finish_reason(c, prompt, a);
+    out->json.has_score = true;
+    out->json.mean_logprob = a->mean_logprob;
+    return lx_choice_close(out, index, 0, err);
+}
+
+/* Choices of one prompt; out[n] begins as zeros. */
+static lx_status fill_choices(const lx_completion *c, int32_t prompt, lx_choice *out, lx_error *err)
+{
+    int32_t n_samples = c->works[prompt].params->n;
+    int32_t *order = calloc((size_t)n_samples, sizeof *order);
+    if (order == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    lx_completion_rank(c, prompt, order);
+    lx_status st = LX_OK;
+    for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
+        lx_answer a;
+        st = lx_answer_read(c, prompt, order[k], &a, err);
+        if (st == LX_OK)
+            st = fill_choice(c, prompt, prompt * c->n + k, &a, &out[k], err);
+        lx_answer_fini(&a);
+    }
+    free(order);
+    return st;
+}
+
+static lx_status write_choices(const lx_completion *c, lx_choice *choices, lx_json_choice *json,
+                               lx_buffer *out, lx_error *err)
+{
+    int32_t n = c->n_prompts * c->n;
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
+        st = fill_choices(c, i, &choices[i * c->n], err);
+    for (int32_t i = 0; i < n; i++)
+        json[i] = choices[i].json;
+    if (st != LX_OK)
+        return st;
     lx_json_usage usage = lx_completion_usage(c);
-    lx_json_timings timings = lx_work_timings(&c->work);
-    for (int32_t i = 0; i < c->work.params->n; i++)
-        choices[i] = (lx_json_choice){
-            .index = i,
-            .text = text + answers[i].begin,
-            .text_bytes = answers[i].bytes,
-            .finish_reason = lx_completion_finish_reason(c),
-            .has_score = true,
-            .mean_logprob = answers[i].mean_logprob,
-        };
-    lx_json_completion whole = frame(c);
-    whole.choices = choices;
-    whole.n_choices = c->work.params->n;
+    lx_json_timings timings = lx_completion_timings(c);
+    lx_json_completion whole = lx_completion_frame(c);
+    whole.choices = json;
+    whole.n_choices = n;
     whole.usage = &usage;
     whole.timings = &timings;
     lx_json_write_completion(&whole, out);
+    return out->status == LX_OK ? LX_OK
+                                : lx_fail(err, out->status, NULL, "the answer does not fit");
 }
 
 static lx_status write_whole(lx_completion *c, lx_buffer *out, lx_error *err)
 {
-    lx_status st = lx_work_status(&c->work, err);
-    lx_work_count(&c->work, st);
+    lx_status st = lx_completion_finish(c, err);
     if (st != LX_OK)
         return st;
-    size_t n = (size_t)c->work.params->n;
-    lx_answer *answers = calloc(n, sizeof *answers);
-    lx_json_choice *choices = calloc(n, sizeof *choices);
-    lx_buffer text;
-    lx_buffer_init(&text, MAX_ANSWER);
-    lx_buffer_append(&text, "", 0);
-    if (answers == NULL || choices == NULL)
+    size_t n = (size_t)c->n_prompts * (size_t)c->n;
+    lx_choice *choices = calloc(n, sizeof *choices);
+    lx_json_choice *json = calloc(n, sizeof *json);
+    if (choices == NULL || json == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     else
-        st = lx_completion_answers(c, answers, &text, err);
-    if (st == LX_OK)
-        write_choices(c, answers, text.data, choices, out);
-    if (st == LX_OK && out->status != LX_OK)
-        st = lx_fail(err, out->status, NULL, "the answer does not fit");
-    lx_buffer_fini(&text);
-    free(answers);
+        st = write_choices(c, choices, json, out, err);
+    for (size_t i = 0; choices != NULL && i < n; i++)
+        lx_choice_fini(&choices[i]);
     free(choices);
+    free(json);
     return st;
 }
 
@@ -95,97 +120,6 @@ static void finish_whole(void *context, lx_response *rs)
     }
 }
 
-/* --- streamed
- * ------------------------------------------------------------------------------------- */
-
-static void write_chunk(const lx_completion *c, const lx_json_choice *choice, lx_buffer *out)
-{
-    lx_json_completion chunk = frame(c);
-    chunk.choices = choice;
-    chunk.n_choices = 1;
-    chunk.null_usage = c->include_usage;
-    chunk.chunk = true;
-    lx_sse_begin(out);
-    lx_json_write_completion(&chunk, out);
-    lx_sse_end(out);
-}
-
-/* The mean over a sample whose tokens are all there, while the job as a whole may still run. */
-static double mean_logprob(const lx_completion *c, int32_t i)
-{
-    const float *logprobs = NULL;
-    int32_t n = lx_job_tokens(c->work.job, i, NULL, &logprobs);
-    double sum = 0;
-    for (int32_t k = 0; k < n; k++)
-        sum += (double)logprobs[k];
-    return n > 0 ? (double)(float)(sum / n) : 0; /* as lx_job_mean_logprob rounds */
-}
-
-static void write_token(const lx_completion *c, int32_t i, int32_t step, const int32_t *tokens,
-                        lx_buffer *out)
-{
-    const lx_plan *plan = lx_job_plan(c->work.job);
-    lx_buffer text;
-    lx_buffer_init(&text, MAX_EVENT_TEXT);
-    lx_buffer_append(&text, "", 0);
-    plan->model->task->render(plan, step, tokens, &text);
-    lx_json_choice choice = {
-        .index = i, .first = step == 0, .text = text.data, .text_bytes = text.length};
-    if (step + 1 == c->work.params->max_new) {
-        choice.finish_reason = lx_completion_finish_reason(c);
-        choice.has_score = true;
-        choice.mean_logprob = mean_logprob(c, i);
-    }
-    if (text.status == LX_OK)
-        write_chunk(c, &choice, out);
-    else
-        out->status = text.status;
-    lx_buffer_fini(&text);
-}
-
-static void write_end(lx_completion *c, lx_buffer *out)
-{
-    lx_error err = {0};
-    lx_status st = lx_work_status(&c->work, &err);
-    lx_work_count(&c->work, st);
-    if (st != LX_OK) {
-        lx_sse_begin(out);
-        lx_api_write_error(st, &err, out);
-        lx_sse_end(out);
-        return;
-    }
-    if (c->include_usage) {
-        lx_json_usage usage = lx_completion_usage(c);
-        lx_json_timings timings = lx_work_timings(&c->work);
-        lx_json_completion last = frame(c);
-        last.chunk = true;
-        last.usage = &usage;
-        last.timings = &timings;
-        lx_sse_begin(out);
-        lx_json_write_completion(&last, out);
-        lx_sse_end(out);
-    }
-    lx_sse_done(out);
-}
-
-static bool pull(void *context, lx_buffer *out)
-{
-    lx_completion *c = context;
-    bool finished = lx_job_finished(c->work.job); /* asked first: all its tokens are seen below */
-    for (int32_t i = 0; i < c->work.params->n; i++) {
-        const int32_t *tokens = NULL;
-        int32_t count = lx_job_tokens(c->work.job, i, &tokens, NULL);
-        while (c->cursor[i] < count) {
-            if (out->length >= PULL_BYTES)
-                return false;
-            write_token(c, i, c->cursor[i]++, tokens, out);
-        }
-    }
-    if (finished)
-        write_end(c, out);
-    return finished;
-}
-
 /* --- the route
  * ------------------------------------------------------------------------------------ */
 
@@ -193,13 +127,13 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
 {
     rs->deferred = (lx_deferred){
         .context = c,
-        .ready = lx_work_ready,
+        .ready = lx_completion_ready,
         .finish = finish_whole,
-        .pull = stream ? pull : NULL,
-        .cancel = lx_work_cancel,
+        .pull = stream ? lx_completion_pull : NULL,
+        .cancel = lx_completion_cancel,
         .release = lx_completion_release,
         .ping = LX_SSE_PING,
-        .deadline_ns = c->work.deadline_ns,
+        .deadline_ns = c->works[0].deadline_ns,
     };
     if (stream)
         lx_sse_start(rs);

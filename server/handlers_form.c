@@ -11,7 +11,7 @@
 #include "server/images.h"
 #include "server/page.h"
 
-enum { MAX_TEXT = 1 << 20, MAX_IMAGES = 24 << 20 };
+enum { MAX_IMAGES = 24 << 20 };
 
 static void respond_failure(lx_response *rs, const lx_form *form, lx_status status,
                             const lx_error *err)
@@ -37,18 +37,23 @@ typedef struct couplet_form {
 } couplet_form;
 
 static lx_status make_answers(const couplet_form *f, lx_answer *answers, lx_page_answer *shown,
-                              lx_buffer *text, lx_error *err)
+                              lx_error *err)
 {
-    if (answers == NULL || shown == NULL)
+    int32_t *order = calloc((size_t)f->form.n, sizeof *order);
+    if (answers == NULL || shown == NULL || order == NULL) {
+        free(order);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_status st = lx_work_status(&f->completion->work, err);
-    lx_work_count(&f->completion->work, st);
+    }
+    lx_status st = lx_completion_finish(f->completion, err);
     if (st == LX_OK)
-        st = lx_completion_answers(f->completion, answers, text, err);
-    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++)
-        shown[i] = (lx_page_answer){.text = text->data + answers[i].begin,
-                                    .bytes = answers[i].bytes,
+        lx_completion_rank(f->completion, 0, order);
+    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {
+        st = lx_answer_read(f->completion, 0, order[i], &answers[i], err);
+        shown[i] = (lx_page_answer){.text = answers[i].text.data,
+                                    .bytes = answers[i].text.length,
                                     .score = answers[i].mean_logprob};
+    }
+    free(order);
     return st;
 }
 
@@ -58,32 +63,31 @@ static void finish_couplet(void *context, lx_response *rs)
     lx_error err = {0};
     lx_answer *answers = calloc((size_t)f->form.n, sizeof *answers);
     lx_page_answer *shown = calloc((size_t)f->form.n, sizeof *shown);
-    lx_buffer text;
-    lx_buffer_init(&text, MAX_TEXT);
-    lx_status st = make_answers(f, answers, shown, &text, &err);
+    lx_status st = make_answers(f, answers, shown, &err);
     lx_page page = {
         .form = &f->form,
         .answers = shown,
         .n_answers = f->form.n,
-        .seed = (int64_t)f->completion->work.params->seed,
+        .seed = (int64_t)f->completion->works[0].params->seed,
     };
     if (st == LX_OK)
         lx_page_respond(rs, 200, &page);
     else
         respond_failure(rs, &f->form, st, &err);
-    lx_buffer_fini(&text);
+    for (int32_t i = 0; answers != NULL && i < f->form.n; i++)
+        lx_answer_fini(&answers[i]);
     free(answers);
     free(shown);
 }
 
 static bool couplet_ready(void *context)
 {
-    return lx_work_ready(((couplet_form *)context)->completion);
+    return lx_completion_ready(((couplet_form *)context)->completion);
 }
 
 static void cancel_couplet(void *context)
 {
-    lx_work_cancel(((couplet_form *)context)->completion);
+    lx_completion_cancel(((couplet_form *)context)->completion);
 }
 
 static void release_couplet(void *context)
@@ -104,10 +108,11 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
     if (st != LX_OK)
         return st;
     f->form = *form;
+    lx_prompt upper = {.text = f->form.upper, .bytes = form->upper_bytes}; /* borrowed */
     lx_completion_params p;
     lx_completion_params_init(&p);
-    p.prompt = f->form.upper; /* borrowed: not freed here */
-    p.prompt_bytes = form->upper_bytes;
+    p.prompts = &upper;
+    p.n_prompts = 1;
     p.n = form->n;
     p.temperature = form->temperature;
     p.has_seed = form->has_seed;
@@ -122,7 +127,7 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
                                  .finish = finish_couplet,
                                  .cancel = cancel_couplet,
                                  .release = release_couplet,
-                                 .deadline_ns = f->completion->work.deadline_ns};
+                                 .deadline_ns = f->completion->works[0].deadline_ns};
     return LX_OK;
 }
 

@@ -3,7 +3,8 @@
  *
  * Each sample has its own row of tokens and a count. The engine stores the token first and then the
  * count with release order; a reader that loads the count with acquire order sees every token below
- * it, so reading needs no lock. `finished` works the same way for status and times.
+ * it, so reading needs no lock. `finished` works the same way for status and times, and `ended`
+ * for a sample's last count.
  *
  * Waking a reader costs more than computing a token, so it says from which count on it has
  * something to do. What it says only grows and never passes what it really waits for, so the
@@ -21,10 +22,14 @@
 
 #include "common/clock.h"
 
+/* A token has at least one byte of text, and at most these. */
+enum { TOKEN_BYTES = 16, TAIL_BYTES = LX_MAX_STOP_BYTES * TOKEN_BYTES };
+
 typedef struct sample {
     _Atomic int32_t n, wanted; /* no wake while n < wanted */
-    double sum;                /* of the log-probabilities; the engine's until finished */
-    int32_t state_rows;        /* that its kept state has seen; likewise */
+    atomic_bool ended;
+    double sum;         /* of the log-probabilities; the engine's until finished */
+    int32_t state_rows; /* that its kept state has seen; likewise */
 } sample;
 
 struct lx_job {
@@ -39,6 +44,10 @@ struct lx_job {
     float *states;    /* [n, fixed_floats], NULL: none is kept */
     float *start;     /* [fixed_floats], NULL: from nothing */
     bool parked;      /* final once finished */
+    lx_sample *top;   /* [n, max_new, n_top], NULL: none are kept */
+    lx_bias *biases;  /* [n_biases], NULL: none */
+    lx_stops *stops;  /* NULL: none */
+    lx_buffer tail;   /* the engine's: text in which a stop string may have just ended */
     _Atomic int64_t submitted, started, first_token, ended;
     lx_status status; /* these two: final once finished */
     lx_error err;
@@ -84,6 +93,13 @@ static lx_status check_params(const lx_plan *plan, const lx_job_params *p, lx_er
                        LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
     if (p->park && p->n != 1)
         return lx_fail(err, LX_ERR_INVALID, "park", "only a single sample can be parked");
+    if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
+        (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)
+        return lx_fail(err, LX_ERR_INVALID, "logprobs",
+                       "%d likeliest tokens beside each of %d x %d are too many", p->n_top, p->n,
+                       p->max_new);
+    if (p->stops != NULL && plan->model->task->render == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "stop", "stop strings are for text");
     if (p->targets == NULL)
         return LX_OK;
     if (p->n != 1)
@@ -103,6 +119,10 @@ static void destroy(lx_job *job)
     free(job->targets);
     free(job->tokens);
     free(job->logprobs);
+    free(job->top);
+    free(job->biases);
+    free(job->stops);
+    lx_buffer_fini(&job->tail);
     free(job->states);
     free(job->start);
     free(job);
@@ -123,6 +143,21 @@ static size_t state_floats(const lx_job *job)
     return (size_t)job->plan->model->state.fixed_floats;
 }
 
+static bool has_stops(const lx_job_params *p)
+{
+    return p->stops != NULL && p->stops->n > 0;
+}
+
+/* The engine must not run out of memory for it: all it can need is taken now. */
+static bool reserve_tail(lx_job *job)
+{
+    static const char zeros[TAIL_BYTES];
+    lx_buffer_init(&job->tail, sizeof zeros);
+    if (job->stops != NULL)
+        lx_buffer_append(&job->tail, zeros, sizeof zeros);
+    return job->tail.status == LX_OK;
+}
+
 /* What the params borrow is the job's own from now on. */
 static bool allocate(lx_job *job)
 {
@@ -137,10 +172,16 @@ static bool allocate(lx_job *job)
         copy_of(p->targets, p->targets != NULL ? n_tokens : 0, sizeof *job->targets, &ok);
     job->start =
         copy_of(p->start.state, p->start.rows > 0 ? state_floats(job) : 0, sizeof *job->start, &ok);
-    if (!ok || job->samples == NULL || job->tokens == NULL || job->logprobs == NULL ||
-        (keeps && job->states == NULL))
+    job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
+    job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
+    if (p->n_top > 0)
+        job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
+    if (!ok || !reserve_tail(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
+        job->tokens == NULL || job->logprobs == NULL || (keeps && job->states == NULL))
         return false;
     p->targets = job->targets;
+    p->biases = job->biases;
+    p->stops = job->stops;
     p->start.state = job->start;
     return true;
 }
@@ -230,6 +271,16 @@ int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, cons
 void lx_job_want(lx_job *job, int32_t i, int32_t count)
 {
     atomic_store_explicit(&job->samples[i].wanted, count, memory_order_relaxed);
+}
+
+const lx_sample *lx_job_top(const lx_job *job, int32_t i)
+{
+    return job->params.n_top > 0 ? job->top + row_of(job, i) * job->params.n_top : NULL;
+}
+
+bool lx_job_sample_ended(const lx_job *job, int32_t i)
+{
+    return atomic_load_explicit(&job->samples[i].ended, memory_order_acquire);
 }
 
 bool lx_job_finished(const lx_job *job)
@@ -341,6 +392,24 @@ void lx_job_mark_parked(lx_job *job)
     job->parked = true;
 }
 
+lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step)
+{
+    return job->params.n_top > 0 ? job->top + (row_of(job, i) + step) * job->params.n_top : NULL;
+}
+
+/* Whether the newest of n tokens completes a stop string; the history does not count. */
+static bool completes_stop(lx_job *job, const int32_t *tokens, int32_t n)
+{
+    if (job->stops == NULL)
+        return false;
+    int32_t longest = (int32_t)lx_stops_longest(job->stops);
+    int32_t first = job->params.start.n_tokens, from = n - first > longest ? n - longest : first;
+    job->tail.length = 0;
+    for (int32_t step = from; step < n; step++)
+        job->plan->model->task->render(job->plan, step, tokens, &job->tail);
+    return lx_stops_find(job->stops, job->tail.data, job->tail.length) < job->tail.length;
+}
+
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
 {
     sample *s = &job->samples[i];
@@ -350,7 +419,11 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     s->sum += (double)logprob;
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
+    bool ended =
+        n + 1 == job->params.max_new || completes_stop(job, job->tokens + row_of(job, i), n + 1);
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
+    if (ended)
+        atomic_store_explicit(&s->ended, true, memory_order_release);
     return n + 1 >= atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 

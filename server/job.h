@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "model/task.h"
+#include "server/stops.h"
 
 typedef struct lx_job lx_job;
 
@@ -51,6 +52,10 @@ typedef struct lx_job_params {
      */
     bool keep_state;
     bool park; /* with n = 1: lx_engine_park ends it with its state, to be gone on with elsewhere */
+    int32_t n_biases;
+    const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
+    int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
+    const lx_stops *stops; /* copied, NULL: none; a sample ends with the token that completes one */
 } lx_job_params;
 
 /* Called by the engine thread after it published tokens or the end; must not block. It is called at
@@ -77,6 +82,10 @@ int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, cons
 /* The reader has nothing to do for sample i until `count` tokens of it are there: no wake before
    (one may still come). At first 1; a reader may only go up, one reader a job. */
 void lx_job_want(lx_job *job, int32_t i, int32_t count);
+/* [tokens published so far, n_top] the likeliest ids in each token's place; NULL with n_top 0. */
+const lx_sample *lx_job_top(const lx_job *job, int32_t i);
+/* Whether sample i gets no more tokens. True: what lx_job_tokens says afterwards is all. */
+bool lx_job_sample_ended(const lx_job *job, int32_t i);
 bool lx_job_finished(const lx_job *job); /* all published; status and times are final */
 lx_status lx_job_status(const lx_job *job, lx_error *err); /* after lx_job_finished */
 lx_job_times lx_job_get_times(const lx_job *job);
@@ -99,6 +108,8 @@ bool lx_job_parked(const lx_job *job);
 
 /* --- engine's side, the engine thread only --------------------------------------------------- */
 void lx_job_mark_submitted(lx_job *job); /* by lx_engine_submit, before the engine sees it */
+/* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
+lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
 /* True when the reader wants to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job);

@@ -12,17 +12,36 @@
 #include <stdint.h>
 
 #include "common/buffer.h"
+#include "kernels/kernels.h"
+#include "model/vocab.h"
+#include "server/stops.h"
 
 enum { LX_JSON_MAX_DEPTH = 32, LX_MAX_MODEL_NAME = 64 };
 
 /* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
 #define LX_MAX_SEED ((INT64_C(1) << 53) - 1)
 
+enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024 };
+
+/* A text, or tokens. */
+typedef struct lx_prompt {
+    char *text; /* owned, not only NUL-terminated text: see bytes; NULL: tokens */
+    size_t bytes;
+    int32_t *ids; /* [n_ids], owned */
+    int32_t n_ids;
+} lx_prompt;
+
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
-    char *prompt; /* owned, not only NUL-terminated text: see prompt_bytes */
-    size_t prompt_bytes;
+    lx_prompt *prompts; /* [n_prompts], owned */
+    int32_t n_prompts;
     int32_t n, max_tokens, top_k; /* max_tokens 0: the whole answer */
+    int32_t best_of;              /* samples of which the n best are answered; 0: n */
+    int32_t n_logprobs;           /* likeliest tokens to tell beside each one; -1: nothing at all */
+    lx_bias *biases; /* [n_biases], owned, ids ascending; the model may not have them */
+    int32_t n_biases;
+    lx_stops stops;
+    bool echo; /* the prompt, then its completion */
     double temperature, top_p;
     bool has_seed, stream, include_usage, rules;
     bool chat; /* read from messages, answered as chat.completion */
@@ -30,7 +49,7 @@ typedef struct lx_completion_params {
     int64_t timeout_ms; /* 0: the server's */
 } lx_completion_params;
 
-/* Every default: n 1, temperature 0.8, top_p 1, top_k 0, rules on. */
+/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules on. */
 void lx_completion_params_init(lx_completion_params *p);
 void lx_completion_params_fini(lx_completion_params *p);
 
@@ -44,6 +63,21 @@ lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
 lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
                             lx_error *err) LX_MUST_USE;
 
+/* A token of an answer and what else could have stood in its place. */
+typedef struct lx_json_token {
+    const char *text; /* not NUL-terminated */
+    size_t bytes;
+    double logprob;       /* NAN: null, as the model does not predict the prompt */
+    const lx_sample *top; /* [n_top of the list]; NULL: null */
+} lx_json_token;
+
+typedef struct lx_json_logprobs {
+    const lx_json_token *tokens; /* [n] */
+    int32_t n, n_top;
+    int64_t offset; /* characters of the choice's text before the first token */
+    const lx_vocab *vocab;
+} lx_json_logprobs;
+
 typedef struct lx_json_choice {
     int32_t index;
     bool first; /* of this choice's chunks */
@@ -52,15 +86,17 @@ typedef struct lx_json_choice {
     const char *finish_reason; /* NULL: null */
     bool has_score;
     double mean_logprob;
+    const lx_json_logprobs *logprobs; /* NULL: null */
 } lx_json_choice;
 
 typedef struct lx_json_usage {
     int64_t prompt_tokens, completion_tokens;
+    int64_t cached_tokens; /* of the prompt's: not computed, as a state was there */
 } lx_json_usage;
 
 typedef struct lx_json_timings { /* milliseconds */
-    double queue_ms, ttft_ms, predicted_ms, total_ms;
-    int64_t prompt_n, predicted_n;
+    double queue_ms, ttft_ms, prompt_ms, predicted_ms, total_ms;
+    int64_t cache_n, prompt_n, predicted_n;
 } lx_json_timings;
 
 typedef struct lx_json_completion {

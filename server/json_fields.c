@@ -8,6 +8,7 @@
 #include "server/json_fields.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
@@ -213,13 +214,30 @@ json_t *lx_json_real_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+/* "prompt_ms", "prompt_per_token_ms", "prompt_per_second" and the like; false without memory. */
+static bool add_rates(json_t *o, const char *what, int64_t n, double ms)
+{
+    char name[32];
+    const char *const suffixes[] = {"n", "ms", "per_token_ms", "per_second"};
+    json_t *const values[] = {json_integer((json_int_t)n), lx_json_real_or_null(ms),
+                              lx_json_real_or_null(n > 0 ? ms / (double)n : 0),
+                              lx_json_real_or_null(ms > 0 ? (double)n * 1e3 / ms : 0)};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) { /* each is taken or freed */
+        (void)snprintf(name, sizeof name, "%s_%s", what, suffixes[i]);
+        ok = json_object_set_new(o, name, values[i]) == 0 && ok;
+    }
+    return ok;
+}
+
 json_t *lx_json_make_timings(const lx_json_timings *t)
 {
-    double per_second = t->predicted_ms > 0 ? (double)t->predicted_n * 1e3 / t->predicted_ms : 0;
-    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "queue_ms",
-                     lx_json_real_or_null(t->queue_ms), "ttft_ms", lx_json_real_or_null(t->ttft_ms),
-                     "prompt_n", (json_int_t)t->prompt_n, "predicted_n", (json_int_t)t->predicted_n,
-                     "predicted_ms", lx_json_real_or_null(t->predicted_ms), "predicted_per_second",
-                     lx_json_real_or_null(per_second), "total_ms",
-                     lx_json_real_or_null(t->total_ms));
+    json_t *o = json_pack("{s:o, s:o, s:o, s:I}", "queue_ms", lx_json_real_or_null(t->queue_ms),
+                          "ttft_ms", lx_json_real_or_null(t->ttft_ms), "total_ms",
+                          lx_json_real_or_null(t->total_ms), "cache_n", (json_int_t)t->cache_n);
+    if (o != NULL && add_rates(o, "prompt", t->prompt_n, t->prompt_ms) &&
+        add_rates(o, "predicted", t->predicted_n, t->predicted_ms))
+        return o;
+    json_decref(o);
+    return NULL;
 }

@@ -31,6 +31,10 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .top_k = p->top_k,
         .deadline_ns = lx_now_ns() + timeout,
         .targets = p->targets,
+        .n_biases = p->n_biases,
+        .biases = p->biases,
+        .n_top = p->n_top,
+        .stops = p->stops,
     };
 }
 
@@ -147,15 +151,34 @@ static double ms_between(int64_t from, int64_t to)
     return from != 0 && to >= from ? (double)(to - from) / (double)LX_NS_PER_MS : 0;
 }
 
+/* Of what is 0 nothing is known yet. */
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
+{
+    lx_job_times all = {0};
+    lx_json_timings out = {0};
+    for (int32_t i = 0; i < n; i++) {
+        lx_job_times t = lx_job_get_times(works[i].job);
+        all.submitted = earlier(all.submitted, t.submitted);
+        all.started = earlier(all.started, t.started);
+        all.first_token = earlier(all.first_token, t.first_token);
+        all.finished = t.finished > all.finished ? t.finished : all.finished;
+        out.prompt_n += lx_job_plan(works[i].job)->n_prompt;
+        out.predicted_n += lx_work_tokens(&works[i]);
+    }
+    out.queue_ms = ms_between(all.submitted, all.started);
+    out.ttft_ms = ms_between(all.submitted, all.first_token);
+    out.prompt_ms = ms_between(all.started, all.first_token);
+    out.predicted_ms = ms_between(all.first_token, all.finished);
+    out.total_ms = ms_between(all.submitted, all.finished);
+    return out;
+}
+
 lx_json_timings lx_work_timings(const lx_work *w)
 {
-    lx_job_times t = lx_job_get_times(w->job);
-    return (lx_json_timings){
-        .queue_ms = ms_between(t.submitted, t.started),
-        .ttft_ms = ms_between(t.submitted, t.first_token),
-        .predicted_ms = ms_between(t.started, t.finished),
-        .total_ms = ms_between(t.submitted, t.finished),
-        .prompt_n = lx_job_plan(w->job)->n_prompt,
-        .predicted_n = lx_work_tokens(w),
-    };
+    return lx_works_timings(w, 1);
 }

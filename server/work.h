@@ -17,8 +17,12 @@ typedef struct lx_work_params {
     double temperature, top_p;
     bool has_seed; /* false: a random one */
     int64_t seed;
-    int64_t timeout_ms;     /* 0: the server's; never longer than that */
-    const int32_t *targets; /* see lx_job_params; only read by lx_work_start */
+    int64_t timeout_ms; /* 0: the server's; never longer than that */
+    /* see lx_job_params; only read by lx_work_start */
+    const int32_t *targets;
+    const lx_bias *biases;
+    const lx_stops *stops;
+    int32_t n_biases, n_top;
 } lx_work_params;
 
 typedef struct lx_work {
@@ -60,6 +64,8 @@ lx_status lx_work_status(const lx_work *w, lx_error *err);
 /* Tokens of all samples so far. */
 int64_t lx_work_tokens(const lx_work *w);
 lx_json_timings lx_work_timings(const lx_work *w);
+/* Of several that are one request: from the first's start to the last's end. */
+lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
 
 /* For seeds and ids. */
 uint64_t lx_work_random_bits(void);

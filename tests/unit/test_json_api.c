@@ -26,8 +26,8 @@ static void test_defaults(void **state)
     lx_error err;
     assert_int_equal(read_text("{\"model\":\"m\",\"prompt\":\"海\"}", &p, &err), LX_OK);
     assert_string_equal(p.model, "m");
-    assert_string_equal(p.prompt, "海");
-    assert_int_equal(p.prompt_bytes, 3);
+    assert_string_equal(p.prompts[0].text, "海");
+    assert_int_equal(p.prompts[0].bytes, 3);
     assert_int_equal(p.n, 1);
     assert_int_equal(p.max_tokens, 0);
     assert_int_equal(p.top_k, 0);
@@ -57,7 +57,7 @@ static void test_chat_takes_the_last_message(void **state)
         lx_completion_params p;
         lx_error err;
         assert_int_equal(read_chat(bodies[i], &p, &err), LX_OK);
-        assert_string_equal(p.prompt, "月");
+        assert_string_equal(p.prompts[0].text, "月");
         assert_true(p.chat);
         lx_completion_params_fini(&p);
     }
@@ -95,7 +95,14 @@ static void test_bad_chats(void **state)
         {CHAT("[{\"role\":\"user\",\"content\":[]}]", ""), "messages"},
         {CHAT("[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", ""), "messages"},
         {CHAT("[{\"role\":\"assistant\",\"content\":\"月\"}]", ""), "messages"},
-        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"logprobs\":true"), "logprobs"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"top_logprobs\":1"), "top_logprobs"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"logprobs\":true,\"top_logprobs\":21"),
+         "top_logprobs"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]",
+              ",\"response_format\":{\"type\":\"json_object\"}"),
+         "response_format"},
+        {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"response_format\":\"text\""),
+         "response_format"},
         {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"logprobs\":2"), "logprobs"},
         {CHAT("[{\"role\":\"user\",\"content\":\"月\"}]", ",\"max_completion_tokens\":0"),
          "max_completion_tokens"},
@@ -151,10 +158,10 @@ static void test_all_fields(void **state)
         read_text("{\"model\":\"m\",\"prompt\":[\"a\"],\"n\":128,\"max_tokens\":5,\"top_k\":3,"
                   "\"temperature\":0,\"top_p\":0.5,\"seed\":9007199254740991,\"stream\":true,"
                   "\"stream_options\":{\"include_usage\":true},\"rules\":false,\"timeout_ms\":9,"
-                  "\"logprobs\":0,\"unknown\":{\"n\":0},\"echo\":7}",
+                  "\"logprobs\":0,\"unknown\":{\"n\":0}}",
                   &p, &err),
         LX_OK);
-    assert_string_equal(p.prompt, "a");
+    assert_string_equal(p.prompts[0].text, "a");
     assert_int_equal(p.n, 128);
     assert_int_equal(p.max_tokens, 5);
     assert_int_equal(p.top_k, 3);
@@ -212,8 +219,36 @@ static const char *const bad_fields[][2] = {
     {"\"stream_options\":{\"include_usage\":true}", "stream_options"},
     {"\"stream\":true,\"stream_options\":[]", "stream_options"},
     {"\"stream\":true,\"stream_options\":{\"include_usage\":1}", "stream_options"},
-    {"\"logprobs\":1", "logprobs"},
+    {"\"logprobs\":true", "logprobs"},
+    {"\"logprobs\":-1", "logprobs"},
     {"\"logprobs\":6", "logprobs"},
+    {"\"echo\":1", "echo"},
+    {"\"best_of\":0", "best_of"},
+    {"\"best_of\":129", "best_of"},
+    {"\"n\":3,\"best_of\":2", "best_of"},
+    {"\"best_of\":2,\"stream\":true", "best_of"},
+    {"\"stop\":5", "stop"},
+    {"\"stop\":\"\"", "stop"},
+    {"\"stop\":{}", "stop"},
+    {"\"stop\":[\"a\",7]", "stop"},
+    {"\"stop\":[\"a\",null]", "stop"},
+    {"\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]", "stop"},
+    {"\"logit_bias\":[]", "logit_bias"},
+    {"\"logit_bias\":{\"x\":1}", "logit_bias"},
+    {"\"logit_bias\":{\"\":1}", "logit_bias"},
+    {"\"logit_bias\":{\"-1\":1}", "logit_bias"},
+    {"\"logit_bias\":{\"01\":1}", "logit_bias"},
+    {"\"logit_bias\":{\"2147483648\":1}", "logit_bias"},
+    {"\"logit_bias\":{\"1\":\"1\"}", "logit_bias"},
+    {"\"logit_bias\":{\"1\":null}", "logit_bias"},
+    {"\"logit_bias\":{\"1\":100.5}", "logit_bias"},
+    {"\"logit_bias\":{\"1\":-101}", "logit_bias"},
+    {"\"suffix\":\"月\"", "suffix"},
+    {"\"suffix\":1", "suffix"},
+    {"\"user\":1", "user"},
+    {"\"presence_penalty\":1", "presence_penalty"},
+    {"\"frequency_penalty\":-0.5", "frequency_penalty"},
+    {"\"frequency_penalty\":\"0\"", "frequency_penalty"},
     {"\"n\":1,\"n\":1000", "n"},
     {"\"prompt\":\"b\"", "prompt"},
     {"\"user\":\"\xff\"", "user"},
@@ -240,6 +275,53 @@ static void test_bad_fields_are_named(void **state)
     }
 }
 
+static void test_prompts_of_every_form(void **state)
+{
+    (void)state;
+    lx_completion_params p;
+    lx_error err;
+    assert_int_equal(read_text("{\"model\":\"m\",\"prompt\":[\"a\",\"\",\"bc\"]}", &p, &err),
+                     LX_OK);
+    assert_int_equal(p.n_prompts, 3);
+    assert_string_equal(p.prompts[2].text, "bc");
+    assert_int_equal(p.prompts[1].bytes, 0);
+    lx_completion_params_fini(&p);
+    assert_int_equal(read_text("{\"model\":\"m\",\"prompt\":[5,0,2147483647]}", &p, &err), LX_OK);
+    assert_int_equal(p.n_prompts, 1);
+    assert_null(p.prompts[0].text);
+    assert_int_equal(p.prompts[0].n_ids, 3);
+    assert_int_equal(p.prompts[0].ids[2], INT32_MAX);
+    lx_completion_params_fini(&p);
+    assert_int_equal(read_text("{\"model\":\"m\",\"prompt\":[[1,2],[],[3]]}", &p, &err), LX_OK);
+    assert_int_equal(p.n_prompts, 3);
+    assert_int_equal(p.prompts[1].n_ids, 0);
+    assert_int_equal(p.prompts[2].ids[0], 3);
+    lx_completion_params_fini(&p);
+}
+
+static void test_biases_are_sorted(void **state)
+{
+    (void)state;
+    lx_completion_params p;
+    lx_error err;
+    static const char body[] =
+        "{\"model\":\"m\",\"prompt\":\"a\",\"stop\":[\"x\",\"yz\"],\"best_of\":2,"
+        "\"logprobs\":0,\"echo\":true,\"suffix\":\"\",\"presence_penalty\":0,"
+        "\"logit_bias\":{\"50\":-100,\"7\":0.5,\"0\":100}}";
+    assert_int_equal(read_text(body, &p, &err), LX_OK);
+    assert_int_equal(p.n_biases, 3);
+    assert_int_equal(p.biases[0].id, 0);
+    assert_int_equal(p.biases[1].id, 7);
+    assert_true(p.biases[1].add == 0.5f);
+    assert_int_equal(p.biases[2].id, 50);
+    assert_int_equal(p.stops.n, 2);
+    assert_int_equal(p.stops.stop[1].bytes, 2);
+    assert_int_equal(p.best_of, 2);
+    assert_int_equal(p.n_logprobs, 0);
+    assert_true(p.echo);
+    lx_completion_params_fini(&p);
+}
+
 static const struct {
     const char *body, *param;
 } bad_bodies[] = {
@@ -263,9 +345,15 @@ static const struct {
     {"{\"model\":\"m\",\"prompt\":null}", "prompt"},
     {"{\"model\":\"m\",\"prompt\":5}", "prompt"},
     {"{\"model\":\"m\",\"prompt\":[]}", "prompt"},
-    {"{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}", "prompt"},
-    {"{\"model\":\"m\",\"prompt\":[1]}", "prompt"},
-    {"{\"model\":\"m\",\"prompt\":[[1]]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[\"a\",1]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[\"a\",[1]]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[1,\"a\"]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[1,-1]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[1.5]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[2147483648]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[[1],[[2]]]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[null]}", "prompt"},
+    {"{\"model\":\"m\",\"prompt\":[true,false]}", "prompt"},
     {"{\"model\":\"m\",\"prompt\":{}}", "prompt"},
 };
 
@@ -364,7 +452,7 @@ static void test_write_completion(void **state)
          .mean_logprob = -0.5},
         {.index = 1, .text = "", .has_score = true, .mean_logprob = (double)NAN},
     };
-    const lx_json_usage usage = {.prompt_tokens = 6, .completion_tokens = 8};
+    const lx_json_usage usage = {.prompt_tokens = 6, .completion_tokens = 8, .cached_tokens = 2};
     lx_json_completion c = {.id = "cmpl-1",
                             .model = "m",
                             .fingerprint = "f",
@@ -382,7 +470,8 @@ static void test_write_completion(void **state)
                         "\"finish_reason\":\"stop\",\"mean_logprob\":-0.5},{\"index\":1,"
                         "\"text\":\"\",\"logprobs\":null,\"finish_reason\":null,"
                         "\"mean_logprob\":null}],\"usage\":{\"prompt_tokens\":6,"
-                        "\"completion_tokens\":8,\"total_tokens\":14}}");
+                        "\"completion_tokens\":8,\"total_tokens\":14,"
+                        "\"prompt_tokens_details\":{\"cached_tokens\":2}}}");
 }
 
 static void test_write_chunk_without_usage(void **state)
@@ -441,6 +530,8 @@ int main(void)
         cmocka_unit_test(test_all_fields),
         cmocka_unit_test(test_null_means_absent),
         cmocka_unit_test(test_bad_fields_are_named),
+        cmocka_unit_test(test_prompts_of_every_form),
+        cmocka_unit_test(test_biases_are_sorted),
         cmocka_unit_test(test_bad_bodies),
         cmocka_unit_test(test_trailing_nul_is_garbage),
         cmocka_unit_test(test_depth_is_limited),

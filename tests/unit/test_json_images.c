@@ -351,7 +351,8 @@ static void check_and_free(lx_buffer *b, const char *expected)
 static void test_images_answer(void **state)
 {
     (void)state;
-    lx_json_timings t = {.queue_ms = 1, .ttft_ms = 2, .predicted_ms = 500, .total_ms = 3};
+    lx_json_timings t = {
+        .queue_ms = 1, .ttft_ms = 2, .predicted_n = 5, .predicted_ms = 500, .total_ms = 3};
     lx_json_images head = {.model = "m",
                            .fingerprint = "f",
                            .size = "2x3",
@@ -371,8 +372,10 @@ static void test_images_answer(void **state)
         "\"model\":\"m\",\"system_fingerprint\":\"f\",\"seed\":5,\"usage\":{"
         "\"input_tokens\":2,\"input_tokens_details\":{\"image_tokens\":2,\"text_tokens\":0},"
         "\"output_tokens\":8,\"total_tokens\":10},\"timings\":{\"queue_ms\":1.0,\"ttft_ms\":2."
-        "0,\"prompt_n\":0,\"predicted_n\":0,\"predicted_ms\":500.0,\"predicted_per_second\":0."
-        "0,\"total_ms\":3.0},\"data\":[{\"b64_json\":\"Zm9v\",\"bits_per_dim\":0.5},"
+        "0,\"total_ms\":3.0,\"cache_n\":0,\"prompt_n\":0,\"prompt_ms\":0.0,"
+        "\"prompt_per_token_ms\":0.0,\"prompt_per_second\":0.0,\"predicted_n\":5,"
+        "\"predicted_ms\":500.0,\"predicted_per_token_ms\":100.0,"
+        "\"predicted_per_second\":10.0},\"data\":[{\"b64_json\":\"Zm9v\",\"bits_per_dim\":0.5},"
         "{\"b64_json\":\"Zm9v\",\"bits_per_dim\":null}]}");
 }
 
