@@ -1,6 +1,7 @@
 /*
  * The registry of back ends: those compiled in, and cuda, which is a library of its own.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/backends.h"
@@ -30,4 +31,37 @@ lx_status lx_backend_open(const char *name, const lx_backend_options *options, l
         return lx_plugin_open(name, options, out, err);
     return lx_fail(err, LX_ERR_UNSUPPORTED, "backend",
                    "there is no back end \"%s\" (reference, cpu, cuda, cuda:DEVICE)", name);
+}
+
+static lx_status choose_auto(const lx_backend_options *options, lx_backend **out, char *why,
+                             size_t size, lx_error *err)
+{
+    lx_error no_gpu = {0};
+    if (options->isa != LX_ISA_AUTO) {
+        (void)snprintf(why, size, "auto: cpu, for an instruction set is asked for");
+        return lx_backend_open("cpu", options, out, err);
+    }
+    lx_status st = lx_backend_open("cuda", options, out, &no_gpu);
+    if (st == LX_OK) {
+        (void)snprintf(why, size, "auto: cuda, its device is there");
+        return LX_OK;
+    }
+    if (st != LX_ERR_UNSUPPORTED) {
+        *err = no_gpu;
+        return st;
+    }
+    (void)snprintf(why, size, "auto: cpu, for %s", no_gpu.text);
+    return lx_backend_open("cpu", options, out, err);
+}
+
+lx_status lx_backend_choose(const char *device, const lx_backend_options *options, lx_backend **out,
+                            char *why, size_t size, lx_error *err)
+{
+    if (strcmp(device, "auto") == 0)
+        return choose_auto(options, out, why, size, err);
+    if (strcmp(device, "cpu") != 0 && !is_plugin(device))
+        return lx_fail(err, LX_ERR_INVALID, "device",
+                       "--device: \"%s\" is not one of auto, cpu, cuda, cuda:N", device);
+    (void)snprintf(why, size, "%s, as asked for", device);
+    return lx_backend_open(device, options, out, err);
 }

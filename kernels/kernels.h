@@ -87,6 +87,14 @@ typedef struct lx_backend_options {
 lx_status lx_backend_open(const char *name, const lx_backend_options *options, lx_backend **out,
                           lx_error *err) LX_MUST_USE;
 
+/*
+ * Opens what `device` says: "cpu", "cuda", "cuda:N" or "auto": cuda where its library, driver and
+ * device are there and no isa is asked for, else cpu. `why` receives one line for the log: what was
+ * chosen and why. A device that is there and fails is an error, not a reason for the other one.
+ */
+lx_status lx_backend_choose(const char *device, const lx_backend_options *options, lx_backend **out,
+                            char *why, size_t size, lx_error *err) LX_MUST_USE;
+
 /* A matrix on the host, as it lies in a weights file: row-major [rows, cols]. */
 typedef struct lx_host_tensor {
     lx_dtype dtype;
@@ -263,6 +271,8 @@ struct lx_kernels {
     void (*close)(lx_backend *be);
     /* One line for logs: instruction set, threads. */
     void (*describe)(const lx_backend *be, char *text, size_t size);
+    /* Bytes of its own memory that are free now. NULL: its memory is the process's. */
+    lx_status (*memory)(lx_backend *be, int64_t *free_bytes, lx_error *err);
 
     /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);

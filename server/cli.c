@@ -44,7 +44,10 @@ lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
 lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out, lx_error *err)
 {
     lx_backend_options options = lx_cli_backend_options(o);
-    return lx_backend_open(o->backend, &options, out, err);
+    char why[LX_CLI_WHY_BYTES];
+    if (o->backend != NULL)
+        return lx_backend_open(o->backend, &options, out, err);
+    return lx_backend_choose(o->device, &options, out, why, sizeof why, err);
 }
 
 lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,

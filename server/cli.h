@@ -8,8 +8,8 @@
 /* The options that choose a model and how it is computed; a command embeds this first in its own
    struct and LX_CLI_MODEL_OPTIONS first in its table. */
 typedef struct lx_cli_model_options {
-    const char *model, *backend, *isa, *precision;
-    int64_t threads; /* 0: all cores the process may use */
+    const char *model, *device, *backend, *isa, *precision; /* backend: NULL for what device says */
+    int64_t threads;                                        /* 0: all cores the process may use */
 } lx_cli_model_options;
 
 /* Rows that several commands have. `type` is the struct that is filled, `member` its field (for
@@ -24,14 +24,20 @@ typedef struct lx_cli_model_options {
     LX_CLI_MODEL_OPTION(type, member, .fallback = "weights/couplet", .help = "the model's folder")
 
 #define LX_CLI_DEVICE_OPTIONS(type, member)                                                        \
-    {.name = "backend",                                                                            \
-     .env = "LINNET_BACKEND",                                                                      \
-     .kind = LX_OPTION_CHOICE,                                                                     \
-     .offset = offsetof(type, member.backend),                                                     \
-     .fallback = "cpu",                                                                            \
-     .choices = "cpu|reference",                                                                   \
+    {.name = "device",                                                                             \
+     .env = "LINNET_DEVICE",                                                                       \
+     .kind = LX_OPTION_STRING,                                                                     \
+     .offset = offsetof(type, member.device),                                                      \
+     .fallback = "auto",                                                                           \
      .value = "NAME",                                                                              \
-     .help = "where the model is computed"},                                                       \
+     .help = "where models are computed: cpu, cuda, cuda:N; auto: cuda where there is one"},       \
+        {.name = "backend",                                                                        \
+         .env = "LINNET_BACKEND",                                                                  \
+         .kind = LX_OPTION_CHOICE,                                                                 \
+         .offset = offsetof(type, member.backend),                                                 \
+         .choices = "cpu|reference|cuda",                                                          \
+         .value = "NAME",                                                                          \
+         .help = "back end by name, whatever --device says"},                                      \
         {.name = "isa",                                                                            \
          .env = "LINNET_ISA",                                                                      \
          .kind = LX_OPTION_CHOICE,                                                                 \
@@ -74,6 +80,8 @@ typedef struct lx_cli_model_options {
         .name = "json", .kind = LX_OPTION_FLAG, .offset = offsetof(type, member),                  \
         .fallback = "off", .help = "print one JSON object instead of text"                         \
     }
+
+enum { LX_CLI_WHY_BYTES = 512 }; /* the longest line of lx_backend_choose */
 
 typedef struct lx_cli_model {
     lx_backend *be;

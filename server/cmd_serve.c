@@ -88,6 +88,7 @@ static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_
 {
     lx_serving_options s = {
         .backend = o->local.backend,
+        .device = o->local.device,
         .backend_options = lx_cli_backend_options(&o->local),
         .models_dir = o->models == NULL && o->local.model == NULL ? "weights" : o->models,
         .model_dir = o->local.model,

@@ -34,9 +34,10 @@ static const lx_option options[] = {
      .offset = FIELD(slots),
      .fallback = "0",
      .min = 0,
-     .max = 4096,
+     .max = 65536,
      .value = "N",
-     .help = "samples computed at once, a model; 0: up to 256, from a quarter of free memory"},
+     .help = "samples computed at once, a model; 0: what fits a quarter of free memory, up to 256, "
+             "or three quarters of a GPU's, up to 16384"},
     {.name = "queue",
      .env = "LINNET_QUEUE",
      .kind = LX_OPTION_INT,

@@ -21,7 +21,13 @@
 #include "server/cgroup.h"
 #include "server/version.h"
 
-enum { MAX_SLOTS = 256, MIN_PROMPT_ROWS = 128, PROMPT_CHUNK = 64, STEP_LIMIT_S = 10 };
+enum {
+    MAX_SLOTS = 256,
+    MAX_DEVICE_SLOTS = 16384,
+    MIN_PROMPT_ROWS = 128,
+    PROMPT_CHUNK = 64,
+    STEP_LIMIT_S = 10
+};
 
 struct lx_serving {
     lx_backend *be;
@@ -99,16 +105,38 @@ static int64_t free_memory(void)
     return limit > 0 && limit < available_kb * 1024 ? limit : available_kb * 1024;
 }
 
-/* A quarter of the memory that is free, shared by all models, at most MAX_SLOTS each. */
-static int32_t slots_from_memory(int64_t state_bytes, int32_t n_models)
-{
-    int64_t n = state_bytes > 0 ? free_memory() / 4 / n_models / state_bytes : MAX_SLOTS;
-    return n < 1 ? 1 : n > MAX_SLOTS ? MAX_SLOTS : (int32_t)n;
-}
-
 static int64_t state_bytes(const lx_model *m)
 {
     return (m->state.fixed_floats + m->state.growing_floats * m->state.max_tokens) * 4;
+}
+
+/* About what a slot needs beside its state: the activations of a row, and what a step is given. */
+static int64_t row_bytes(const lx_config *c)
+{
+    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
+    int64_t activations = 3 * c->d_model + 2 * keys + 2 * values + c->d_ff + c->head_size;
+    return 2 * 4 * activations + 4096;
+}
+
+/*
+ * How many slots fit, of one of n_models: into a quarter of the process's free memory, at most
+ * MAX_SLOTS; into three quarters of what a device has free, at most MAX_DEVICE_SLOTS.
+ */
+static lx_status slots_from_memory(lx_backend *be, const lx_model *m, int32_t n_models,
+                                   int32_t *out, lx_error *err)
+{
+    int64_t most = MAX_SLOTS, bytes = free_memory() / 4, each = state_bytes(m);
+    if (be->ops->memory != NULL) {
+        lx_status st = be->ops->memory(be, &bytes, err);
+        if (st != LX_OK)
+            return st;
+        most = MAX_DEVICE_SLOTS;
+        bytes = bytes / 4 * 3;
+        each += row_bytes(&m->config);
+    }
+    int64_t n = each > 0 ? bytes / n_models / each : most;
+    *out = n < 1 ? 1 : n > most ? (int32_t)most : (int32_t)n;
+    return LX_OK;
 }
 
 /* One token through the whole model; its logits must be numbers. */
@@ -155,13 +183,17 @@ static void served_free(lx_served_model *m)
 static lx_status start_model(lx_served_model *m, lx_backend *be, const lx_serving_options *o,
                              int32_t n_models, lx_error *err)
 {
-    m->n_slots = o->n_slots > 0 ? o->n_slots : slots_from_memory(state_bytes(m->model), n_models);
+    m->n_slots = o->n_slots;
+    lx_status st =
+        o->n_slots > 0 ? LX_OK : slots_from_memory(be, m->model, n_models, &m->n_slots, err);
+    if (st != LX_OK)
+        return st;
     int32_t max_tokens = m->n_slots + MIN_PROMPT_ROWS;
     lx_engine_options engine = {.n_slots = m->n_slots,
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK};
-    lx_status st = lx_transformer_new(m->model, be, max_tokens, max_tokens, &m->transformer, err);
+    st = lx_transformer_new(m->model, be, max_tokens, max_tokens, &m->transformer, err);
     if (st == LX_OK)
         st = warm_up(m, err);
     if (st == LX_OK)
@@ -183,6 +215,13 @@ static void name_fingerprint(lx_served_model *m, const char *backend, const char
                    (unsigned long long)m->model->hash, backend, isa);
 }
 
+/* Among how many models the free memory is shared: a device's slots take theirs at once, those of
+   the process only when they are used. */
+static int32_t share_of(const lx_serving *s, int32_t n_models)
+{
+    return s->be->ops->memory != NULL ? n_models - s->n : n_models;
+}
+
 static lx_status load_one(lx_serving *s, const char *dir, const lx_serving_options *o,
                           int32_t n_models, lx_error *err)
 {
@@ -194,12 +233,12 @@ static lx_status load_one(lx_serving *s, const char *dir, const lx_serving_optio
         if (strcmp(s->models[i]->model->name, m->model->name) == 0)
             st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
     if (st == LX_OK)
-        st = start_model(m, s->be, o, n_models, err);
+        st = start_model(m, s->be, o, share_of(s, n_models), err);
     if (st != LX_OK) {
         served_free(m);
         return st;
     }
-    name_fingerprint(m, o->backend, s->backend_text);
+    name_fingerprint(m, s->be->ops->name, s->backend_text);
     s->models[s->n++] = m;
     lx_log(
         LX_LOG_INFO,
@@ -228,9 +267,14 @@ static lx_status load_all(lx_serving *s, const lx_serving_options *o, const fold
     if (l->n == 0)
         return lx_fail(err, LX_ERR_NOT_FOUND, "models", "no model found in %s",
                        o->models_dir != NULL ? o->models_dir : "the folders given");
-    lx_status st = lx_backend_open(o->backend, &o->backend_options, &s->be, err);
+    char why[512] = "as asked for";
+    lx_status st =
+        o->backend != NULL
+            ? lx_backend_open(o->backend, &o->backend_options, &s->be, err)
+            : lx_backend_choose(o->device, &o->backend_options, &s->be, why, sizeof why, err);
     if (st != LX_OK)
         return st;
+    lx_log(LX_LOG_INFO, "device %s", why);
     s->be->ops->describe(s->be, s->backend_text, sizeof s->backend_text);
     lx_log(LX_LOG_INFO, "linnet %s, back end %s", LX_VERSION, s->backend_text);
     for (int32_t i = 0; i < l->n && st == LX_OK; i++)

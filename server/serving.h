@@ -26,7 +26,8 @@ typedef struct lx_served_model {
 typedef struct lx_serving lx_serving;
 
 typedef struct lx_serving_options {
-    const char *backend;
+    const char *backend; /* NULL: the one `device` says, see lx_backend_choose */
+    const char *device;
     lx_backend_options backend_options;
     const char *models_dir; /* every subfolder with a config.json; NULL for none */
     const char *model_dir;  /* one more; NULL for none */

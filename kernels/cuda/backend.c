@@ -84,10 +84,25 @@ static void cuda_describe(const lx_backend *be, char *text, size_t size)
     (void)snprintf(text, size, "%s", ((const lx_cuda *)be)->about);
 }
 
+static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    size_t free_now = 0, total = 0;
+    lx_status st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    cudaError_t e = cudaMemGetInfo(&free_now, &total);
+    if (e != cudaSuccess)
+        return lx_cuda_lose(c, e, "asking for free memory", err);
+    *free_bytes = (int64_t)free_now;
+    return LX_OK;
+}
+
 static const lx_kernels table = {
     .name = "cuda",
     .close = cuda_close,
     .describe = cuda_describe,
+    .memory = cuda_memory,
     .array_new = lx_cuda_array_new,
     .array_free = lx_cuda_array_free,
     .array_upload = lx_cuda_array_upload,

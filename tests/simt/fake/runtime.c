@@ -2,12 +2,14 @@
  * The fake runtime of cuda_runtime_api.h beside it. Every call (and every launch) counts; a test
  * names the call that fails, and from then on all do, as after a fault of a real device.
  *
- * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested.
+ * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested; when
+ * the file named by LINNET_SIMT_LOST appears, the device is lost.
  */
 #include "tests/simt/fake/cuda_runtime_api.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int simt_fail_now(void);
 /* The nth call from now fails with `error`, and all after it; n = 0: none. Returns calls so far. */
@@ -28,8 +30,16 @@ long simt_fail_at(long n, int error)
     return so_far;
 }
 
+static int is_lost(void)
+{
+    const char *file = getenv("LINNET_SIMT_LOST");
+    return file != NULL && access(file, F_OK) == 0;
+}
+
 int simt_fail_now(void)
 {
+    if (is_lost())
+        return cudaErrorIllegalAddress;
     (void)pthread_mutex_lock(&lock);
     calls++;
     int error = fail_at > 0 && calls >= fail_at ? error_then : 0;

@@ -1,0 +1,80 @@
+"""Which device computes: --device, its one log line, and what a lost device does to the server.
+
+The cuda back end here is the one of tests/simt: the product's own kernels, run on the CPU."""
+
+import re
+
+import pytest
+
+import client
+import server
+from server import Server, wait_until
+from settings import LINNET, MODEL_DIR
+
+SIMT = LINNET.parent / "simt"
+COUPLET = {"prompt": "春眠不觉晓", "seed": 7}
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch, tmp_path):
+    """Servers find the back end without a GPU; returns the file whose appearance loses the device."""
+    if not (SIMT / "libkernels_cuda.so").exists():
+        pytest.skip("this build has no cuda back end for tests")
+    lost = tmp_path / "lost"
+    plain = server.environment
+    extra = {"LD_LIBRARY_PATH": str(SIMT), "LINNET_SIMT_LOST": str(lost)}
+    monkeypatch.setattr(server, "environment", lambda: plain() | extra)
+    return lost
+
+
+def device_lines(log):
+    return re.findall(r"device (.*)", log)
+
+
+def test_auto_without_a_gpu_says_why(monkeypatch):
+    plain = server.environment
+    empty = {"LD_LIBRARY_PATH": str(MODEL_DIR)}
+    monkeypatch.setattr(server, "environment", lambda: plain() | empty)
+    with Server("--slots", 2) as s:
+        lines = device_lines(s.log)
+    assert len(lines) == 1 and ("auto: cpu" in lines[0] or "auto: cuda" in lines[0]), lines
+
+
+def test_auto_takes_the_gpu(fake_gpu):
+    with Server("--slots", 2) as s:
+        lines = device_lines(s.log)
+        assert lines == ["auto: cuda, its device is there"], lines
+        assert client.call(s.port, "GET", "/health").json()["backend"].startswith("cuda:0")
+
+
+def test_instruction_set_means_cpu(fake_gpu):
+    with Server("--slots", 2, "--isa", "plain") as s:
+        assert device_lines(s.log)[0].startswith("auto: cpu")
+
+
+def test_device_that_is_not_there(fake_gpu):
+    result = server.run("serve", "--model", MODEL_DIR, "--device", "cuda:3")
+    assert result.returncode == 1
+    assert "no device 3" in result.stderr
+    result = server.run("serve", "--model", MODEL_DIR, "--device", "gpu")
+    assert result.returncode == 2
+    assert "auto, cpu, cuda" in result.stderr
+
+
+def test_slots_come_from_the_devices_memory(fake_gpu):
+    with Server("--device", "cuda") as s: # the fake device has 1 GiB
+        slots = int(re.search(r"(\d+) slots", s.log).group(1))
+        assert 256 < slots < 16384
+
+
+def test_lost_device_fails_requests_and_readiness_but_not_the_process(fake_gpu):
+    with Server("--device", "cuda", "--slots", 2) as s:
+        client.complete_ok(s.port, **COUPLET)
+        fake_gpu.touch()
+        for _ in range(2):  # the one that finds it, and one that is refused
+            bad = client.complete(s.port, **COUPLET)
+            assert bad.status in (500, 503), bad.text
+            assert bad.json()["error"]["message"]
+        wait_until(lambda: client.call(s.port, "GET", "/readyz").status == 503, 10, "readyz")
+        assert client.call(s.port, "GET", "/livez").status == 200
+        assert s.process.poll() is None
