@@ -3,47 +3,162 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 static _Atomic int threshold = LX_LOG_INFO;
+static _Atomic bool as_json;
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void lx_log_set_level(lx_log_level level)
 {
     atomic_store(&threshold, (int)level);
 }
 
-/* "2026-01-31T12:00:00.123Z LEVEL " */
-static int write_prefix(char *line, size_t size, lx_log_level level)
+void lx_log_set_json(bool json)
 {
-    static const char *const names[] = {"debug", "info", "warn", "error"};
+    atomic_store(&as_json, json);
+}
+
+bool lx_log_is_json(void)
+{
+    return atomic_load(&as_json);
+}
+
+/* "2026-01-31T12:00:00.123Z" */
+static size_t write_time(char *line, size_t size)
+{
     struct timespec now;
     struct tm utc;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &utc);
     size_t n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &utc);
-    return (int)n +
-           snprintf(line + n, size - n, ".%03ldZ %s ", now.tv_nsec / 1000000, names[level]);
+    return n + (size_t)snprintf(line + n, size - n, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* A line that is being written; `full` once something did not fit. */
+typedef struct json_line {
+    char text[LX_LOG_LINE];
+    size_t n;
+    bool full;
+} json_line;
+
+static void put(json_line *l, const char *bytes, size_t n)
+{
+    if (l->full || n > sizeof l->text - l->n - 2) { /* room for the end of the line */
+        l->full = true;
+        return;
+    }
+    memcpy(l->text + l->n, bytes, n);
+    l->n += n;
+}
+
+/* Bytes of the well-formed UTF-8 character at s, 0 when there is none. */
+static size_t character_bytes(const unsigned char *s)
+{
+    static const unsigned char first_min[] = {0, 0x00, 0xc2, 0xe0, 0xf0, 0xf5};
+    size_t n = 1;
+    while (n < 5 && *s >= first_min[n + 1])
+        n++;
+    if (*s < 0x80)
+        return 1;
+    if (*s < 0xc2 || n > 4)
+        return 0;
+    bool overlong = (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xf0 && s[1] < 0x90);
+    bool beyond = (*s == 0xed && s[1] > 0x9f) || (*s == 0xf4 && s[1] > 0x8f);
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return overlong || beyond ? 0 : n;
+}
+
+static void put_string(json_line *l, const char *text)
+{
+    put(l, "\"", 1);
+    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
+        size_t n = character_bytes(s);
+        char code[8];
+        if (n == 0)
+            put(l, "?", 1);
+        else if (*s == '"' || *s == '\\')
+            put(l, (const char[]){'\\', (char)*s}, 2);
+        else if (*s < 0x20 || *s == 0x7f)
+            put(l, code, (size_t)snprintf(code, sizeof code, "\\u%04x", *s));
+        else
+            put(l, (const char *)s, n);
+        s += n == 0 ? 1 : n;
+    }
+    put(l, "\"", 1);
+}
+
+static void put_field(json_line *l, const lx_log_field *f)
+{
+    size_t begin = l->n;
+    char number[40];
+    put(l, begin > 1 ? ", " : "", begin > 1 ? 2 : 0);
+    put_string(l, f->name);
+    put(l, ": ", 2);
+    if (f->text != NULL)
+        put_string(l, f->text);
+    else
+        put(l, number, (size_t)snprintf(number, sizeof number, "%.15g", f->number));
+    if (l->full) {
+        l->n = begin;
+        l->full = false;
+    }
+}
+
+void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n)
+{
+    if ((int)level < atomic_load(&threshold))
+        return;
+    char now[40];
+    json_line line;
+    line.n = 0;
+    line.full = false;
+    (void)write_time(now, sizeof now);
+    put(&line, "{", 1);
+    put_field(&line, &(lx_log_field){.name = "time", .text = now});
+    put_field(&line, &(lx_log_field){.name = "level", .text = level_names[level]});
+    for (int i = 0; i < n; i++)
+        put_field(&line, &fields[i]);
+    line.text[line.n++] = '}';
+    line.text[line.n++] = '\n';
+    (void)!write(STDERR_FILENO, line.text, line.n);
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+static void log_text(lx_log_level level, const char *message)
+{
+    char line[1024 + 64];
+    size_t n = write_time(line, sizeof line);
+    n += (size_t)snprintf(line + n, sizeof line - n, " %s ", level_names[level]);
+    for (; *message != '\0' && n < sizeof line - 1; message++) {
+        bool control = (unsigned char)*message < 0x20 || *message == 0x7f;
+        line[n++] = control ? '?' : *message;
+    }
+    line[n++] = '\n';
+    (void)!write(STDERR_FILENO, line, n);
 }
 
 void lx_log(lx_log_level level, const char *fmt, ...)
 {
     if ((int)level < atomic_load(&threshold))
         return;
-    char line[1024];
-    int start = write_prefix(line, sizeof line, level);
+    char message[1024];
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(line + start, sizeof line - (size_t)start - 1, fmt, args);
+    int n = vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     if (n < 0)
         return;
-    int end = start + n;
-    if (end > (int)sizeof line - 2)
-        end = (int)sizeof line - 2;
-    for (int i = start; i < end; i++)
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = '?';
-    line[end++] = '\n';
-    (void)!write(STDERR_FILENO, line, (size_t)end);
+    if (atomic_load(&as_json))
+        lx_log_fields(level, &(lx_log_field){.name = "message", .text = message}, 1);
+    else
+        log_text(level, message);
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -16,12 +17,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "server/commands.h"
-#include "server/json_api.h"
+#include "server/gate.h"
 #include "server/routes.h"
+#include "server/secret.h"
 #include "server/serve_options.h"
 #include "server/version.h"
 
-enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000 };
+enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000, MAX_PEM = 1 << 20 };
 
 static void set_log_level(const char *name)
 {
@@ -61,8 +63,63 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
                      err->text);
 }
 
-static lx_status start_http(const lx_serve_options *o, lx_api *api, lx_http **out, lx_error *err)
+/* What HTTP is started with beside the options. */
+typedef struct parts {
+    lx_gate *gate;
+    char *certificate, *key; /* PEM, NULL: no TLS */
+} parts;
+
+static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
 {
+    if (o->tls_cert == NULL && o->tls_key == NULL)
+        return LX_OK;
+    if (o->tls_cert == NULL || o->tls_key == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "tls-cert",
+                       "--tls-cert and --tls-key are given together or not at all");
+    lx_status st = lx_secret_read_file(o->tls_cert, MAX_PEM, "tls-cert", &p->certificate, err);
+    if (st == LX_OK)
+        st = lx_secret_read_file(o->tls_key, MAX_PEM, "tls-key", &p->key, err);
+    if (st == LX_OK)
+        st = lx_secret_check_pair(p->certificate, p->key, err);
+    return st;
+}
+
+static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
+{
+    lx_gate_options gate = {
+        /* in argv or the environment, where ps and /proc would show it */
+        .api_key = (char *)(uintptr_t)o->api_key,
+        .api_key_file = o->api_key_file,
+        .public_paths = o->public_paths,
+        .cors_origins = o->cors_origins,
+        .limits = {.concurrent = (int32_t)o->key_concurrency, .per_minute = (int32_t)o->key_rate},
+    };
+    lx_status st = lx_gate_new(&gate, &p->gate, err);
+    bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
+                 strcmp(o->host, "localhost") == 0;
+    if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
+        lx_log(LX_LOG_WARN, "whoever reaches %s may use the server: there is no --api-key",
+               o->host);
+    return st;
+}
+
+static void free_parts(parts *p)
+{
+    lx_gate_free(p->gate);
+    free(p->certificate);
+    if (p->key != NULL)
+        lx_secret_wipe(p->key, strlen(p->key));
+    free(p->key);
+}
+
+static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
+                            lx_error *err)
+{
+    lx_status st = make_gate(o, p, err);
+    if (st == LX_OK)
+        st = read_tls(o, p, err);
+    if (st != LX_OK)
+        return st;
     lx_http_options http = {
         .host = o->host,
         .port = (int32_t)o->port,
@@ -72,11 +129,18 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, lx_http **ou
         .read_timeout_s = (int32_t)o->read_timeout,
         .ping_s = (int32_t)o->ping,
         .max_body = (size_t)o->max_body,
+        .tls_certificate = p->certificate,
+        .tls_key = p->key,
+        .max_per_address = (int32_t)o->per_address,
+        .log_bodies = o->log_prompts,
+        .admit = lx_gate_admit,
+        .leave = lx_gate_leave,
+        .gate = p->gate,
         .handle = handle,
         .refuse = refuse,
         .context = api,
     };
-    lx_status st = lx_http_start(&http, out, err);
+    st = lx_http_start(&http, out, err);
     if (st != LX_OK)
         return st;
     atomic_store(&api->http, *out);
@@ -176,11 +240,11 @@ static void block_signals(sigset_t *signals)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
-static void log_url(const char *host, int32_t port)
+static void log_url(const char *host, int32_t port, bool tls)
 {
     bool v6 = strchr(host, ':') != NULL;
-    lx_log(LX_LOG_INFO, "linnet %s ready: http://%s%s%s:%d", LX_VERSION, v6 ? "[" : "", host,
-           v6 ? "]" : "", port);
+    lx_log(LX_LOG_INFO, "linnet %s ready: http%s://%s%s%s:%d", LX_VERSION, tls ? "s" : "",
+           v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
 int lx_command_serve(int argc, char **argv)
@@ -190,6 +254,7 @@ int lx_command_serve(int argc, char **argv)
     if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
     set_log_level(o.log_level);
+    lx_log_set_json(strcmp(o.log_format, "json") == 0);
     sigset_t signals;
     block_signals(&signals);
     lx_error err = {0};
@@ -198,15 +263,16 @@ int lx_command_serve(int argc, char **argv)
                   .timeout_ns = (int64_t)(o.timeout * 1e9),
                   .state_ttl_ms = o.state_ttl * 1000};
     lx_http *http = NULL;
+    parts p = {0};
     lx_status st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)
         st = open_states(&o, &api, &err);
     if (st == LX_OK)
-        st = start_http(&o, &api, &http, &err);
+        st = start_http(&o, &api, &p, &http, &err);
     if (st == LX_OK)
         st = load_models(&o, api.serving, &err);
     if (st == LX_OK) {
-        log_url(o.host, lx_http_port(http));
+        log_url(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals);
         drain(&o, api.serving, http, &signals);
     } else {
@@ -217,6 +283,7 @@ int lx_command_serve(int argc, char **argv)
     lx_serving_free(api.serving);
     if (api.states != NULL)
         api.states->ops->close(api.states);
+    free_parts(&p);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "stopped");
     return exit_status;

@@ -12,6 +12,7 @@ enum { MAX_ERROR_BYTES = 4096, RETRY_UNAVAILABLE_S = 1 };
 
 static const char invalid_request[] = "invalid_request_error";
 static const char unavailable[] = "service_unavailable_error";
+static const char rate_limit[] = "rate_limit_error";
 static const char server_error[] = "server_error";
 
 typedef struct error_kind {
@@ -28,7 +29,7 @@ static error_kind kind_of(lx_status status)
     case LX_ERR_TOO_LARGE:
         return (error_kind){invalid_request, "too_large"};
     case LX_ERR_BUSY:
-        return (error_kind){"rate_limit_error", "server_is_overloaded"};
+        return (error_kind){rate_limit, "server_is_overloaded"};
     case LX_ERR_UNAVAILABLE:
         return (error_kind){unavailable, "unavailable"};
     case LX_ERR_TIMEOUT:
@@ -71,13 +72,26 @@ void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
         lx_response_add(rs, "Retry-After", "%d", RETRY_UNAVAILABLE_S);
 }
 
+static const char *type_of(int http)
+{
+    switch (http) {
+    case 401:
+        return "authentication_error";
+    case 429:
+        return rate_limit;
+    case 503:
+        return unavailable;
+    default:
+        return http >= 500 ? server_error : invalid_request;
+    }
+}
+
 void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
                       const char *message)
 {
     lx_buffer body;
     lx_buffer_init(&body, MAX_ERROR_BYTES);
-    const char *type = http == 503 ? unavailable : http >= 500 ? server_error : invalid_request;
-    lx_json_write_error(message, type, param, code, &body);
+    lx_json_write_error(message, type_of(http), param, code, &body);
     lx_response_take(rs, http, "application/json", &body);
 }
 

@@ -92,12 +92,33 @@ static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
     return (size_t)(out - s);
 }
 
+/* TLS 1.2 and 1.3. */
+static void tls_options(const lx_http_options *o, struct MHD_OptionItem *items)
+{
+    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    const struct {
+        enum MHD_OPTION option;
+        const char *text;
+    } pairs[] = {{MHD_OPTION_HTTPS_MEM_CERT, o->tls_certificate},
+                 {MHD_OPTION_HTTPS_MEM_KEY, o->tls_key},
+                 {MHD_OPTION_HTTPS_PRIORITIES, versions}};
+    for (int i = 0; i < 3; i++)
+        items[i] = (struct MHD_OptionItem){.option = pairs[i].option,
+                                           .ptr_value = (void *)(uintptr_t)pairs[i].text};
+    items[3] = (struct MHD_OptionItem){.option = MHD_OPTION_END};
+}
+
 static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
 {
     const lx_http_options *o = &h->options;
     if (!lx_http_find_queue())
         return lx_fail(err, LX_ERR_INTERNAL, NULL, "libmicrohttpd has no MHD_queue_response");
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[4] = {{.option = MHD_OPTION_END}};
+    if (o->tls_key != NULL) {
+        flags |= MHD_USE_TLS;
+        tls_options(o, tls);
+    }
     h->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, lx_exchange_on_call, h, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
@@ -105,7 +126,8 @@ static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LX_HTTP_HEAD_BYTES,
         MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, h, MHD_OPTION_END);
+        on_connection, h, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_per_address,
+        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (h->daemon == NULL)
         return lx_fail(err, LX_ERR_IO, NULL, "cannot start the HTTP threads");
     return LX_OK;

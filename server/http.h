@@ -70,14 +70,36 @@ void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...) LX
 /* Moves the buffer's content into the response; 503 without a body when the buffer failed. */
 void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body);
 
+/* What is known of a request before its body is read; borrowed for the call. */
+typedef struct lx_request_head {
+    const char *method, *path;
+    const char *authorization, *origin; /* "" when absent */
+    bool asks_for_method;               /* has Access-Control-Request-Method */
+} lx_request_head;
+
+/* What `admit` says of a request it lets in, or refuses. */
+typedef struct lx_pass {
+    void *ticket;             /* for `leave` */
+    const char *who;          /* for the log, lives as long as the server; NULL: nobody known */
+    const char *allow_origin; /* Access-Control-Allow-Origin, lives as long; NULL: none */
+    bool vary_origin;         /* the answer depends on the Origin header */
+} lx_pass;
+
 typedef struct lx_http_options {
     const char *host;
-    int32_t port; /* 0: any free one */
+    int32_t port;                          /* 0: any free one */
+    const char *tls_certificate, *tls_key; /* PEM texts, copied by nobody; NULL: plain HTTP */
+    int32_t max_per_address;               /* connections of one address, 0: no limit */
+    bool log_bodies;                       /* the request log may show what clients send */
     int32_t n_threads, max_connections;
     int32_t idle_timeout_s; /* silence on a connection */
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
     int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
     size_t max_body;
+    /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
+    bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
+    void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */
+    void *gate;                                  /* context of the two */
     void (*handle)(void *context, const lx_request *rq, lx_response *rs);
     /* Answers a request that HTTP itself refuses (framing, size). */
     void (*refuse)(void *context, int status, const lx_error *err, lx_response *rs);

@@ -38,6 +38,9 @@ void lx_exchange_unref(lx_exchange *ex)
         atomic_fetch_sub(&ex->http->n_answering, 1);
     if (ex->deferred.context != NULL)
         ex->deferred.release(ex->deferred.context);
+    if (ex->passed)
+        ex->http->options.leave(ex->http->options.gate, &ex->pass);
+    free(ex->shown);
     lx_buffer_fini(&ex->body);
     lx_buffer_fini(&ex->out);
     (void)pthread_mutex_destroy(&ex->lock);
@@ -151,6 +154,35 @@ static enum MHD_Result check_one(void *cls, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
+static const char *header(const lx_exchange *ex, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
+    return value != NULL ? value : "";
+}
+
+/* Whether the request may come in; otherwise *result is that of the answer queued instead. A body
+   that comes after it is not read. */
+static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Result *result)
+{
+    const lx_http_options *o = &ex->http->options;
+    lx_request_head head = {
+        .method = ex->method,
+        .path = url,
+        .authorization = header(ex, "Authorization"),
+        .origin = header(ex, "Origin"),
+        .asks_for_method = header(ex, "Access-Control-Request-Method")[0] != '\0',
+    };
+    lx_response rs = {0};
+    if (o->admit == NULL)
+        return true;
+    ex->passed = o->admit(o->gate, &head, &ex->pass, &rs);
+    if (ex->passed)
+        return true;
+    ex->conn->refused = has_body;
+    *result = lx_http_queue(ex, &rs, has_body);
+    return false;
+}
+
 static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, const char *method,
                              const char *url, const char *version, void **con_cls)
 {
@@ -168,7 +200,9 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
         return refuse(ex, fault, &check.error, true);
     lx_watch_set_deadline(&h->watch, ex->conn,
                           lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
-    return MHD_YES;
+    enum MHD_Result result = MHD_YES;
+    (void)admit(ex, url, check.length > 0 || check.chunked, &result);
+    return result;
 }
 
 static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
@@ -192,12 +226,6 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
 
 /* --- answering
  * ------------------------------------------------------------------------------------ */
-
-static const char *header(const lx_exchange *ex, const char *name)
-{
-    const char *value = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
-    return value != NULL ? value : "";
-}
 
 /* The handler's whole answer, once it is ready. */
 static enum MHD_Result wait_whole(lx_exchange *ex)
@@ -252,6 +280,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
     ex->answering = true;
     atomic_fetch_add(&ex->http->n_answering, 1);
     o->handle(o->context, &rq, &rs);
+    lx_http_keep_body(ex);
     lx_buffer_fini(&ex->body);
     if (rs.deferred.context != NULL)
         return answer_later(ex, &rs);
@@ -276,15 +305,6 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
     return answer(ex, url, method);
 }
 
-/* One line a request. Work is told by default; pages, probes and metrics only when asked for. */
-static void log_request(const lx_exchange *ex, bool complete)
-{
-    bool work = strcmp(ex->method, "POST") == 0;
-    lx_log(work ? LX_LOG_INFO : LX_LOG_DEBUG, "%s %s %s %d %.1f ms%s", ex->id, ex->method, ex->path,
-           ex->status, (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS,
-           complete ? "" : ", client left");
-}
-
 void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
                               enum MHD_RequestTerminationCode code)
 {
@@ -301,7 +321,7 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
     int64_t wait_s = h->options.idle_timeout_s + h->options.read_timeout_s;
     lx_watch_set_deadline(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
     bool complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-    log_request(ex, complete);
+    lx_http_log_request(ex, complete);
     if (!complete)
         lx_exchange_cancel(ex);
     lx_exchange_unref(ex);

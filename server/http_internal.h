@@ -93,10 +93,13 @@ typedef struct lx_exchange {
     lx_deferred deferred;
     _Atomic int64_t last_sent_ns;
     _Atomic bool streaming, ping_due;
+    lx_pass pass;
+    bool passed; /* `leave` is due */
     int64_t start_ns;
     int status; /* 0 until there is an answer */
     char id[LX_MAX_REQUEST_ID + 1];
     char method[16], path[96]; /* for the log, cut */
+    char *shown;               /* the body's beginning, for the log; NULL unless asked for */
 } lx_exchange;
 
 /* http_exchange.c */
@@ -122,6 +125,10 @@ void lx_http_count(lx_http *h, int status); /* in the metrics */
 /* Answers a request that the library refuses, for which there is no exchange. */
 enum MHD_Result lx_http_queue_refusal(lx_http *h, struct MHD_Connection *connection,
                                       lx_response *rs);
+
+/* http_log.c */
+void lx_http_keep_body(lx_exchange *ex); /* for the log, if it shows bodies */
+void lx_http_log_request(const lx_exchange *ex, bool complete);
 
 /* http_refuse.c */
 bool lx_http_find_queue(void); /* once, before the library is started */

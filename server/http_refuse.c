@@ -93,7 +93,8 @@ enum MHD_Result MHD_queue_response(struct MHD_Connection *connection, unsigned s
     /* After a malformed Content-Length the library (0.9.75) would go on with the request and send a
        second head; it stops only when its answer could not be queued. */
     if ((status == 400 || status == 413) && rs.body != NULL) {
-        write_raw(conn->http, conn->fd, &rs);
+        if (o->tls_key == NULL) /* within TLS the connection just ends */
+            write_raw(conn->http, conn->fd, &rs);
         free(rs.body);
         return MHD_NO;
     }

@@ -41,8 +41,20 @@ void lx_response_take(lx_response *rs, int status, const char *content_type, lx_
     }
 }
 
-static void add_headers(struct MHD_Response *m, const lx_response *rs, const char *id, bool close)
+static void add_origin(struct MHD_Response *m, const lx_pass *pass)
 {
+    if (pass->vary_origin)
+        (void)MHD_add_response_header(m, "Vary", "Origin");
+    if (pass->allow_origin == NULL)
+        return;
+    (void)MHD_add_response_header(m, "Access-Control-Allow-Origin", pass->allow_origin);
+    (void)MHD_add_response_header(m, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+}
+
+static void add_headers(struct MHD_Response *m, const lx_response *rs, const lx_pass *pass,
+                        const char *id, bool close)
+{
+    add_origin(m, pass);
     if (rs->content_type != NULL)
         (void)MHD_add_response_header(m, "Content-Type", rs->content_type);
     for (int32_t i = 0; i < rs->n_headers; i++)
@@ -60,7 +72,7 @@ void lx_http_count(lx_http *h, int status)
 }
 
 static enum MHD_Result queue_whole(lx_http *h, struct MHD_Connection *connection, lx_response *rs,
-                                   const char *id, bool close)
+                                   const lx_pass *pass, const char *id, bool close)
 {
     struct MHD_Response *m =
         rs->body != NULL
@@ -71,7 +83,7 @@ static enum MHD_Result queue_whole(lx_http *h, struct MHD_Connection *connection
         free(rs->body);
         return MHD_NO;
     }
-    add_headers(m, rs, id, close);
+    add_headers(m, rs, pass, id, close);
     enum MHD_Result result = lx_http_queue_response(connection, rs->status, m);
     MHD_destroy_response(m);
     lx_http_count(h, rs->status);
@@ -82,7 +94,7 @@ enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
 {
     ex->phase = LX_EXCHANGE_SENDING;
     ex->status = rs->status;
-    return queue_whole(ex->http, ex->connection, rs, ex->id,
+    return queue_whole(ex->http, ex->connection, rs, &ex->pass, ex->id,
                        close || atomic_load(&ex->http->draining));
 }
 
@@ -91,7 +103,7 @@ enum MHD_Result lx_http_queue_refusal(lx_http *h, struct MHD_Connection *connect
 {
     char id[LX_MAX_REQUEST_ID + 1];
     lx_http_make_id(h, id);
-    return queue_whole(h, connection, rs, id, true);
+    return queue_whole(h, connection, rs, &(lx_pass){0}, id, true);
 }
 
 static bool has_left(lx_exchange *ex)
@@ -159,7 +171,7 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
     if (m == NULL)
         return MHD_NO;
     lx_exchange_ref(ex);
-    add_headers(m, rs, ex->id, atomic_load(&ex->http->draining));
+    add_headers(m, rs, &ex->pass, ex->id, atomic_load(&ex->http->draining));
     ex->phase = LX_EXCHANGE_SENDING;
     ex->status = rs->status;
     atomic_store(&ex->last_sent_ns, lx_now_ns());

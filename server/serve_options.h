@@ -4,6 +4,8 @@
 #ifndef LINNET_SERVER_SERVE_OPTIONS_H
 #define LINNET_SERVER_SERVE_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "server/cli.h"
 
 typedef struct lx_serve_options {
@@ -12,6 +14,10 @@ typedef struct lx_serve_options {
     int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
     int64_t ping, max_body, max_n, max_images, drain_timeout;
     int64_t state_ttl, max_states, max_state_bytes;
+    int64_t key_concurrency, key_rate, per_address;
+    const char *api_key, *api_key_file, *public_paths, *cors_origins, *tls_cert, *tls_key;
+    const char *log_format;
+    bool log_prompts;
     double timeout, state_store_timeout;
 } lx_serve_options;
 

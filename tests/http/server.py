@@ -13,7 +13,7 @@ from settings import LINNET, MODEL_DIR
 
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 30.0
-READY = re.compile(r"ready: http://127\.0\.0\.1:(\d+)")
+READY = re.compile(r"ready: https?://127\.0\.0\.1:(\d+)")
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior|Memory)Sanitizer|runtime error:")
 
 
@@ -76,10 +76,11 @@ class Server:
             env=environment(),
         )
         wait_until(lambda: self.has_started(), START_TIMEOUT, f"start of {self.args}")
-        wait_until(
-            lambda: client.call(self.port, "GET", "/readyz").status == 200, START_TIMEOUT, "readyz"
-        )
+        wait_until(self.is_ready, START_TIMEOUT, "readyz")
         return self
+
+    def is_ready(self):
+        return client.call(self.port, "GET", "/readyz").status == 200
 
     def has_started(self):
         assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.log}"

@@ -1,0 +1,33 @@
+/*
+ * The gate: what is decided about a request from its head alone, before its body is read and before
+ * any handler. In this order: the browser's question whether another origin's page may ask (CORS),
+ * the API key, the key's limits.
+ *
+ * Everything is denied without a key but the paths of the public list. Thread: made before the
+ * server runs, then immutable; any thread.
+ */
+#ifndef LINNET_SERVER_GATE_H
+#define LINNET_SERVER_GATE_H
+
+#include "server/http.h"
+#include "server/keys.h"
+
+typedef struct lx_gate_options {
+    char *api_key;            /* NULL: none; wiped after it was hashed */
+    const char *api_key_file; /* NULL: none */
+    const char *public_paths; /* "/health,/v1/x" open without a key; a final star is any end */
+    const char *cors_origins; /* "https://a.example,https://b.example", or "*"; NULL: none */
+    lx_key_limits limits;
+} lx_gate_options;
+
+typedef struct lx_gate lx_gate;
+
+lx_status lx_gate_new(const lx_gate_options *options, lx_gate **out, lx_error *err) LX_MUST_USE;
+void lx_gate_free(lx_gate *g); /* NULL is allowed */
+bool lx_gate_has_keys(const lx_gate *g);
+
+/* For lx_http_options.admit and .leave; context is the gate. */
+bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
+void lx_gate_leave(void *context, lx_pass *pass);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * Who may use the server, and how much of it at once.
+ *
+ * A key is kept as its SHA-256 digest only. Looking one up compares the digest of what a client
+ * sent with every key's, always all of them and each in constant time, so that the time an answer
+ * takes says nothing about the keys. Each key has its own limits: requests at the same time, and
+ * requests a minute (a bucket that holds a minute's worth and fills evenly). Without keys everybody
+ * is one client, and the limits are the server's.
+ *
+ * Thread: keys are added before the server runs; the rest from any thread.
+ */
+#ifndef LINNET_SERVER_KEYS_H
+#define LINNET_SERVER_KEYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum { LX_MAX_KEYS = 4096, LX_MAX_KEY_BYTES = 512, LX_MAX_KEY_NAME = 32 };
+
+typedef struct lx_key_limits {
+    int32_t concurrent; /* requests of a key at once, 0: no limit */
+    int32_t per_minute; /* requests of a key, 0: no limit */
+} lx_key_limits;
+
+typedef struct lx_keys lx_keys;
+typedef struct lx_key lx_key;
+
+lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err) LX_MUST_USE;
+void lx_keys_free(lx_keys *k); /* NULL is allowed */
+
+/* name: what the log calls its owner, at most LX_MAX_KEY_NAME bytes. LX_ERR_INVALID for a key that
+   is empty, too long, there already, or holds other than printable ASCII. */
+lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err) LX_MUST_USE;
+/* One key a line, alone or after its name ("alice sk-..."); empty lines and those that begin with
+   '#' are skipped. A file without any key is LX_ERR_INVALID: it would open the server. */
+lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err) LX_MUST_USE;
+int32_t lx_keys_count(const lx_keys *k);
+
+/* The key that an Authorization header ("Bearer KEY") carries, NULL when it is none of these. When
+   there are no keys: what stands for everybody. */
+lx_key *lx_keys_find(lx_keys *k, const char *authorization);
+/* The name, "" for everybody. Valid as long as the keys. */
+const char *lx_key_name(const lx_key *key);
+
+/* A request of this key begins now (lx_now_ns()). LX_ERR_BUSY over one of its limits, with
+ *retry_after_s >= 1; then it has not begun. */
+lx_status lx_key_enter(lx_key *key, int64_t now_ns, int32_t *retry_after_s,
+                       lx_error *err) LX_MUST_USE;
+void lx_key_leave(lx_key *key);
+
+#endif

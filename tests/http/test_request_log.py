@@ -1,0 +1,77 @@
+"""The log as JSON lines: every line is an object, requests have their facts, prompts are not there."""
+
+import json
+
+import pytest
+
+import client
+from server import Server, wait_until
+
+PROMPT = "海上明月"
+
+
+def request_lines(server, path):
+    lines = [json.loads(line) for line in server.log.splitlines()]
+    return [line for line in lines if line["message"] == "request" and line["path"] == path]
+
+
+def wait_for_line(server, path):
+    """The line of a request is written after its answer."""
+    wait_until(lambda: server.log.endswith("\n") and request_lines(server, path), 10, "its line")
+    return request_lines(server, path)[-1]
+
+
+def test_lines_of_json():
+    with Server("--log-format", "json") as server:
+        body = {"model": client.MODEL, "prompt": PROMPT}
+        client.call(server.port, "POST", "/v1/completions", body, {"X-Request-Id": "mine-1"})
+        line = wait_for_line(server, "/v1/completions")
+        assert line["level"] == "info" and line["id"] == "mine-1"
+        assert line["method"] == "POST" and line["status"] == 200 and line["ms"] > 0
+        assert line["address"] == client.HOST and line["outcome"] == "complete"
+        assert line["body_bytes"] == len(json.dumps(body, ensure_ascii=False).encode())
+        assert line["time"].endswith("Z") and "key" not in line and "body" not in line
+        assert PROMPT not in server.log
+    for text in server.log.splitlines():
+        assert {"time", "level", "message"} <= set(json.loads(text))
+
+
+def test_names_of_keys(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("alice sk-secret\n")
+    with Server("--log-format", "json", "--api-key-file", path) as server:
+        body = {"model": client.MODEL, "prompt": PROMPT}
+        headers = {"Authorization": "Bearer sk-secret"}
+        client.call(server.port, "POST", "/v1/completions", body, headers)
+        assert wait_for_line(server, "/v1/completions")["key"] == "alice"
+        client.call(server.port, "GET", "/v1/models", headers={"Authorization": "Bearer guess"})
+        refused = wait_for_line(server, "/v1/models")
+        assert refused["status"] == 401 and "key" not in refused
+        assert "sk-secret" not in server.log and "guess" not in server.log
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_bodies_when_asked_for(json_lines):
+    flags = ["--log-prompts", "--log-format", "json" if json_lines else "text"]
+    with Server(*flags) as server:
+        body = {"model": client.MODEL, "prompt": PROMPT}
+        client.call(server.port, "POST", "/v1/completions", body)
+        wait_until(lambda: PROMPT in server.log, 10, "the prompt")
+        if json_lines:
+            assert json.loads(wait_for_line(server, "/v1/completions")["body"]) == body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"\xff\xfe\x00\x80", b'"\\\n\x1b[31m', "明".encode()[:2], b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+     b"\xc0\xaf", b"\x7f" * 5000, "月".encode() * 4000],
+    ids=range(8),
+)
+def test_whatever_clients_send_a_line_is_a_line(body):
+    with Server("--log-prompts", "--log-format", "json", "--max-body", "65536") as server:
+        client.call(server.port, "POST", "/v1/score%0a\x7f%1b[31m", body)
+        client.call(server.port, "POST", "/v1/score", body, {"Content-Type": "application/json"})
+        wait_for_line(server, "/v1/score")
+        for text in server.log.encode("utf-8", "strict").splitlines():
+            json.loads(text)
+            assert all(byte >= 0x20 and byte != 0x7F for byte in text)

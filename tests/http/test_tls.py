@@ -1,0 +1,161 @@
+"""HTTPS by flag: the same answers, streams and refusals within TLS, and files that do not fit."""
+
+import ssl
+import subprocess
+
+import pytest
+
+import client
+import lines
+from server import START_TIMEOUT, STOP_TIMEOUT, Server, run, wait_until
+
+LONG = lines.of_length(32)
+
+
+def make_pair(folder, name):
+    cert, key = folder / f"{name}.pem", folder / f"{name}.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )
+    return cert, key
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return make_pair(tmp_path_factory.mktemp("tls"), "one")
+
+
+class TlsServer(Server):
+    def __init__(self, pair, *flags):
+        super().__init__("--tls-cert", pair[0], "--tls-key", pair[1], *flags)
+        self.context = ssl.create_default_context(cafile=pair[0])
+
+    def connect(self):
+        return self.context.wrap_socket(client.connect(self.port), server_hostname=client.HOST)
+
+    def call(self, method, path, body=None):
+        data = client.encode_request(method, path, body, {"Connection": "close"}, self.port)
+        with self.connect() as sock:
+            sock.sendall(data)
+            received = b""
+            while part := sock.recv(65536):
+                received += part
+        replies, rest = client.parse_replies(received)
+        assert len(replies) == 1 and not rest
+        return replies[0]
+
+    def is_ready(self):
+        return self.call("GET", "/readyz").status == 200
+
+
+@pytest.fixture(scope="module")
+def tls(pair):
+    with TlsServer(pair) as server:
+        yield server
+
+
+def test_the_same_answers(tls):
+    body = {"model": client.MODEL, "prompt": "海上明月", "seed": 1}
+    with Server() as plain:
+        expected = client.complete_ok(plain.port, prompt="海上明月", seed=1)["choices"]
+    assert tls.call("POST", "/v1/completions", body).json()["choices"] == expected
+    events = client.parse_events(tls.call("POST", "/v1/completions", {**body, "stream": True}).body)
+    assert client.join_stream(events)[0] == {0: expected[0]["text"]}
+
+
+def test_address_in_the_log(tls):
+    assert "ready: https://127.0.0.1:" in tls.log
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_versions(tls, version):
+    context = ssl.create_default_context(cafile=tls.args[tls.args.index("--tls-cert") + 1])
+    context.minimum_version = context.maximum_version = version
+    with context.wrap_socket(client.connect(tls.port), server_hostname=client.HOST) as sock:
+        sock.sendall(client.encode_request("GET", "/health", port=tls.port))
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_plain_requests_get_no_answer(tls):
+    data = client.exchange(tls.port, client.encode_request("GET", "/health", port=tls.port), 10)
+    assert b"HTTP/" not in data
+    assert tls.is_ready()
+
+
+@pytest.mark.parametrize("head", [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+                                  b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n"
+                                  b"Transfer-Encoding: chunked\r\n\r\n",
+                                  b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20000 + b"\r\n\r\n"])
+def test_bad_requests_are_refused_within_tls(tls, head):
+    """Nothing unencrypted leaves: what arrives is a refusal, or the end."""
+    with tls.connect() as sock:
+        received = b""
+        try:
+            sock.sendall(head)
+            while part := sock.recv(65536):
+                received += part
+        except (ssl.SSLEOFError, ConnectionResetError):
+            pass
+    assert received == b"" or received.startswith((b"HTTP/1.1 400", b"HTTP/1.1 431"))
+    assert tls.is_ready()
+
+
+def test_leaving_frees_the_slot(pair):
+    with TlsServer(pair, "--slots", "1") as server:
+        def metric(name):
+            text = server.call("GET", "/metrics").text
+            return sum(float(line.split()[-1]) for line in text.splitlines()
+                       if line.startswith(name + "{"))
+
+        body = {"model": client.MODEL, "prompt": LONG, "n": 128, "stream": True}
+        sock = server.connect()
+        sock.sendall(client.encode_request("POST", "/v1/completions", body, port=server.port))
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+        assert metric("linnet_slots_used") == 1
+        sock.close()
+        wait_until(lambda: metric("linnet_slots_used") == 0, 5, "slot free")
+        assert metric("linnet_generated_tokens_total") < 128 * 32
+
+
+def test_a_client_that_never_shakes_hands_is_dropped(pair):
+    with TlsServer(pair, "--read-timeout", "1") as server:
+        with client.connect(server.port) as sock:
+            assert client.read_all(sock, START_TIMEOUT) == b""
+            sock.settimeout(STOP_TIMEOUT)
+            assert sock.recv(1) == b""
+
+
+def test_streams_finish_on_sigterm(pair):
+    with TlsServer(pair, "--slots", "1") as server:
+        sock = server.connect()
+        body = {"model": client.MODEL, "prompt": LONG, "n": 16, "stream": True}
+        sock.sendall(client.encode_request("POST", "/v1/completions", body, port=server.port))
+        received = sock.recv(65536)
+        server.signal()
+        while part := sock.recv(65536):
+            received += part
+        replies, _ = client.parse_replies(received)
+        client.parse_events(replies[0].body)
+        sock.close()
+        assert server.wait() == 0
+
+
+@pytest.mark.parametrize("which", ["swapped", "foreign", "no key", "no file", "no pem"])
+def test_bad_files(tmp_path, pair, which):
+    cert, key = pair
+    other = make_pair(tmp_path, "other")
+    text = tmp_path / "text"
+    text.write_text("not PEM\n")
+    flags = {
+        "swapped": ["--tls-cert", key, "--tls-key", cert],
+        "foreign": ["--tls-cert", cert, "--tls-key", other[1]],
+        "no key": ["--tls-cert", cert],
+        "no file": ["--tls-cert", cert, "--tls-key", tmp_path / "nowhere"],
+        "no pem": ["--tls-cert", text, "--tls-key", key],
+    }[which]
+    result = run("serve", "--port", "0", *flags)
+    assert result.returncode == 2, result.stderr
+    assert "tls-" in result.stderr.splitlines()[-1]
