@@ -7,6 +7,8 @@
  *      cancelled and late jobs and those that get a slot now
  *   3. outside it: end the former, start the latter, fork samples (engine_runs.c)
  *   4. compute one batch (engine_step.c)
+ * Without any job it sleeps, and computes one row every probe_ns, so that a device that was lost
+ * meanwhile is known before the next client comes.
  * The thread never sleeps while a job is with it, so cancellations and deadlines are noticed within
  * a step without timers.
  *
@@ -19,6 +21,7 @@
  */
 #include "server/engine.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -81,13 +84,25 @@ static void sort_queue(lx_engine *e, int64_t now)
     publish_queue(e);
 }
 
-/* Waits for work and takes it from the queue; false when the engine is to stop. */
+/* Under the mutex, with nothing to do. False when it is time for a probe. */
+static bool wait_for_change(lx_engine *e)
+{
+    if (e->options.probe_ns == 0 || !atomic_load(&e->healthy))
+        return pthread_cond_wait(&e->changed, &e->mutex) == 0;
+    int64_t due = atomic_load(&e->last_step_ns) + e->options.probe_ns;
+    struct timespec until = {.tv_sec = due / LX_NS_PER_S, .tv_nsec = due % LX_NS_PER_S};
+    return pthread_cond_timedwait(&e->changed, &e->mutex, &until) != ETIMEDOUT;
+}
+
+/* Waits for work, or until a probe is due, and takes it from the queue; false when the engine is to
+ * stop. */
 static bool take_work(lx_engine *e, int64_t *now)
 {
     (void)pthread_mutex_lock(&e->mutex);
     sort_queue(e, *now); /* also tells submit about slots that became free */
-    while (!e->stopping && e->n_admitted + e->n_dropped == 0 && e->oldest < 0) {
-        (void)pthread_cond_wait(&e->changed, &e->mutex);
+    e->probe_due = false;
+    while (!e->stopping && !e->probe_due && e->n_admitted + e->n_dropped == 0 && e->oldest < 0) {
+        e->probe_due = !wait_for_change(e);
         *now = lx_now_ns();
         sort_queue(e, *now);
     }
@@ -170,6 +185,8 @@ static void *run_thread(void *context)
         lx_status st = lx_runs_drop(e, now, &err);
         if (st == LX_OK && !take_work(e, &now))
             break;
+        if (st == LX_OK && e->probe_due)
+            st = lx_engine_probe(e, &err);
         if (st == LX_OK)
             st = take_turn(e, now, &err);
         if (st != LX_OK)
@@ -267,13 +284,25 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     return st;
 }
 
+/* Timed waits are on the monotonic clock. */
+static bool init_condition(pthread_cond_t *changed)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return false;
+    bool ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(changed, &attributes) == 0;
+    (void)pthread_condattr_destroy(&attributes);
+    return ok;
+}
+
 /* The thread takes no signals: they are for the main thread. */
 static lx_status start_thread(lx_engine *e, lx_error *err)
 {
     sigset_t all, old;
     if (pthread_mutex_init(&e->mutex, NULL) != 0)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
-    if (pthread_cond_init(&e->changed, NULL) != 0) {
+    if (!init_condition(&e->changed)) {
         (void)pthread_mutex_destroy(&e->mutex);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }
@@ -404,14 +433,31 @@ bool lx_engine_idle(lx_engine *e)
     return atomic_load(&e->n_jobs) == 0;
 }
 
-int32_t lx_engine_retry_after_s(const lx_engine *e)
+/* Seconds of work that is with the engine. */
+static double work_s(const lx_engine *e)
 {
     int64_t n_slots = e->options.n_slots;
     int64_t steps = (atomic_load(&e->work_left) + n_slots - 1) / n_slots;
-    double seconds = (double)steps * (double)atomic_load(&e->step_ns) / (double)LX_NS_PER_S;
+    return (double)steps * lx_engine_step_s(e);
+}
+
+int32_t lx_engine_retry_after_s(const lx_engine *e)
+{
+    double seconds = work_s(e);
     if (seconds >= MAX_RETRY_S)
         return MAX_RETRY_S;
     return seconds <= 1 ? 1 : (int32_t)seconds + (seconds > (double)(int32_t)seconds);
+}
+
+double lx_engine_wait_s(const lx_engine *e)
+{
+    int64_t used = atomic_load_explicit(&e->metrics->slots_used, memory_order_relaxed);
+    return used < e->options.n_slots ? 0 : work_s(e);
+}
+
+double lx_engine_step_s(const lx_engine *e)
+{
+    return (double)atomic_load(&e->step_ns) / (double)LX_NS_PER_S;
 }
 
 int64_t lx_engine_last_step_ns(const lx_engine *e)

@@ -27,6 +27,7 @@ typedef struct lx_engine_options {
     int32_t max_queue;    /* jobs that must wait for their first slot, >= 0 */
     int32_t max_tokens;   /* rows a step, >= n_slots */
     int32_t prompt_chunk; /* prompt rows a slot and step, >= 1 */
+    int64_t probe_ns;     /* idle for so long, it computes one row to see that it can; 0: never */
 } lx_engine_options;
 
 /* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The
@@ -59,7 +60,11 @@ void lx_engine_stop(lx_engine *e);
 /* Seconds until a place in the queue is likely free: steps left in slots and queue times the mean
    step time, rounded up, at least 1. For Retry-After. */
 int32_t lx_engine_retry_after_s(const lx_engine *e);
-/* lx_now_ns() of the newest completed step; engine start time before the first. */
+/* The same as a number, 0 while a slot is free: until a job sent now would begin. */
+double lx_engine_wait_s(const lx_engine *e);
+/* Mean time of a step, 0 before the first. */
+double lx_engine_step_s(const lx_engine *e);
+/* lx_now_ns() of the newest completed step, probes included; engine start time before the first. */
 int64_t lx_engine_last_step_ns(const lx_engine *e);
 /* False once the device failed; every later submit is refused. */
 bool lx_engine_healthy(const lx_engine *e);

@@ -74,6 +74,7 @@ struct lx_engine {
     int32_t n_free_runs, oldest, newest;
     int32_t n_pending; /* slots that runs will still ask for */
     uint64_t next_order;
+    bool probe_due;               /* nothing happened for probe_ns */
     lx_job **admitted, **dropped; /* taken from the queue in this turn */
     int32_t n_admitted, n_dropped;
 
@@ -108,6 +109,10 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
 /* Copies the state of the slot's sample to its job, if that keeps states. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
+
+/* --- engine_probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
+   fails or gives no number. --- */
+lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 
 /* --- engine_step.c --- */
 /* How many of the plan's rows its first slot computes before a sample decodes. */

@@ -11,7 +11,6 @@ static const char json_type[] = "application/json";
 static lx_json_model describe(const lx_served_model *m)
 {
     const lx_config *c = &m->model->config;
-    const lx_state_layout *state = &m->model->state;
     return (lx_json_model){
         .id = m->model->name,
         .task = c->task,
@@ -22,7 +21,7 @@ static lx_json_model describe(const lx_served_model *m)
         .n_embd = c->d_model,
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
-        .state_bytes = (state->fixed_floats + state->growing_floats * state->max_tokens) * 4,
+        .state_bytes = lx_serving_state_bytes(m),
         .max_chars = c->max_chars,
         .width = c->width,
         .height = c->height,
@@ -65,6 +64,7 @@ static void respond_health(lx_api *api, lx_response *rs)
         .version = LX_VERSION,
         .backend = lx_serving_backend(api->serving),
         .uptime_s = (lx_now_ns() - lx_serving_start_ns(api->serving)) / LX_NS_PER_S,
+        .last_step_ms = lx_serving_last_step_ms(api->serving),
     };
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);

@@ -130,7 +130,8 @@ void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out
 
 void lx_json_write_health(const lx_json_health *h, lx_buffer *out)
 {
-    lx_json_dump(json_pack("{s:s, s:s, s:s, s:I}", "status", h->status, "version", h->version,
-                           "backend", h->backend, "uptime_s", (json_int_t)h->uptime_s),
+    lx_json_dump(json_pack("{s:s, s:s, s:s, s:I, s:I}", "status", h->status, "version", h->version,
+                           "backend", h->backend, "uptime_s", (json_int_t)h->uptime_s,
+                           "last_step_ms", (json_int_t)h->last_step_ms),
                  out);
 }

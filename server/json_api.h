@@ -129,7 +129,7 @@ void lx_json_write_model(const lx_json_model *model, lx_buffer *out);
 
 typedef struct lx_json_health {
     const char *status, *version, *backend;
-    int64_t uptime_s;
+    int64_t uptime_s, last_step_ms;
 } lx_json_health;
 
 void lx_json_write_health(const lx_json_health *h, lx_buffer *out);

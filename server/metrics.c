@@ -53,6 +53,8 @@ static const family families[] = {
     {"linnet_generated_tokens_total", "Tokens generated.", COUNTER, AT(generated_tokens)},
     {"linnet_steps_total", "Steps of the engine: batches computed.", COUNTER, AT(steps)},
     {"linnet_step_rows_total", "Token rows computed in all steps.", COUNTER, AT(step_rows)},
+    {"linnet_probe_steps_total", "Steps of an idle engine, to see that it can.", COUNTER,
+     AT(probes)},
     {"linnet_slots", "Slots: samples that can be generated at once.", GAUGE, AT(slots_total)},
     {"linnet_slots_used", "Slots in use.", GAUGE, AT(slots_used)},
     {"linnet_queue_length", "Jobs waiting in the queue for a slot.", GAUGE, AT(queue_length)},

@@ -19,6 +19,7 @@ static const struct route {
     {"POST", "/v1/score", lx_handle_score},
     {"GET", "/v1/models", lx_handle_models},
     {"GET", "/v1/models/*", lx_handle_model},
+    {"GET", "/v1/capacity", lx_handle_capacity},
     {"GET", "/health", lx_handle_health},
     {"GET", "/readyz", lx_handle_health},
     {"GET", "/livez", lx_handle_livez},

@@ -34,7 +34,7 @@ struct lx_serving {
     char backend_text[160];
     lx_served_model *models[LX_MAX_MODELS];
     int32_t n;
-    int64_t start_ns;
+    int64_t start_ns, probe_ns;
     _Atomic bool loaded, draining;
 };
 
@@ -105,9 +105,10 @@ static int64_t free_memory(void)
     return limit > 0 && limit < available_kb * 1024 ? limit : available_kb * 1024;
 }
 
-static int64_t state_bytes(const lx_model *m)
+int64_t lx_serving_state_bytes(const lx_served_model *m)
 {
-    return (m->state.fixed_floats + m->state.growing_floats * m->state.max_tokens) * 4;
+    const lx_state_layout *l = &m->model->state;
+    return (l->fixed_floats + l->growing_floats * l->max_tokens) * 4;
 }
 
 /* About what a slot needs beside its state: the activations of a row, and what a step is given. */
@@ -122,17 +123,17 @@ static int64_t row_bytes(const lx_config *c)
  * How many slots fit, of one of n_models: into a quarter of the process's free memory, at most
  * MAX_SLOTS; into three quarters of what a device has free, at most MAX_DEVICE_SLOTS.
  */
-static lx_status slots_from_memory(lx_backend *be, const lx_model *m, int32_t n_models,
+static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int32_t n_models,
                                    int32_t *out, lx_error *err)
 {
-    int64_t most = MAX_SLOTS, bytes = free_memory() / 4, each = state_bytes(m);
+    int64_t most = MAX_SLOTS, bytes = free_memory() / 4, each = lx_serving_state_bytes(m);
     if (be->ops->memory != NULL) {
         lx_status st = be->ops->memory(be, &bytes, err);
         if (st != LX_OK)
             return st;
         most = MAX_DEVICE_SLOTS;
         bytes = bytes / 4 * 3;
-        each += row_bytes(&m->config);
+        each += row_bytes(&m->model->config);
     }
     int64_t n = each > 0 ? bytes / n_models / each : most;
     *out = n < 1 ? 1 : n > most ? (int32_t)most : (int32_t)n;
@@ -184,15 +185,15 @@ static lx_status start_model(lx_served_model *m, lx_backend *be, const lx_servin
                              int32_t n_models, lx_error *err)
 {
     m->n_slots = o->n_slots;
-    lx_status st =
-        o->n_slots > 0 ? LX_OK : slots_from_memory(be, m->model, n_models, &m->n_slots, err);
+    lx_status st = o->n_slots > 0 ? LX_OK : slots_from_memory(be, m, n_models, &m->n_slots, err);
     if (st != LX_OK)
         return st;
     int32_t max_tokens = m->n_slots + MIN_PROMPT_ROWS;
     lx_engine_options engine = {.n_slots = m->n_slots,
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
-                                .prompt_chunk = PROMPT_CHUNK};
+                                .prompt_chunk = PROMPT_CHUNK,
+                                .probe_ns = o->probe_ns};
     st = lx_transformer_new(m->model, be, max_tokens, max_tokens, &m->transformer, err);
     if (st == LX_OK)
         st = warm_up(m, err);
@@ -244,7 +245,8 @@ static lx_status load_one(lx_serving *s, const char *dir, const lx_serving_optio
         LX_LOG_INFO,
         "model %s: task %s, %lld parameters, %d layers, state %lld bytes a request, %d slots, %s",
         m->model->name, m->model->config.task, (long long)m->model->n_parameters,
-        m->model->config.n_layers, (long long)state_bytes(m->model), m->n_slots, m->fingerprint);
+        m->model->config.n_layers, (long long)lx_serving_state_bytes(m), m->n_slots,
+        m->fingerprint);
     return LX_OK;
 }
 
@@ -286,6 +288,7 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_e
 {
     folder_list l = {.n = 0};
     lx_status st = LX_OK;
+    s->probe_ns = options->probe_ns;
     if (options->models_dir != NULL)
         st = list_folders(options->models_dir, &l, err);
     if (st == LX_OK && options->model_dir != NULL)
@@ -310,13 +313,25 @@ void lx_serving_free(lx_serving *s)
     free(s);
 }
 
-static bool is_stuck(const lx_served_model *m)
+static bool is_stuck(const lx_serving *s, const lx_served_model *m)
 {
     if (!lx_engine_healthy(m->engine))
         return true;
     int64_t step = lx_engine_last_step_ns(m->engine), work = atomic_load(&m->work_since_ns);
     int64_t age = lx_now_ns() - (step > work ? step : work);
-    return age > STEP_LIMIT_S * LX_NS_PER_S && !lx_engine_idle(m->engine);
+    if (!lx_engine_idle(m->engine))
+        return age > STEP_LIMIT_S * LX_NS_PER_S;
+    return s->probe_ns > 0 && age > STEP_LIMIT_S * LX_NS_PER_S + s->probe_ns;
+}
+
+int64_t lx_serving_last_step_ms(lx_serving *s)
+{
+    int64_t now = lx_now_ns(), oldest = now;
+    for (int32_t i = 0; i < lx_serving_count(s); i++) {
+        int64_t step = lx_engine_last_step_ns(s->models[i]->engine);
+        oldest = step < oldest ? step : oldest;
+    }
+    return (now - oldest) / LX_NS_PER_MS;
 }
 
 lx_serving_state lx_serving_get_state(lx_serving *s)
@@ -326,7 +341,7 @@ lx_serving_state lx_serving_get_state(lx_serving *s)
     if (!atomic_load(&s->loaded))
         return LX_SERVING_LOADING;
     for (int32_t i = 0; i < s->n; i++)
-        if (is_stuck(s->models[i]))
+        if (is_stuck(s, s->models[i]))
             return LX_SERVING_UNHEALTHY;
     return LX_SERVING_READY;
 }

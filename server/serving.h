@@ -33,13 +33,14 @@ typedef struct lx_serving_options {
     const char *model_dir;  /* one more; NULL for none */
     int32_t n_slots;        /* a model; 0: from the memory that is free */
     int32_t max_queue;      /* jobs, a model */
+    int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
 } lx_serving_options;
 
 typedef enum lx_serving_state {
     LX_SERVING_LOADING,
     LX_SERVING_READY,
     LX_SERVING_DRAINING,
-    LX_SERVING_UNHEALTHY /* a device failed, or an engine has work and makes no step */
+    LX_SERVING_UNHEALTHY /* a device failed, or an engine made no step although it should have */
 } lx_serving_state;
 
 lx_status lx_serving_new(lx_serving **out, lx_error *err) LX_MUST_USE;
@@ -49,6 +50,10 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options,
 void lx_serving_free(lx_serving *s); /* stops the engines; NULL is allowed */
 
 lx_serving_state lx_serving_get_state(lx_serving *s);
+/* Since the newest step of that engine whose newest is the oldest; 0 while loading. */
+int64_t lx_serving_last_step_ms(lx_serving *s);
+/* Bytes of one sample's state. */
+int64_t lx_serving_state_bytes(const lx_served_model *m);
 /* What the back end is, one line; "" while loading. */
 const char *lx_serving_backend(const lx_serving *s);
 int64_t lx_serving_start_ns(const lx_serving *s);

@@ -398,8 +398,11 @@ static void refuses_options_out_of_range(void **state)
 {
     (void)state;
     rig r = rig_start((rig_options){0});
-    static const lx_engine_options bad[] = {
-        {0, 1, 8, 8}, {1, -1, 8, 8}, {9, 1, 8, 8}, {1, 1, 8, 0}, {1, 1, INT32_MAX, 8}};
+    static const lx_engine_options bad[] = {{0, 1, 8, 8, 0},
+                                            {1, -1, 8, 8, 0},
+                                            {9, 1, 8, 8, 0},
+                                            {1, 1, 8, 0, 0},
+                                            {1, 1, INT32_MAX, 8, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lx_engine *e = NULL;
         lx_error err = {0};

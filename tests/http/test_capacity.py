@@ -1,0 +1,73 @@
+"""What the server says of its room and health: /v1/capacity, probes of idle models."""
+
+import pytest
+
+import client
+import lines
+from server import Server, wait_until
+from test_overload import send
+
+LONG = lines.of_length(32)
+
+
+def capacity(server):
+    reply = client.call(server.port, "GET", "/v1/capacity")
+    assert reply.status == 200 and reply.headers["cache-control"] == "no-store"
+    answer = reply.json()
+    assert answer["object"] == "capacity"
+    assert [model["id"] for model in answer["models"]] == [client.MODEL]
+    return answer["status"], answer["models"][0]
+
+
+@pytest.fixture
+def small():
+    with Server("--slots", "2", "--queue", "4") as server:
+        yield server
+
+
+def test_idle(small):
+    status, model = capacity(small)
+    assert status == "ready"
+    assert model["slots"] == {"total": 2, "used": 0, "free": 2}
+    assert model["queue"] == {"length": 0, "limit": 4}
+    assert model["estimated_wait_s"] == 0
+    meta = client.call(small.port, "GET", f"/v1/models/{client.MODEL}").json()["meta"]
+    assert model["state_bytes"] == meta["state_bytes"]
+
+
+def test_busy(small):
+    client.complete_ok(small.port, prompt=LONG)
+    socks = [send(small.port, {"prompt": LONG, "n": 128}, stream=True) for _ in range(3)]
+
+    def is_full():
+        _, model = capacity(small)
+        used, waiting = model["slots"]["used"], model["queue"]["length"]
+        assert model["slots"]["free"] == 2 - used and 0 <= waiting <= 4
+        return (used, waiting) == (2, 2)
+
+    wait_until(is_full, 20, "two slots used, two requests waiting")
+    _, model = capacity(small)
+    assert model["step_s"] > 0
+    assert 0 < model["estimated_wait_s"] <= 3 * 128 * 32 / 2 * model["step_s"] * 4
+    for sock in socks:
+        client.reset(sock)
+    small.wait_idle()
+    assert capacity(small)[1]["estimated_wait_s"] == 0
+
+
+def test_an_idle_model_is_probed():
+    with Server("--probe-interval", "0.05") as server:
+        probes = server.metric("linnet_probe_steps_total")
+        wait_until(lambda: server.metric("linnet_probe_steps_total") > probes + 2, 20, "probes")
+        assert server.metric("linnet_steps_total") == 0
+        ready = client.call(server.port, "GET", "/readyz")
+        assert ready.status == 200 and 0 <= ready.json()["last_step_ms"] < 10000
+        server.check_unharmed()
+
+
+def test_or_not():
+    with Server("--probe-interval", "0") as server:
+        first = client.call(server.port, "GET", "/readyz").json()["last_step_ms"]
+        wait_until(lambda: client.call(server.port, "GET", "/readyz").json()["last_step_ms"]
+                   > first + 100, 20, "time passes without a step")
+        assert server.metric("linnet_probe_steps_total") == 0
