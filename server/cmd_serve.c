@@ -53,7 +53,10 @@ static int32_t connection_limit(int64_t wanted)
 
 static void handle(void *context, const lx_request *rq, lx_response *rs)
 {
-    lx_routes_dispatch(context, rq, rs);
+    lx_api *api = context;
+    int32_t turn = lx_serving_enter(api->serving);
+    lx_routes_dispatch(api, rq, rs);
+    lx_serving_leave(api->serving, turn);
 }
 
 static void refuse(void *context, int status, const lx_error *err, lx_response *rs)
@@ -224,11 +227,23 @@ static void restore_signals(const sigset_t *signals)
     (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
-static void wait_for_signal(const sigset_t *signals)
+static void ask_for_reload(lx_serving *serving)
 {
+    lx_error err = {0};
+    lx_log(LX_LOG_INFO, "SIGHUP: reading the models again");
+    if (lx_reload_start(serving, NULL, NULL, NULL, &err) != LX_OK)
+        lx_log(LX_LOG_WARN, "reload: %s", err.text);
+}
+
+/* Until SIGTERM or SIGINT; on SIGHUP a reload begins. */
+static void wait_for_signal(const sigset_t *signals, lx_serving *serving)
+{
+    sigset_t all = *signals;
     int number = 0;
-    while (sigwait(signals, &number) != 0)
-        ;
+    (void)sigaddset(&all, SIGHUP);
+    while (sigwait(&all, &number) != 0 || number == SIGHUP)
+        if (number == SIGHUP)
+            ask_for_reload(serving);
     lx_log(LX_LOG_INFO, "%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
@@ -238,6 +253,10 @@ static void block_signals(sigset_t *signals)
     (void)sigaddset(signals, SIGTERM);
     (void)sigaddset(signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
+    sigset_t reload;
+    (void)sigemptyset(&reload);
+    (void)sigaddset(&reload, SIGHUP); /* stays blocked: only wait_for_signal takes it */
+    (void)pthread_sigmask(SIG_BLOCK, &reload, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
@@ -274,7 +293,7 @@ int lx_command_serve(int argc, char **argv)
         st = load_models(&o, api.serving, &err);
     if (st == LX_OK) {
         log_url(o.host, lx_http_port(http), o.tls_key != NULL);
-        wait_for_signal(&signals);
+        wait_for_signal(&signals, api.serving);
         drain(&o, api.serving, http, &signals);
     } else {
         exit_status = lx_cli_fail(&lx_serve_command, st, &err);

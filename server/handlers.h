@@ -27,6 +27,7 @@ void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_health(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_livez(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs);

@@ -136,6 +136,39 @@ static void put_value(const family *f, const char *model, const lx_metrics *m, l
     }
 }
 
+/* How many counters a family has, one behind the other from its offset on. */
+static size_t n_counters(kind k)
+{
+    _Static_assert(sizeof(lx_histogram) == (LX_N_BUCKETS + 2) * sizeof(uint64_t),
+                   "a histogram is its counters");
+    switch (k) {
+    case COUNTER:
+        return 1;
+    case HISTOGRAM:
+        return LX_N_BUCKETS + 2;
+    case OUTCOMES:
+        return LX_N_OUTCOMES;
+    case GAUGE:
+        break;
+    }
+    return 0;
+}
+
+void lx_metrics_carry(lx_metrics *to, const lx_metrics *from, lx_metrics *carried)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const family *f = &families[i];
+        _Atomic uint64_t *sum = (void *)((char *)to + f->offset);
+        _Atomic uint64_t *before = (void *)((char *)carried + f->offset);
+        const _Atomic uint64_t *now = (const void *)((const char *)from + f->offset);
+        for (size_t k = 0; k < n_counters(f->kind); k++) {
+            uint64_t value = atomic_load_explicit(&now[k], memory_order_relaxed);
+            atomic_fetch_add_explicit(&sum[k], value - before[k], memory_order_relaxed);
+            before[k] = value;
+        }
+    }
+}
+
 void lx_metrics_render(const char *const *names, const lx_metrics *const *metrics, int32_t n,
                        lx_buffer *out)
 {

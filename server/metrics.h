@@ -38,6 +38,10 @@ typedef struct lx_metrics {
     lx_histogram time_to_first_token, inter_token, queue_time, request_time, step_time;
 } lx_metrics;
 
+/* Adds to `to` what `from` has counted since the last time, which `carried` remembers: a model's
+   counters go on when its weights are replaced. Gauges are left alone. */
+void lx_metrics_carry(lx_metrics *to, const lx_metrics *from, lx_metrics *carried);
+
 /* The whole page for n models, families in a fixed order, label model="NAME". */
 void lx_metrics_render(const char *const *names, const lx_metrics *const *metrics, int32_t n,
                        lx_buffer *out);

@@ -20,6 +20,7 @@ static const struct route {
     {"GET", "/v1/models", lx_handle_models},
     {"GET", "/v1/models/*", lx_handle_model},
     {"GET", "/v1/capacity", lx_handle_capacity},
+    {"POST", "/v1/models/reload", lx_handle_reload},
     {"GET", "/health", lx_handle_health},
     {"GET", "/readyz", lx_handle_health},
     {"GET", "/livez", lx_handle_livez},

@@ -283,5 +283,6 @@ const lx_command lx_serve_command = {
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .notes = "An argument wins over its environment variable. SIGTERM or SIGINT lets running\n"
-             "answers finish and ends with status 0; a second one ends at once.\n",
+             "answers finish and ends with status 0; a second one ends at once. SIGHUP reads the\n"
+             "models again: new weights serve new requests, running ones end on the old ones.\n",
 };

@@ -3,7 +3,10 @@
  * end that all share.
  *
  * Loading may run while HTTP already answers: nobody looks at the models before lx_serving_state
- * says so. After that the list never changes.
+ * says so. After that models come or are replaced by a reload, in the same place of the list, and
+ * none goes away. What lx_serving_find and _at return may be replaced at any time, so it is used
+ * between lx_serving_enter and _leave (every handler is called between them), or holds a reference
+ * (every lx_work does).
  */
 #ifndef LINNET_SERVER_SERVING_H
 #define LINNET_SERVER_SERVING_H
@@ -12,7 +15,11 @@
 
 enum { LX_MAX_MODELS = 64 };
 
+typedef struct lx_serving lx_serving;
+
 typedef struct lx_served_model {
+    lx_serving *serving;
+    _Atomic int32_t refs; /* the list's, and one of everybody who keeps it */
     lx_model *model;
     lx_transformer *transformer;
     lx_engine *engine;
@@ -21,9 +28,8 @@ typedef struct lx_served_model {
     int64_t created;               /* Unix time at which it was loaded */
     _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
     char fingerprint[96];
+    lx_metrics carried; /* what the model in its place has taken over of its counters */
 } lx_served_model;
-
-typedef struct lx_serving lx_serving;
 
 typedef struct lx_serving_options {
     const char *backend; /* NULL: the one `device` says, see lx_backend_choose */
@@ -58,6 +64,14 @@ int64_t lx_serving_state_bytes(const lx_served_model *m);
 const char *lx_serving_backend(const lx_serving *s);
 int64_t lx_serving_start_ns(const lx_serving *s);
 
+/* Whoever looks for models does it between these two; leave takes what enter returned. Short: a
+   reload waits for those inside. */
+int32_t lx_serving_enter(lx_serving *s);
+void lx_serving_leave(lx_serving *s, int32_t turn);
+/* To keep a model for longer; not from an engine's thread. */
+void lx_served_ref(lx_served_model *m);
+void lx_served_unref(lx_served_model *m);
+
 /* 0 while loading. */
 int32_t lx_serving_count(lx_serving *s);
 lx_served_model *lx_serving_at(lx_serving *s, int32_t i);
@@ -70,5 +84,26 @@ lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_M
 
 void lx_serving_drain(lx_serving *s); /* refuses new jobs from now on */
 bool lx_serving_idle(lx_serving *s);  /* no job is queued or running */
+
+/* --- reload, serving_reload.c ------------------------------------------------------------------
+ */
+
+typedef struct lx_reload lx_reload;
+
+typedef struct lx_reloaded_model {
+    char name[64], fingerprint[96];
+    bool changed; /* other weights than before */
+} lx_reloaded_model;
+
+/* Asks for the folders to be read again; `wake` (may be NULL) is called when that is done, from the
+   reloader's thread. out NULL: nobody wants the result. LX_ERR_UNAVAILABLE while loading or
+   draining, LX_ERR_BUSY when too many wait. */
+lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
+                          lx_reload **out, lx_error *err) LX_MUST_USE;
+bool lx_reload_done(lx_reload *r);
+/* After it is done: LX_OK with all models, borrowed; or why everything stays as it was. */
+lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
+                           lx_error *err) LX_MUST_USE;
+void lx_reload_release(lx_reload *r); /* no wake comes after it */
 
 #endif

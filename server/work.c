@@ -56,6 +56,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     lx_status st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
     if (st == LX_OK) {
+        lx_served_ref(served); /* until lx_work_fini */
         w->params = lx_job_get_params(w->job);
         st = lx_serving_submit(served, w->job, err);
     }
@@ -75,6 +76,7 @@ void lx_work_fini(lx_work *w)
     lx_job_detach(w->job);
     lx_job_unref(w->job);
     w->job = NULL;
+    lx_served_unref(w->served);
 }
 
 static lx_outcome outcome_of(lx_status status)
