@@ -1,7 +1,8 @@
 # Compiles the files of a folder into a library: lx_asset_find() of server/assets.h.
 # The assembler includes the bytes (.incbin), so no tool is needed to turn them into C.
 function(linnet_embed_assets target folder)
-  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg
+       ${folder}/*.json)
   set(assembly "${CMAKE_BINARY_DIR}/assets_data.S")
   set(source "${CMAKE_BINARY_DIR}/assets.c")
   set(data ".section .rodata\n")
@@ -15,6 +16,8 @@ function(linnet_embed_assets target folder)
       set(type "text/html; charset=utf-8")
     elseif(extension STREQUAL ".css")
       set(type "text/css; charset=utf-8")
+    elseif(extension STREQUAL ".json")
+      set(type "application/json")
     elseif(extension STREQUAL ".js")
       set(type "text/javascript; charset=utf-8")
     else()

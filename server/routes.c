@@ -1,4 +1,5 @@
-/* The route table (see routes.h). A pattern's final "*" stands for one path segment. */
+/* The route table (see routes.h). A pattern's final "*" stands for one path segment, unless a route
+   without one has exactly that path. */
 #include "server/routes.h"
 
 #include <stdio.h>
@@ -59,10 +60,12 @@ lx_route_match lx_routes_find(const char *method, const char *path)
 {
     lx_route_match m = {.tail = ""};
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        const char *tail = match(routes[i].pattern, path);
-        if (tail != NULL)
-            offer(&m, wanted, routes[i].method, routes[i].handler, tail);
+    for (int pass = 0; pass < 2 && m.allow[0] == '\0'; pass++) { /* a path's own routes win */
+        for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+            const char *tail = match(routes[i].pattern, path);
+            if (tail != NULL && (tail[0] != '\0') == (pass == 1))
+                offer(&m, wanted, routes[i].method, routes[i].handler, tail);
+        }
     }
     if (m.allow[0] == '\0' && lx_asset_find(path) != NULL)
         offer(&m, wanted, "GET", lx_handle_asset, "");
@@ -88,4 +91,13 @@ void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
                          "this path does not know the method; see the Allow header");
         lx_response_add(rs, "Allow", "%s", m.allow);
     }
+}
+
+bool lx_routes_at(int32_t i, const char **method, const char **pattern)
+{
+    if (i < 0 || (size_t)i >= sizeof routes / sizeof *routes)
+        return false;
+    *method = routes[i].method;
+    *pattern = routes[i].pattern;
+    return true;
 }

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
+#include "server/assets.h"
 #include "server/routes.h"
 
 static void test_known_routes(void **state)
@@ -139,6 +141,49 @@ static void test_assets(void **state)
     assert_int_equal(rs.status, 200);
 }
 
+/* The path a pattern has in the document, or that of the first path that fits it. */
+static json_t *described(json_t *paths, const char *pattern)
+{
+    size_t n = strlen(pattern);
+    const char *path = NULL;
+    json_t *item = NULL;
+    if (pattern[n - 1] != '*')
+        return json_object_get(paths, pattern);
+    json_object_foreach(paths, path, item)
+    {
+        if (strncmp(path, pattern, n - 1) == 0 && path[n - 1] == '{')
+            return item;
+    }
+    return NULL;
+}
+
+/* openapi.json names every route, and no other. */
+static void test_every_route_is_described(void **state)
+{
+    (void)state;
+    const lx_asset *asset = lx_asset_find("/openapi.json");
+    assert_non_null(asset);
+    json_t *root = json_loadb((const char *)asset->data, asset->size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *paths = json_object_get(root, "paths");
+    assert_non_null(paths);
+    const char *method = NULL, *pattern = NULL, *path = NULL, *name = NULL;
+    int32_t n_routes = 0, n_described = 0;
+    for (; lx_routes_at(n_routes, &method, &pattern); n_routes++) {
+        char lower[16] = "";
+        for (size_t i = 0; method[i] != '\0' && i + 1 < sizeof lower; i++)
+            lower[i] = (char)(method[i] | 0x20);
+        if (json_object_get(described(paths, pattern), lower) == NULL)
+            fail_msg("web/openapi.json does not describe %s %s", method, pattern);
+    }
+    json_t *item = NULL, *operation = NULL;
+    json_object_foreach(paths, path, item)
+    {
+        json_object_foreach(item, name, operation) n_described += strcmp(name, "parameters") != 0;
+    }
+    assert_int_equal(n_described, n_routes + 1); /* and the document itself */
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_allow),
         cmocka_unit_test(test_dispatch_without_a_handler),
         cmocka_unit_test(test_assets),
+        cmocka_unit_test(test_every_route_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,131 @@
+"""/openapi.json and the running server: every route with every method, and made-up requests whose
+answers must be as described (schemathesis)."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from client import call
+from server import Server
+from settings import MODEL
+
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,"
+    "response_headers_conformance,response_schema_conformance,negative_data_rejection,"
+    "unsupported_method"
+)
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "LINNET"}
+
+
+@pytest.fixture
+def document(port):
+    reply = call(port, "GET", "/openapi.json")
+    assert reply.status == 200 and reply.headers["content-type"] == "application/json"
+    return reply.json()
+
+
+def routes_of(document):
+    """Every path that can be asked for, with its methods."""
+    return {
+        re.sub(r"\{\w+\}", MODEL, path): {name.upper() for name in item if name != "parameters"}
+        for path, item in document["paths"].items()
+    }
+
+
+def allowed(methods):
+    return methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
+
+
+def test_the_document_is_about_this_version(port, document):
+    assert document["info"]["version"] == call(port, "GET", "/health").json()["version"]
+    names = [op["operationId"] for item in document["paths"].values() for k, op in item.items()
+             if k != "parameters"]
+    assert len(names) == len(set(names)) >= 14
+
+
+def test_options_says_what_every_route_allows(port, document):
+    for path, methods in routes_of(document).items():
+        reply = call(port, "OPTIONS", path)
+        assert reply.status == 204 and reply.body == b"", path
+        assert set(reply.headers["allow"].split(", ")) == allowed(methods), path
+
+
+def test_other_methods_are_refused_on_every_route(port, document):
+    for path, methods in routes_of(document).items():
+        for method in sorted(METHODS - allowed(methods)):
+            reply = call(port, method, path)
+            assert reply.status == 405, (method, path)
+            assert set(reply.headers["allow"].split(", ")) == allowed(methods), path
+            if method != "HEAD":
+                assert reply.error["code"] == "method_not_allowed"
+
+
+def test_head_is_get_without_a_body(port, document):
+    for path, methods in routes_of(document).items():
+        if "GET" not in methods:
+            continue
+        head, get = call(port, "HEAD", path), call(port, "GET", path)
+        assert head.status == get.status == 200 and head.body == b"", path
+        assert head.headers["content-type"] == get.headers["content-type"], path
+
+
+def test_methods_of_paths_that_are_not_there(port):
+    for method in sorted(METHODS):
+        reply = call(port, method, "/v1/no-such-route")
+        assert reply.status == 404, method
+        assert "allow" not in reply.headers
+        assert reply.body == b"" if method == "HEAD" else reply.error["code"] == "not_found"
+
+
+# --- made-up requests
+
+
+def fitted(document):
+    """The document with what only this server knows: its model, and lines that it answers."""
+    schemas = document["components"]["schemas"]
+    for name in ("CompletionRequest", "ChatRequest"):
+        schemas[name]["properties"]["model"]["enum"] = [MODEL]
+        schemas[name]["properties"]["n"]["maximum"] = 4
+    properties = schemas["CompletionRequest"]["properties"]
+    properties["best_of"] = {"type": "null"}
+    properties["prompt"]["oneOf"][0]["pattern"] = "^[山水风月天海云低舟一叶]{1,8}$"
+    return document
+
+
+def answered(port):
+    """Completions that were answered so far."""
+    text = call(port, "GET", "/metrics").text
+    return sum(
+        float(line.split()[-1])
+        for line in text.splitlines()
+        if line.startswith("linnet_requests_total") and 'outcome="ok"' in line
+    )
+
+
+@pytest.mark.heavy
+def test_made_up_requests_are_answered_as_described(tmp_path):
+    program = shutil.which("st", path=str(Path(sys.executable).parent)) or shutil.which("st")
+    if program is None:
+        pytest.skip("schemathesis is not installed")
+    with Server("--max-n", "4") as server:
+        described = tmp_path / "openapi.json"
+        document = call(server.port, "GET", "/openapi.json").json()
+        described.write_text(json.dumps(fitted(document)), encoding="utf-8")
+        run = subprocess.run(
+            [program, "run", described, "--url", f"http://127.0.0.1:{server.port}",
+             "--phases", "fuzzing", "--max-examples", "6",
+             "--generation-deterministic", "--no-color",
+             "--exclude-path", "/v1/models/reload",  # test_reload.py does
+             "--checks", CHECKS],
+            cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        cases = re.search(r"(\d+) generated, (\d+) passed", run.stdout)
+        assert cases and cases[1] == cases[2] and int(cases[1]) >= 30, run.stdout
+        assert answered(server.port) >= 1, "not a single one was a good request"
+        server.wait_idle()
