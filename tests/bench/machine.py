@@ -1,0 +1,46 @@
+"""What every benchmark says first: the machine, the commit, and whether anything else is running."""
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def processor():
+    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return names[0].partition(": ")[2] if names else platform.processor()
+
+
+def commit():
+    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=10"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown commit"
+
+
+def describe(busy):
+    """One line; a second one when less than `busy` cores are free."""
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    line = f"{processor()}, {cores} cores, load {load:.1f}, commit {commit()}"
+    if load > cores - busy + 0.5:
+        line += "\nthe machine is busy with other work: do not publish these figures"
+    return line
+
+
+def table(head, rows):
+    """A Markdown table; cells of all columns but the first stand to the right."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def number(x, digits=3):
+    """Three digits that count: 0.123, 1.23, 12.3, 123, 12,300."""
+    if x is None:
+        return "-"
+    for limit, places in ((1, digits), (10, 2), (100, 1)):
+        if abs(x) < limit:
+            return f"{x:.{places}f}"
+    return f"{x:,.0f}"
