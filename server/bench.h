@@ -6,7 +6,10 @@
 
 #include "model/transformer.h"
 
-enum { LX_BENCH_PREFILL_ROWS = 512 };
+enum {
+    LX_BENCH_PREFILL_ROWS = 512,
+    LX_BENCH_GROUP = 16 /* steps: what a back end does every few tokens is in every group */
+};
 
 /* One line of the table by position. */
 typedef struct lx_bench_position {
@@ -20,7 +23,13 @@ typedef struct lx_bench_position {
 lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position *rows, int32_t n,
                              lx_error *err) LX_MUST_USE;
 
-/* *median_ns: the median step of `batch` streams, which the transformer allows. */
+/* *median_ns: a prompt of `length` rows, in steps of LX_BENCH_PREFILL_ROWS, which the transformer
+   allows. */
+lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, int64_t *median_ns,
+                           lx_error *err) LX_MUST_USE;
+
+/* *median_ns: the median over groups of LX_BENCH_GROUP steps of the mean step of `batch` streams,
+ * which the transformer allows. */
 lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_t *median_ns,
                          lx_error *err) LX_MUST_USE;
 

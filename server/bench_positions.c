@@ -145,3 +145,38 @@ lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position
     free(s.times);
     return st;
 }
+
+/* A whole prompt, chunk by chunk, from an empty state. */
+static lx_status prefill(stream *s, int32_t length, int64_t *ns, lx_error *err)
+{
+    lx_backend *be = lx_transformer_backend(s->t);
+    lx_status st = be->ops->state_zero(be, s->states, STREAM);
+    int64_t start = lx_now_ns();
+    for (int32_t at = 0; at < length && st == LX_OK; at += LX_BENCH_PREFILL_ROWS) {
+        int32_t left = length - at;
+        int32_t count = left < LX_BENCH_PREFILL_ROWS ? left : LX_BENCH_PREFILL_ROWS;
+        st = run_rows(s, STREAM, at, count, NULL, err);
+    }
+    *ns = lx_now_ns() - start;
+    return st;
+}
+
+lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, int64_t *median_ns,
+                           lx_error *err)
+{
+    lx_backend *be = lx_transformer_backend(t);
+    stream s = {.t = t};
+    lx_status st = open_stream(&s, 0, rounds, err);
+    for (int64_t round = -1; round < rounds && st == LX_OK; round++) {
+        int64_t ns = 0;
+        st = prefill(&s, length, &ns, err);
+        if (round >= 0)
+            s.times[round] = ns;
+    }
+    if (st == LX_OK)
+        *median_ns = lx_bench_median(s.times, rounds);
+    be->ops->states_free(be, s.states);
+    free(s.ids);
+    free(s.times);
+    return st;
+}

@@ -1,9 +1,9 @@
 /*
  * linnet bench: the speed of the bare model, without engine or HTTP.
  *
- * By batch size (bench_batch.c) or, with --positions, along one stream (bench_positions.c); for
- * every number of threads. From the median step time come ms/token of one stream (= the step) and
- * tokens/s of all.
+ * By batch size (bench_batch.c) or along one stream (bench_positions.c): with --positions steps at
+ * some tokens, with --prefill whole prompts; for every number of threads. From the median step time
+ * come ms/token of one stream (= the step) and tokens/s of all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { MAX_LIST = 32, MAX_BATCH = 65536, MAX_POSITION = 1 << 24 };
 
 typedef struct bench_options {
     lx_cli_model_options local; /* its threads: one number of the list after another */
-    const char *threads, *batch, *positions;
+    const char *threads, *batch, *positions, *prefill;
     int64_t steps;
     bool json;
 } bench_options;
@@ -44,6 +44,11 @@ static const lx_option options[] = {
      .offset = FIELD(positions),
      .value = "LIST",
      .help = "instead of batches: one stream at these tokens, for example 1,64,784"},
+    {.name = "prefill",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(prefill),
+     .value = "LIST",
+     .help = "instead of batches: prompts of so many tokens, for example 392,10000"},
     {.name = "steps",
      .kind = LX_OPTION_INT,
      .offset = FIELD(steps),
@@ -60,8 +65,9 @@ static const lx_command command = {
     .summary = "Measures decoding: milliseconds a token and tokens a second.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .notes = "A row is the median of --steps steps after a fifth as many for warming up. With\n"
-             "--positions the resident memory of the process is that when the stream came there.\n",
+    .notes = "A row is the median of --steps steps (of batches, of groups of 16 of them) after a\n"
+             "fifth as many for warming up, or of --steps prompts. With --positions the resident\n"
+             "memory of the process is that when the stream came there.\n",
 };
 
 static lx_status parse_list(const char *name, const char *text, int32_t max, int32_t *out,
@@ -106,19 +112,22 @@ static void print_header(const bench_options *o, const lx_cli_model *m)
         (void)printf("%8s %10s %12s %12s %14s\n", "threads", "position", "ms/token", "tokens/s",
                      "resident MiB");
     else
-        (void)printf("%8s %8s %12s %14s %14s\n", "threads", "batch", "ms/step", "ms/token",
-                     "tokens/s");
+        (void)printf("%8s %8s %12s %14s %14s\n", "threads", o->prefill != NULL ? "prompt" : "batch",
+                     o->prefill != NULL ? "ms/prompt" : "ms/step", "ms/token", "tokens/s");
 }
 
-static void print_batch(const bench_options *o, int32_t threads, int32_t batch, int64_t ns)
+/* `n` tokens took so long: one of each stream, or those of a prompt. */
+static void print_tokens(const bench_options *o, int32_t threads, int32_t n, int64_t ns)
 {
-    double ms = (double)ns / 1e6, rate = (double)batch * 1e9 / (double)ns;
+    double ms = (double)ns / 1e6, rate = (double)n * 1e9 / (double)ns;
+    bool prompt = o->prefill != NULL;
     if (o->json)
-        (void)printf("{\"threads\": %d, \"batch\": %d, \"ms_per_step\": %.4f, "
+        (void)printf("{\"threads\": %d, \"%s\": %d, \"%s\": %.4f, "
                      "\"ms_per_token\": %.5f, \"tokens_per_second\": %.1f}",
-                     threads, batch, ms, ms / batch, rate);
+                     threads, prompt ? "prompt" : "batch", n,
+                     prompt ? "ms_per_prompt" : "ms_per_step", ms, ms / n, rate);
     else
-        (void)printf("%8d %8d %12.3f %14.4f %14.0f\n", threads, batch, ms, ms / batch, rate);
+        (void)printf("%8d %8d %12.3f %14.4f %14.0f\n", threads, n, ms, ms / n, rate);
     (void)fflush(stdout);
 }
 
@@ -136,18 +145,20 @@ static void print_position(const bench_options *o, int32_t threads, const lx_ben
 
 /* --- measuring -------------------------------------------------------------------------------- */
 
-static lx_status bench_batches(const bench_options *o, const lx_cli_model *m, int32_t threads,
-                               const int32_t *batches, int32_t n, lx_error *err)
+/* Batches, or prompts. */
+static lx_status bench_list(const bench_options *o, const lx_cli_model *m, int32_t threads,
+                            const int32_t *list, int32_t n, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < n && st == LX_OK; i++) {
         int64_t ns = 0;
-        st = lx_bench_batch(m->transformer, batches[i], o->steps, &ns, err);
+        st = (o->prefill != NULL ? lx_bench_prefill : lx_bench_batch)(m->transformer, list[i],
+                                                                      o->steps, &ns, err);
         if (st != LX_OK)
             break;
         if (o->json && i > 0)
             (void)printf(", ");
-        print_batch(o, threads, batches[i], ns);
+        print_tokens(o, threads, list[i], ns);
     }
     return st;
 }
@@ -167,12 +178,13 @@ static lx_status bench_positions(const bench_options *o, const lx_cli_model *m, 
     return st;
 }
 
-/* `list` is of batch sizes or of positions. */
+/* `list` is of batch sizes, of positions or of prompts' lengths. */
 static lx_status bench_threads(const bench_options *o, int32_t threads, const int32_t *list,
                                int32_t n, bool first, lx_error *err)
 {
-    int32_t max_rows = o->positions != NULL ? LX_BENCH_PREFILL_ROWS : 1;
-    for (int32_t i = 0; i < n && o->positions == NULL; i++)
+    bool stream = o->positions != NULL || o->prefill != NULL;
+    int32_t max_rows = stream ? LX_BENCH_PREFILL_ROWS : 1;
+    for (int32_t i = 0; i < n && !stream; i++)
         if (list[i] > max_rows)
             max_rows = list[i];
     lx_cli_model_options local = o->local;
@@ -185,7 +197,7 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
         print_header(o, &m);
     else if (o->json)
         (void)printf(", ");
-    st = (o->positions != NULL ? bench_positions : bench_batches)(o, &m, threads, list, n, err);
+    st = (o->positions != NULL ? bench_positions : bench_list)(o, &m, threads, list, n, err);
     lx_cli_close(&m);
     return st;
 }
@@ -201,6 +213,17 @@ static lx_status parse_positions(const char *text, int32_t *out, int32_t *n, lx_
     return st;
 }
 
+static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, lx_error *err)
+{
+    if (o->positions != NULL && o->prefill != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "prefill", "either --positions or --prefill");
+    if (o->positions != NULL)
+        return parse_positions(o->positions, list, n, err);
+    if (o->prefill != NULL)
+        return parse_list("prefill", o->prefill, MAX_POSITION, list, n, err);
+    return parse_list("batch", o->batch, MAX_BATCH, list, n, err);
+}
+
 int lx_command_bench(int argc, char **argv)
 {
     bench_options o;
@@ -211,8 +234,7 @@ int lx_command_bench(int argc, char **argv)
     int32_t threads[MAX_LIST], list[MAX_LIST], n_threads = 0, n = 0;
     lx_status st = parse_list("threads", o.threads, 256, threads, &n_threads, &err);
     if (st == LX_OK)
-        st = o.positions != NULL ? parse_positions(o.positions, list, &n, &err)
-                                 : parse_list("batch", o.batch, MAX_BATCH, list, &n, &err);
+        st = parse_work(&o, list, &n, &err);
     for (int32_t i = 0; i < n_threads && st == LX_OK; i++)
         st = bench_threads(&o, threads[i], list, n, i == 0, &err);
     if (st != LX_OK)

@@ -160,3 +160,13 @@ def test_bench():
     (rows,) = [value for value in report.values() if isinstance(value, list)]
     assert len(rows) == 2
     assert run("bench", "--model", MODEL_DIR, "--batch", "x").returncode == 2
+
+
+def test_bench_of_prompts():
+    flags = ["bench", "--model", MODEL_DIR, "--prefill", "3,600", "--steps", 1]
+    result = run(*flags, "--json")
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["prompt"] for row in rows] == [3, 600]
+    assert all(row["ms_per_prompt"] > 0 for row in rows)
+    assert "either --positions or --prefill" in run(*flags, "--positions", 5).stderr
