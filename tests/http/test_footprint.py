@@ -1,0 +1,62 @@
+"""Both shipped models in one server: ready soon, and no more memory than weights, states and 64 MiB."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import client
+from server import Server, run
+from settings import ROOT
+
+SLOTS, SLACK = 16, 64 << 20
+PATIENCE = 120.0  # seconds for one answer
+# What it takes on an idle machine is in docs/benchmarks.md; this only finds a start that does work it
+# should not, on machines of any speed.
+READY_SECONDS = 20
+
+WEIGHTS = ROOT / "weights"
+
+
+def shipped():
+    return [folder.parent for folder in sorted(WEIGHTS.glob("*/config.json"))]
+
+
+def allowed_bytes():
+    total = SLACK
+    for folder in shipped():
+        described = json.loads(run("inspect", "--model", folder, "--json").stdout)
+        weights = (folder / "model.safetensors").stat().st_size
+        total += weights + (SLOTS + 1) * described["state_bytes"]  # one more for shared prompts
+    return total
+
+
+def ask(port, path, **fields):
+    reply = client.call(port, "POST", path, fields, timeout=PATIENCE)
+    assert reply.status == 200, reply.text
+    return reply.json()
+
+
+def work_all_slots(port):
+    """Every slot of both models at the same time, so that every state is written."""
+    asked = {"n": SLOTS, "seed": 1}
+    with ThreadPoolExecutor(2) as pool:
+        pictures = pool.submit(ask, port, "/v1/images/generations", model="mnist", **asked)
+        lines = pool.submit(ask, port, "/v1/completions", model="couplet", prompt="海上明月", **asked)
+        assert len(pictures.result()["data"]) == len(lines.result()["choices"]) == SLOTS
+
+
+@pytest.mark.heavy
+def test_both_models_in_little_memory(tmp_path):
+    first, second = shipped()
+    (tmp_path / second.name).symlink_to(second)
+    start = time.monotonic()
+    with Server("--models", tmp_path, "--slots", SLOTS, "--timeout", PATIENCE, model_dir=first) as server:
+        took = time.monotonic() - start
+        allowed = allowed_bytes()
+        work_all_slots(server.port)
+        resident = server.resident_bytes()
+        print(f"ready in {took:.2f} s, {resident / 2**20:.0f} MiB resident, {allowed / 2**20:.0f} allowed")
+        assert took < READY_SECONDS
+        assert resident < allowed
