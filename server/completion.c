@@ -69,11 +69,6 @@ static lx_status check_request(const lx_served_model *served, const lx_completio
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
                        p->biases[p->n_biases - 1].id, n_ids - 1);
-    for (int32_t i = 1; i < p->n_biases; i++) {
-        if (p->biases[i].id == p->biases[i - 1].id)
-            return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: token %d comes twice",
-                           p->biases[i].id);
-    }
     int64_t places =
         atomic_load(&served->metrics.slots_total) + atomic_load(&served->metrics.queue_limit);
     if (p->n_prompts > 1 && p->n_prompts > places)

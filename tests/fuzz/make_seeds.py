@@ -148,10 +148,59 @@ def forms() -> dict[str, bytes]:
     }
 
 
+def bodies() -> dict[str, bytes]:
+    """The route's number and a body: completions, chat, pictures, edits, scores."""
+    text = {"model": "m", "prompt": "海上明月", "n": 2, "seed": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 3,
+            "stop": ["天", "ab"], "logit_bias": {"5": -100, "17": 2.5}, "stream": True, "logprobs": 2, "echo": True,
+            "stream_options": {"include_usage": True}, "max_tokens": 3, "timeout_ms": 1000, "user": "u"}
+    message = {"role": "user", "content": [{"type": "text", "text": "月"}]}
+    chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, message], "logprobs": True, "top_logprobs": 3,
+            "response_format": {"type": "text"}, "max_completion_tokens": 2}
+    picture = {"image_url": "data:image/png;base64,iVBORw0KGgo="}
+    images = {"model": "m", "prompt": "", "n": 2, "size": "28x28", "stream": True, "partial_images": 2, "stream_unit": "row"}
+    seeds = {
+        "text": (0, text),
+        "list": (0, {"model": "m", "prompt": ["a", "b"], "n": 1, "best_of": 3, "suffix": "", "presence_penalty": 0}),
+        "tokens": (0, {"model": "m", "prompt": [5, 6, 7]}),
+        "token-lists": (0, {"model": "m", "prompt": [[5], [6, 7]], "stop": "x"}),
+        "bad-bias": (0, {"model": "m", "prompt": "a", "logit_bias": {"01": 1, "x": 2}}),
+        "chat": (1, chat),
+        "images": (2, images),
+        "edit": (3, {**images, "images": [picture], "mask": picture}),
+        "score": (4, {"model": "m", "prompt": "a", "completion": "b", "image": picture["image_url"]}),
+    }
+    made = {name: bytes([route]) + json.dumps(body, ensure_ascii=False).encode() for name, (route, body) in seeds.items()}
+    deep = b'{"model":"m","prompt":' + b"[" * 40 + b"]" * 40 + b"}"
+    return made | {"deep": b"\0" + deep, "twice": b'\0{"n":1,"n":2}', "surrogate": b'\0{"prompt":"\\ud800"}',
+                   "number": b'\0{"model":"m","prompt":"a","seed":1e999}', "empty": b"\1", "list-body": b"\2[]"}
+
+
+def heads() -> dict[str, bytes]:
+    """Method and version, then the headers of a request, a line each."""
+    host = b"POST HTTP/1.1\nHost: a\n"
+    return {
+        "plain": host + b"Content-Type: application/json\nContent-Length: 12",
+        "chunked": host + b"Transfer-Encoding: chunked",
+        "old": b"GET HTTP/1.0\nAccept: */*",
+        "both": host + b"Content-Length: 3\nTransfer-Encoding: chunked",
+        "two-lengths": host + b"Content-Length: 3\nContent-Length: 4",
+        "two-hosts": host + b"Host: b",
+        "space": host + b"Content-Length : 3",
+        "sign": host + b"Content-Length: +3",
+        "huge": host + b"Content-Length: 99999999999999999999",
+        "over": host + b"Content-Length: 65537",
+        "gzip": host + b"Transfer-Encoding: gzip, chunked",
+        "many": host + b"A: b\n" * 65,
+        "control": host + b"A: b\x01c\rd",
+        "version": b"GET HTTP/2.0\nHost: a",
+        "id": b"a.B-9_z",
+    }
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
-             "idx": idx_files, "multipart": forms}
+             "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 /*
- * Fuzzing of what reads bytes from outside: PNG pictures, forms, and the files of a model folder. A
+ * Fuzzing of what reads bytes from outside: requests' heads, JSON bodies, forms, PNG pictures, and
+ * the files of a model folder. A
  * subject takes any bytes; whatever it accepts must be consistent, otherwise it traps.
  *
  * Built by clang with libFuzzer (preset `fuzz`) it is a fuzzer, see tests/fuzz/run; in every other

@@ -1,14 +1,17 @@
 """The official Python client, unmodified."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from couplet_rules import broken_rules
-from settings import MODEL
+from server import Server, wait_until
+from settings import MODEL, MODEL_DIR
 
 openai = pytest.importorskip("openai", reason="the openai package is not installed")
 
+VOCAB = (MODEL_DIR / "vocab.txt").read_text(encoding="utf-8").split("\n")
 UPPER = "山远云低，归舟一叶"
 
 
@@ -43,6 +46,71 @@ def test_extensions_through_extra_body(api):
     answer = api.completions.create(model=MODEL, prompt=UPPER, extra_body={"top_k": 1})
     greedy = api.completions.create(model=MODEL, prompt=UPPER, temperature=0)
     assert answer.choices[0].text == greedy.choices[0].text
+
+
+def test_lists_of_prompts_and_tokens(api):
+    alone = [api.completions.create(model=MODEL, prompt=p, seed=3).choices[0].text for p in ("月", UPPER)]
+    answer = api.completions.create(model=MODEL, prompt=["月", UPPER], seed=3)
+    assert [c.text for c in answer.choices] == alone
+    assert answer.usage.prompt_tokens_details.cached_tokens >= 0
+    tokens = [VOCAB.index(c) for c in UPPER]
+    for prompt in (tokens, [tokens]):
+        answer = api.completions.create(model=MODEL, prompt=prompt, seed=3)
+        assert answer.choices[0].text == alone[1]
+
+
+def test_stop_echo_bias_and_logprobs(api):
+    whole = api.completions.create(model=MODEL, prompt=UPPER, seed=3, logprobs=2)
+    told = whole.choices[0].logprobs
+    assert "".join(told.tokens) == whole.choices[0].text
+    assert [len(top) in (2, 3) for top in told.top_logprobs] == [True] * len(UPPER)
+    text = whole.choices[0].text
+    stopped = api.completions.create(model=MODEL, prompt=UPPER, seed=3, echo=True, stop=[text[2]])
+    assert stopped.choices[0].text == UPPER + text[: text.index(text[2])]
+    assert stopped.choices[0].finish_reason == "stop"
+    banned = {str(VOCAB.index(text[0])): -100}
+    other = api.completions.create(model=MODEL, prompt=UPPER, seed=3, logit_bias=banned)
+    assert text[0] not in other.choices[0].text
+    cut = api.completions.create(model=MODEL, prompt=UPPER, seed=3, max_tokens=2, best_of=4)
+    assert len(cut.choices[0].text) == 2 and cut.choices[0].finish_reason == "length"
+
+
+def test_chat_logprobs(api):
+    answer = api.chat.completions.create(model=MODEL, messages=chat(UPPER), seed=5, logprobs=True,
+                                         top_logprobs=3, stop=["never"], max_completion_tokens=4)
+    choice = answer.choices[0]
+    entries = choice.logprobs.content
+    assert "".join(entry.token for entry in entries) == choice.message.content
+    assert all(len(entry.top_logprobs) == 3 for entry in entries)
+    assert choice.finish_reason == "length" and len(entries) == 4
+    stream = api.chat.completions.create(model=MODEL, messages=chat(UPPER), seed=5, logprobs=True,
+                                         top_logprobs=3, max_completion_tokens=4, stream=True)
+    streamed = [entry for event in stream for entry in event.choices[0].logprobs.content]
+    assert streamed == entries
+
+
+def test_a_refused_request_is_tried_again():
+    """A long stream holds the only slot: 429. The client comes again by itself when it is free."""
+    with Server("--slots", "1", "--queue", "0", "--max-n", "4096") as server:
+        url = f"http://127.0.0.1:{server.port}/v1"
+        with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as impatient:
+            line = (UPPER * 4)[:32]
+            stream = impatient.completions.create(model=MODEL, prompt=line, n=4096, stream=True)
+            next(iter(stream))
+            with pytest.raises(openai.RateLimitError) as caught:
+                impatient.completions.create(model=MODEL, prompt=UPPER)
+            assert int(caught.value.response.headers["retry-after"]) >= 1
+            busy = server.metric("linnet_requests_total", outcome="busy")
+            with ThreadPoolExecutor(1) as pool, openai.OpenAI(
+                base_url=url, api_key="none", max_retries=50
+            ) as patient:
+                answer = pool.submit(patient.completions.create, model=MODEL, prompt=UPPER)
+                wait_until(
+                    lambda: server.metric("linnet_requests_total", outcome="busy") > busy,
+                    60, "a refused request",
+                )
+                stream.close()
+                assert len(answer.result().choices[0].text) == len(UPPER)
 
 
 def chat(text):

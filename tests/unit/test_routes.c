@@ -30,6 +30,8 @@ static void test_known_routes(void **state)
         {"GET", "/v1/models", lx_handle_models},
         {"HEAD", "/v1/models", lx_handle_models},
         {"GET", "/v1/models/couplet", lx_handle_model},
+        {"POST", "/v1/models/reload", lx_handle_reload},
+        {"GET", "/v1/models/reload", NULL}, /* no model's name: the path is a route's own */
         {"GET", "/health", lx_handle_health},
         {"GET", "/readyz", lx_handle_health},
         {"HEAD", "/livez", lx_handle_livez},

@@ -1,0 +1,111 @@
+/*
+ * JSON bodies: the first byte chooses the route, the rest is the body. What is accepted lies within
+ * the ranges that the readers promise; what is refused names a field.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/json_images.h"
+#include "tests/fuzz/subject.h"
+
+enum { MAX_N = 8 };
+
+static void check_failure(lx_status st, const lx_error *err)
+{
+    if (st == LX_ERR_NOT_FOUND) { /* a name that no model can have */
+        MUST(strcmp(err->param, "model") == 0);
+        return;
+    }
+    subject_check_error(st, err);
+    MUST(st == LX_ERR_INVALID && err->param[0] != '\0');
+}
+
+static void check_prompts(const lx_completion_params *p)
+{
+    MUST(p->n_prompts >= 1 && p->n_prompts <= LX_MAX_PROMPTS);
+    for (int32_t i = 0; i < p->n_prompts; i++) {
+        const lx_prompt *one = &p->prompts[i];
+        MUST((one->text != NULL) != (one->ids != NULL));
+        MUST(one->text == NULL || one->text[one->bytes] == '\0');
+        for (int32_t k = 0; k < one->n_ids; k++)
+            MUST(one->ids[k] >= 0);
+    }
+}
+
+static void check_completion(const lx_completion_params *p)
+{
+    check_prompts(p);
+    MUST(p->n >= 1 && p->n <= MAX_N && p->max_tokens >= 0 && p->top_k >= 0);
+    MUST(p->best_of == 0 || (p->best_of >= p->n && p->best_of <= MAX_N));
+    MUST(p->temperature >= 0 && p->temperature <= 10 && p->top_p > 0 && p->top_p <= 1);
+    MUST(p->seed >= 0 && p->seed <= LX_MAX_SEED && p->timeout_ms >= 0);
+    MUST(p->n_logprobs >= -1 && p->n_logprobs <= (p->chat ? LX_MAX_TOP : 5));
+    MUST(p->stops.n >= 0 && p->stops.n <= LX_MAX_STOPS);
+    for (int32_t i = 0; i < p->stops.n; i++)
+        MUST(p->stops.stop[i].bytes >= 1 && p->stops.stop[i].bytes <= LX_MAX_STOP_BYTES);
+    for (int32_t i = 0; i < p->n_biases; i++) {
+        MUST(p->biases[i].id >= 0 && fabsf(p->biases[i].add) <= 100);
+        MUST(i == 0 || p->biases[i].id > p->biases[i - 1].id);
+    }
+    MUST(p->stream || !p->include_usage);
+}
+
+static void try_completion(const char *body, size_t n, bool chat)
+{
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_status st = chat ? lx_json_read_chat(body, n, MAX_N, &p, &err)
+                        : lx_json_read_completion(body, n, MAX_N, &p, &err);
+    if (st == LX_OK)
+        check_completion(&p);
+    else
+        check_failure(st, &err);
+    lx_completion_params_fini(&p);
+}
+
+static void try_images(const char *body, size_t n, bool edit)
+{
+    lx_error err = {0};
+    lx_image_params p;
+    lx_status st = edit ? lx_json_read_edit(body, n, MAX_N, &p, &err)
+                        : lx_json_read_generation(body, n, MAX_N, &p, &err);
+    if (st == LX_OK)
+        MUST(p.n >= 1 && p.n <= MAX_N);
+    else
+        check_failure(st, &err);
+    lx_image_params_fini(&p);
+}
+
+static void try_score(const char *body, size_t n)
+{
+    lx_error err = {0};
+    lx_score_params p;
+    lx_status st = lx_json_read_score(body, n, &p, &err);
+    if (st != LX_OK)
+        check_failure(st, &err);
+    lx_score_params_fini(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    if (n == 0)
+        return 0;
+    char *body = malloc(n); /* of the exact size and without a NUL behind, n - 1 is used */
+    MUST(body != NULL);
+    memcpy(body, data + 1, n - 1);
+    switch (data[0] % 5) {
+    case 0:
+    case 1:
+        try_completion(body, n - 1, data[0] % 5 == 1);
+        break;
+    case 2:
+    case 3:
+        try_images(body, n - 1, data[0] % 5 == 3);
+        break;
+    default:
+        try_score(body, n - 1);
+    }
+    free(body);
+    return 0;
+}
