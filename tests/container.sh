@@ -1,0 +1,284 @@
+#!/usr/bin/env bash
+# Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon:
+# buildah builds, podman and runc run, debootstrap makes the base under the name the Dockerfile asks for.
+# Everything lives in a folder of its own that is removed at the end; containers use the host's network,
+# so that nothing is left in its tables.
+#
+#   tests/container.sh            all of it; installs the Debian packages that are missing
+#   KEEP=DIR tests/container.sh   keeps base, layers and image in DIR for the next run
+#   BASE=NAME ARCHIVE=FILE        a base image of your own (podman load) instead of debootstrap's
+#
+# What a sandbox does not allow is said, with what was done instead. Exit status 1 if a check failed.
+# shellcheck disable=SC2317 # functions are called by name, through ok
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly LIMIT_MB=160 MEMORY_MB=192 GRACE_S=45
+base=${BASE:-debian:bookworm-slim}
+work=${KEEP:-$(mktemp -d -p /var/tmp linnet-container.XXXXXX)}
+image=localhost/linnet:under-test
+failed=0 mounted="" loaders=()
+mkdir -p "$work" && : >"$work/log"
+
+say() { printf '%s\n' "$*"; }
+# ok TEXT COMMAND...: runs the command and says how it went.
+ok() {
+    local text=$1
+    shift
+    if "$@"; then
+        say "ok    $text"
+    else
+        say "FAIL  $text"
+        failed=1
+        return 1
+    fi
+}
+instead() { say "container: $1; $2"; }
+
+buildah_() { buildah --root "$work/root" --runroot "$work/run" --storage-driver "$driver" "$@"; }
+podman_() { podman --root "$work/root" --runroot "$work/run" --storage-driver "$driver" "$@"; }
+
+clean() {
+    [ "${#loaders[@]}" -eq 0 ] || kill "${loaders[@]}" 2>/dev/null
+    [ -z "${driver:-}" ] || podman_ rm -f -t 1 -a >/dev/null 2>&1
+    [ -z "$mounted" ] || buildah_ rm "$mounted" >/dev/null 2>&1
+    [ -n "${KEEP:-}" ] || { umount "$work"/root/overlay 2>/dev/null; rm -rf --one-file-system "$work"; }
+}
+trap clean EXIT
+trap 'exit 1' INT TERM
+
+# --- what this machine allows
+
+tools() {
+    [ "$(id -u)" -eq 0 ] || { instead "not root" "nothing was built or run"; return 1; }
+    scripts/deps container || {
+        instead "buildah, podman, runc and debootstrap cannot be installed" "nothing was built or run"
+        return 1
+    }
+}
+
+# As much as is allowed here: a sandbox may forbid raising limits, and has control groups of version 1.
+configure() {
+    local files
+    files=$(ulimit -Hn)
+    [ "$files" != unlimited ] && [ "$files" -le 20000 ] || files=20000
+    cat >"$work/containers.conf" <<CONF
+[containers]
+default_ulimits = ["nofile=$files:$files", "nproc=4096:4096"]
+log_driver = "k8s-file"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+CONF
+    export CONTAINERS_CONF=$work/containers.conf
+    driver=overlay
+    podman_ info >/dev/null 2>>"$work/log" || driver=vfs
+}
+
+# --- base and image
+
+# A minimal Debian with what the slim images leave out left out, too.
+make_base() {
+    podman_ image exists "localhost/$base" && return
+    if [ -n "${ARCHIVE:-}" ]; then
+        podman_ load -i "$ARCHIVE"
+        return
+    fi
+    debootstrap --variant=minbase bookworm "$work/rootfs" >>"$work/log" 2>&1 || return
+    rm -rf "$work"/rootfs/var/cache/apt/archives/*.deb "$work"/rootfs/var/lib/apt/lists/* \
+        "$work"/rootfs/usr/share/{doc,man,locale,info}/*
+    tar -C "$work/rootfs" -c . | podman_ import - "localhost/$base" >>"$work/log" 2>&1 || return
+    rm -rf "$work/rootfs"
+}
+
+# The machine's own way to its package mirror, if it has one in files.
+build_image() {
+    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --build-arg "BASE=$base" \
+        --volume /etc/apt/apt.conf.d:/etc/apt/apt.conf.d:ro -t "$image" . >>"$work/log" 2>&1
+}
+
+image_is_small() {
+    local mb
+    mb=$(($(podman_ image inspect --format '{{.Size}}' "$image") / 1000000))
+    say "      image $mb MB, $(git ls-files -z weights | xargs -0 du -cb | tail -1 | cut -f1) bytes of it weights"
+    [ "$mb" -gt 0 ] && [ "$mb" -lt "$LIMIT_MB" ]
+}
+
+has_healthcheck() {
+    podman_ image inspect --format '{{.HealthCheck.Test}} {{.Config.User}}' "$image" |
+        grep -qx '\[CMD linnet health\] 10001:10001'
+}
+
+# --- one container
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.1
+    done
+}
+
+# start NAME PORT OPTIONS...: the container, closed as tightly as it goes; the shell is covered up.
+start() {
+    local name=$1 port=$2
+    shift 2
+    podman_ run -d --name "$name" --no-healthcheck --network host --read-only --cap-drop=all \
+        --security-opt no-new-privileges --pids-limit 64 --volume /dev/null:/usr/bin/dash:ro \
+        --env LINNET_HOST=127.0.0.1 --env LINNET_PORT="$port" \
+        --env LINNET_TIMEOUT=120 --env LINNET_DRAIN_TIMEOUT=40 "$@" "$image" >>"$work/log" 2>&1
+}
+
+healthy() { podman_ exec "$1" linnet health >/dev/null 2>&1; }
+pid_of() { podman_ inspect --format '{{.State.Pid}}' "$1"; }
+state_of() { podman_ inspect --format '{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}' "$1"; }
+status_line() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(pid_of "$1")/status"; }
+
+# answer ARGUMENTS...: what curl gets goes into a file: a reader that stops early would break the pipe.
+answer() { curl -fsS "$@" >"$work/answer"; }
+post() { answer "$url$1" -H 'Content-Type: application/json' -d "$2"; }
+page_answers() { answer "$url/" && grep -q '<html' "$work/answer"; }
+couplet_answers() {
+    post /v1/completions '{"model": "couplet", "prompt": "海上明月", "seed": 1}' && grep -q '"text"' "$work/answer"
+}
+image_answers() {
+    post /v1/images/generations '{"model": "mnist", "seed": 1}' && grep -q '"b64_json"' "$work/answer"
+}
+is_not_root() { [ "$(status_line "$1" Uid | tr -s '\t ' '\n' | sort -u)" = 10001 ]; }
+has_no_rights() {
+    local set
+    for set in CapInh CapPrm CapEff CapBnd CapAmb; do
+        [ "$(status_line "$1" "$set")" = 0000000000000000 ] || return 1
+    done
+    [ "$(status_line "$1" NoNewPrivs)" = 1 ]
+}
+root_is_read_only() { awk '$5 == "/" { print $6 }' "/proc/$(pid_of "$1")/mountinfo" | grep -qE '^ro(,|$)'; }
+has_no_shell() { ! podman_ exec "$1" sh -c true 2>/dev/null; }
+
+# group_file NAME FILE...: the first of the files in the container's memory group, of either version.
+group_file() {
+    local pid path file
+    pid=$(pid_of "$1")
+    path=$(sed -n 's/^[0-9]*:memory://p' "/proc/$pid/cgroup")
+    path=${path:+memory$path}
+    path=/sys/fs/cgroup/${path:-$(sed -n 's/^0:://p' "/proc/$pid/cgroup")}
+    for file in "${@:2}"; do
+        [ ! -e "$path/$file" ] || { echo "$path/$file"; return; }
+    done
+    return 1
+}
+
+fits_its_limits() {
+    podman_ logs "$1" >"$work/words" 2>&1
+    grep -q "1 thread" "$work/words" && ! grep -q " 256 slots" "$work/words"
+}
+
+# Many long answers at once, more than there are slots; every one of them has to be whole.
+under_load() {
+    seq 48 | xargs -P 48 -I{} curl -fsSN "$url/v1/completions" -H 'Content-Type: application/json' \
+        -d '{"model": "couplet", "prompt": "海上明月海上明月海上明月", "n": 16, "seed": {}, "stream": true}' |
+        grep -c '^data: \[DONE\]' >"$work/done"
+    seq 6 | xargs -P 6 -I{} curl -fsS -o /dev/null "$url/v1/images/generations" \
+        -H 'Content-Type: application/json' -d '{"model": "mnist", "n": 8, "seed": {}}' &&
+        [ "$(cat "$work/done")" -eq 48 ]
+}
+kept_its_memory() {
+    local limit peak
+    limit=$(cat "$(group_file "$1" memory.limit_in_bytes memory.max)")
+    peak=$(cat "$(group_file "$1" memory.max_usage_in_bytes memory.peak memory.current)")
+    say "      limit $((limit >> 20)) MiB, most used $((peak >> 20)) MiB (page cache included), $(status_line "$1" VmRSS) resident"
+    [ "$limit" -eq $((MEMORY_MB << 20)) ] && [ "$peak" -le "$limit" ] &&
+        [ "$(state_of "$1")" = "running 0 false" ]
+}
+
+# SIGTERM while an answer streams: the answer is finished, then the process ends by itself with 0.
+stops_after_its_stream() {
+    local start
+    curl -fsSN "$url/v1/images/generations" -H 'Content-Type: application/json' \
+        -d '{"model": "mnist", "n": 32, "seed": 1, "stream": true, "partial_images": 3}' >"$work/stream" &
+    loaders=($!)
+    wait_for 20 grep -q '^data: ' "$work/stream" || return
+    ! grep -q completed "$work/stream" || { say "      the answer was over before the signal"; return 1; }
+    start=$SECONDS
+    podman_ stop -t "$GRACE_S" "$1" >>"$work/log" 2>&1 || return
+    wait "${loaders[0]}" || return
+    loaders=()
+    say "      ended after $((SECONDS - start)) s of $GRACE_S, $(grep -c completed "$work/stream") events of finished pictures"
+    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] &&
+        grep -q completed "$work/stream"
+}
+
+serves_a_volume() {
+    mkdir -p "$work/models" && cp -r weights/mnist "$work/models/" && chmod -R a+rX "$work/models"
+    start "$1" "$2" --volume "$work/models:/models:ro" && wait_for 60 healthy "$1" &&
+        answer "$url/v1/models" && [ "$(grep -o '"id": *"[a-z]*"' "$work/answer" | tr -d ' ')" = '"id":"mnist"' ]
+}
+
+stops() { podman_ stop -t 5 "$1" >>"$work/log" 2>&1 && [ "$(state_of "$1")" = "exited 0 false" ]; }
+
+run_tests() {
+    local port
+    port=$(free_port) url=http://127.0.0.1:$port
+    ok "starts with $MEMORY_MB MiB, one CPU, read-only root, no capabilities, no shell" \
+        start one "$port" --memory ${MEMORY_MB}m --memory-swap ${MEMORY_MB}m --cpus 1
+    ok "linnet health says ready" wait_for 60 healthy one
+    ok "the page answers" page_answers
+    ok "a couplet is answered" couplet_answers
+    ok "a picture is made" image_answers
+    ok "the user is 10001, not root" is_not_root one
+    ok "no capabilities, no new privileges" has_no_rights one
+    ok "the root file system is read-only" root_is_read_only one
+    ok "there is no shell to start" has_no_shell one
+    ok "threads and slots fit the limits" fits_its_limits one
+    ok "every answer under load is whole" under_load
+    ok "the memory limit is kept under load" kept_its_memory one
+    ok "SIGTERM: the stream is finished, status 0 in time" stops_after_its_stream one
+    port=$(free_port) url=http://127.0.0.1:$port
+    ok "a volume at /models replaces the models" serves_a_volume two "$port"
+    ok "SIGTERM when idle: status 0 at once" stops two
+}
+
+# Where no container can be started: the image's files under chroot, as its user.
+run_in_chroot() {
+    local port root pid
+    port=$(free_port) url=http://127.0.0.1:$port
+    mounted=$(buildah_ from --pull=never "$image")
+    ok "the image can be mounted" buildah_ mount "$mounted" || return
+    root=$(buildah_ mount "$mounted")
+    LINNET_PORT=$port chroot --userspec=10001:10001 "$root" /usr/local/bin/linnet serve --models /models \
+        2>>"$work/log" &
+    pid=$! loaders=("$pid")
+    ok "linnet health says ready" wait_for 60 env LINNET_PORT="$port" chroot "$root" /usr/local/bin/linnet health
+    ok "the page answers" page_answers
+    ok "a couplet is answered" couplet_answers
+    ok "a picture is made" image_answers
+    kill "$pid" && wait "$pid"
+    ok "SIGTERM: status 0" test $? -eq 0
+    loaders=()
+}
+
+tools || exit 0
+configure
+SECONDS=0
+make_base || { tail -5 "$work/log"; instead "debootstrap made no base image here" "nothing was built or run"; exit 0; }
+say "      base $base after $SECONDS s"
+ok "the image is built" build_image
+[ $failed -eq 0 ] || { tail -30 "$work/log"; exit 1; }
+say "      built after $SECONDS s"
+ok "it is smaller than $LIMIT_MB MB" image_is_small
+ok "it has a health check and a user" has_healthcheck
+if podman_ run --rm --no-healthcheck --network host --memory 64m "$image" --version >>"$work/log" 2>&1; then
+    run_tests
+else
+    tail -3 "$work/log"
+    instead "this machine starts no containers" "the image's files run under chroot, without limits"
+    run_in_chroot
+fi
+[ $failed -eq 0 ] || { say "--- log"; tail -40 "$work/log"; podman_ logs one 2>&1 | tail -20; }
+say "container: $SECONDS s"
+exit $failed

@@ -1,0 +1,144 @@
+"""deploy/k8s: every overlay renders, every manifest is right by key and by type, and the parts fit
+each other: selectors, ports, probes, times."""
+
+import copy
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+import manifests
+from places import DEPLOY
+
+OVERLAYS = ["base"] + sorted(
+    f"overlays/{p.parent.name}" for p in DEPLOY.glob("k8s/overlays/*/kustomization.yaml"))
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def rendered(request):
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: overlays are not rendered, files are checked alone")
+    result = subprocess.run(["kubectl", "kustomize", DEPLOY / "k8s" / request.param],
+                            capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture
+def documents(rendered):
+    return {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(rendered)}
+
+
+def test_there_is_an_overlay_for_gpus():
+    assert {"base", "overlays/gpu", "overlays/minimal"} <= set(OVERLAYS)
+
+
+def test_rendered_manifests_are_right(rendered):
+    found, documents = manifests.check(rendered)
+    assert not found, "\n".join(found)
+    assert len(documents) >= 3
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.glob("k8s/base/*.yaml")), ids=lambda p: p.name)
+def test_files_of_the_base_are_right(path):
+    if path.name == "kustomization.yaml":
+        names = yaml.safe_load(path.read_text())["resources"]
+        others = {p.name for p in path.parent.glob("*.yaml")} - {path.name}
+        assert set(names) == others
+        return
+    found, documents = manifests.check(path.read_text())
+    assert not found and documents, "\n".join(found)
+
+
+# --- the checker itself can fail
+
+def change(document, path, value):
+    *parents, last = path
+    for key in parents:
+        document = document[key]
+    document[last] = value
+
+
+CONTAINER = ("spec", "template", "spec", "containers", 0)
+
+
+@pytest.mark.parametrize("path, value, fault", [
+    ((*CONTAINER, "securityContext", "runAsNonRoo"), True, "no such key"),
+    ((*CONTAINER, "securityContext", "readOnlyRootFilesystem"), "yes", "is no bool"),
+    ((*CONTAINER, "readinessProbe", "periodSeconds"), "5", "is no int"),
+    ((*CONTAINER, "readinessProbe", "httpGet"), {"path": "/readyz"}, "port"),
+    ((*CONTAINER, "resources", "limits", "memory"), "1 GB", "is no quantity"),
+    ((*CONTAINER, "env", 0, "value"), 60, "is no str"),
+    ((*CONTAINER, "ports"), {"containerPort": 80}, "is no list"),
+    (("spec", "selector"), None, "selector"),
+    (("spec", "replicas"), True, "is no int"),
+    (("kind",), "Deploymnt", "has no such kind"),
+    (("apiVersion",), "apps/v2", "has no such kind"),
+])
+def test_a_fault_is_found(path, value, fault):
+    document = yaml.safe_load((DEPLOY / "k8s/base/deployment.yaml").read_text())
+    assert manifests.check(yaml.safe_dump(document))[0] == []
+    broken = copy.deepcopy(document)
+    change(broken, path, value)
+    found = manifests.check(yaml.safe_dump(broken))[0]
+    assert any(fault in f for f in found), found
+
+
+# --- the parts fit each other
+
+def pod_of(documents, kind, name):
+    template = documents[kind, name]["spec"]["template"]
+    return template["metadata"]["labels"], template["spec"]
+
+
+def test_selectors_select(documents):
+    server, _ = pod_of(documents, "Deployment", "linnet")
+    for (kind, name), d in documents.items():
+        selector = d["spec"].get("selector") or d["spec"].get("podSelector")
+        if selector is None:
+            continue
+        wanted = selector.get("matchLabels", selector)
+        labels = server if name == "linnet" else pod_of(documents, "StatefulSet", name)[0]
+        assert wanted and wanted.items() <= labels.items(), (kind, name)
+
+
+def test_ports_have_the_names_that_are_used(documents):
+    _, spec = pod_of(documents, "Deployment", "linnet")
+    names = {p["name"]: p["containerPort"] for p in spec["containers"][0]["ports"]}
+    assert names == {"http": 8080}
+    assert documents["Service", "linnet"]["spec"]["ports"][0]["targetPort"] == "http"
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert spec["containers"][0][probe]["httpGet"]["port"] == "http"
+
+
+def test_pods_are_closed(documents):
+    for kind, name in [k for k in documents if k[0] in ("Deployment", "StatefulSet")]:
+        _, spec = pod_of(documents, kind, name)
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
+        assert spec["automountServiceAccountToken"] is False
+        for container in spec["containers"]:
+            own = container["securityContext"]
+            assert own["readOnlyRootFilesystem"] and not own["allowPrivilegeEscalation"]
+            assert own["capabilities"]["drop"] == ["ALL"]
+            assert "memory" in container["resources"]["limits"]
+
+
+def test_there_is_time_to_drain(documents):
+    _, spec = pod_of(documents, "Deployment", "linnet")
+    container = spec["containers"][0]
+    drain = next(int(e["value"]) for e in container["env"] if e["name"] == "LINNET_DRAIN_TIMEOUT")
+    wait = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert wait + drain < spec["terminationGracePeriodSeconds"]
+
+
+def test_the_autoscaler_scales_the_deployment(documents):
+    hpa = documents.get(("HorizontalPodAutoscaler", "linnet"))
+    if hpa is None:  # the minimal overlay
+        assert documents["Deployment", "linnet"]["spec"]["replicas"] == 1
+        return
+    assert hpa["spec"]["scaleTargetRef"] == {
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": "linnet"}
+    assert hpa["spec"]["metrics"][0]["pods"]["metric"]["name"] == "linnet_queue_length"
+    assert "replicas" not in documents["Deployment", "linnet"]["spec"]

@@ -1,0 +1,47 @@
+"""docs/operations.md: its tables are what the program says, and nothing that deploy/ sets is unknown."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from places import DEPLOY, ROOT
+from server import run
+from settings import LINNET
+
+
+def test_tables_are_the_programs():
+    result = subprocess.run([sys.executable, ROOT / "scripts" / "operations", "--check"],
+                            capture_output=True, text=True, env={**os.environ, "LINNET": str(LINNET)})
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_links_lead_somewhere():
+    page = ROOT / "docs" / "operations.md"
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.fixture(scope="module")
+def variables():
+    return set(re.findall(r"`(LINNET_\w+)`", run("serve", "--help=markdown").stdout))
+
+
+def names_of_kubernetes():
+    for path in sorted(DEPLOY.glob("k8s/**/*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if document and document.get("kind") == "Deployment":
+                for container in document["spec"]["template"]["spec"]["containers"]:
+                    yield from (entry["name"] for entry in container.get("env", []))
+
+
+def test_variables_that_are_set_are_options(variables):
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    dockerfile = re.findall(r"\b(LINNET_\w+)=", re.sub(
+        r"-DLINNET_\w+", "", (ROOT / "Dockerfile").read_text()))
+    names = {*compose["x-linnet"]["environment"], *names_of_kubernetes(), *dockerfile}
+    assert len(names) >= 4
+    assert names <= variables, names - variables
