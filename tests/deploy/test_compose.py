@@ -1,6 +1,7 @@
 """deploy/compose.yaml and the Dockerfile, as far as they can be checked without pulling images;
 tests/container.sh builds and runs the image."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -93,3 +94,12 @@ def test_stages_of_the_dockerfile():
     assert stages[-1] == "cpu" and "cuda" in stages
     users = [line for line in lines if line.startswith("USER ")]
     assert users == ["USER 10001:10001"]
+
+
+def test_haproxy_accepts_its_configuration():
+    if shutil.which("haproxy") is None:
+        pytest.skip("haproxy is not installed")
+    result = subprocess.run(["haproxy", "-c", "-f", DEPLOY / "haproxy.cfg"], capture_output=True,
+                            text=True,
+                            env={**os.environ, "LINNET_1": "127.0.0.1:1", "LINNET_2": "127.0.0.1:2"})
+    assert result.returncode == 0, result.stderr
