@@ -281,6 +281,8 @@ int lx_command_serve(int argc, char **argv)
     lx_api api = {.max_n = (int32_t)o.max_n,
                   .max_images = (int32_t)o.max_images,
                   .timeout_ns = (int64_t)(o.timeout * 1e9),
+                  .queue_timeout_ns = (int64_t)(o.queue_timeout * 1e9),
+                  .first_token_timeout_ns = (int64_t)(o.first_token_timeout * 1e9),
                   .state_ttl_ms = o.state_ttl * 1000};
     lx_http *http = NULL;
     parts p = {0};

@@ -163,7 +163,7 @@ lx_status lx_completion_finish(lx_completion *c, lx_error *err)
     lx_status st = LX_OK;
     for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
         st = lx_work_status(&c->works[i], err);
-    lx_work_count(&c->works[0], st);
+    (void)lx_work_count(&c->works[0], st);
     return st;
 }
 

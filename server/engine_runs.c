@@ -26,6 +26,23 @@ void lx_runs_init(lx_engine *e)
     e->oldest = e->newest = -1;
 }
 
+/* The deadlines that end with the first slot and the first token. */
+static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
+{
+    const lx_job_params *p = lx_job_get_params(job);
+    bool queue_late = p->queue_deadline_ns != 0 && now >= p->queue_deadline_ns;
+    bool first_late = p->first_deadline_ns != 0 && now >= p->first_deadline_ns;
+    if (!queue_late && !first_late)
+        return LX_OK;
+    lx_job_times t = lx_job_get_times(job);
+    if (queue_late && t.started == 0)
+        return lx_fail(err, LX_ERR_BUSY, NULL,
+                       "all slots were in use for as long as a request may wait: try again later");
+    if (first_late && t.first_token == 0)
+        return lx_fail(err, LX_ERR_TIMEOUT, NULL, "the time for a request's first token was over");
+    return LX_OK;
+}
+
 lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now, lx_error *err)
 {
     if (lx_job_cancelled(job))
@@ -33,6 +50,9 @@ lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now
     if (now >= lx_job_get_params(job)->deadline_ns)
         return lx_fail(err, LX_ERR_TIMEOUT, NULL,
                        "the request's time was over before its answer was complete");
+    lx_status st = check_beginning(job, now, err);
+    if (st != LX_OK)
+        return st;
     if (lx_job_get_params(job)->park && atomic_load(&e->parking))
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
                        "the server is stopping and has parked this request");

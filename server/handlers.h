@@ -15,6 +15,8 @@ typedef struct lx_api {
     int32_t max_n;         /* of a completion */
     int32_t max_images;    /* n of an images request */
     int64_t timeout_ns;    /* of a request */
+    /* from its submission to its first slot, and to its first token; 0: no limit but timeout_ns */
+    int64_t queue_timeout_ns, first_token_timeout_ns;
     lx_state_store *states;
     int64_t state_ttl_ms; /* of a state, from its last use */
 } lx_api;

@@ -68,7 +68,8 @@ void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
     lx_buffer_init(&body, MAX_ERROR_BYTES);
     lx_api_write_error(status, err, &body);
     lx_response_take(rs, lx_status_http(status), "application/json", &body);
-    if (status == LX_ERR_UNAVAILABLE || status == LX_ERR_NO_MEMORY || status == LX_ERR_DEVICE)
+    if (status == LX_ERR_BUSY || status == LX_ERR_UNAVAILABLE || status == LX_ERR_NO_MEMORY ||
+        status == LX_ERR_DEVICE)
         lx_response_add(rs, "Retry-After", "%d", RETRY_UNAVAILABLE_S);
 }
 

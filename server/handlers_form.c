@@ -143,7 +143,7 @@ static lx_status add_images(image_form *f, lx_buffer *html, lx_error *err)
 {
     const lx_config *config = &f->images.work.served->model->config;
     lx_status st = lx_work_status(&f->images.work, err);
-    lx_work_count(&f->images.work, st);
+    (void)lx_work_count(&f->images.work, st);
     lx_buffer png;
     lx_buffer_init(&png, LX_MAX_PNG);
     for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {

@@ -48,7 +48,7 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
 {
     const lx_work *w = &a->images.work;
     lx_status st = lx_work_status(w, err);
-    lx_work_count(&a->images.work, st);
+    (void)lx_work_count(&a->images.work, st);
     if (st != LX_OK)
         return st;
     lx_json_timings timings = lx_work_timings(w);

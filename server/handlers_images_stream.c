@@ -156,7 +156,7 @@ static void end(lx_image_answer *a)
 {
     lx_error err = {0};
     lx_status st = lx_work_status(&a->images.work, &err);
-    lx_work_count(&a->images.work, st);
+    (void)lx_work_count(&a->images.work, st);
     if (st != LX_OK)
         write_error(a, st, &err);
     a->ended = true;

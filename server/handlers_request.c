@@ -1,4 +1,5 @@
 /* What handlers ask of a request before any work: its kind, its model, and how to refuse it. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -73,6 +74,7 @@ void lx_respond_unstarted(lx_response *rs, lx_status status, const lx_error *err
                           int32_t retry_after_s)
 {
     lx_respond_status(rs, status, err);
-    if (retry_after_s > 0)
-        lx_response_add(rs, "Retry-After", "%d", retry_after_s);
+    for (int32_t i = 0; retry_after_s > 0 && i < rs->n_headers; i++)
+        if (strcmp(rs->headers[i].name, "Retry-After") == 0)
+            (void)snprintf(rs->headers[i].value, sizeof rs->headers[i].value, "%d", retry_after_s);
 }

@@ -40,7 +40,7 @@ static void finish(void *context, lx_response *rs)
     lx_work *w = context;
     lx_error err = {0};
     lx_status st = lx_work_status(w, &err);
-    lx_work_count(w, st);
+    (void)lx_work_count(w, st);
     if (st != LX_OK) {
         lx_respond_status(rs, st, &err);
         return;

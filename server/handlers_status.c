@@ -105,6 +105,10 @@ static void append_http(lx_http *http, lx_buffer *out)
     lx_buffer_printf(out, "linnet_http_connections %lld\n", (long long)s.connections);
     append_family(out, "linnet_http_requests_active", "gauge", "Requests being read or answered.");
     lx_buffer_printf(out, "linnet_http_requests_active %lld\n", (long long)s.exchanges);
+    append_family(out, "linnet_http_requests_abandoned_total", "counter",
+                  "Requests whose client left, or was too slow, before all of it was read.");
+    lx_buffer_printf(out, "linnet_http_requests_abandoned_total %llu\n",
+                     (unsigned long long)s.abandoned);
     append_family(out, responses, "counter", "Answers by class of status.");
     for (int i = 1; i < 6; i++)
         lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,

@@ -171,6 +171,7 @@ lx_http_stats lx_http_get_stats(lx_http *h)
                        .answering = atomic_load(&h->n_answering)};
     for (int i = 0; i < 6; i++)
         s.responses[i] = atomic_load(&h->responses[i]);
+    s.abandoned = atomic_load(&h->abandoned);
     return s;
 }
 

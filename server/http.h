@@ -110,6 +110,7 @@ typedef struct lx_http_stats {
     int64_t connections, exchanges; /* open now */
     int64_t answering;              /* exchanges whose request has been read */
     uint64_t responses[6];          /* by first digit of the status */
+    uint64_t abandoned;             /* requests whose client left before all of it was read */
 } lx_http_stats;
 
 typedef struct lx_http lx_http;

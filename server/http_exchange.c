@@ -322,6 +322,8 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
     lx_watch_set_deadline(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
     bool complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     lx_http_log_request(ex, complete);
+    if (!complete && !ex->answering && ex->status == 0)
+        atomic_fetch_add(&h->abandoned, 1);
     if (!complete)
         lx_exchange_cancel(ex);
     lx_exchange_unref(ex);

@@ -66,7 +66,7 @@ struct lx_http {
     int32_t port;
     _Atomic bool draining, stopping;
     _Atomic int64_t n_connections, n_exchanges, n_answering;
-    _Atomic uint64_t responses[6];
+    _Atomic uint64_t responses[6], abandoned;
     _Atomic uint64_t next_id;
     uint64_t id_prefix;
 };

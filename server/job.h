@@ -43,6 +43,9 @@ typedef struct lx_job_params {
     float temperature, top_p;
     int32_t top_k;
     int64_t deadline_ns; /* lx_now_ns() time at which the job fails with LX_ERR_TIMEOUT */
+    /* The same for a job that has no slot by then (LX_ERR_BUSY, as nothing was computed), and for
+       one that has no token by then (LX_ERR_TIMEOUT). 0: none. */
+    int64_t queue_deadline_ns, first_deadline_ns;
     /* [max_new], copied; NULL: generate. A job with targets is scored: its tokens are these, their
        log-probabilities come from the same forward pass, many rows a step. n is 1. */
     const int32_t *targets;

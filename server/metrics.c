@@ -38,7 +38,7 @@ void lx_histogram_observe(lx_histogram *h, int64_t ns)
     atomic_fetch_add_explicit(&h->sum_ns, (uint64_t)ns, memory_order_relaxed);
 }
 
-typedef enum kind { COUNTER, GAUGE, HISTOGRAM, OUTCOMES } kind;
+typedef enum kind { COUNTER, GAUGE, HISTOGRAM, OUTCOMES, PHASES } kind;
 
 typedef struct family {
     const char *name, *help;
@@ -49,6 +49,9 @@ typedef struct family {
 #define AT(field) offsetof(lx_metrics, field)
 static const family families[] = {
     {"linnet_requests_total", "Requests answered, by outcome.", OUTCOMES, AT(requests)},
+    {"linnet_requests_abandoned_total",
+     "Requests dropped before their answer was complete, by where they were.", PHASES,
+     AT(abandoned)},
     {"linnet_prompt_tokens_total", "Prompt tokens computed.", COUNTER, AT(prompt_tokens)},
     {"linnet_generated_tokens_total", "Tokens generated.", COUNTER, AT(generated_tokens)},
     {"linnet_steps_total", "Steps of the engine: batches computed.", COUNTER, AT(steps)},
@@ -71,6 +74,8 @@ static const family families[] = {
 
 static const char *const outcomes[LX_N_OUTCOMES] = {"ok",        "invalid", "busy",
                                                     "cancelled", "timeout", "error"};
+
+static const char *const phases[LX_N_PHASES] = {"queue", "prompt", "decode", "answer"};
 
 static void put_label_value(const char *text, lx_buffer *out)
 {
@@ -110,13 +115,14 @@ static void put_histogram(const char *name, const char *model, const lx_histogra
     lx_buffer_printf(out, "} %" PRIu64 "\n", count);
 }
 
-static void put_outcomes(const char *name, const char *model, const _Atomic uint64_t *requests,
-                         lx_buffer *out)
+/* Counters told apart by one more label. */
+static void put_counters(const char *name, const char *model, const _Atomic uint64_t *counters,
+                         const char *label, const char *const *values, int32_t n, lx_buffer *out)
 {
-    for (int32_t i = 0; i < LX_N_OUTCOMES; i++) {
+    for (int32_t i = 0; i < n; i++) {
         put_series(name, "", model, out);
-        lx_buffer_printf(out, ",outcome=\"%s\"} %" PRIu64 "\n", outcomes[i],
-                         atomic_load_explicit(&requests[i], memory_order_relaxed));
+        lx_buffer_printf(out, ",%s=\"%s\"} %" PRIu64 "\n", label, values[i],
+                         atomic_load_explicit(&counters[i], memory_order_relaxed));
     }
 }
 
@@ -126,7 +132,9 @@ static void put_value(const family *f, const char *model, const lx_metrics *m, l
     if (f->kind == HISTOGRAM) {
         put_histogram(f->name, model, value, out);
     } else if (f->kind == OUTCOMES) {
-        put_outcomes(f->name, model, value, out);
+        put_counters(f->name, model, value, "outcome", outcomes, LX_N_OUTCOMES, out);
+    } else if (f->kind == PHASES) {
+        put_counters(f->name, model, value, "phase", phases, LX_N_PHASES, out);
     } else {
         put_series(f->name, "", model, out);
         if (f->kind == COUNTER)
@@ -148,6 +156,8 @@ static size_t n_counters(kind k)
         return LX_N_BUCKETS + 2;
     case OUTCOMES:
         return LX_N_OUTCOMES;
+    case PHASES:
+        return LX_N_PHASES;
     case GAUGE:
         break;
     }

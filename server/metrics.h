@@ -31,7 +31,17 @@ typedef enum lx_outcome {
     LX_N_OUTCOMES
 } lx_outcome;
 
+/* Where a request was when its client left, the label `phase`. */
+typedef enum lx_phase {
+    LX_PHASE_QUEUE,  /* no slot yet */
+    LX_PHASE_PROMPT, /* no token yet */
+    LX_PHASE_DECODE,
+    LX_PHASE_ANSWER, /* all was made, not all was read */
+    LX_N_PHASES
+} lx_phase;
+
 typedef struct lx_metrics {
+    _Atomic uint64_t abandoned[LX_N_PHASES];
     _Atomic uint64_t requests[LX_N_OUTCOMES];
     _Atomic uint64_t prompt_tokens, generated_tokens, steps, step_rows, probes;
     _Atomic int64_t slots_total, slots_used, queue_length, queue_limit;

@@ -18,7 +18,7 @@ typedef struct lx_serve_options {
     const char *api_key, *api_key_file, *public_paths, *cors_origins, *tls_cert, *tls_key;
     const char *log_format;
     bool log_prompts;
-    double timeout, state_store_timeout, probe_interval;
+    double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout;
 } lx_serve_options;
 
 extern const lx_command lx_serve_command; /* fills an lx_serve_options */

@@ -22,6 +22,7 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
     int64_t timeout = api->timeout_ns;
     if (p->timeout_ms > 0 && p->timeout_ms * LX_NS_PER_MS < timeout)
         timeout = p->timeout_ms * LX_NS_PER_MS;
+    int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     return (lx_job_params){
         .n = p->n,
         .max_new = p->max_new > 0 && p->max_new < n_new ? p->max_new : n_new,
@@ -29,7 +30,9 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .temperature = (float)p->temperature,
         .top_p = (float)p->top_p,
         .top_k = p->top_k,
-        .deadline_ns = lx_now_ns() + timeout,
+        .deadline_ns = now + timeout,
+        .queue_deadline_ns = queue > 0 ? now + queue : 0,
+        .first_deadline_ns = first > 0 ? now + first : 0,
         .targets = p->targets,
         .n_biases = p->n_biases,
         .biases = p->biases,
@@ -104,13 +107,24 @@ void lx_count_outcome(lx_served_model *served, lx_status status)
     atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
 }
 
-void lx_work_count(lx_work *w, lx_status status)
+bool lx_work_count(lx_work *w, lx_status status)
 {
     if (atomic_exchange(&w->counted, true))
-        return;
+        return false;
     lx_count_outcome(w->served, status);
     lx_histogram_observe(&w->served->metrics.request_time,
                          lx_now_ns() - lx_job_get_times(w->job).submitted);
+    return true;
+}
+
+static lx_phase phase_of(const lx_job *job)
+{
+    lx_job_times t = lx_job_get_times(job);
+    if (lx_job_finished(job))
+        return LX_PHASE_ANSWER;
+    if (t.started == 0)
+        return LX_PHASE_QUEUE;
+    return t.first_token == 0 ? LX_PHASE_PROMPT : LX_PHASE_DECODE;
 }
 
 bool lx_work_ready(void *context)
@@ -124,7 +138,8 @@ bool lx_work_ready(void *context)
 void lx_work_cancel(void *context)
 {
     lx_work *w = context;
-    lx_work_count(w, LX_ERR_CANCELLED); /* unless its answer is complete */
+    if (lx_work_count(w, LX_ERR_CANCELLED)) /* unless its answer is complete */
+        atomic_fetch_add(&w->served->metrics.abandoned[phase_of(w->job)], 1);
     if (lx_job_finished(w->job))
         return;
     lx_job_cancel(w->job);

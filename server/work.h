@@ -53,8 +53,8 @@ void lx_work_fini(lx_work *w);
 bool lx_work_ready(void *context);
 void lx_work_cancel(void *context);
 
-/* Notes how the request ended in the metrics; the first call counts. */
-void lx_work_count(lx_work *w, lx_status status);
+/* Notes how the request ended in the metrics; the first call counts, and is true. */
+bool lx_work_count(lx_work *w, lx_status status);
 /* The same for a request that never became a job. */
 void lx_count_outcome(lx_served_model *served, lx_status status);
 

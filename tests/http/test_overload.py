@@ -54,6 +54,36 @@ def test_only_answers_and_refusals_under_overload():
         server.check_unharmed()
 
 
+@pytest.mark.heavy
+def test_ten_thousand_requests_against_a_queue_of_64():
+    """200s and 429s only, every one of them counted, and no memory grows with their number."""
+    clients = 250
+
+    async def ask_many(server, count):
+        statuses = []
+
+        async def ask(n):
+            async with Connection(server.port) as connection:
+                for _ in range(n):
+                    reply = await connection.complete(prompt=LONG, max_tokens=8)
+                    statuses.append(reply.status)
+
+        await asyncio.gather(*(ask(count // clients) for _ in range(clients)))
+        return statuses
+
+    with Server("--slots", "4", "--queue", "64") as server:
+        statuses = asyncio.run(ask_many(server, 2000))
+        server.wait_idle()
+        before = server.resident_bytes()
+        statuses += asyncio.run(ask_many(server, 8000))
+        server.wait_idle()
+        assert server.resident_bytes() - before < 4 << 20
+        assert len(statuses) == 10000 and set(statuses) == {200, 429}
+        assert server.requests("ok") == statuses.count(200)
+        assert server.requests("busy") == statuses.count(429)
+        server.check_unharmed()
+
+
 def test_queue_never_exceeds_its_limit():
     with Server("--slots", "1", "--queue", "3") as server:
         socks = [send(server.port, BIG, stream=True) for _ in range(30)]

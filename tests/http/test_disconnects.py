@@ -1,0 +1,144 @@
+"""Clients that leave, phase by phase: the slot is free, and /metrics says where the request was.
+And limits of time, phase by phase."""
+
+import pytest
+
+import client
+import image_model
+import images
+import lines
+import png
+from server import Server, wait_until
+from test_overload import send
+
+LONG = lines.of_length(32)
+BIG = {"prompt": LONG, "n": 64}
+SIDE = 64
+
+
+@pytest.fixture
+def small():
+    with Server("--slots", "2", "--queue", "8") as server:
+        yield server
+
+
+def abandoned(server, phase):
+    return server.metric("linnet_requests_abandoned_total", phase=phase)
+
+
+def wait_for(server, phase, count):
+    wait_until(lambda: abandoned(server, phase) == count, 10, f"{count} left in phase {phase}")
+    server.wait_idle()
+    others = {"queue", "prompt", "decode", "answer"} - {phase}
+    assert sum(abandoned(server, other) for other in others) == 0
+    server.check_unharmed()
+
+
+@pytest.mark.parametrize("leave", [lambda sock: sock.close(), client.reset], ids=["close", "reset"])
+def test_in_the_request(small, leave):
+    sock = client.connect(small.port)
+    sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    wait_until(lambda: small.metric("linnet_http_requests_active") == 2, 10, "it is being read")
+    leave(sock)
+    wait_until(lambda: small.metric("linnet_http_requests_abandoned_total") == 1, 10, "its end")
+    small.check_unharmed()
+
+
+def test_in_the_queue(small):
+    running = send(small.port, {"prompt": LONG, "n": 128}, stream=True)
+    wait_until(lambda: small.slots_used() == 2, 20, "slots taken")
+    waiting = send(small.port, BIG, stream=False)
+    wait_until(lambda: small.metric("linnet_queue_length") == 1, 20, "one waits")
+    client.reset(waiting)
+    wait_until(lambda: abandoned(small, "queue") == 1, 10, "its end")
+    wait_until(lambda: small.metric("linnet_queue_length") == 0, 10, "its place")
+    client.reset(running)
+    wait_until(lambda: abandoned(small, "decode") == 1, 10, "the other's end")
+    small.wait_idle()
+
+
+def test_in_the_prompt(tmp_path):
+    """Long prompts of many requests, so that a moment within them is easy to meet."""
+    image_model.write(tmp_path / images.SMALL, SIDE, SIDE)
+    picture = png.write(SIDE, SIDE - 1, bytes(SIDE * (SIDE - 1)))
+    fields = {"model": images.SMALL, "images": [{"image_url": images.data_url(picture)}]}
+    with Server("--models", tmp_path) as server:
+        for _ in range(50):
+            socks = []
+            for _ in range(16):
+                sock = client.connect(server.port)
+                sock.sendall(client.encode_request("POST", images.EDITS, fields, port=server.port))
+                socks.append(sock)
+            for sock in socks:
+                client.reset(sock)
+            server.wait_idle()
+            if abandoned(server, "prompt") > 0:
+                break
+        assert abandoned(server, "prompt") > 0
+        server.check_unharmed()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+def test_in_the_answer(small, stream):
+    sock = send(small.port, BIG, stream)
+    wait_until(lambda: small.metric("linnet_generated_tokens_total") > 4, 20, "first tokens")
+    client.reset(sock)
+    wait_for(small, "decode", 1)
+
+
+@pytest.mark.heavy
+def test_when_all_is_made_but_not_read():
+    """More than the buffers of two sockets hold."""
+    with Server("--max-n", "1000") as server:
+        leave_unread(server, 1000)
+
+
+def leave_unread(server, n):
+    sock = client.socket.socket()
+    sock.setsockopt(client.socket.SOL_SOCKET, client.socket.SO_RCVBUF, 2048)
+    sock.connect((client.HOST, server.port))
+    body = {"model": client.MODEL, "prompt": LONG, "n": n, "logprobs": 5, "stream": True}
+    sock.sendall(client.encode_request("POST", "/v1/completions", body, port=server.port))
+    wait_until(lambda: server.metric("linnet_generated_tokens_total") == n * 32, 60, "all made")
+    server.wait_idle()
+    assert server.requests("ok") == 0
+    client.reset(sock)
+    wait_for(server, "answer", 1)
+
+
+def test_who_reads_all_has_not_left(small):
+    client.stream_ok(small.port, prompt=LONG)
+    client.complete_ok(small.port, prompt=LONG)
+    assert small.metric("linnet_requests_abandoned_total") == 0
+    assert small.metric("linnet_http_requests_abandoned_total") == 0
+
+
+# --- limits of time ------------------------------------------------------------------------------
+
+
+def test_time_in_the_queue():
+    with Server("--slots", "1", "--queue", "4", "--queue-timeout", "0.1") as server:
+        running = send(server.port, {"prompt": LONG, "n": 128}, stream=True)
+        wait_until(lambda: server.slots_used() == 1, 20, "slot taken")
+        reply = client.complete(server.port, **BIG)
+        assert reply.status == 429, reply.text
+        assert reply.error["code"] == "server_is_overloaded"
+        assert int(reply.headers["retry-after"]) >= 1
+        assert server.requests("busy") == 1
+        client.reset(running)
+        server.wait_idle()
+        wait_until(lambda: client.complete(server.port, **BIG).status == 200, 20,
+                   "with a slot it may take longer than that")
+
+
+def test_time_to_the_first_token():
+    with Server("--slots", "1", "--queue", "4", "--first-token-timeout", "0.3") as server:
+        running = [send(server.port, {"prompt": LONG, "n": 128}, stream=True) for _ in range(3)]
+        wait_until(lambda: server.metric("linnet_queue_length") == 2, 20, "one runs, two wait")
+        reply = client.complete(server.port, **BIG)
+        assert reply.status == 504, reply.text
+        assert "first token" in reply.error["message"]
+        for sock in running:
+            client.reset(sock)
+        server.wait_idle()
+        wait_until(lambda: client.complete(server.port, prompt="月下").status == 200, 20, "a token")
