@@ -347,6 +347,14 @@ static void render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
     lx_buffer_append(out, text, lx_utf8_put(l->chars[i].codepoint, text));
 }
 
+static bool restate(const lx_plan *plan, lx_buffer *out)
+{
+    const line *l = plan->data;
+    for (int32_t i = 0; i < l->n; i++)
+        render_prompt(plan, i, out);
+    return l->rules;
+}
+
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
@@ -357,6 +365,7 @@ const lx_task_ops lx_couplet_task = {
     .plan_fini = plan_fini,
     .input = input,
     .constrain = constrain,
+    .restate = restate,
     .render = render,
     .render_prompt = render_prompt,
 };

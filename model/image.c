@@ -214,6 +214,13 @@ static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, 
     out->n_banned = 0;
 }
 
+static bool restate(const lx_plan *plan, lx_buffer *out)
+{
+    const raster *r = plan->data;
+    lx_buffer_append(out, r->given, (size_t)r->n_given);
+    return false;
+}
+
 const lx_task_ops lx_image_task = {
     .name = "image",
     .modality = LX_IMAGE,
@@ -222,6 +229,7 @@ const lx_task_ops lx_image_task = {
     .fill_mask = fill_mask,
     .plan_init = plan_init,
     .plan_fini = plan_fini,
+    .restate = restate,
     .input = input,
     .constrain = constrain,
     .render = NULL,

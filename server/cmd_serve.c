@@ -168,6 +168,8 @@ static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_
 
 static lx_status open_states(const lx_serve_options *o, lx_api *api, lx_error *err)
 {
+    if (o->state_key != NULL && o->state_key[0] == '\0')
+        return lx_fail(err, LX_ERR_INVALID, "state-key", "--state-key is empty");
     lx_state_store_options s = {
         .where = o->state_store,
         .max_states = o->max_states,
@@ -283,7 +285,10 @@ int lx_command_serve(int argc, char **argv)
                   .timeout_ns = (int64_t)(o.timeout * 1e9),
                   .queue_timeout_ns = (int64_t)(o.queue_timeout * 1e9),
                   .first_token_timeout_ns = (int64_t)(o.first_token_timeout * 1e9),
-                  .state_ttl_ms = o.state_ttl * 1000};
+                  .state_ttl_ms = o.state_ttl * 1000,
+                  .state_key = o.state_key,
+                  .state_key_bytes = o.state_key != NULL ? strlen(o.state_key) : 0,
+                  .max_forks = (int32_t)o.max_n};
     lx_http *http = NULL;
     parts p = {0};
     lx_status st = lx_serving_new(&api.serving, &err);

@@ -1,6 +1,8 @@
 /* One completion on its way (see completion.h). */
 #include "server/completion.h"
 
+#include "server/json_states.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,8 @@ static lx_work_params work_params(const lx_completion *c, const lx_completion_pa
         .n_biases = p->n_biases,
         .n_top = n_top < n_ids ? n_top : n_ids,
         .stops = p->stops.n > 0 ? &p->stops : NULL,
+        .from = p->from,
+        .return_state = p->return_state,
     };
 }
 
@@ -52,7 +56,8 @@ static lx_status start_work(lx_completion *c, int32_t i, lx_api *api, lx_served_
                                .rules = p->rules};
     lx_work_params params = work_params(c, p, served->model->config.n_values, seed);
     lx_plan *plan = NULL;
-    lx_status st = lx_work_plan(served, &request, &plan, err);
+    lx_status st = p->from != NULL ? lx_work_plan_from(served, p->from, &plan, err)
+                                   : lx_work_plan(served, &request, &plan, err);
     if (st == LX_OK)
         st = lx_work_start(&c->works[i], api, served, plan, &params, rq, retry_after_s, err);
     if (st != LX_OK)
@@ -88,7 +93,10 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
         lx_count_outcome(served, st);
         return st;
     }
-    int64_t seed = p->has_seed ? p->seed : (int64_t)(lx_work_random_bits() & (uint64_t)LX_MAX_SEED);
+    int64_t seed = p->seed;
+    if (!p->has_seed)
+        seed = p->from != NULL ? (int64_t)p->from->seed
+                               : (int64_t)(lx_work_random_bits() & (uint64_t)LX_MAX_SEED);
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
         st = start_work(c, i, api, served, p, seed, rq, retry_after_s, err);
         c->n_prompts += st == LX_OK;
@@ -237,10 +245,25 @@ lx_json_usage lx_completion_usage(const lx_completion *c)
 {
     lx_json_usage usage = {0};
     for (int32_t i = 0; i < c->n_prompts; i++) {
-        usage.prompt_tokens += lx_job_plan(c->works[i].job)->n_prompt;
+        usage.prompt_tokens += lx_work_prompt_rows(&c->works[i]);
+        usage.cached_tokens += c->works[i].params->start.rows;
         usage.completion_tokens += lx_work_tokens(&c->works[i]);
     }
     return usage;
+}
+
+const char *lx_completion_states(const lx_completion *c, lx_buffer *text)
+{
+    enum { MAX_STATES_TEXT = 4 << 20 };
+    lx_buffer_init(text, MAX_STATES_TEXT);
+    if (!c->works[0].return_state)
+        return NULL;
+    lx_buffer_puts(text, "[");
+    int32_t index = 0;
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        index = lx_json_append_kept(&c->works[i].keeper, index, text);
+    lx_buffer_puts(text, "]");
+    return text->data;
 }
 
 lx_json_timings lx_completion_timings(const lx_completion *c)

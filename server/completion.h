@@ -66,6 +66,9 @@ void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order);
 /* "stop" when the answer is whole or at a stop string, "length" when max_tokens cut it. */
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
 lx_json_usage lx_completion_usage(const lx_completion *c);
+/* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised
+   by the call and freed by the caller. */
+const char *lx_completion_states(const lx_completion *c, lx_buffer *text);
 lx_json_timings lx_completion_timings(const lx_completion *c);
 
 #endif

@@ -18,7 +18,10 @@ typedef struct lx_api {
     /* from its submission to its first slot, and to its first token; 0: no limit but timeout_ns */
     int64_t queue_timeout_ns, first_token_timeout_ns;
     lx_state_store *states;
-    int64_t state_ttl_ms; /* of a state, from its last use */
+    int64_t state_ttl_ms;  /* of a state, from its last use */
+    const void *state_key; /* signs states and is asked for; NULL: no signature */
+    size_t state_key_bytes;
+    int32_t max_forks; /* of a state, in one request */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -26,6 +29,12 @@ void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs);

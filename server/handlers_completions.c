@@ -82,7 +82,10 @@ static lx_status write_choices(const lx_completion *c, lx_choice *choices, lx_js
     whole.n_choices = n;
     whole.usage = &usage;
     whole.timings = &timings;
+    lx_buffer kept;
+    whole.states = lx_completion_states(c, &kept);
     lx_json_write_completion(&whole, out);
+    lx_buffer_fini(&kept);
     return out->status == LX_OK ? LX_OK
                                 : lx_fail(err, out->status, NULL, "the answer does not fit");
 }
@@ -154,6 +157,57 @@ static void start(lx_api *api, lx_served_model *served, const lx_completion_para
         lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
+/* With a model named or not, it is the state's that goes on. */
+static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
+                       const lx_saved_state *state, const lx_request *rq, lx_response *rs)
+{
+    lx_completion_params *p = params;
+    lx_served_model *served = NULL, *named = NULL;
+    if (st == LX_OK && p->model[0] != '\0')
+        st = lx_api_find_model(api, p->model, LX_TEXT, &named, err);
+    if (st == LX_OK)
+        st = lx_state_model(api, state, &served, err);
+    if (st == LX_OK && named != NULL)
+        st = lx_state_check(state, named->model, err);
+    if (st == LX_OK && state->modality != LX_TEXT)
+        st = lx_fail(err, LX_ERR_INVALID, "state",
+                     "the state is an image's: use /v1/images/generations");
+    if (st != LX_OK) {
+        lx_api_refuse(api, p->model, st, err, rs);
+        return;
+    }
+    p->from = state;
+    start(api, served, p, rq, rs);
+    p->from = NULL;
+}
+
+static void free_params(void *params)
+{
+    lx_completion_params_fini(params);
+    free(params);
+}
+
+/* Takes what p holds. */
+static void want_state(lx_api *api, lx_completion_params *p, const lx_request *rq, lx_response *rs)
+{
+    lx_completion_params *kept = malloc(sizeof *kept);
+    if (kept == NULL) {
+        lx_error err = {0};
+        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
+                          &err);
+        return;
+    }
+    *kept = *p;
+    lx_completion_params_init(p);
+    lx_state_want(api,
+                  &(lx_state_wanted){.text = kept->state,
+                                     .bytes = strlen(kept->state),
+                                     .then = start_from,
+                                     .params = kept,
+                                     .free_params = free_params},
+                  rq, rs);
+}
+
 typedef lx_status (*read_function)(const char *body, size_t bytes, int32_t max_n,
                                    lx_completion_params *p, lx_error *err);
 
@@ -170,9 +224,12 @@ static void handle(lx_api *api, const lx_request *rq, read_function read, lx_res
     lx_status st = lx_api_check_ready(api, &err);
     if (st == LX_OK)
         st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
-    if (st == LX_OK)
+    bool from_state = st == LX_OK && p.state != NULL;
+    if (st == LX_OK && !from_state)
         st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
-    if (st == LX_OK)
+    if (from_state)
+        want_state(api, &p, rq, rs);
+    else if (st == LX_OK)
         start(api, served, &p, rq, rs);
     else
         lx_api_refuse(api, p.model, st, &err, rs);

@@ -103,24 +103,28 @@ static void write_end(lx_completion *c, lx_buffer *out)
         lx_sse_end(out);
         return;
     }
-    if (c->include_usage) {
+    lx_buffer kept;
+    const char *states = lx_completion_states(c, &kept);
+    if (c->include_usage || states != NULL) {
         lx_json_usage usage = lx_completion_usage(c);
         lx_json_timings timings = lx_completion_timings(c);
         lx_json_completion last = lx_completion_frame(c);
         last.chunk = true;
-        last.usage = &usage;
+        last.usage = c->include_usage ? &usage : NULL;
         last.timings = &timings;
+        last.states = states;
         lx_sse_begin(out);
         lx_json_write_completion(&last, out);
         lx_sse_end(out);
     }
+    lx_buffer_fini(&kept);
     lx_sse_done(out);
 }
 
-static bool is_finished(const lx_completion *c)
+static bool is_finished(lx_completion *c)
 {
     for (int32_t i = 0; i < c->n_prompts; i++) {
-        if (!lx_job_finished(c->works[i].job))
+        if (!lx_work_settled(&c->works[i]))
             return false;
     }
     return true;

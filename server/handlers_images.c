@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json_states.h"
 #include "server/picture.h"
 #include "server/sse.h"
 
@@ -20,7 +21,8 @@ enum { MAX_ANSWER = 96 << 20, MAX_SHEET = 64 << 20 };
 lx_json_pixels lx_image_answer_usage(const lx_image_answer *a, int64_t n_tokens)
 {
     int32_t channels = a->images.work.served->model->config.n_channels;
-    return (lx_json_pixels){.given = a->images.given / channels, .made = n_tokens / channels};
+    int32_t there = a->images.given + a->images.work.params->start.n_tokens;
+    return (lx_json_pixels){.given = there / channels, .made = n_tokens / channels};
 }
 
 /* --- whole
@@ -63,6 +65,10 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
     };
     lx_json_images_begin(&head, out);
     st = add_all(a, out, err);
+    if (w->return_state) {
+        lx_buffer_puts(out, "],\"states\":[");
+        (void)lx_json_append_kept(&w->keeper, 0, out);
+    }
     lx_json_images_end(out);
     if (st == LX_OK && out->status != LX_OK)
         st = lx_fail(err, out->status, NULL, "the answer does not fit");
@@ -128,7 +134,8 @@ static lx_status new_answer(const lx_image_params *p, bool edit, int32_t given,
 }
 
 static void start(lx_api *api, lx_served_model *served, const lx_image_params *p, bool edit,
-                  const uint8_t *values, int32_t n_values, const lx_request *rq, lx_response *rs)
+                  const uint8_t *values, int32_t n_values, const lx_saved_state *from,
+                  const lx_request *rq, lx_response *rs)
 {
     lx_images_request request = {
         .values = values,
@@ -138,12 +145,16 @@ static void start(lx_api *api, lx_served_model *served, const lx_image_params *p
                  .top_p = 1,
                  .has_seed = p->has_seed,
                  .seed = p->seed,
-                 .timeout_ms = p->timeout_ms},
+                 .timeout_ms = p->timeout_ms,
+                 .max_new = p->max_tokens,
+                 .from = from,
+                 .return_state = p->return_state},
     };
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_image_answer *a = NULL;
-    lx_status st = new_answer(p, edit, n_values, &served->model->config, &a, &err);
+    int32_t there = from != NULL ? (int32_t)from->request_bytes + from->start.n_tokens : n_values;
+    lx_status st = new_answer(p, edit, there, &served->model->config, &a, &err);
     if (st == LX_OK)
         st = lx_images_start(&a->images, api, served, &request, rq, &retry_after_s, &err);
     if (st == LX_OK) {
@@ -186,10 +197,59 @@ static void answer(lx_api *api, const lx_image_params *p, bool edit, lx_status s
     if (st == LX_OK)
         st = prepare(api, p, &served, &values, &n_values, err);
     if (st == LX_OK)
-        start(api, served, p, edit, values, n_values, rq, rs);
+        start(api, served, p, edit, values, n_values, NULL, rq, rs);
     else
         lx_api_refuse(api, p->model, st, err, rs);
     free(values);
+}
+
+/* The image that the state stands in the middle of goes on. */
+static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
+                       const lx_saved_state *state, const lx_request *rq, lx_response *rs)
+{
+    lx_image_params *p = params;
+    lx_served_model *served = NULL, *named = NULL;
+    if (st == LX_OK && p->model[0] != '\0')
+        st = lx_api_find_model(api, p->model, LX_IMAGE, &named, err);
+    if (st == LX_OK)
+        st = lx_state_model(api, state, &served, err);
+    if (st == LX_OK && named != NULL)
+        st = lx_state_check(state, named->model, err);
+    if (st == LX_OK && state->modality != LX_IMAGE)
+        st = lx_fail(err, LX_ERR_INVALID, "state", "the state is a text's: use /v1/completions");
+    if (st == LX_OK)
+        st = check_size(p, &served->model->config, err);
+    if (st == LX_OK)
+        start(api, served, p, false, NULL, 0, state, rq, rs);
+    else
+        lx_api_refuse(api, p->model, st, err, rs);
+}
+
+static void free_params(void *params)
+{
+    lx_image_params_fini(params);
+    free(params);
+}
+
+/* Takes what p holds. */
+static void want_state(lx_api *api, lx_image_params *p, const lx_request *rq, lx_response *rs)
+{
+    lx_image_params *kept = malloc(sizeof *kept);
+    if (kept == NULL) {
+        lx_error err = {0};
+        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
+                          &err);
+        return;
+    }
+    *kept = *p;
+    lx_image_params_init(p);
+    lx_state_want(api,
+                  &(lx_state_wanted){.text = kept->state,
+                                     .bytes = strlen(kept->state),
+                                     .then = start_from,
+                                     .params = kept,
+                                     .free_params = free_params},
+                  rq, rs);
 }
 
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs)
@@ -204,7 +264,10 @@ void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response
     lx_status st = lx_api_check_ready(api, &err);
     if (st == LX_OK)
         st = lx_json_read_generation(rq->body, rq->body_bytes, api->max_images, &p, &err);
-    answer(api, &p, false, st, &err, rq, rs);
+    if (st == LX_OK && p.state != NULL)
+        want_state(api, &p, rq, rs);
+    else
+        answer(api, &p, false, st, &err, rq, rs);
     lx_image_params_fini(&p);
 }
 

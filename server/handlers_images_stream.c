@@ -119,7 +119,7 @@ static bool write_completed(lx_image_answer *a, int32_t i, int32_t count)
         .partial = -1,
         .seed = (int64_t)w->params->seed,
         .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
-        .usage = lx_image_answer_usage(a, count),
+        .usage = lx_image_answer_usage(a, count - w->params->start.n_tokens),
     };
     write_picture(a, count, &e);
     r->done = true;

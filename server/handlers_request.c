@@ -64,7 +64,7 @@ void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_er
     lx_served_model *served = lx_serving_find(api->serving, model);
     if (served != NULL)
         lx_count_outcome(served, status);
-    if (status == LX_ERR_NOT_FOUND)
+    if (status == LX_ERR_NOT_FOUND && strcmp(err->param, "model") == 0)
         lx_respond_error(rs, 404, "model_not_found", "model", err->text);
     else
         lx_respond_status(rs, status, err);

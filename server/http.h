@@ -24,10 +24,13 @@ enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 typedef struct lx_request {
     const char *method; /* "POST" */
     const char *path;   /* decoded, without the query */
-    const char *tail;   /* what a route's "*" stood for, "" otherwise; set by lx_routes_dispatch */
-    const char *content_type, *if_none_match; /* "" when absent */
-    const char *id;                           /* of X-Request-Id, or made up */
-    const char *body;                         /* NUL-terminated, may hold more NULs */
+    const char *tail; /* path from what a route's "*" stands for on, or ""; by lx_routes_dispatch */
+    const char *content_type, *if_none_match, *accept; /* "" when absent */
+    /* The value of an argument in the query, NULL when absent; valid during the handler's call. */
+    const char *(*argument)(const void *query, const char *name);
+    const void *query;
+    const char *id;   /* of X-Request-Id, or made up */
+    const char *body; /* NUL-terminated, may hold more NULs */
     size_t body_bytes;
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
@@ -41,7 +44,8 @@ typedef struct lx_response_header {
 struct lx_response;
 
 /* An answer that is still being made. `ready` and `finish` serve a whole answer, `pull` a stream;
-   the latter is used when it is not NULL. */
+   the latter is used when it is not NULL. `finish` may hand over once more, to another deferred
+   object; the first one is released with the last. */
 typedef struct lx_deferred {
     void *context; /* NULL: there is no deferred object */
     bool (*ready)(void *context);

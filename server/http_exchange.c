@@ -38,6 +38,8 @@ void lx_exchange_unref(lx_exchange *ex)
         atomic_fetch_sub(&ex->http->n_answering, 1);
     if (ex->deferred.context != NULL)
         ex->deferred.release(ex->deferred.context);
+    if (ex->before.context != NULL)
+        ex->before.release(ex->before.context);
     if (ex->passed)
         ex->http->options.leave(ex->http->options.gate, &ex->pass);
     free(ex->shown);
@@ -105,8 +107,11 @@ void lx_exchange_wake(void *context)
 
 void lx_exchange_cancel(lx_exchange *ex)
 {
-    if (ex->deferred.context != NULL)
-        ex->deferred.cancel(ex->deferred.context);
+    (void)pthread_mutex_lock(&ex->lock);
+    lx_deferred deferred = ex->deferred;
+    (void)pthread_mutex_unlock(&ex->lock);
+    if (deferred.context != NULL)
+        deferred.cancel(deferred.context);
 }
 
 void lx_exchange_kill(lx_exchange *ex)
@@ -227,6 +232,26 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
 /* --- answering
  * ------------------------------------------------------------------------------------ */
 
+static const char *argument(const void *query, const char *name)
+{
+    struct MHD_Connection *connection = (struct MHD_Connection *)(uintptr_t)query;
+    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* One deferred answer ended by beginning another. A client that left in between told the first. */
+static enum MHD_Result hand_over(lx_exchange *ex, lx_response *rs)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->before = ex->deferred;
+    ex->deferred = rs->deferred;
+    bool left = ex->left;
+    (void)pthread_mutex_unlock(&ex->lock);
+    if (left)
+        lx_exchange_cancel(ex);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, rs->deferred.deadline_ns);
+    return rs->deferred.pull != NULL ? lx_http_queue_stream(ex, rs) : MHD_YES;
+}
+
 /* The handler's whole answer, once it is ready. */
 static enum MHD_Result wait_whole(lx_exchange *ex)
 {
@@ -240,7 +265,12 @@ static enum MHD_Result wait_whole(lx_exchange *ex)
         if (ex->deferred.ready(ex->deferred.context)) {
             lx_response rs = {0};
             ex->deferred.finish(ex->deferred.context, &rs);
-            return lx_http_queue(ex, &rs, false);
+            if (rs.deferred.context == NULL || ex->before.context != NULL)
+                return lx_http_queue(ex, &rs, false);
+            enum MHD_Result result = hand_over(ex, &rs);
+            if (result != MHD_YES || rs.deferred.pull != NULL)
+                return result;
+            continue;
         }
         if (lx_exchange_park(ex))
             return MHD_YES;
@@ -270,6 +300,9 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .tail = "",
         .content_type = header(ex, "Content-Type"),
         .if_none_match = header(ex, "If-None-Match"),
+        .accept = header(ex, "Accept"),
+        .argument = argument,
+        .query = ex->connection,
         .id = ex->id,
         .body = ex->body.data != NULL ? ex->body.data : "",
         .body_bytes = ex->body.length,

@@ -90,7 +90,8 @@ typedef struct lx_exchange {
     lx_buffer body;
     lx_buffer out; /* stream: made but not yet given to the library */
     size_t out_read;
-    lx_deferred deferred;
+    lx_deferred deferred; /* replaced, under the lock, when its finish hands over */
+    lx_deferred before;   /* the one that did */
     _Atomic int64_t last_sent_ns;
     _Atomic bool streaming, ping_due;
     lx_pass pass;

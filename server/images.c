@@ -18,7 +18,9 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           lx_error *err)
 {
     lx_task_request task = {.values = r->values, .n_values = r->n_values};
-    *im = (lx_images){.given = r->n_values, .size = lx_image_size(&served->model->config)};
+    const lx_saved_state *from = r->work.from;
+    *im = (lx_images){.given = from != NULL ? (int32_t)from->request_bytes : r->n_values,
+                      .size = lx_image_size(&served->model->config)};
     lx_plan *plan = NULL;
     lx_status st = LX_OK;
     if (r->work.n > LX_MAX_JOB_TOKENS / im->size)
@@ -30,7 +32,8 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
     if (st != LX_OK)
         lx_count_outcome(served, st);
     if (st == LX_OK)
-        st = lx_work_plan(served, &task, &plan, err);
+        st = from != NULL ? lx_work_plan_from(served, from, &plan, err)
+                          : lx_work_plan(served, &task, &plan, err);
     if (st == LX_OK)
         st = lx_work_start(&im->work, api, served, plan, &r->work, rq, retry_after_s, err);
     if (st != LX_OK)
@@ -82,9 +85,10 @@ double lx_images_bits_per_dim(const lx_images *im, int32_t i)
     for (int32_t k = first; k < end; k++) {
         const float *logprobs = NULL;
         int32_t n = lx_job_tokens(im->work.job, k, NULL, &logprobs);
-        for (int32_t t = 0; t < n; t++)
+        int32_t there = im->work.params->start.n_tokens; /* not of this request's making */
+        for (int32_t t = there; t < n; t++)
             nats -= (double)logprobs[t];
-        count += n;
+        count += n - there;
     }
     return count > 0 ? nats / (double)count / M_LN2 : (double)NAN;
 }

@@ -64,6 +64,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
                                  c->usage != NULL ? make_usage(c->usage) : json_null()) == 0;
     if (ok && c->timings != NULL)
         ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
+    if (ok && c->states != NULL)
+        ok = json_object_set_new(root, "states", json_loads(c->states, 0, NULL)) == 0;
     if (!ok) {
         json_decref(root);
         root = NULL;

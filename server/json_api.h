@@ -44,7 +44,10 @@ typedef struct lx_completion_params {
     bool echo; /* the prompt, then its completion */
     double temperature, top_p;
     bool has_seed, stream, include_usage, rules;
-    bool chat; /* read from messages, answered as chat.completion */
+    bool chat;   /* read from messages, answered as chat.completion */
+    char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    bool return_state;
+    const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
     int64_t seed;
     int64_t timeout_ms; /* 0: the server's */
 } lx_completion_params;
@@ -108,6 +111,7 @@ typedef struct lx_json_completion {
     bool null_usage;            /* without usage, say "usage": null */
     const lx_json_timings *timings;
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
+    const char *states; /* NULL, or JSON of what was kept: lx_json_append_kept */
 } lx_json_completion;
 
 void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);

@@ -343,18 +343,51 @@ void lx_completion_params_fini(lx_completion_params *p)
     }
     free(p->prompts);
     free(p->biases);
+    free(p->state);
+    p->state = NULL;
     p->prompts = NULL;
     p->biases = NULL;
     p->n_prompts = p->n_biases = 0;
+}
+
+/* With a state the prompt is the state's own; the SDKs of others insist on sending one. */
+static lx_status read_state(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_bool(root, "return_state", &p->return_state, err);
+    if (st == LX_OK)
+        st = lx_json_read_state(root, &p->state, err);
+    if (st != LX_OK || p->state == NULL)
+        return st;
+    const json_t *prompt = lx_json_field(root, "prompt");
+    if (p->chat)
+        return lx_fail(err, LX_ERR_INVALID, "state", "a chat begins anew: use /v1/completions");
+    if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "a state goes on with its own prompt: leave prompt out, or empty");
+    return LX_OK;
+}
+
+static lx_status read_what(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    lx_status st = read_state(root, p, err);
+    if (st != LX_OK)
+        return st;
+    if (p->state != NULL) {
+        st = reserve_prompts(1, p, err);
+        p->n_prompts = st == LX_OK; /* an empty one stands for the state's */
+        return st;
+    }
+    return p->chat ? read_messages(root, p, err) : read_prompt(root, p, err);
 }
 
 /* Everything but where the prompt comes from. */
 static lx_status read_rest(const json_t *root, int32_t max_n, lx_completion_params *p,
                            lx_error *err)
 {
-    lx_status st = lx_json_read_model(root, true, p->model, err);
+    bool named = lx_json_field(root, "state") == NULL; /* a state knows its model */
+    lx_status st = lx_json_read_model(root, named, p->model, err);
     if (st == LX_OK)
-        st = p->chat ? read_messages(root, p, err) : read_prompt(root, p, err);
+        st = read_what(root, p, err);
     if (st == LX_OK)
         st = read_sampling(root, max_n, p, err);
     if (st == LX_OK && p->chat) /* the newer name of max_tokens */

@@ -29,6 +29,12 @@ lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,
 /* A string, borrowed from root; *out is NULL when absent and not required. */
 lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;
+/* "state": an id or base64, *out malloc'ed and NUL-terminated; NULL when absent. */
+lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err) LX_MUST_USE;
+/* A file as "data:TYPE;base64,...", see json_images.h; NULL data when absent. */
+struct lx_upload;
+lx_status lx_json_read_file(const json_t *root, const char *name, struct lx_upload *out,
+                            lx_error *err) LX_MUST_USE;
 /* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for one that is empty or
    longer, as no model has it. */
 lx_status lx_json_read_model(const json_t *root, bool required, char *model,

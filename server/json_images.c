@@ -45,6 +45,12 @@ static lx_status read_data_url(const json_t *value, const char *param, lx_upload
     return st;
 }
 
+lx_status lx_json_read_file(const json_t *root, const char *name, lx_upload *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    return value != NULL ? read_data_url(value, name, out, err) : LX_OK;
+}
+
 /* {"image_url": "data:..."} */
 static lx_status read_reference(const json_t *value, const char *param, lx_upload *out,
                                 lx_error *err)
@@ -141,6 +147,8 @@ void lx_image_params_fini(lx_image_params *p)
 {
     upload_fini(&p->image);
     upload_fini(&p->mask);
+    free(p->state);
+    p->state = NULL;
 }
 
 /* A string that must be `only`, when it is there. */
@@ -222,6 +230,23 @@ static lx_status read_stream(const json_t *root, lx_image_params *p, lx_error *e
     return LX_OK;
 }
 
+/* Where to go on, where to stop, and whether to keep the state. */
+static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_state(root, &p->state, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "return_state", &p->return_state, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
+    if (st == LX_OK && p->stream && (p->return_state || p->max_tokens > 0))
+        st = lx_fail(err, LX_ERR_INVALID, p->return_state ? "return_state" : "max_tokens",
+                     "%s is for whole answers: leave out stream",
+                     p->return_state ? "return_state" : "max_tokens");
+    if (st == LX_OK && p->contact_sheet && p->max_tokens > 0)
+        st = lx_fail(err, LX_ERR_INVALID, "max_tokens", "a contact sheet shows whole images");
+    return st;
+}
+
 static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params *p, lx_error *err)
 {
     p->has_seed = lx_json_field(root, "seed") != NULL;
@@ -238,6 +263,8 @@ static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params 
         st = read_form_of_answer(root, p, err);
     if (st == LX_OK)
         st = read_stream(root, p, err);
+    if (st == LX_OK)
+        st = read_states(root, p, err);
     return st;
 }
 

@@ -10,7 +10,7 @@
 
 #include "server/json_api.h"
 
-enum { LX_MAX_PARTIAL_IMAGES = 3 };
+enum { LX_MAX_PARTIAL_IMAGES = 3, LX_MAX_JOB_VALUES = 1 << 24 };
 
 typedef enum lx_stream_unit {
     LX_STREAM_NO_VALUES,
@@ -35,6 +35,9 @@ typedef struct lx_image_params {
     int32_t partial_images;
     lx_stream_unit stream_unit;
     lx_upload image, mask; /* edits */
+    char *state;           /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    bool return_state;
+    int32_t max_tokens; /* values that are generated, 0: the rest of the image */
 } lx_image_params;
 
 /* Every default: n 1, temperature 1. */

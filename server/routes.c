@@ -1,4 +1,4 @@
-/* The route table (see routes.h). A pattern's final "*" stands for one path segment, unless a route
+/* The route table (see routes.h). A pattern's "*" stands for one path segment, unless a route
    without one has exactly that path. */
 #include "server/routes.h"
 
@@ -18,6 +18,12 @@ static const struct route {
     {"POST", "/v1/images/generations", lx_handle_images_generations},
     {"POST", "/v1/images/edits", lx_handle_images_edits},
     {"POST", "/v1/score", lx_handle_score},
+    {"POST", "/v1/states", lx_handle_states_create},
+    {"GET", "/v1/states/*", lx_handle_state_get},
+    {"PUT", "/v1/states/*", lx_handle_state_put},
+    {"DELETE", "/v1/states/*", lx_handle_state_delete},
+    {"POST", "/v1/states/*/fork", lx_handle_state_fork},
+    {"GET", "/v1/states/*/look", lx_handle_state_look},
     {"GET", "/v1/models", lx_handle_models},
     {"GET", "/v1/models/*", lx_handle_model},
     {"GET", "/v1/capacity", lx_handle_capacity},
@@ -28,15 +34,17 @@ static const struct route {
     {"GET", "/metrics", lx_handle_metrics},
 };
 
-/* The tail of `path` behind the pattern, or NULL. */
+/* The path from the segment that "*" stands for on, "" without one; NULL: no match. */
 static const char *match(const char *pattern, const char *path)
 {
-    size_t n = strlen(pattern);
-    if (pattern[n - 1] != '*')
+    size_t head = strcspn(pattern, "*");
+    if (pattern[head] == '\0')
         return strcmp(pattern, path) == 0 ? "" : NULL;
-    if (strncmp(pattern, path, n - 1) != 0 || path[n - 1] == '\0' || strchr(path + n - 1, '/'))
+    if (strncmp(pattern, path, head) != 0)
         return NULL;
-    return path + n - 1;
+    const char *segment = path + head;
+    size_t n = strcspn(segment, "/");
+    return n > 0 && strcmp(segment + n, pattern + head + 1) == 0 ? segment : NULL;
 }
 
 static void allow(lx_route_match *m, const char *method)

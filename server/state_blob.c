@@ -128,7 +128,7 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
         return bad(err, "it is of a kind this server does not know");
     if (h->request_bytes > LX_MAX_STATE_REQUEST || h->n_tokens > LX_MAX_JOB_TOKENS ||
         h->rows > (uint32_t)LX_MAX_JOB_TOKENS * 2 || h->n_layers > MAX_LAYERS ||
-        h->slot_floats > (uint64_t)n || h->n_floats != (h->rows > 0 ? h->slot_floats : 0) ||
+        h->n_floats > (uint64_t)n || h->n_floats != (h->rows > 0 ? h->slot_floats : 0) ||
         memchr(h->made_by, '\0', sizeof h->made_by) == NULL || size_of(h) != n)
         return bad(err, "its sizes contradict each other");
     return LX_OK;
@@ -194,6 +194,18 @@ lx_status lx_state_read(const void *bytes, size_t n, const void *key, size_t key
     if (memory == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     memcpy(memory, bytes, n);
+    point_into(&h, memory, out);
+    return LX_OK;
+}
+
+lx_status lx_state_copy(const lx_saved_state *s, lx_saved_state *out, lx_error *err)
+{
+    head h;
+    fill_head(s, false, &h);
+    unsigned char *memory = malloc(h.total_bytes);
+    if (memory == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    memcpy(memory, s->memory, h.total_bytes - CRC_BYTES);
     point_into(&h, memory, out);
     return LX_OK;
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 
 /* How long after the job's own deadline a slow reader may take. */
 enum { READ_GRACE_S = 60 };
@@ -17,16 +18,31 @@ uint64_t lx_work_random_bits(void)
     return x;
 }
 
+static uint64_t choose_seed(const lx_work_params *p)
+{
+    if (p->has_seed)
+        return (uint64_t)p->seed;
+    return p->from != NULL ? p->from->seed : lx_work_random_bits() & (uint64_t)LX_MAX_SEED;
+}
+
 static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int32_t n_new)
 {
     int64_t timeout = api->timeout_ns;
     if (p->timeout_ms > 0 && p->timeout_ms * LX_NS_PER_MS < timeout)
         timeout = p->timeout_ms * LX_NS_PER_MS;
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
+    lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
+    int32_t most = n_new - start.n_tokens, new = p->max_new;
+    if (p->state_only)
+        new = 0;
+    else if (new <= 0 || new > most)
+        new = most;
     return (lx_job_params){
         .n = p->n,
-        .max_new = p->max_new > 0 && p->max_new < n_new ? p->max_new : n_new,
-        .seed = p->has_seed ? (uint64_t)p->seed : lx_work_random_bits() & (uint64_t)LX_MAX_SEED,
+        .max_new = start.n_tokens + new,
+        .start = start,
+        .keep_state = p->return_state,
+        .seed = choose_seed(p),
         .temperature = (float)p->temperature,
         .top_p = (float)p->top_p,
         .top_k = p->top_k,
@@ -50,11 +66,31 @@ lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, 
     return st;
 }
 
+lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
+                            lx_error *err)
+{
+    lx_status st = lx_state_check(from, served->model, err);
+    if (st == LX_OK)
+        st = lx_state_plan(from, served->model, out, err);
+    if (st == LX_OK && from->start.n_tokens >= (*out)->n_new) {
+        lx_plan_free(*out);
+        st = lx_fail(err, LX_ERR_INVALID, "state",
+                     "the state is at the end of its answer: nothing is left to generate");
+    }
+    if (st != LX_OK)
+        lx_count_outcome(served, st);
+    return st;
+}
+
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err)
 {
-    *w = (lx_work){.api = api, .served = served, .created = (int64_t)time(NULL)};
+    *w = (lx_work){.api = api,
+                   .served = served,
+                   .created = (int64_t)time(NULL),
+                   .return_state = p->return_state,
+                   .rq = {.wake = rq->wake, .wake_context = rq->wake_context}};
     lx_job_params params = job_params(api, p, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     lx_status st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
@@ -76,6 +112,7 @@ void lx_work_fini(lx_work *w)
 {
     if (w->job == NULL)
         return;
+    lx_states_fini(&w->keeper);
     lx_job_detach(w->job);
     lx_job_unref(w->job);
     w->job = NULL;
@@ -129,10 +166,25 @@ static lx_phase phase_of(const lx_job *job)
 
 bool lx_work_ready(void *context)
 {
-    const lx_work *w = context;
+    lx_work *w = context;
     for (int32_t i = 0; i < w->params->n; i++)
         lx_job_want(w->job, i, INT32_MAX);
-    return lx_job_finished(w->job);
+    return lx_work_settled(w);
+}
+
+bool lx_work_settled(lx_work *w)
+{
+    if (!lx_job_finished(w->job))
+        return false;
+    if (!w->return_state || lx_job_status(w->job, NULL) != LX_OK)
+        return true;
+    if (!w->keeping) {
+        w->keeping = true;
+        lx_error err = {0};
+        if (lx_states_keep(&w->keeper, w->api, w->served, w->job, &w->rq, &err) != LX_OK)
+            lx_log(LX_LOG_WARN, "%s", err.text);
+    }
+    return lx_states_kept(&w->keeper);
 }
 
 void lx_work_cancel(void *context)
@@ -159,13 +211,18 @@ int64_t lx_work_tokens(const lx_work *w)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < w->params->n; i++)
-        n += lx_job_tokens(w->job, i, NULL, NULL);
+        n += lx_job_tokens(w->job, i, NULL, NULL) - w->params->start.n_tokens;
     return n;
 }
 
 static double ms_between(int64_t from, int64_t to)
 {
     return from != 0 && to >= from ? (double)(to - from) / (double)LX_NS_PER_MS : 0;
+}
+
+int64_t lx_work_prompt_rows(const lx_work *w)
+{
+    return lx_job_plan(w->job)->n_prompt + w->params->start.n_tokens;
 }
 
 /* Of what is 0 nothing is known yet. */
@@ -184,7 +241,8 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
         all.started = earlier(all.started, t.started);
         all.first_token = earlier(all.first_token, t.first_token);
         all.finished = t.finished > all.finished ? t.finished : all.finished;
-        out.prompt_n += lx_job_plan(works[i].job)->n_prompt;
+        out.cache_n += works[i].params->start.rows;
+        out.prompt_n += lx_work_prompt_rows(&works[i]) - works[i].params->start.rows;
         out.predicted_n += lx_work_tokens(&works[i]);
     }
     out.queue_ms = ms_between(all.submitted, all.started);

@@ -8,6 +8,7 @@
 
 #include "server/handlers.h"
 #include "server/json_api.h"
+#include "server/states.h"
 
 /* How the tokens are chosen and how many; what a request does not say is zero. */
 typedef struct lx_work_params {
@@ -23,6 +24,9 @@ typedef struct lx_work_params {
     const lx_bias *biases;
     const lx_stops *stops;
     int32_t n_biases, n_top;
+    const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
+    bool return_state;          /* keep the state of every sample in the store */
+    bool state_only;            /* with it and n = 1: no new token */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -33,11 +37,18 @@ typedef struct lx_work {
     int64_t created;             /* Unix time */
     int64_t deadline_ns;         /* by which the client must have read it all */
     _Atomic bool counted;        /* its outcome is in the metrics */
+    bool return_state, keeping;
+    lx_state_keeper keeper;
+    lx_request rq; /* of it only wake; valid until the answer is released */
 } lx_work;
 
 /* The plan for a request; what is wrong with it is counted and told. */
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
                        lx_error *err) LX_MUST_USE;
+
+/* The same for a request that goes on from a state of the model. */
+lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
+                            lx_error *err) LX_MUST_USE;
 
 /* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
    failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY),
@@ -48,8 +59,8 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 
-/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. Who asks whether
-   it is ready waits for the end: tokens wake nobody any more. */
+/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. Who asks
+   whether it is ready waits for the end: tokens wake nobody any more. */
 bool lx_work_ready(void *context);
 void lx_work_cancel(void *context);
 
@@ -61,8 +72,14 @@ void lx_count_outcome(lx_served_model *served, lx_status status);
 /* How the job ended, in words for the client. After it is ready. */
 lx_status lx_work_status(const lx_work *w, lx_error *err);
 
-/* Tokens of all samples so far. */
+/* Whether the answer is complete and what it promises to keep is kept: what a stream's end waits
+   for. */
+bool lx_work_settled(lx_work *w);
+
+/* New tokens of all samples so far. */
 int64_t lx_work_tokens(const lx_work *w);
+/* Rows that stand before the first new token: the prompt's, and those of a history. */
+int64_t lx_work_prompt_rows(const lx_work *w);
 lx_json_timings lx_work_timings(const lx_work *w);
 /* Of several that are one request: from the first's start to the last's end. */
 lx_json_timings lx_works_timings(const lx_work *works, int32_t n);

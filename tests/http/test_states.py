@@ -1,0 +1,351 @@
+"""States as objects: what goes on from one is, byte for byte, what would have come without a stop;
+they are told about, fetched, sent, copied, looked into and removed; nothing else gets through."""
+
+import base64
+import contextlib
+import json
+import math
+import time
+
+import pytest
+
+import images
+import png
+from client import call
+from images import COLOUR, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, data_url, generate_ok
+from server import Server
+from settings import MODEL, MODEL_DIR
+
+LINE = "海上明月共潮生"
+OCTETS = "application/octet-stream"
+
+
+def post(port, path, status, **fields):
+    reply = call(port, "POST", path, fields)
+    assert reply.status == status, reply.text
+    return reply.json() if status < 400 else reply.error
+
+
+def complete(port, **fields):
+    return post(port, "/v1/completions", 200, **fields)
+
+
+def text_of(answer):
+    return answer["choices"][0]["text"]
+
+
+def begun(port, tokens, **fields):
+    """The answer's first tokens, and the id of the state after them."""
+    fields = {"model": MODEL, "prompt": LINE, "seed": 7, **fields}
+    answer = complete(port, max_tokens=tokens, return_state=True, **fields)
+    return answer, answer["states"][0]["id"]
+
+
+def blob_of(port, state):
+    reply = call(port, "GET", f"/v1/states/{state}", headers={"Accept": OCTETS})
+    assert reply.status == 200 and reply.headers["content-type"] == OCTETS, reply.text
+    return reply.body
+
+
+def put(port, state, blob):
+    return call(port, "PUT", f"/v1/states/{state}", blob, {"Content-Type": OCTETS})
+
+
+@pytest.fixture
+def start_server():
+    """Starts servers that end with the test."""
+    with contextlib.ExitStack() as servers:
+        yield lambda *flags: servers.enter_context(Server(*flags))
+
+
+# --- going on ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tokens", range(1, len(LINE)))
+def test_a_line_goes_on_at_every_character(port, tokens):
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7, logprobs=2)
+    first, state = begun(port, tokens, logprobs=2)
+    rest = complete(port, model=MODEL, prompt="", state=state, logprobs=2)
+    assert text_of(first) + text_of(rest) == text_of(whole)
+    assert rest["seed"] == 7
+    for key in ("tokens", "token_logprobs"):
+        parts = [a["choices"][0]["logprobs"][key] for a in (first, rest)]
+        assert parts[0] + parts[1] == whole["choices"][0]["logprobs"][key]
+    assert rest["usage"]["completion_tokens"] == len(LINE) - tokens
+    rows = rest["usage"]["prompt_tokens"]
+    assert rest["usage"]["prompt_tokens_details"]["cached_tokens"] == rows - 1
+
+
+@pytest.mark.parametrize("tokens", [1, WIDTH, WIDTH + 1, PIXELS // 2, PIXELS - 1])
+def test_an_image_goes_on_at_any_pixel(image_port, tokens):
+    whole = generate_ok(image_port, model=SMALL, seed=3)["data"][0]
+    first = generate_ok(image_port, model=SMALL, seed=3, max_tokens=tokens, return_state=True)
+    rest = generate_ok(image_port, state=first["states"][0]["id"])
+    assert rest["data"][0]["b64_json"] == whole["b64_json"]
+    assert first["usage"]["output_tokens"] == tokens
+    assert rest["usage"]["output_tokens"] == PIXELS - tokens
+    bits = [first["data"][0]["bits_per_dim"] * tokens, rest["data"][0]["bits_per_dim"] * (PIXELS - tokens)]
+    assert sum(bits) == pytest.approx(whole["bits_per_dim"] * PIXELS, rel=1e-5)
+
+
+def test_a_colour_image_goes_on(image_port):
+    whole = generate_ok(image_port, model=COLOUR, seed=5)["data"][0]["b64_json"]
+    first = generate_ok(image_port, model=COLOUR, seed=5, max_tokens=5, return_state=True)
+    assert generate_ok(image_port, model=COLOUR, state=first["states"][0]["id"])["data"][0]["b64_json"] == whole
+
+
+def test_an_image_streams_on(image_port):
+    whole = generate_ok(image_port, model=SMALL, seed=3)["data"][0]["b64_json"]
+    first = generate_ok(image_port, model=SMALL, seed=3, max_tokens=PIXELS // 2, return_state=True)
+    fields = {"state": first["states"][0]["id"], "stream": True, "stream_unit": "pixel"}
+    reply = call(image_port, "POST", "/v1/images/generations", fields)
+    events = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
+    values = [e for e in events if "values" in e["type"]]
+    assert values[0]["start"] == PIXELS // 2
+    assert events[-1]["b64_json"] == whole
+
+
+def test_streams(port):
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7)
+    _, state = begun(port, 3)
+    fields = {"state": state, "stream": True, "return_state": True}
+    reply = call(port, "POST", "/v1/completions", fields)
+    chunks = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: {")]
+    assert "".join(c["choices"][0]["text"] for c in chunks[:-1]) == text_of(whole)[3:]
+    assert chunks[-1]["choices"] == [] and chunks[-1]["states"][0]["tokens"] == len(LINE)
+    assert reply.text.endswith("data: [DONE]\n\n")
+
+
+def test_chat_returns_states(port):
+    messages = [{"role": "user", "content": LINE}]
+    fields = {"model": MODEL, "messages": messages, "seed": 7, "max_tokens": 2, "return_state": True}
+    first = post(port, "/v1/chat/completions", 200, **fields)
+    rest = complete(port, state=first["states"][0]["id"])
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7)
+    assert first["choices"][0]["message"]["content"] + text_of(rest) == text_of(whole)
+
+
+def test_a_state_of_a_prompt(port):
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7, n=3)
+    state = post(port, "/v1/states", 201, model=MODEL, prompt=LINE, seed=7)
+    assert state["object"] == "state" and state["tokens"] == 0
+    again = complete(port, state=state["id"], n=3)
+    assert again["choices"] == whole["choices"]
+    other = complete(port, state=state["id"], seed=8)
+    assert other == {**complete(port, model=MODEL, prompt=LINE, seed=8), **different(other)}
+
+
+def different(answer):
+    return {k: answer[k] for k in ("id", "created", "timings", "usage")}
+
+
+def test_a_state_of_an_image(image_port):
+    half = png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * (HEIGHT // 2)])
+    state = post(image_port, "/v1/states", 201, model=SMALL, image=data_url(half), seed=1)
+    assert state["modality"] == "image" and state["position"] == WIDTH * (HEIGHT // 2)
+    picture = generate_ok(image_port, state=state["id"])["data"][0]["b64_json"]
+    edited = images.edit_json(image_port, half, model=SMALL, seed=1)
+    assert edited.json()["data"][0]["b64_json"] == picture
+    blank = post(image_port, "/v1/states", 201, model=SMALL, seed=3)
+    assert blank["position"] == 0
+    whole = generate_ok(image_port, model=SMALL, seed=3)["data"][0]["b64_json"]
+    assert generate_ok(image_port, state=blank["id"])["data"][0]["b64_json"] == whole
+
+
+def test_every_sample_has_its_own(port):
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7, n=3)
+    first = complete(port, model=MODEL, prompt=LINE, seed=7, n=3, max_tokens=2, return_state=True)
+    assert [s["index"] for s in first["states"]] == [0, 1, 2]
+    ends = [text_of(complete(port, state=s["id"])) for s in first["states"]]
+    texts = {c["text"] for c in whole["choices"]}
+    starts = {c["text"] for c in first["choices"]}
+    assert {t[2:] for t in texts} == set(ends) and {t[:2] for t in texts} == starts
+
+
+# --- as objects ----------------------------------------------------------------------------------
+
+
+def test_facts(port):
+    _, state = begun(port, 2)
+    facts = call(port, "GET", f"/v1/states/{state}").json()
+    assert (facts["id"], facts["object"], facts["model"]) == (state, "state", MODEL)
+    assert (facts["tokens"], facts["position"]) == (2, len(LINE) + 2 + 1)
+    assert facts["bytes"] == len(blob_of(port, state)) and facts["seed"] == 7
+    assert 3500 < facts["expires_in_s"] <= 3600
+
+
+def test_a_blob_travels(port, start_server):
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7)
+    _, state = begun(port, 4)
+    blob = blob_of(port, state)
+    other = start_server()
+    assert put(other.port, "mine", blob).status == 201
+    assert text_of(complete(other.port, state="mine")) == text_of(whole)[4:]
+    assert text_of(complete(other.port, state=base64.b64encode(blob).decode())) == text_of(whole)[4:]
+    assert blob_of(other.port, "mine") == blob
+
+
+def test_forks(port):
+    whole = complete(port, model=MODEL, prompt=LINE, seed=7)
+    _, state = begun(port, 2)
+    copies = post(port, f"/v1/states/{state}/fork", 201, n=4)["data"]
+    assert [c["sample"] for c in copies] == [0, 1, 2, 3]
+    ends = [text_of(complete(port, state=c["id"])) for c in copies]
+    assert ends[0] == text_of(whole)[2:] and len(set(ends)) > 1
+    together = complete(port, state=state, n=4)
+    assert sorted(c["text"] for c in together["choices"]) == sorted(ends)
+    seeded = post(port, f"/v1/states/{state}/fork", 201, n=2, seeds=[1, 2])["data"]
+    assert [c["seed"] for c in seeded] == [1, 2]
+    assert text_of(complete(port, state=seeded[0]["id"])) == text_of(complete(port, state=state, seed=1))
+    assert post(port, f"/v1/states/{state}/fork", 201)["data"][0]["sample"] == 0
+
+
+def test_a_look_inside(port):
+    _, state = begun(port, 2)
+    look = call(port, "GET", f"/v1/states/{state}/look?layer=1&head=3").json()
+    assert (look["layer"], look["head"]) == (1, 3)
+    assert (len(look["s"]), len(look["s"][0]), len(look["z"])) == (32, 32, 32)
+    assert all(z > 0 for z in look["z"]) and look["denominator"]["healthy"]
+    assert look["denominator"]["min"] == pytest.approx(min(look["z"]))
+    norm = math.sqrt(sum(x * x for row in look["s"] for x in row))
+    assert look["s_norm"] == pytest.approx(norm, rel=1e-6)
+    # Of a token more: z is a sum of positive numbers and only grows.
+    _, longer = begun(port, 3)
+    later = call(port, "GET", f"/v1/states/{longer}/look?layer=1&head=3").json()
+    assert all(b > a for a, b in zip(look["z"], later["z"]))
+
+
+@pytest.mark.parametrize("query, param", [
+    ("layer=8", "layer"), ("head=8", "head"), ("layer=-1", "layer"), ("head=x", "head"), ("layer=", "layer"),
+])
+def test_a_look_outside(port, query, param):
+    _, state = begun(port, 1)
+    reply = call(port, "GET", f"/v1/states/{state}/look?{query}")
+    assert reply.status == 400 and reply.error["param"] == param
+
+
+def test_removed(port):
+    _, state = begun(port, 1)
+    assert call(port, "DELETE", f"/v1/states/{state}").status == 204
+    for method, path in [("GET", ""), ("DELETE", ""), ("GET", "/look"), ("POST", "/fork")]:
+        reply = call(port, method, f"/v1/states/{state}{path}")
+        assert (reply.status, reply.error["code"]) == (404, "not_found"), (method, path)
+    error = post(port, "/v1/completions", 404, state=state)
+    assert (error["param"], error["code"]) == ("state", "not_found")
+
+
+def test_time_and_limits(start_server):
+    server = start_server("--state-ttl", "1", "--max-states", "2")
+    _, state = begun(server.port, 1)
+    begun(server.port, 1)
+    full = complete(server.port, model=MODEL, prompt=LINE, max_tokens=1, return_state=True)
+    assert text_of(full) and full["states"][0]["id"] is None and "limits" in full["states"][0]["error"]["message"]
+    assert post(server.port, "/v1/states", 429, model=MODEL, prompt=LINE)["param"] == "state"
+    end = time.monotonic() + 30
+    while call(server.port, "GET", f"/v1/states/{state}").status == 200:
+        assert time.monotonic() < end  # a read starts its time anew, so ask less often than that
+        time.sleep(1.05)
+    begun(server.port, 1)
+    begun(server.port, 1)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_damaged_blob(port):
+    blob = bytearray(blob_of(port, begun(port, 1)[1]))
+    for at in (0, 7, 9, 30, 100, len(blob) // 2, len(blob) - 1):
+        blob[at] ^= 1
+        reply = put(port, "bad", bytes(blob))
+        assert reply.status == 400 and reply.error["param"] == "state", at
+        blob[at] ^= 1
+    for part in (b"", b"x", bytes(blob[:-1]), bytes(blob) + b"x", bytes(blob[:200])):
+        assert put(port, "bad", part).status == 400
+    encoded = base64.b64encode(bytes(blob[:-1])).decode()
+    assert post(port, "/v1/completions", 400, state=encoded)["param"] == "state"
+    assert call(port, "GET", "/v1/states/bad").status == 404
+
+
+def test_a_foreign_blob(port, image_port):
+    """Made by weights that are not served here."""
+    state = post(image_port, "/v1/states", 201, model=SMALL)["id"]
+    blob = blob_of(image_port, state)
+    reply = put(port, "foreign", blob)
+    assert reply.status == 400 and "not served here" in reply.error["message"]
+    error = post(port, "/v1/completions", 400, state=base64.b64encode(blob).decode())
+    assert error["param"] == "state"
+
+
+def test_signatures(start_server, port):
+    unsigned = blob_of(port, begun(port, 2)[1])
+    server = start_server("--state-key", "one key")
+    _, state = begun(server.port, 2)
+    blob = blob_of(server.port, state)
+    assert len(blob) == len(unsigned) + 32
+    assert put(server.port, "again", blob).status == 201
+    assert "not signed" in put(server.port, "no", unsigned).error["message"]
+    other = start_server("--state-key", "another key")
+    assert "not signed with this server's key" in put(other.port, "no", blob).error["message"]
+    assert put(port, "any", blob).status == 201  # a server without a key asks for none
+    call(port, "DELETE", "/v1/states/any")
+
+
+@pytest.mark.parametrize("fields, param", [
+    ({"state": 5}, "state"),
+    ({"state": ""}, "state"),
+    ({"state": "état"}, "state"),
+    ({"state": "x", "prompt": LINE}, "prompt"),
+    ({"model": MODEL, "prompt": LINE, "return_state": 1}, "return_state"),
+])
+def test_wrong_fields(port, fields, param):
+    assert post(port, "/v1/completions", 400, **fields)["param"] == param
+
+
+def test_wrong_place(image_port, port):
+    _, ended = begun(port, len(LINE))
+    assert "nothing is left" in post(port, "/v1/completions", 400, state=ended)["message"]
+    _, state = begun(image_port, 2)
+    assert post(image_port, "/v1/images/generations", 400, state=state)["param"] == "state"
+    assert post(image_port, "/v1/completions", 400, state=state, model=SMALL)["param"] == "model"
+    image = post(image_port, "/v1/states", 201, model=SMALL)["id"]
+    assert post(image_port, "/v1/completions", 400, state=image)["param"] == "state"
+    assert post(image_port, "/v1/images/generations", 400, state=image, model=COLOUR)["param"] == "state"
+    chat = {"model": MODEL, "messages": [{"role": "user", "content": LINE}], "state": state}
+    assert post(image_port, "/v1/chat/completions", 400, **chat)["param"] == "state"
+
+
+@pytest.mark.parametrize("name", ["a.b", "a%20b", "ü", "x" * 65])
+def test_ids_that_cannot_be(port, name):
+    reply = call(port, "GET", f"/v1/states/{name}" if name != "ü" else "/v1/states/%C3%BC")
+    assert reply.status == 400 and reply.error["param"] == "id"
+
+
+@pytest.mark.parametrize("fields, param", [
+    ({"n": 0}, "n"), ({"n": 1 << 20}, "n"), ({"n": 2, "seeds": [1]}, "seeds"), ({"n": 1, "seeds": ["a"]}, "seeds"),
+    ({"n": 1, "seeds": [-1]}, "seeds"), ({"n": 1, "seeds": 5}, "seeds"),
+])
+def test_wrong_forks(port, fields, param):
+    _, state = begun(port, 1)
+    assert post(port, f"/v1/states/{state}/fork", 400, **fields)["param"] == param
+
+
+@pytest.mark.parametrize("fields, status, param", [
+    ({"model": MODEL}, 400, "prompt"), ({"model": "none", "prompt": LINE}, 404, "model"),
+    ({"model": MODEL, "prompt": 5}, 400, "prompt"), ({"model": MODEL, "prompt": LINE, "seed": -1}, 400, "seed"),
+])
+def test_wrong_states(port, fields, status, param):
+    assert post(port, "/v1/states", status, **fields)["param"] == param
+
+
+def test_methods(port):
+    reply = call(port, "POST", "/v1/states/x")
+    assert reply.status == 405 and set(reply.headers["allow"].split(", ")) >= {"GET", "PUT", "DELETE"}
+    assert call(port, "PUT", "/v1/states/x", b"{}", {"Content-Type": "application/json"}).status == 415
+
+
+def test_without_a_file_of_states_nothing_is_left():
+    """States in memory end with the process: the next one knows none of them."""
+    with Server(model_dir=MODEL_DIR) as server:
+        _, state = begun(server.port, 1)
+    with Server(model_dir=MODEL_DIR) as server:
+        assert call(server.port, "GET", f"/v1/states/{state}").status == 404
