@@ -24,6 +24,7 @@ static void respond_json(lx_response *rs, int status, lx_buffer *body)
     lx_buffer_fini(body);
 }
 
+/* Between lx_serving_enter and _leave, like every answer here. */
 static const char *model_name(lx_api *api, const lx_saved_state *s)
 {
     lx_served_model *m = NULL;
@@ -54,10 +55,12 @@ static void ask_finish(void *context, lx_response *rs)
     ask *a = context;
     lx_error err = {0};
     lx_status st = lx_store_call_status(a->call, &err);
+    int32_t turn = lx_serving_enter(a->api->serving);
     if (st == LX_OK)
         a->answer(a, rs);
     else
         lx_respond_status(rs, st, &err);
+    lx_serving_leave(a->api->serving, turn);
 }
 
 static void ask_cancel(void *context)
@@ -347,7 +350,9 @@ static void create_finish(void *context, lx_response *rs)
                         .seed = w->params->seed,
                         .start = {.rows = k->rows, .n_tokens = k->tokens}};
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->served->fingerprint);
+    int32_t turn = lx_serving_enter(w->api->serving);
     respond_facts(w->api, 201, k->id, &s, k->bytes, w->api->state_ttl_ms, rs);
+    lx_serving_leave(w->api->serving, turn);
 }
 
 static void create_release(void *context)
@@ -480,6 +485,7 @@ static void fork_finish(void *context, lx_response *rs)
     lx_error err = {0};
     lx_status st = LX_OK;
     lx_json_state *facts = calloc((size_t)f->n, sizeof *facts);
+    int32_t turn = lx_serving_enter(f->api->serving);
     if (facts == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     for (int32_t i = 0; st == LX_OK && i < f->n; i++) {
@@ -496,6 +502,7 @@ static void fork_finish(void *context, lx_response *rs)
     } else {
         refuse(rs, st, &err);
     }
+    lx_serving_leave(f->api->serving, turn);
     free(facts);
 }
 

@@ -196,7 +196,9 @@ static void finish(void *context, lx_response *rs)
     size_t n = 0;
     const void *bytes = lx_store_call_blob(w->call, &n, NULL);
     lx_state_wanted wanted = {.then = w->then, .params = w->params};
+    int32_t turn = lx_serving_enter(w->api->serving);
     go_on(w->api, &wanted, bytes, n, st, &err, &w->rq, rs);
+    lx_serving_leave(w->api->serving, turn);
 }
 
 static void cancel(void *context)
