@@ -70,7 +70,8 @@ def test_head_is_get_without_a_body(port, document):
         if "GET" not in methods:
             continue
         head, get = call(port, "HEAD", path), call(port, "GET", path)
-        assert head.status == get.status == 200 and head.body == b"", path
+        there = 404 if path.startswith("/v1/states/") else 200  # no state has the model's name
+        assert head.status == get.status == there and head.body == b"", path
         assert head.headers["content-type"] == get.headers["content-type"], path
 
 

@@ -146,14 +146,16 @@ static void test_assets(void **state)
 /* The path a pattern has in the document, or that of the first path that fits it. */
 static json_t *described(json_t *paths, const char *pattern)
 {
-    size_t n = strlen(pattern);
+    size_t n = strcspn(pattern, "*");
     const char *path = NULL;
     json_t *item = NULL;
-    if (pattern[n - 1] != '*')
+    if (pattern[n] == '\0')
         return json_object_get(paths, pattern);
     json_object_foreach(paths, path, item)
     {
-        if (strncmp(path, pattern, n - 1) == 0 && path[n - 1] == '{')
+        const char *end =
+            strncmp(path, pattern, n) == 0 && path[n] == '{' ? strchr(path, '}') : NULL;
+        if (end != NULL && strcmp(end + 1, pattern + n + 1) == 0)
             return item;
     }
     return NULL;
