@@ -196,8 +196,8 @@ static lx_status read_stop(const json_t *root, lx_stops *stops, lx_error *err)
     return st;
 }
 
-/* A token's number as OpenAI writes it, a key; -1 when it is none. Each has one spelling, and no key
-   comes twice in JSON that was parsed, so no token does. */
+/* A token's number as OpenAI writes it, a key; -1 when it is none. Each has one spelling, and no
+   key comes twice in JSON that was parsed, so no token does. */
 static int32_t read_id(const char *key)
 {
     int64_t id = 0;
