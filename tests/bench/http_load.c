@@ -320,7 +320,7 @@ static void print_list(const char *name, list *l)
         return;
     }
     (void)printf(", \"%s\": {\"n\": %zu, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f}", name, l->n,
-                 l->ms[l->n / 2], l->ms[(l->n - 1) * 99 / 100], l->ms[l->n - 1]);
+                 l->ms[(l->n - 1) / 2], l->ms[(l->n - 1) * 99 / 100], l->ms[l->n - 1]);
 }
 
 static void grab(list *l)
