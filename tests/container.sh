@@ -17,7 +17,7 @@ readonly LIMIT_MB=160 MEMORY_MB=192 GRACE_S=45
 base=${BASE:-debian:bookworm-slim}
 work=${KEEP:-$(mktemp -d -p /var/tmp linnet-container.XXXXXX)}
 image=localhost/linnet:under-test
-failed=0 mounted="" loaders=()
+failed=0 mounted="" loaders=() others=()
 mkdir -p "$work" && : >"$work/log"
 
 say() { printf '%s\n' "$*"; }
@@ -39,7 +39,7 @@ buildah_() { buildah --root "$work/root" --runroot "$work/run" --storage-driver 
 podman_() { podman --root "$work/root" --runroot "$work/run" --storage-driver "$driver" "$@"; }
 
 clean() {
-    [ "${#loaders[@]}" -eq 0 ] || kill "${loaders[@]}" 2>/dev/null
+    [ $((${#loaders[@]} + ${#others[@]})) -eq 0 ] || kill "${loaders[@]}" "${others[@]}" 2>/dev/null
     [ -z "${driver:-}" ] || podman_ rm -f -t 1 -a >/dev/null 2>&1
     [ -z "$mounted" ] || buildah_ rm "$mounted" >/dev/null 2>&1
     [ -n "${KEEP:-}" ] || { umount "$work"/root/overlay 2>/dev/null; rm -rf --one-file-system "$work"; }
@@ -243,6 +243,53 @@ run_tests() {
     ok "SIGTERM when idle: status 0 at once" stops two
 }
 
+# --- two replicas, HAProxy and Redis: every replica is replaced while streams run
+
+# replica NAME PORT: one of the two, as compose starts them.
+replica() {
+    start "$1" "$2" --memory "${MEMORY_MB}m" --env "LINNET_STATE_STORE=redis://127.0.0.1:$redis_port" &&
+        wait_for 60 healthy "$1"
+}
+
+start_cluster() {
+    redis_port=$(free_port) ports=("$(free_port)" "$(free_port)")
+    url=http://127.0.0.1:$(free_port)
+    # Debian's redis-tools has the server too, under another name.
+    (exec -a redis-server redis-check-rdb --port "$redis_port" --bind 127.0.0.1 --save '' --appendonly no) \
+        >>"$work/log" 2>&1 &
+    others+=($!)
+    replica first "${ports[0]}" && replica second "${ports[1]}" || return
+    LINNET_BIND=${url#http://} LINNET_1=127.0.0.1:${ports[0]} LINNET_2=127.0.0.1:${ports[1]} \
+        LINNET_STATUS_BIND=127.0.0.1:$(free_port) haproxy -db -f deploy/haproxy.cfg >>"$work/log" 2>&1 &
+    others+=($!)
+    wait_for 20 answer "$url/readyz" 2>/dev/null
+}
+
+# replaced NAME PORT: told to go while it answers, ends by itself, its successor is ready.
+replaced() {
+    podman_ stop -t "$GRACE_S" "$1" >>"$work/log" 2>&1 && [ "$(state_of "$1")" = "exited 0 false" ] &&
+        podman_ rm "$1" >>"$work/log" && replica "$1" "$2"
+}
+
+load_ends_well() {
+    kill -TERM "$1" && wait "$1"
+    local status=$?
+    sed 's/^/      /' "$work/load"
+    return "$status"
+}
+
+run_cluster() {
+    local load
+    ok "two replicas, Redis and HAProxy start" start_cluster || return
+    python3 tests/deploy/load.py "$url" 8 >"$work/load" 2>&1 &
+    load=$!
+    others+=("$load")
+    ok "the first is replaced under load" replaced first "${ports[0]}"
+    ok "the second is replaced under load" replaced second "${ports[1]}"
+    ok "the first once more" replaced first "${ports[0]}"
+    ok "no stream was refused, cut or changed" load_ends_well "$load"
+}
+
 # Where no container can be started: the image's files under chroot, as its user.
 run_in_chroot() {
     local port root pid
@@ -274,6 +321,7 @@ ok "it is smaller than $LIMIT_MB MB" image_is_small
 ok "it has a health check and a user" has_healthcheck
 if podman_ run --rm --no-healthcheck --network host --memory 64m "$image" --version >>"$work/log" 2>&1; then
     run_tests
+    run_cluster
 else
     tail -3 "$work/log"
     instead "this machine starts no containers" "the image's files run under chroot, without limits"
