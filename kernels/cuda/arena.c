@@ -47,9 +47,9 @@ static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
 }
 
 lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size_t n_bytes,
-                            size_t *at)
+                            size_t room, size_t *at)
 {
-    size_t rounded = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t rounded = (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (rounded > a->capacity - a->used) {
         lx_status st = grow(c, a, a->used + rounded);
         if (st != LX_OK)

@@ -75,7 +75,7 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
     int64_t which = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / L;
     int lane = (int)threadIdx.x % L;
     uint32_t lanes = (LX_ALL_LANES >> (32 - L)) << ((threadIdx.x & 31u) / L * L);
-    if (which >= (int64_t)a.n_seqs * a.n_heads)
+    if (which >= (int64_t)*a.live * a.n_heads)
         return; /* all lanes of a head */
     int64_t seq = which / a.n_heads, at = which % a.n_heads, n = a.n_heads;
     float *state = a.states + a.slot[seq] * a.stride + at * (D * D + D);
@@ -181,6 +181,8 @@ LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
     int64_t seq = blockIdx.x / (unsigned)a.n_heads, at = blockIdx.x % (unsigned)a.n_heads;
     int64_t n = a.n_heads, dk = a.d_key, dv = a.d_value, width = n * (2 * dk + dv);
     int64_t floats = dk * dv + dk;
+    if (seq >= *a.live)
+        return; /* the whole block */
     float *state = a.states + a.slot[seq] * a.stride + at * floats;
     float *s = in_shared ? shared : state;
     if (in_shared)

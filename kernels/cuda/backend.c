@@ -3,6 +3,7 @@
  *
  *   objects.c  arrays, weights, states       program.c  records a step, runs it, hands out results
  *   run.c      one operation as kernels      arena.c    pinned inputs and results, scratch
+ *   graph.c    a step captured and replayed
  *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
  *
  * A matrix stored in bf16 is multiplied by the library, with inputs rounded to bf16 and f32 sums;
@@ -60,6 +61,8 @@ static void cuda_close(lx_backend *be)
     (void)cudaSetDevice(c->device);
     if (c->stream != NULL)
         (void)cudaStreamSynchronize(c->stream);
+    lx_cuda_graphs_drop(c);
+    free(c->key);
     lx_cuda_blas_free(c->blas);
     lx_cuda_arena_fini(&c->inputs);
     lx_cuda_arena_fini(&c->results);
@@ -70,6 +73,8 @@ static void cuda_close(lx_backend *be)
     }
     if (c->done != NULL)
         (void)cudaEventDestroy(c->done);
+    if (c->capture != NULL)
+        (void)cudaStreamDestroy(c->capture);
     if (c->stream != NULL)
         (void)cudaStreamDestroy(c->stream);
     lx_turn_fini(&c->turn);
@@ -162,6 +167,8 @@ static lx_status find_device(int32_t device, int *major, int *minor, lx_error *e
 static lx_status start(lx_cuda *c, lx_error *err)
 {
     cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithFlags(&c->capture, cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = cudaEventCreateWithFlags(&c->done, cudaEventDisableTiming);
     if (e != cudaSuccess)

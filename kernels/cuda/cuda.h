@@ -2,6 +2,8 @@
 #ifndef LINNET_KERNELS_CUDA_CUDA_H
 #define LINNET_KERNELS_CUDA_CUDA_H
 
+#include <stdatomic.h>
+
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
 #include "kernels/host.h"
@@ -47,11 +49,23 @@ typedef struct lx_cuda_op {
     };
 } lx_cuda_op;
 
+/* A captured step: what was recorded (its key), and what replays it. See graph.c. */
+typedef struct lx_cuda_graph {
+    cudaGraphExec_t exec;
+    uint64_t *key; /* [n_key], owned */
+    size_t n_key;
+    uint64_t last_use;
+} lx_cuda_graph;
+
+#define LX_CUDA_MAX_GRAPHS 64
+
 typedef struct lx_cuda {
     lx_backend base;
     int32_t device;
     bool exact; /* precision f32: no product rounds its inputs */
     cudaStream_t stream;
+    cudaStream_t capture; /* steps are captured here: copies of other threads go to `stream` */
+    cudaStream_t target;  /* where run.c queues: one of these two */
     cudaEvent_t done;
     lx_cuda_blas *blas;
     lx_turn turn; /* held from begin to end, and by sync */
@@ -65,6 +79,8 @@ typedef struct lx_cuda {
     lx_host_seen seen;
     const lx_batch *batch;
     int32_t n_tokens, n_seqs, n_outputs;
+    lx_cuda_live bucket; /* what launches cover; the same numbers where nothing is captured */
+    bool captured;       /* the step is one of single rows, and runs as a graph */
     size_t seq_start, slot, output_row; /* in the inputs */
     lx_status failed;                   /* the first error; end() returns it, and nothing runs */
     lx_error error;
@@ -72,6 +88,13 @@ typedef struct lx_cuda {
     int32_t n_ops, ops_capacity;
     lx_cuda_arena inputs, results;
     lx_cuda_scratch rounded, product, bits;
+    lx_cuda_graph graphs[LX_CUDA_MAX_GRAPHS];
+    int32_t n_graphs;
+    uint64_t n_steps;       /* that ran as graphs */
+    _Atomic uint64_t freed; /* objects so far: their addresses may come again */
+    uint64_t graphs_freed;  /* as it was when the graphs were captured */
+    uint64_t *key;          /* [key_capacity], of the step that is being started */
+    size_t n_key, key_capacity;
     bool pending; /* ended, and its results not yet handed out */
 } lx_cuda;
 
@@ -125,12 +148,18 @@ void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *args);
 lx_status lx_cuda_end(lx_backend *be, lx_error *err);
 lx_status lx_cuda_sync(lx_backend *be, lx_error *err);
 
-/* run.c: queues one recorded operation on the stream. */
+/* graph.c */
+int32_t lx_cuda_bucket(int32_t n); /* the smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n */
+lx_status lx_cuda_graph_run(lx_cuda *c); /* the recorded operations, captured when they are new */
+void lx_cuda_graphs_drop(lx_cuda *c);
+
+/* run.c: queues one recorded operation on c->target. */
 lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op);
 
-/* arena.c: memory that grows while a step is recorded, never while one runs. */
+/* arena.c: memory that grows while a step is recorded, never while one runs. put() takes `room`
+   bytes, at least n_bytes, of which the first n_bytes are data's. */
 lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size_t n_bytes,
-                            size_t *at);
+                            size_t room, size_t *at);
 void lx_cuda_arena_fini(lx_cuda_arena *a);
 void lx_cuda_scratch_want(lx_cuda_scratch *s, int64_t n_bytes);
 lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s);

@@ -3,6 +3,10 @@
  * and one launcher for each. Pointers are the device's. A launcher queues one kernel on the stream
  * and returns what the launch reported; it allocates nothing and waits for nothing, so a step can
  * be captured into a graph.
+ *
+ * A graph is replayed for every batch of its bucket. So a launch covers as many rows (or sequences)
+ * as the bucket has, and `live` says in the device's memory how many of them there are this time:
+ * the kernels read and write no others.
  */
 #ifndef LINNET_KERNELS_CUDA_LAUNCH_H
 #define LINNET_KERNELS_CUDA_LAUNCH_H
@@ -15,6 +19,11 @@
 extern "C" {
 #endif
 
+/* What of a bucket is there; the first thing in a step's inputs. */
+typedef struct lx_cuda_live {
+    int32_t tokens, seqs, outputs;
+} lx_cuda_live;
+
 typedef struct lx_cuda_table {
     const void *data; /* [rows, d] */
     int32_t dtype;
@@ -24,12 +33,14 @@ typedef struct lx_cuda_embed {
     float *y;
     const lx_cuda_table *tables; /* [n_tables] */
     const int32_t *ids;          /* [rows, n_tables] */
+    const int32_t *live;
     int32_t n_tables, d, rows;
 } lx_cuda_embed;
 
 typedef struct lx_cuda_norm {
     float *y;
     const float *x, *gamma, *beta;
+    const int32_t *live;
     int32_t d, rows;
     float eps;
 } lx_cuda_norm;
@@ -38,6 +49,7 @@ typedef struct lx_cuda_gather {
     float *y;
     const float *x;
     const int32_t *row; /* [rows] */
+    const int32_t *live;
     int32_t d, rows;
 } lx_cuda_gather;
 
@@ -46,6 +58,7 @@ typedef struct lx_cuda_linear {
     float *y;
     const float *x, *w, *bias, *residual; /* residual: NULL for none */
     int32_t rows, outputs, cols;
+    const int32_t *live;
     int32_t activation;
 } lx_cuda_linear;
 
@@ -53,6 +66,7 @@ typedef struct lx_cuda_linear {
 typedef struct lx_cuda_round {
     uint16_t *y;
     const float *x;
+    const int32_t *live;
     int32_t rows, cols, padded;
 } lx_cuda_round;
 
@@ -61,6 +75,7 @@ typedef struct lx_cuda_finish {
     float *y;
     const float *product, *bias, *residual;
     int32_t rows, outputs, padded;
+    const int32_t *live;
     int32_t activation;
 } lx_cuda_finish;
 
@@ -70,6 +85,7 @@ typedef struct lx_cuda_attend {
     float *states; /* at the layer's part of slot 0 */
     int64_t stride;
     const int32_t *seq_start, *slot;
+    const int32_t *live;
     int32_t n_seqs, n_heads, d_key, d_value;
     float eps;
 } lx_cuda_attend;
@@ -81,19 +97,19 @@ typedef struct lx_cuda_row {
     float temperature, top_p;
     int32_t top_k, forced;
     const float *mask; /* NULL for none */
-    int32_t banned_at, n_banned;
-    int32_t bias_at, n_biases;
-    int32_t top_at, n_top;
+    int64_t banned_at, bias_at, top_at;
+    int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
 
 typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;
-    const int32_t *banned; /* of all rows, like those below */
+    const int32_t *banned; /* of all rows: a row's places count from here, like those below */
     const lx_bias *biases;
     lx_sample *top;
     uint32_t *bits; /* scratch [n_rows, (n_ids + 31) / 32] */
     lx_sample *out;
+    const int32_t *live;
     int32_t n_rows, n_ids;
 } lx_cuda_sample;
 
@@ -101,6 +117,7 @@ typedef struct lx_cuda_mixture {
     const float *parameters;
     const lx_cuda_row *rows;
     lx_sample *out;
+    const int32_t *live;
     int32_t n_rows, n, levels;
 } lx_cuda_mixture;
 

@@ -32,6 +32,9 @@ template <int ROWS> LX_KERNEL(THREADS) linear(const lx_cuda_linear a)
     int32_t across = (a.outputs + TILE - 1) / TILE;
     int64_t row0 = (int64_t)(blockIdx.x / (unsigned)across) * (16 * ROWS);
     int64_t out0 = (int64_t)(blockIdx.x % (unsigned)across) * TILE;
+    int32_t rows = *a.live;
+    if (row0 >= rows)
+        return; /* the whole block */
     int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
     float sum[ROWS][4];
     LX_UNROLL
@@ -44,7 +47,7 @@ template <int ROWS> LX_KERNEL(THREADS) linear(const lx_cuda_linear a)
     }
     for (int32_t k0 = 0; k0 < a.cols; k0 += STEP) {
         int32_t n = a.cols - k0 < STEP ? a.cols - k0 : STEP;
-        load_tile<16 * ROWS>(x, a.x, row0, a.rows, k0, a.cols);
+        load_tile<16 * ROWS>(x, a.x, row0, rows, k0, a.cols);
         load_tile<TILE>(w, a.w, out0, a.outputs, k0, a.cols);
         __syncthreads();
         for (int32_t k = 0; k < n; k++) {
@@ -62,7 +65,7 @@ template <int ROWS> LX_KERNEL(THREADS) linear(const lx_cuda_linear a)
         LX_UNROLL
         for (int j = 0; j < 4; j++) {
             int64_t row = row0 + ty + 16 * i, o = out0 + tx + 16 * j, at = row * a.outputs + o;
-            if (row < a.rows && o < a.outputs) {
+            if (row < rows && o < a.outputs) {
                 float y = lx_activate(sum[i][j], a.activation);
                 a.y[at] = a.residual != NULL ? y + a.residual[at] : y;
             }

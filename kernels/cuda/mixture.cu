@@ -179,7 +179,7 @@ LX_KERNEL(THREADS) sample_mixture(const lx_cuda_mixture a)
     LX_SHARED float weights[ROWS][LX_MIXTURE_MAX_COMPONENTS];
     int32_t in_block = (int32_t)threadIdx.x / 16;
     int64_t i = (int64_t)blockIdx.x * ROWS + in_block;
-    if (i >= a.n_rows)
+    if (i >= *a.live)
         return; /* a whole half warp */
     const float *p = a.parameters + i * 3 * a.n;
     mixture x = {p, p + a.n, p + 2 * a.n, a.n, a.levels, (int32_t)threadIdx.x % 16, 0.0f};

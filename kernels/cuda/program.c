@@ -4,8 +4,10 @@
  * stream the copy of these inputs, the kernels in their order and the copy of the results, and
  * gives the back end back; sync() waits and hands the results out.
  *
- * Between end's first call and its last nothing waits and nothing is allocated, and all addresses
- * are those of the step before, unless memory grew: so a step can be captured into a graph.
+ * Between end's first call and its last nothing waits and nothing is allocated. A step of single
+ * rows with one output each, the common one, runs as a graph (graph.c): all its sizes, and so all
+ * places in the inputs, are those of a bucket that holds it; lists whose length differs from step
+ * to step lie behind everything else, and rows refer to them by place.
  *
  * A step that nobody has synced is finished by the next begin(): its results are handed out then.
  */
@@ -49,9 +51,15 @@ static lx_status finish(lx_cuda *c, lx_error *err)
     return LX_OK;
 }
 
-static lx_status put(lx_cuda *c, const void *data, size_t n_bytes, size_t *at)
+static lx_status put(lx_cuda *c, const void *data, size_t n_bytes, size_t room, size_t *at)
 {
-    return lx_cuda_arena_put(c, &c->inputs, data, n_bytes, at);
+    return lx_cuda_arena_put(c, &c->inputs, data, n_bytes, room, at);
+}
+
+/* Every sequence has one row, and every row an output: decoding. */
+static bool is_single_rows(const lx_batch *b)
+{
+    return b->n_tokens == b->n_seqs && b->n_outputs == b->n_seqs;
 }
 
 static lx_status put_batch(lx_cuda *c, const lx_batch *b)
@@ -61,11 +69,22 @@ static lx_status put_batch(lx_cuda *c, const lx_batch *b)
     c->n_tokens = b->n_tokens;
     c->n_seqs = b->n_seqs;
     c->n_outputs = b->n_outputs;
-    lx_status st = put(c, b->seq_start, ((size_t)b->n_seqs + 1) * id, &c->seq_start);
+    c->captured = is_single_rows(b);
+    c->bucket = (lx_cuda_live){b->n_tokens, b->n_seqs, b->n_outputs};
+    const lx_cuda_live live = c->bucket;
+    if (c->captured) {
+        int32_t n = lx_cuda_bucket(b->n_tokens);
+        c->bucket = (lx_cuda_live){n, n, n};
+    }
+    size_t at = 0, seqs = (size_t)b->n_seqs, room = (size_t)c->bucket.seqs;
+    lx_status st = put(c, &live, sizeof live, sizeof live, &at);
     if (st == LX_OK)
-        st = put(c, b->slot, (size_t)b->n_seqs * id, &c->slot);
+        st = put(c, b->seq_start, (seqs + 1) * id, (room + 1) * id, &c->seq_start);
     if (st == LX_OK)
-        st = put(c, b->output_row, (size_t)b->n_outputs * id, &c->output_row);
+        st = put(c, b->slot, seqs * id, room * id, &c->slot);
+    if (st == LX_OK)
+        st = put(c, b->output_row, (size_t)b->n_outputs * id, (size_t)c->bucket.outputs * id,
+                 &c->output_row);
     return st;
 }
 
@@ -124,7 +143,8 @@ static lx_status put_tables(lx_cuda *c, const lx_embed_args *a, lx_cuda_op *op)
     lx_cuda_table tables[64]; /* the check allows no more */
     for (int32_t j = 0; j < a->n_tables; j++)
         tables[j] = (lx_cuda_table){a->tables[j]->data, (int32_t)a->tables[j]->dtype};
-    return put(c, tables, (size_t)a->n_tables * sizeof *tables, &op->in);
+    size_t n_bytes = (size_t)a->n_tables * sizeof *tables;
+    return put(c, tables, n_bytes, n_bytes, &op->in);
 }
 
 void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *a)
@@ -137,9 +157,10 @@ void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *a)
         return;
     op->embed = *a;
     c->failed = put_tables(c, a, op);
-    size_t n_ids = (size_t)c->n_tokens * (size_t)a->n_tables;
+    size_t row = (size_t)a->n_tables * sizeof(int32_t);
     if (c->failed == LX_OK)
-        c->failed = put(c, a->ids, n_ids * sizeof(int32_t), &op->more);
+        c->failed =
+            put(c, a->ids, (size_t)c->n_tokens * row, (size_t)c->bucket.tokens * row, &op->more);
 }
 
 void lx_cuda_record_linear(lx_backend *be, const lx_linear_args *a)
@@ -155,7 +176,7 @@ void lx_cuda_record_linear(lx_backend *be, const lx_linear_args *a)
     op->linear = *a;
     if (a->w->w16 == NULL)
         return;
-    int64_t rows = lx_host_row_count(c->batch, a->rows);
+    int64_t rows = a->rows == LX_ROWS_TOKENS ? c->bucket.tokens : c->bucket.outputs;
     lx_cuda_scratch_want(&c->rounded, rows * a->w->padded_cols * (int64_t)sizeof(uint16_t));
     lx_cuda_scratch_want(&c->product, rows * a->w->padded_rows * (int64_t)sizeof(float));
 }
@@ -204,10 +225,10 @@ static lx_cuda_row row_of(const lx_sampling *s)
 /* Room for the results and the rows; the rows lie at *rows, which is valid until the next put. */
 static lx_status put_rows(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows, lx_cuda_row **to)
 {
-    size_t n = (size_t)c->n_outputs;
-    lx_status st = lx_cuda_arena_put(c, &c->results, NULL, n * sizeof(lx_sample), &op->out);
+    size_t n = (size_t)c->n_outputs, room = (size_t)c->bucket.outputs;
+    lx_status st = lx_cuda_arena_put(c, &c->results, NULL, 0, room * sizeof(lx_sample), &op->out);
     if (st == LX_OK)
-        st = put(c, NULL, n * sizeof(lx_cuda_row), &op->in);
+        st = put(c, NULL, 0, room * sizeof(lx_cuda_row), &op->in);
     if (st != LX_OK)
         return st;
     *to = (void *)(c->inputs.host + op->in);
@@ -225,10 +246,11 @@ static lx_status put_banned(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
     if (n_banned > MAX_LISTED)
         return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu banned ids in a step",
                        n_banned);
-    lx_status st = put(c, NULL, n_banned * sizeof(int32_t), &op->more);
+    lx_status st = put(c, NULL, 0, n_banned * sizeof(int32_t), &op->more);
     if (st != LX_OK)
         return st;
-    int32_t *banned = (void *)(c->inputs.host + op->more), at = 0;
+    int32_t *banned = (void *)c->inputs.host;
+    int64_t at = (int64_t)(op->more / sizeof *banned);
     lx_cuda_row *to = (void *)(c->inputs.host + op->in);
     for (int32_t i = 0; i < c->n_outputs; i++) {
         int32_t n = rows[i].n_banned > 0 ? rows[i].n_banned : 0;
@@ -249,12 +271,13 @@ static lx_status put_biases(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
         n_biases += rows[i].n_biases > 0 ? (size_t)rows[i].n_biases : 0;
     if (n_biases > MAX_LISTED)
         return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu biases in a step", n_biases);
-    lx_status st = put(c, NULL, n_biases * sizeof(lx_bias), &op->biases);
+    lx_status st = put(c, NULL, 0, n_biases * sizeof(lx_bias), &op->biases);
     if (st != LX_OK)
         return st;
-    lx_bias *biases = (void *)(c->inputs.host + op->biases);
+    lx_bias *biases = (void *)c->inputs.host;
+    int64_t at = (int64_t)(op->biases / sizeof *biases);
     lx_cuda_row *to = (void *)(c->inputs.host + op->in);
-    for (int32_t i = 0, at = 0; i < c->n_outputs; i++) {
+    for (int32_t i = 0; i < c->n_outputs; i++) {
         int32_t n = rows[i].n_biases > 0 ? rows[i].n_biases : 0;
         to[i].bias_at = at;
         to[i].n_biases = n;
@@ -269,13 +292,17 @@ static lx_status put_biases(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
 static lx_status put_top(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
 {
     lx_cuda_row *to = (void *)(c->inputs.host + op->in);
-    int32_t n_top = 0;
-    for (int32_t i = 0; i < c->n_outputs; i++) { /* few rows of few: no overflow */
-        to[i].top_at = n_top;
+    size_t n_top = 0; /* few rows of few: no overflow */
+    for (int32_t i = 0; i < c->n_outputs; i++)
+        n_top += (size_t)rows[i].n_top;
+    lx_status st = lx_cuda_arena_put(c, &c->results, NULL, 0, n_top * sizeof(lx_sample), &op->top);
+    int64_t at = (int64_t)(op->top / sizeof(lx_sample));
+    for (int32_t i = 0; i < c->n_outputs; i++) {
+        to[i].top_at = at;
         to[i].n_top = rows[i].n_top;
-        n_top += rows[i].n_top;
+        at += rows[i].n_top;
     }
-    return lx_cuda_arena_put(c, &c->results, NULL, (size_t)n_top * sizeof(lx_sample), &op->top);
+    return st;
 }
 
 void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *a)
@@ -295,7 +322,7 @@ void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *a)
         c->failed = put_biases(c, op, a->rows);
     if (c->failed == LX_OK)
         c->failed = put_top(c, op, a->rows);
-    int64_t words = ((int64_t)a->n_ids + 31) / 32 * c->n_outputs;
+    int64_t words = ((int64_t)a->n_ids + 31) / 32 * c->bucket.outputs;
     lx_cuda_scratch_want(&c->bits, words * (int64_t)sizeof(uint32_t));
 }
 
@@ -340,7 +367,10 @@ static lx_status queue(lx_cuda *c)
 {
     lx_status st =
         copy(c, c->inputs.device, c->inputs.host, c->inputs.used, cudaMemcpyHostToDevice);
-    for (int32_t i = 0; st == LX_OK && i < c->n_ops; i++)
+    c->target = c->stream;
+    if (st == LX_OK && c->captured)
+        st = lx_cuda_graph_run(c);
+    for (int32_t i = 0; st == LX_OK && !c->captured && i < c->n_ops; i++)
         st = lx_cuda_run_op(c, &c->ops[i]);
     if (st == LX_OK)
         st = copy(c, c->results.host, c->results.device, c->results.used, cudaMemcpyDeviceToHost);

@@ -46,7 +46,7 @@ LX_DEVICE float table_at(const lx_cuda_table &t, int64_t i)
 
 LX_KERNEL(THREADS) embed(const lx_cuda_embed a)
 {
-    int64_t n = (int64_t)a.rows * a.d;
+    int64_t n = (int64_t)*a.live * a.d;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.d, at = i % a.d;
         const int32_t *ids = a.ids + row * a.n_tables;
@@ -66,7 +66,7 @@ extern "C" cudaError_t lx_cuda_launch_embed(const lx_cuda_embed *a, cudaStream_t
 
 LX_KERNEL(THREADS) gather(const lx_cuda_gather a)
 {
-    int64_t n = (int64_t)a.rows * a.d;
+    int64_t n = (int64_t)*a.live * a.d;
     for (int64_t i = first_element(); i < n; i += element_stride())
         a.y[i] = a.x[a.row[i / a.d] * (int64_t)a.d + i % a.d];
 }
@@ -82,7 +82,7 @@ LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
 {
     int64_t row = (int64_t)blockIdx.x * (THREADS / 16) + threadIdx.x / 16;
     int32_t lane = (int32_t)(threadIdx.x % 16u);
-    if (row >= a.rows)
+    if (row >= *a.live)
         return; /* a whole half warp */
     const float *x = a.x + row * a.d;
     float *y = a.y + row * a.d;
@@ -118,7 +118,7 @@ LX_DEVICE uint16_t to_bf16(float f)
 
 LX_KERNEL(THREADS) round_inputs(const lx_cuda_round a)
 {
-    int64_t n = (int64_t)a.rows * a.padded;
+    int64_t n = (int64_t)*a.live * a.padded;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.padded, at = i % a.padded;
         a.y[i] = at < a.cols ? to_bf16(a.x[row * a.cols + at]) : (uint16_t)0;
@@ -133,7 +133,7 @@ extern "C" cudaError_t lx_cuda_launch_round(const lx_cuda_round *a, cudaStream_t
 
 LX_KERNEL(THREADS) finish(const lx_cuda_finish a)
 {
-    int64_t n = (int64_t)a.rows * a.outputs;
+    int64_t n = (int64_t)*a.live * a.outputs;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.outputs, at = i % a.outputs;
         float y = lx_activate(a.product[row * a.padded + at] + a.bias[at], a.activation);

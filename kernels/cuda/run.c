@@ -11,7 +11,14 @@ static const void *input(const lx_cuda *c, size_t at)
 
 static int32_t row_count(const lx_cuda *c, lx_rows rows)
 {
-    return rows == LX_ROWS_TOKENS ? c->n_tokens : c->n_outputs;
+    return rows == LX_ROWS_TOKENS ? c->bucket.tokens : c->bucket.outputs;
+}
+
+/* Where the device finds how many of them there are. */
+static const int32_t *live(const lx_cuda *c, lx_rows rows)
+{
+    const lx_cuda_live *l = input(c, 0);
+    return rows == LX_ROWS_TOKENS ? &l->tokens : &l->outputs;
 }
 
 static lx_status launched(lx_cuda *c, cudaError_t e, const char *what)
@@ -27,8 +34,9 @@ static lx_status run_embed(lx_cuda *c, const lx_cuda_op *op)
                        .ids = input(c, op->more),
                        .n_tables = a->n_tables,
                        .d = (int32_t)a->tables[0]->cols,
-                       .rows = c->n_tokens};
-    return launched(c, lx_cuda_launch_embed(&k, c->stream), "embed");
+                       .live = live(c, LX_ROWS_TOKENS),
+                       .rows = c->bucket.tokens};
+    return launched(c, lx_cuda_launch_embed(&k, c->target), "embed");
 }
 
 static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
@@ -38,11 +46,12 @@ static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
                         .w = a->w->w,
                         .bias = a->w->bias,
                         .residual = a->residual != NULL ? a->residual->data : NULL,
+                        .live = live(c, a->rows),
                         .rows = rows,
                         .outputs = (int32_t)a->w->rows,
                         .cols = (int32_t)a->w->cols,
                         .activation = (int32_t)a->activation};
-    return launched(c, lx_cuda_launch_linear(&k, c->stream), "linear");
+    return launched(c, lx_cuda_launch_linear(&k, c->target), "linear");
 }
 
 /* Inputs to bf16, the library's product, then bias, activation and residual. */
@@ -51,6 +60,7 @@ static lx_status run_rounded(lx_cuda *c, const lx_linear_args *a, int32_t rows)
     const lx_matrix *w = a->w;
     lx_cuda_round in = {.y = c->rounded.data,
                         .x = a->x->data,
+                        .live = live(c, a->rows),
                         .rows = rows,
                         .cols = (int32_t)w->cols,
                         .padded = w->padded_cols};
@@ -58,17 +68,18 @@ static lx_status run_rounded(lx_cuda *c, const lx_linear_args *a, int32_t rows)
                           .product = c->product.data,
                           .bias = w->bias,
                           .residual = a->residual != NULL ? a->residual->data : NULL,
+                          .live = live(c, a->rows),
                           .rows = rows,
                           .outputs = (int32_t)w->rows,
                           .padded = w->padded_rows,
                           .activation = (int32_t)a->activation};
-    lx_status st = launched(c, lx_cuda_launch_round(&in, c->stream), "rounding inputs");
+    lx_status st = launched(c, lx_cuda_launch_round(&in, c->target), "rounding inputs");
     if (st == LX_OK)
-        st = lx_cuda_product_run(w->plan, w->w16, c->rounded.data, c->product.data, rows, c->stream,
+        st = lx_cuda_product_run(w->plan, w->w16, c->rounded.data, c->product.data, rows, c->target,
                                  &c->error);
     if (st != LX_OK)
         return lx_cuda_lose(c, cudaSuccess, NULL, &c->error);
-    return launched(c, lx_cuda_launch_finish(&out, c->stream), "linear");
+    return launched(c, lx_cuda_launch_finish(&out, c->target), "linear");
 }
 
 static lx_status run_linear(lx_cuda *c, const lx_linear_args *a)
@@ -86,9 +97,10 @@ static lx_status run_norm(lx_cuda *c, const lx_norm_args *a)
                       .gamma = a->gamma->data,
                       .beta = a->beta->data,
                       .d = a->d,
+                      .live = live(c, a->rows),
                       .rows = row_count(c, a->rows),
                       .eps = a->eps};
-    return k.rows == 0 ? LX_OK : launched(c, lx_cuda_launch_norm(&k, c->stream), "norm");
+    return k.rows == 0 ? LX_OK : launched(c, lx_cuda_launch_norm(&k, c->target), "norm");
 }
 
 static lx_status run_attend(lx_cuda *c, const lx_attend_linear_args *a)
@@ -99,12 +111,13 @@ static lx_status run_attend(lx_cuda *c, const lx_attend_linear_args *a)
                         .stride = a->states->stride,
                         .seq_start = input(c, c->seq_start),
                         .slot = input(c, c->slot),
-                        .n_seqs = c->n_seqs,
+                        .live = &((const lx_cuda_live *)input(c, 0))->seqs,
+                        .n_seqs = c->bucket.seqs,
                         .n_heads = a->n_heads,
                         .d_key = a->d_key,
                         .d_value = a->d_value,
                         .eps = a->eps};
-    return launched(c, lx_cuda_launch_attend(&k, c->stream), "attend_linear");
+    return launched(c, lx_cuda_launch_attend(&k, c->target), "attend_linear");
 }
 
 static lx_status run_gather(lx_cuda *c, const lx_gather_args *a)
@@ -113,22 +126,24 @@ static lx_status run_gather(lx_cuda *c, const lx_gather_args *a)
                         .x = a->x->data,
                         .row = input(c, c->output_row),
                         .d = a->d,
-                        .rows = c->n_outputs};
-    return k.rows == 0 ? LX_OK : launched(c, lx_cuda_launch_gather(&k, c->stream), "gather");
+                        .live = live(c, LX_ROWS_OUTPUTS),
+                        .rows = c->bucket.outputs};
+    return k.rows == 0 ? LX_OK : launched(c, lx_cuda_launch_gather(&k, c->target), "gather");
 }
 
 static lx_status run_sample(lx_cuda *c, const lx_cuda_op *op)
 {
     lx_cuda_sample k = {.logits = op->sample.logits->data,
                         .rows = input(c, op->in),
-                        .banned = input(c, op->more),
-                        .biases = input(c, op->biases),
-                        .top = (void *)(c->results.device + op->top),
+                        .banned = input(c, 0), /* places count from the arenas' beginnings */
+                        .biases = input(c, 0),
+                        .top = (void *)c->results.device,
                         .bits = c->bits.data,
                         .out = (void *)(c->results.device + op->out),
-                        .n_rows = c->n_outputs,
+                        .live = live(c, LX_ROWS_OUTPUTS),
+                        .n_rows = c->bucket.outputs,
                         .n_ids = op->sample.n_ids};
-    return k.n_rows == 0 ? LX_OK : launched(c, lx_cuda_launch_sample(&k, c->stream), "sample");
+    return k.n_rows == 0 ? LX_OK : launched(c, lx_cuda_launch_sample(&k, c->target), "sample");
 }
 
 static lx_status run_mixture(lx_cuda *c, const lx_cuda_op *op)
@@ -136,11 +151,12 @@ static lx_status run_mixture(lx_cuda *c, const lx_cuda_op *op)
     lx_cuda_mixture k = {.parameters = op->mixture.parameters->data,
                          .rows = input(c, op->in),
                          .out = (void *)(c->results.device + op->out),
-                         .n_rows = c->n_outputs,
+                         .live = live(c, LX_ROWS_OUTPUTS),
+                         .n_rows = c->bucket.outputs,
                          .n = op->mixture.n_components,
                          .levels = op->mixture.n_levels};
     return k.n_rows == 0 ? LX_OK
-                         : launched(c, lx_cuda_launch_mixture(&k, c->stream), "sample_mixture");
+                         : launched(c, lx_cuda_launch_mixture(&k, c->target), "sample_mixture");
 }
 
 lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op)

@@ -487,6 +487,8 @@ LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
 {
     LX_SHARED shared_row shared;
     int64_t i = blockIdx.x;
+    if (i >= *a.live)
+        return; /* the whole block */
     row r = {&shared, a.rows[i], a.logits + i * a.n_ids, NULL, NULL, a.n_ids, 0.0f, 0.0f};
     r.biases = a.biases + r.s.bias_at;
     lx_sample out = {-1, LX_NAN};

@@ -54,16 +54,40 @@ static double dot(const uint16_t *a, const uint16_t *b, int32_t n)
     return sum;
 }
 
+typedef struct work {
+    lx_cuda_product shape;
+    const uint16_t *w, *x;
+    float *y;
+    int32_t rows;
+} work;
+
+static int multiply(void *p)
+{
+    const work *m = p;
+    const int64_t outputs = m->shape.outputs, inputs = m->shape.inputs;
+    if (simt_fail_now() != 0)
+        return cudaErrorIllegalAddress;
+    for (int64_t row = 0; row < m->rows; row++) {
+        for (int64_t o = 0; o < outputs; o++)
+            m->y[row * outputs + o] =
+                (float)dot(m->w + o * inputs, m->x + row * inputs, m->shape.inputs);
+    }
+    return 0;
+}
+
 lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x, float *y,
                               int32_t rows, cudaStream_t stream, lx_error *err)
 {
-    (void)stream;
     bool aligned = ((uintptr_t)w | (uintptr_t)x | (uintptr_t)y) % 16 == 0;
-    if (!aligned || simt_fail_now() != 0)
+    work *m = malloc(sizeof *m);
+    if (m == NULL || !aligned || simt_fail_now() != 0) {
+        free(m);
         return lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: a product fails");
-    for (int64_t row = 0; row < rows; row++) {
-        for (int64_t o = 0; o < p->outputs; o++)
-            y[row * p->outputs + o] = (float)dot(w + o * p->inputs, x + row * p->inputs, p->inputs);
     }
-    return LX_OK;
+    *m = (work){*p, w, x, y, rows};
+    if (simt_keep(stream, multiply, free, m) != 0)
+        return LX_OK;
+    int error = multiply(m);
+    free(m);
+    return error == 0 ? LX_OK : lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: a product fails");
 }

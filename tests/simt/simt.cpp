@@ -271,3 +271,34 @@ int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function
     }
     return 0;
 }
+
+/* --- launches in graphs ------------------------------------------------------------------------
+ */
+
+struct launch {
+    int64_t blocks, threads;
+    size_t shared;
+    std::function<void()> kernel;
+};
+
+static int run_launch(void *work)
+{
+    const launch *l = static_cast<const launch *>(work);
+    return simt_run(l->blocks, l->threads, l->shared, l->kernel);
+}
+
+static void drop_launch(void *work)
+{
+    delete static_cast<launch *>(work);
+}
+
+int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
+                std::function<void()> kernel)
+{
+    launch *l = new launch{blocks, threads, shared, kernel};
+    if (simt_keep(stream, run_launch, drop_launch, l) != 0)
+        return simt_fail_now();
+    int error = run_launch(l);
+    delete l;
+    return error;
+}

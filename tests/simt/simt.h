@@ -21,6 +21,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <tuple>
+
+#include "tests/simt/fake/cuda_runtime_api.h"
 
 #define LX_SIMT 1
 
@@ -119,9 +122,15 @@ static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const ch
 #define __shfl_xor_sync(mask, given, bits, width)                                                  \
     simt_shuffle((mask), (given), threadIdx.x % 32u ^ (unsigned)(bits), __FILE__, __LINE__)
 
-/* The stream is the fake runtime's: everything on it happens at once. */
+/* simt_run, now or when the graph is launched that the stream is capturing. */
+int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
+                std::function<void()> kernel);
+
+/* A launch keeps its arguments by value, for it may be captured. */
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
-    ((void)(stream),                                                                               \
-     (cudaError_t)simt_run((blocks), (threads), (size_t)(shared), [&] { kernel(__VA_ARGS__); }))
+    ((cudaError_t)simt_launch((stream), (blocks), (threads), (size_t)(shared),                     \
+                              [given = std::make_tuple(__VA_ARGS__)] {                             \
+                                  std::apply([](const auto &...one) { kernel(one...); }, given);   \
+                              }))
 
 #endif

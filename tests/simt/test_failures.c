@@ -118,11 +118,13 @@ static void free_objects(world *w)
 }
 
 /* A step with every operation. */
-static lx_status run_step(world *w, lx_sample *out, lx_error *err)
+static lx_status run_step(world *w, bool graph, lx_sample *out, lx_error *err)
 {
     static const int32_t start[] = {0, 1, 3}, slot[] = {2, 0}, row[] = {0, 2}, ids[] = {1, 2, 3};
-    static const int32_t banned[] = {4};
-    const lx_batch b = {ROWS, 2, start, slot, 2, row};
+    static const int32_t banned[] = {4}, single[] = {0, 1, 2};
+    /* a prompt of two rows beside a single one, or single rows, which run as a graph */
+    const lx_batch b = graph ? (lx_batch){2, 2, single, slot, 2, single}
+                             : (lx_batch){ROWS, 2, start, slot, 2, row};
     const lx_table *tables[] = {w->table};
     lx_sampling how = {.temperature = 1, .top_p = 0.9f, .forced = -1, .mask = w->mask};
     how.banned = banned;
@@ -180,8 +182,8 @@ static lx_status run_all(lx_error *err, bool *stays_lost)
         return st;
     w.k = w.be->ops;
     st = make_objects(&w, err);
-    for (int i = 0; st == LX_OK && i < 2; i++)
-        st = run_step(&w, out, err);
+    for (int i = 0; st == LX_OK && i < 4; i++) /* a graph captured, and replayed */
+        st = run_step(&w, i % 2 == 1, out, err);
     if (st == LX_OK)
         st = run_states(&w);
     if (st == LX_ERR_DEVICE) { /* then nothing works any more, and says so */

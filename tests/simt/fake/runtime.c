@@ -15,6 +15,10 @@ int simt_fail_now(void);
 /* The nth call from now fails with `error`, and all after it; n = 0: none. Returns calls so far. */
 __attribute__((visibility("default"))) long simt_fail_at(long n, int error);
 
+struct CUstream_st {
+    cudaGraph_t capturing; /* NULL: what is queued happens at once */
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long calls, fail_at;
 static int error_then;
@@ -141,34 +145,130 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
                             cudaStream_t stream)
 {
     (void)kind;
-    (void)stream;
     CALL();
+    if (stream->capturing != NULL) /* the back end copies outside of graphs */
+        return cudaErrorInvalidValue;
     memmove(to, from, n_bytes);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t n_bytes, cudaStream_t stream)
 {
-    (void)stream;
     CALL();
+    if (stream->capturing != NULL)
+        return cudaErrorInvalidValue;
     memset(p, value, n_bytes);
     return cudaSuccess;
 }
 
-static cudaError_t make(void **out)
+/* --- streams and graphs
+ * ------------------------------------------------------------------------- */
+
+typedef struct node {
+    int (*run)(void *work);
+    void (*drop)(void *work);
+    void *work;
+    struct node *next;
+} node;
+
+struct CUgraph_st {
+    node *first, **end;
+};
+
+/* An exec takes its graph's nodes over. */
+struct CUgraphExec_st {
+    node *first;
+};
+
+static void drop_nodes(node *n)
+{
+    while (n != NULL) {
+        node *next = n->next;
+        n->drop(n->work);
+        free(n);
+        n = next;
+    }
+}
+
+int simt_keep(cudaStream_t stream, int (*run)(void *work), void (*drop)(void *work), void *work)
+{
+    if (stream->capturing == NULL)
+        return 0;
+    node *n = malloc(sizeof *n);
+    if (n == NULL)
+        abort();
+    *n = (node){run, drop, work, NULL};
+    *stream->capturing->end = n;
+    stream->capturing->end = &n->next;
+    return 1;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    (void)mode;
+    CALL();
+    if (stream->capturing != NULL)
+        return cudaErrorInvalidValue;
+    stream->capturing = calloc(1, sizeof *stream->capturing);
+    if (stream->capturing == NULL)
+        return cudaErrorMemoryAllocation;
+    stream->capturing->end = &stream->capturing->first;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    int error = simt_fail_now();
+    *graph = stream->capturing; /* given back even so, to be destroyed */
+    stream->capturing = NULL;
+    return (cudaError_t)error;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+    (void)flags;
+    CALL();
+    *exec = malloc(sizeof **exec);
+    if (*exec == NULL)
+        return cudaErrorMemoryAllocation;
+    (*exec)->first = graph->first;
+    graph->first = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    drop_nodes(graph->first);
+    free(graph);
+    return (cudaError_t)simt_fail_now();
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    drop_nodes(exec->first);
+    free(exec);
+    return (cudaError_t)simt_fail_now();
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     CALL();
-    *out = malloc(1);
-    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (stream->capturing != NULL)
+        return cudaErrorInvalidValue;
+    for (const node *n = exec->first; n != NULL; n = n->next) {
+        int error = n->run(n->work);
+        if (error != 0)
+            return (cudaError_t)error;
+    }
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     (void)flags;
-    void *p = NULL;
-    cudaError_t e = make(&p);
-    *stream = p;
-    return e;
+    CALL();
+    *stream = calloc(1, sizeof **stream);
+    return *stream != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -182,6 +282,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     (void)stream;
     CALL();
     return cudaSuccess;
+}
+
+static cudaError_t make(void **out)
+{
+    CALL();
+    *out = malloc(1);
+    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)

@@ -1,0 +1,269 @@
+/*
+ * Steps as CUDA graphs, one per bucket: hundreds of launches cost one call when they are replayed.
+ *
+ * A step of single rows takes the sizes of the smallest bucket that holds it, so all its launches
+ * and addresses are the same for every step of that bucket; how many rows there are, their slots
+ * and ids lie in the inputs, which are copied before. What decides about a graph is its key: the
+ * recorded operations in numbers, with bucket and addresses. A step with a known key replays; a new
+ * one is captured first. Replay and plain launches run the same kernels over the same numbers, so
+ * they give the same bits.
+ *
+ * An object that is freed may leave its address to another one, so graphs captured before are
+ * dropped. The least recently used graph makes room for the one too many.
+ *
+ * Capturing has a stream of its own, for another thread may queue a copy meanwhile.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+
+#define MOST_BUCKET (1 << 30)
+#define WORDS 16 /* of an operation's key, at most */
+
+int32_t lx_cuda_bucket(int32_t n)
+{
+    int32_t power = 1;
+    while (power < n && power < MOST_BUCKET)
+        power *= 2;
+    return power >= 4 && power / 4 * 3 >= n ? power / 4 * 3 : power;
+}
+
+static void drop(lx_cuda_graph *g)
+{
+    if (g->exec != NULL)
+        (void)cudaGraphExecDestroy(g->exec);
+    free(g->key);
+    *g = (lx_cuda_graph){0};
+}
+
+void lx_cuda_graphs_drop(lx_cuda *c)
+{
+    for (int32_t i = 0; i < c->n_graphs; i++)
+        drop(&c->graphs[i]);
+    c->n_graphs = 0;
+}
+
+/* --- keys --------------------------------------------------------------------------------------
+ */
+
+static uint64_t address(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+static uint64_t float_bits(float f)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* Two numbers that are not negative. */
+static uint64_t pair(int64_t a, int64_t b)
+{
+    return (uint64_t)a << 32 | (uint64_t)b;
+}
+
+static void put_linear(const lx_linear_args *a, uint64_t *w)
+{
+    w[0] = address(a->y);
+    w[1] = address(a->x);
+    w[2] = address(a->w);
+    w[3] = address(a->residual);
+    w[4] = pair(a->activation, a->rows);
+}
+
+static void put_norm(const lx_norm_args *a, uint64_t *w)
+{
+    w[0] = address(a->y);
+    w[1] = address(a->x);
+    w[2] = address(a->gamma);
+    w[3] = address(a->beta);
+    w[4] = pair(a->d, a->rows);
+    w[5] = float_bits(a->eps);
+}
+
+static void put_attend(const lx_attend_linear_args *a, uint64_t *w)
+{
+    w[0] = address(a->y);
+    w[1] = address(a->qkv);
+    w[2] = address(a->states);
+    w[3] = (uint64_t)a->offset;
+    w[4] = pair(a->n_heads, a->d_key);
+    w[5] = pair(a->d_value, a->feature_map);
+    w[6] = float_bits(a->eps);
+}
+
+/* Everything that run.c makes launches of. */
+static void put_op(const lx_cuda_op *op, uint64_t *w)
+{
+    memset(w, 0, WORDS * sizeof *w);
+    w[0] = (uint64_t)op->kind;
+    switch (op->kind) {
+    case LX_CUDA_EMBED:
+        w[1] = address(op->embed.y);
+        w[2] = pair(op->embed.n_tables, op->embed.tables[0]->cols);
+        w[3] = op->in;
+        w[4] = op->more;
+        break;
+    case LX_CUDA_LINEAR:
+        put_linear(&op->linear, w + 1);
+        break;
+    case LX_CUDA_NORM:
+        put_norm(&op->norm, w + 1);
+        break;
+    case LX_CUDA_ATTEND:
+        put_attend(&op->attend, w + 1);
+        break;
+    case LX_CUDA_GATHER:
+        w[1] = address(op->gather.y);
+        w[2] = address(op->gather.x);
+        w[3] = (uint64_t)op->gather.d;
+        break;
+    case LX_CUDA_SAMPLE:
+        w[1] = address(op->sample.logits);
+        w[2] = (uint64_t)op->sample.n_ids;
+        w[3] = op->in;
+        w[4] = op->out;
+        break;
+    case LX_CUDA_MIXTURE:
+        w[1] = address(op->mixture.parameters);
+        w[2] = pair(op->mixture.n_components, op->mixture.n_levels);
+        w[3] = op->in;
+        w[4] = op->out;
+        break;
+    }
+}
+
+static lx_status grow_key(lx_cuda *c, size_t n)
+{
+    if (n <= c->key_capacity)
+        return LX_OK;
+    uint64_t *key = realloc(c->key, n * sizeof *key);
+    if (key == NULL)
+        return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for a step's graph");
+    c->key = key;
+    c->key_capacity = n;
+    return LX_OK;
+}
+
+static lx_status make_key(lx_cuda *c)
+{
+    c->n_key = ((size_t)c->n_ops + 1) * WORDS;
+    lx_status st = grow_key(c, c->n_key);
+    if (st != LX_OK)
+        return st;
+    const uint64_t head[WORDS] = {
+        pair(c->bucket.tokens, c->n_ops),
+        address(c->inputs.device),
+        address(c->results.device),
+        address(c->rounded.data),
+        address(c->product.data),
+        address(c->bits.data),
+        c->seq_start,
+        c->slot,
+        c->output_row,
+    };
+    memcpy(c->key, head, sizeof head);
+    for (int32_t i = 0; i < c->n_ops; i++)
+        put_op(&c->ops[i], c->key + ((size_t)i + 1) * WORDS);
+    return LX_OK;
+}
+
+/* --- capture and replay ------------------------------------------------------------------------
+ */
+
+static lx_cuda_graph *find(lx_cuda *c)
+{
+    for (int32_t i = 0; i < c->n_graphs; i++) {
+        lx_cuda_graph *g = &c->graphs[i];
+        if (g->n_key == c->n_key && memcmp(g->key, c->key, c->n_key * sizeof *g->key) == 0)
+            return g;
+    }
+    return NULL;
+}
+
+/* A place for one more: the last, or that of the graph that was used longest ago. */
+static lx_cuda_graph *make_room(lx_cuda *c)
+{
+    if (c->n_graphs < LX_CUDA_MAX_GRAPHS)
+        return &c->graphs[c->n_graphs++];
+    lx_cuda_graph *oldest = &c->graphs[0];
+    for (int32_t i = 1; i < c->n_graphs; i++) {
+        if (c->graphs[i].last_use < oldest->last_use)
+            oldest = &c->graphs[i];
+    }
+    drop(oldest);
+    return oldest;
+}
+
+/* Queues the operations on the capturing stream, which only notes them. */
+static lx_status record(lx_cuda *c, cudaGraph_t *out)
+{
+    cudaError_t e = cudaStreamBeginCapture(c->capture, cudaStreamCaptureModeThreadLocal);
+    if (e != cudaSuccess)
+        return lx_cuda_lose(c, e, "beginning a graph", &c->error);
+    lx_status st = LX_OK;
+    c->target = c->capture;
+    for (int32_t i = 0; st == LX_OK && i < c->n_ops; i++)
+        st = lx_cuda_run_op(c, &c->ops[i]);
+    c->target = c->stream;
+    e = cudaStreamEndCapture(c->capture, out);
+    if (st != LX_OK)
+        return st;
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "ending a graph", &c->error);
+}
+
+static lx_status capture(lx_cuda *c, cudaGraphExec_t *exec)
+{
+    cudaGraph_t graph = NULL;
+    lx_status st = record(c, &graph);
+    if (st == LX_OK) {
+        cudaError_t e = cudaGraphInstantiate(exec, graph, 0);
+        if (e != cudaSuccess) {
+            *exec = NULL;
+            st = lx_cuda_lose(c, e, "making a graph", &c->error);
+        }
+    }
+    if (graph != NULL)
+        (void)cudaGraphDestroy(graph);
+    return st;
+}
+
+static lx_status add(lx_cuda *c, lx_cuda_graph **out)
+{
+    cudaGraphExec_t exec = NULL;
+    lx_status st = capture(c, &exec);
+    if (st != LX_OK)
+        return st;
+    uint64_t *key = malloc(c->n_key * sizeof *key);
+    if (key == NULL) {
+        (void)cudaGraphExecDestroy(exec);
+        return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for a step's graph");
+    }
+    memcpy(key, c->key, c->n_key * sizeof *key);
+    *out = make_room(c);
+    **out = (lx_cuda_graph){.exec = exec, .key = key, .n_key = c->n_key};
+    return LX_OK;
+}
+
+lx_status lx_cuda_graph_run(lx_cuda *c)
+{
+    uint64_t freed = atomic_load(&c->freed);
+    if (freed != c->graphs_freed) {
+        lx_cuda_graphs_drop(c);
+        c->graphs_freed = freed;
+    }
+    lx_status st = make_key(c);
+    if (st != LX_OK)
+        return st;
+    lx_cuda_graph *g = find(c);
+    if (g == NULL)
+        st = add(c, &g);
+    if (st != LX_OK)
+        return st;
+    g->last_use = ++c->n_steps;
+    cudaError_t e = cudaGraphLaunch(g->exec, c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step's graph", &c->error);
+}
