@@ -64,3 +64,10 @@ linnet_plugin(kernels_cuda kernels_cuda_device ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(kernels_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt)
 set_target_properties(kernels_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 install(TARGETS kernels_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# What tests/gpu.sh measures beside it.
+if(LINNET_TESTS)
+  add_executable(gpu_copy tests/bench/gpu_copy.c)
+  target_include_directories(gpu_copy SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(gpu_copy PRIVATE flags CUDA::cudart_static)
+endif()
