@@ -130,10 +130,9 @@ class Library:
 
 
 def median_ms(work, seconds):
-    for _ in range(2):
-        work()
+    work()
     times, end = [], time.perf_counter() + seconds
-    while len(times) < 5 or time.perf_counter() < end:
+    while len(times) < 3 or time.perf_counter() < end:
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
