@@ -205,12 +205,23 @@ static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signal
     return true;
 }
 
-static void drain(const lx_serve_options *o, lx_serving *serving, lx_http *http,
-                  const sigset_t *signals)
+/* With a store that outlives the process: requests that asked for it end with their states there.
+   Without an answer from it they had better run to their end here. */
+static void park(lx_serving *serving, lx_state_store *states)
+{
+    lx_store_stats stats;
+    states->ops->stats(states, &stats);
+    if (states->ops->outlives && stats.reachable)
+        lx_serving_park(serving);
+}
+
+static void drain(const lx_serve_options *o, lx_serving *serving, lx_state_store *states,
+                  lx_http *http, const sigset_t *signals)
 {
     bool again = false;
     lx_serving_drain(serving);
     lx_http_quiesce(http);
+    park(serving, states);
     lx_log(LX_LOG_INFO, "draining: running answers have %lld s", (long long)o->drain_timeout);
     if (wait_done(serving, http, signals, o->drain_timeout * 1000, &again))
         return;
@@ -301,7 +312,7 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK) {
         log_url(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals, api.serving);
-        drain(&o, api.serving, http, &signals);
+        drain(&o, api.serving, api.states, http, &signals);
     } else {
         exit_status = lx_cli_fail(&lx_serve_command, st, &err);
     }

@@ -31,6 +31,7 @@ static lx_work_params work_params(const lx_completion *c, const lx_completion_pa
         .stops = p->stops.n > 0 ? &p->stops : NULL,
         .from = p->from,
         .return_state = p->return_state,
+        .park = p->park,
     };
 }
 
@@ -74,6 +75,8 @@ static lx_status check_request(const lx_served_model *served, const lx_completio
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
                        p->biases[p->n_biases - 1].id, n_ids - 1);
+    if (p->park && p->n_prompts > 1)
+        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one prompt, not %d", p->n_prompts);
     int64_t places =
         atomic_load(&served->metrics.slots_total) + atomic_load(&served->metrics.queue_limit);
     if (p->n_prompts > 1 && p->n_prompts > places)
@@ -215,7 +218,8 @@ lx_status lx_answer_read(const lx_completion *c, int32_t i, int32_t sample, lx_a
         sum += (double)a->logprob[k];
     }
     a->mean_logprob = a->n_tokens > 0 ? (double)(float)(sum / a->n_tokens) : 0;
-    a->ended = a->ended || first + a->n_tokens == c->works[i].params->max_new;
+    a->ended = a->ended || lx_work_parked(&c->works[i]) ||
+               first + a->n_tokens == c->works[i].params->max_new;
     if (a->text.status != LX_OK)
         return lx_fail(err, a->text.status, NULL, "the answer does not fit");
     if (c->stops.n > 0)
@@ -238,6 +242,8 @@ void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order)
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a)
 {
     const lx_work *w = &c->works[i];
+    if (lx_work_parked(w) && !a->stopped)
+        return "parked";
     return !a->stopped && w->params->max_new < lx_job_plan(w->job)->n_new ? "length" : "stop";
 }
 
@@ -256,7 +262,7 @@ const char *lx_completion_states(const lx_completion *c, lx_buffer *text)
 {
     enum { MAX_STATES_TEXT = 4 << 20 };
     lx_buffer_init(text, MAX_STATES_TEXT);
-    if (!c->works[0].return_state)
+    if (!lx_work_tells_states(&c->works[0]))
         return NULL;
     lx_buffer_puts(text, "[");
     int32_t index = 0;

@@ -63,7 +63,8 @@ void lx_answer_fini(lx_answer *a);
 /* The samples of prompt i that are its choices, best first: order[the job's n]. After ready. */
 void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order);
 
-/* "stop" when the answer is whole or at a stop string, "length" when max_tokens cut it. */
+/* "stop" when the answer is whole or at a stop string, "length" when max_tokens cut it, "parked"
+   when its rest is to be asked of another server. */
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
 lx_json_usage lx_completion_usage(const lx_completion *c);
 /* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised

@@ -82,7 +82,8 @@ static lx_status write_choice(lx_completion *c, int32_t index, lx_buffer *out, b
     const lx_job *job = c->works[index / c->n].job;
     int32_t sample = index % c->n, first = lx_job_get_params(job)->start.n_tokens;
     if (at->ended ||
-        (lx_job_tokens(job, sample, NULL, NULL) == first + at->tokens && c->stops.n == 0))
+        (!lx_work_parked(&c->works[index / c->n]) &&
+         lx_job_tokens(job, sample, NULL, NULL) == first + at->tokens && c->stops.n == 0))
         return LX_OK; /* the common case costs nothing */
     lx_error err;
     lx_answer a;

@@ -46,7 +46,7 @@ typedef struct lx_completion_params {
     bool has_seed, stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
     char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
-    bool return_state;
+    bool return_state, park;
     const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
     int64_t seed;
     int64_t timeout_ms; /* 0: the server's */

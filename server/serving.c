@@ -244,6 +244,15 @@ void lx_serving_drain(lx_serving *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+/* Not those of replaced weights: no other server would go on with their states. */
+void lx_serving_park(lx_serving *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
+        lx_engine_park(s->models[i]->engine);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 bool lx_serving_idle(lx_serving *s)
 {
     bool idle = true;

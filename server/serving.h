@@ -83,6 +83,7 @@ lx_served_model *lx_serving_find_task(lx_serving *s, const char *task);
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;
 
 void lx_serving_drain(lx_serving *s); /* refuses new jobs from now on */
+void lx_serving_park(lx_serving *s);  /* see lx_engine_park */
 bool lx_serving_idle(lx_serving *s);  /* no job is queued or running */
 
 /* --- reload, serving_reload.c ------------------------------------------------------------------

@@ -343,6 +343,7 @@ static void redis_close(lx_state_store *base)
 
 static const lx_store_ops redis_ops = {
     .name = "redis",
+    .outlives = true,
     .put = redis_put,
     .get = redis_get,
     .remove = redis_remove,

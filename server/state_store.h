@@ -50,6 +50,7 @@ typedef struct lx_store_stats {
 /* All functions: any thread. ids are copied before a call returns. */
 typedef struct lx_store_ops {
     const char *name; /* "memory", "redis" */
+    bool outlives;    /* what is put is there when this process is gone */
     /* Keeps a copy of the blob under the id for ttl_ms (> 0), over one that is there. */
     void (*put)(lx_state_store *s, const char *id, const void *blob, size_t size, int64_t ttl_ms,
                 lx_store_done done, void *context);

@@ -42,6 +42,7 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .max_new = start.n_tokens + new,
         .start = start,
         .keep_state = p->return_state,
+        .park = p->park,
         .seed = choose_seed(p),
         .temperature = (float)p->temperature,
         .top_p = (float)p->top_p,
@@ -82,6 +83,15 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     return st;
 }
 
+/* Parked means kept for another server. */
+static lx_status check_park(const lx_api *api, const lx_work_params *p, lx_error *err)
+{
+    if (!p->park || api->states->ops->outlives)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "park",
+                   "park needs a store that outlives the server (--state-store redis://...)");
+}
+
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err)
@@ -93,7 +103,11 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context}};
     lx_job_params params = job_params(api, p, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
-    lx_status st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
+    lx_status st = check_park(api, p, err);
+    if (st == LX_OK)
+        st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
+    else
+        lx_plan_free(plan);
     if (st == LX_OK) {
         lx_served_ref(served); /* until lx_work_fini */
         w->params = lx_job_get_params(w->job);
@@ -176,7 +190,8 @@ bool lx_work_settled(lx_work *w)
 {
     if (!lx_job_finished(w->job))
         return false;
-    if (!w->return_state || lx_job_status(w->job, NULL) != LX_OK)
+    bool whole = w->return_state && lx_job_status(w->job, NULL) == LX_OK;
+    if (!whole && !lx_job_parked(w->job))
         return true;
     if (!w->keeping) {
         w->keeping = true;
@@ -184,7 +199,8 @@ bool lx_work_settled(lx_work *w)
         if (lx_states_keep(&w->keeper, w->api, w->served, w->job, &w->rq, &err) != LX_OK)
             lx_log(LX_LOG_WARN, "%s", err.text);
     }
-    return lx_states_kept(&w->keeper);
+    w->kept = lx_states_kept(&w->keeper);
+    return w->kept;
 }
 
 void lx_work_cancel(void *context)
@@ -198,8 +214,21 @@ void lx_work_cancel(void *context)
     lx_engine_poke(w->served->engine);
 }
 
+bool lx_work_parked(const lx_work *w)
+{
+    return w->kept && lx_job_parked(w->job) && w->keeper.n > 0 &&
+           w->keeper.states[0].status == LX_OK;
+}
+
+bool lx_work_tells_states(const lx_work *w)
+{
+    return w->return_state || lx_work_parked(w);
+}
+
 lx_status lx_work_status(const lx_work *w, lx_error *err)
 {
+    if (lx_work_parked(w))
+        return LX_OK;
     lx_status st = lx_job_status(w->job, err);
     if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,

@@ -27,6 +27,7 @@ typedef struct lx_work_params {
     const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
     bool return_state;          /* keep the state of every sample in the store */
     bool state_only;            /* with it and n = 1: no new token */
+    bool park;                  /* with n = 1: may be ended by lx_engine_park */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -37,7 +38,7 @@ typedef struct lx_work {
     int64_t created;             /* Unix time */
     int64_t deadline_ns;         /* by which the client must have read it all */
     _Atomic bool counted;        /* its outcome is in the metrics */
-    bool return_state, keeping;
+    bool return_state, keeping, kept;
     lx_state_keeper keeper;
     lx_request rq; /* of it only wake; valid until the answer is released */
 } lx_work;
@@ -71,6 +72,11 @@ void lx_count_outcome(lx_served_model *served, lx_status status);
 
 /* How the job ended, in words for the client. After it is ready. */
 lx_status lx_work_status(const lx_work *w, lx_error *err);
+
+/* Whether the answer was ended early because the server stops, and its state is in the store. */
+bool lx_work_parked(const lx_work *w);
+/* Whether the answer tells of states. */
+bool lx_work_tells_states(const lx_work *w);
 
 /* Whether the answer is complete and what it promises to keep is kept: what a stream's end waits
    for. */

@@ -1,0 +1,166 @@
+"""park: SIGTERM ends a request where it stands, its state goes to the store, and any other server makes
+the rest of the same answer."""
+
+import signal
+
+import pytest
+
+import client
+from client import complete, complete_ok
+from cluster import Redis
+from conversations import UPPER, text_of, whole
+from server import Server, wait_until
+
+REQUESTS = 12
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with Redis() as process:
+        yield process
+
+
+def body_of(seed, **fields):
+    return {"model": client.MODEL, "prompt": UPPER, "seed": seed, "park": True, **fields}
+
+
+def send(port, body):
+    sock = client.connect(port)
+    sock.sendall(client.encode_request("POST", "/v1/completions", body, port=port))
+    return sock
+
+
+def first_token(sock):
+    """What has come of a stream, its first token included: it runs, and waits in no queue."""
+    data = b""
+    while b"data: " not in data:
+        part = sock.recv(65536)
+        assert part, data
+        data += part
+    return data
+
+
+def keep_busy(server):
+    """A stream that holds a server with one slot for a while."""
+    sock = send(server.port, {"model": client.MODEL, "prompt": UPPER, "n": 128, "stream": True})
+    first_token(sock)
+    return sock
+
+
+def send_behind_another(server, stream):
+    """(the other, REQUESTS of them): all in the queue of a server with one slot."""
+    busy = keep_busy(server)
+    socks = [send(server.port, body_of(seed, stream=stream)) for seed in range(REQUESTS)]
+    wait_until(lambda: server.metric("linnet_queue_length") == REQUESTS, 30, "all are queued")
+    return busy, socks
+
+
+def close_all(*socks):
+    for sock in socks:
+        sock.close()
+
+
+def read_answer(sock, data=b""):
+    """(text so far, finish reason, id of the state or None) of a whole or a streamed answer."""
+    while part := sock.recv(65536):
+        data += part
+        if client.parse_replies(data)[0]:
+            break
+    (reply,), _ = client.parse_replies(data)
+    assert reply.status == 200, reply.text
+    if reply.headers["content-type"].startswith("text/event-stream"):
+        events = client.parse_events(reply.body)
+        texts, reasons = client.join_stream(events)
+        states = [state for event in events for state in event.get("states") or []]
+        text, reason = texts[0], reasons[0]
+    else:
+        answer = reply.json()
+        text, reason = text_of(answer), answer["choices"][0]["finish_reason"]
+        states = answer.get("states") or []
+    assert (reason == "parked") == bool(states), (reason, states)
+    return text, reason, states[0]["id"] if states else None
+
+
+def check_parts(port, expected, answers):
+    """The parts together are the answers that were interrupted."""
+    for whole_text, (text, reason, state) in zip(expected, answers, strict=True):
+        assert whole_text.startswith(text)
+        if reason == "parked":
+            rests = [text_of(complete_ok(port, state=state)) for _ in range(2)]
+            assert rests[0] == rests[1]  # no lock, no owner: twice is the same twice
+            text += rests[0]
+        assert text == whole_text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_queued_requests_are_parked(redis, stream):
+    store = "--state-store", redis.url
+    with Server("--slots", "1", *store) as first:
+        expected = [whole(first.port, UPPER, seed) for seed in range(REQUESTS)]
+        busy, socks = send_behind_another(first, stream)
+        first.signal(signal.SIGTERM)
+        answers = [read_answer(sock) for sock in socks]
+        close_all(busy, *socks)
+        assert first.wait() == 0
+    assert {(text, reason) for text, reason, _ in answers} == {("", "parked")}
+    with Server("--slots", "2", *store) as second:
+        check_parts(second.port, expected, answers)
+
+
+def test_running_requests_are_parked(redis):
+    """The signal comes when each has its first token. A machine may be so fast that it comes after
+    the last, but not every time."""
+    store, cut = ("--state-store", redis.url), 0
+    for attempt in range(5):
+        with Server("--slots", "8", *store) as first:
+            seeds = range(8 * attempt, 8 * attempt + 8)
+            expected = [whole(first.port, UPPER, seed) for seed in seeds]
+            socks = [send(first.port, body_of(seed, stream=True)) for seed in seeds]
+            begun = [first_token(sock) for sock in socks]
+            first.signal(signal.SIGTERM)
+            answers = [read_answer(sock, data) for sock, data in zip(socks, begun, strict=True)]
+            close_all(*socks)
+            assert first.wait() == 0
+        with Server("--slots", "2", *store) as second:
+            check_parts(second.port, expected, answers)
+        cut += sum(0 < len(text) < len(UPPER) for text, _, _ in answers)
+        if cut > 0:
+            break
+    assert cut > 0, "no request was parked in the middle of its answer"
+
+
+def test_resumed_request_is_parked_again(redis):
+    """As often as it takes: here by three servers that never let it begin, then by one that does."""
+    store, state = ("--state-store", redis.url), None
+    for _ in range(3):
+        with Server("--slots", "1", *store) as server:
+            expected = whole(server.port, UPPER, 0)
+            busy = keep_busy(server)
+            begin = {"prompt": UPPER, "seed": 0} if state is None else {"state": state}
+            sock = send(server.port, {"model": client.MODEL, "park": True, **begin})
+            wait_until(lambda: server.metric("linnet_queue_length") == 1, 30, "it is queued")
+            server.signal(signal.SIGTERM)
+            text, reason, state = read_answer(sock)
+            assert (text, reason) == ("", "parked")
+            close_all(busy, sock)
+    with Server(*store) as last:
+        assert text_of(complete_ok(last.port, state=state)) == expected
+
+
+def test_nothing_is_parked_without_a_signal(redis):
+    with Server("--state-store", redis.url) as server:
+        answer = complete_ok(server.port, **body_of(3))
+        assert answer["choices"][0]["finish_reason"] == "stop" and "states" not in answer
+
+
+def test_park_needs_a_store_that_outlives_the_server(port):
+    reply = complete(port, **{**body_of(1), "model": client.MODEL})
+    assert reply.status == 400 and reply.error["param"] == "park"
+    assert "--state-store" in reply.error["message"]
+
+
+@pytest.mark.parametrize("fields", [{"n": 2}, {"park": "yes"}, {"park": 1}])
+def test_bad_requests(redis, fields):
+    with Server("--state-store", redis.url) as server:
+        reply = complete(server.port, **body_of(1, **fields))
+        assert reply.status == 400 and reply.error["param"] == "park", reply.text

@@ -1,0 +1,260 @@
+"""States in a real Redis: they outlive their server, any other continues them byte for byte, and an
+outage of Redis is an outage of the routes for states only."""
+
+import signal
+import time
+
+import pytest
+
+import client
+from client import call, complete, complete_ok
+from cluster import Redis
+from conversations import UPPER, Conversation, next_turn, state_of, text_of, whole
+from server import Server, run, wait_until
+from settings import MODEL_DIR
+
+TIMEOUT = 1.0
+
+
+def server_with(redis, *flags):
+    return Server("--slots", "4", "--state-store", redis.url, "--state-store-timeout", str(TIMEOUT),
+                  *flags)
+
+
+@pytest.fixture(scope="module")
+def shared_redis():
+    with Redis() as redis:
+        yield redis
+
+
+@pytest.fixture(scope="module")
+def pair(shared_redis):
+    with server_with(shared_redis) as a, server_with(shared_redis) as b:
+        yield a, b
+
+
+def states_of_every_boundary(port, prompt, seed):
+    """(text so far, state) after 1, 2, ... tokens, each from the one before."""
+    talk = Conversation(prompt, seed, 1)
+    found = []
+    while not talk.done:
+        talk.turn(port)
+        found.append((talk.text, talk.state))
+    return found
+
+
+def check_rest(port, states, expected):
+    for text, state in states:
+        assert expected.startswith(text)
+        if text != expected:
+            assert text + text_of(complete_ok(port, state=state)) == expected
+
+
+# --- the other server, the next server ---------------------------------------------------------------
+
+
+def test_second_server_continues_at_every_token(pair):
+    a, b = pair
+    expected = whole(a.port, UPPER, 5)
+    states = states_of_every_boundary(a.port, UPPER, 5)
+    check_rest(b.port, states, expected)
+
+
+def test_turns_alternate(pair):
+    a, b = pair
+    talk = Conversation(UPPER, 6, 1)
+    while not talk.done:
+        talk.turn((a, b)[len(talk.text) % 2].port)
+    assert talk.text == whole(b.port, UPPER, 6)
+
+
+def test_fork_on_one_continue_on_the_other(pair):
+    a, b = pair
+    talk = Conversation(UPPER, 7, 10)
+    talk.turn(a.port)
+    fork = call(b.port, "POST", f"/v1/states/{talk.state}/fork", {"n": 3})
+    assert fork.status in (200, 201), fork.text
+    ids = [state["id"] for state in fork.json()["data"]]
+    assert len(set(ids)) == 3 and talk.state not in ids
+    rests = []
+    for i in ids:  # each is a sample of its own, the same on either server
+        one, other = (text_of(complete_ok(server.port, state=i)) for server in pair)
+        assert one == other
+        rests.append(one)
+    assert len(set(rests)) == 3
+    whole_text = whole(a.port, UPPER, 7)  # and the one that was forked is as it was
+    assert talk.text + text_of(complete_ok(b.port, state=talk.state)) == whole_text
+
+
+def test_deleted_on_one_is_gone_on_the_other(pair):
+    a, b = pair
+    talk = Conversation(UPPER, 8, 4)
+    talk.turn(a.port)
+    path = f"/v1/states/{talk.state}"
+    assert call(b.port, "GET", path).json()["tokens"] == 4
+    assert call(b.port, "DELETE", path).status in (200, 204)
+    assert call(a.port, "GET", path).status == 404
+    assert complete(a.port, state=talk.state).status == 404
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_states_outlive_the_server(shared_redis, how):
+    with server_with(shared_redis) as first:
+        expected = whole(first.port, UPPER, 9)
+        states = states_of_every_boundary(first.port, UPPER, 9)
+        # and one that is running when the end comes: nobody has heard of it, nothing is left of it
+        with client.connect(first.port) as sock:
+            body = {"model": client.MODEL, "prompt": UPPER, "n": 64, "stream": True}
+            sock.sendall(client.encode_request("POST", "/v1/completions", body, port=first.port))
+            assert sock.recv(100)
+            first.signal(how)
+            if how == signal.SIGKILL:
+                assert first.wait() == -signal.SIGKILL
+                first.process.returncode = 0
+    with server_with(shared_redis) as second:
+        check_rest(second.port, states, expected)
+
+
+def test_time_to_live_is_redis_own(shared_redis):
+    with server_with(shared_redis, "--state-ttl", "600") as server:
+        talk = Conversation(UPPER, 1, 4)
+        talk.turn(server.port)
+        key = f"linnet:state:{talk.state}"
+        assert 590_000 < int(shared_redis.command("PTTL", key)) <= 600_000
+        shared_redis.command("PEXPIRE", key, 5000)
+        assert text_of(complete_ok(server.port, state=talk.state))
+        assert int(shared_redis.command("PTTL", key)) > 590_000  # used, so its time begins anew
+        shared_redis.command("DEL", key)
+        assert call(server.port, "GET", f"/v1/states/{talk.state}").status == 404
+
+
+def test_damaged_value_is_refused(pair, shared_redis):
+    """What somebody else put there is trusted no more than an upload."""
+    a, _ = pair
+    talk = Conversation(UPPER, 2, 4)
+    talk.turn(a.port)
+    key = f"linnet:state:{talk.state}"
+    blob = shared_redis.command("GET", key)
+    for bad in (b"", blob[:-1], blob[:100], bytes(len(blob)), blob[:500] + b"?" + blob[501:]):
+        shared_redis.command("SET", key, bad)
+        reply = complete(a.port, state=talk.state)
+        assert reply.status == 400 and reply.error["param"] == "state", reply.text
+    shared_redis.command("DEL", key)
+    shared_redis.command("LPUSH", key, "x")
+    assert complete(a.port, state=talk.state).status == 503
+    shared_redis.command("DEL", key)
+    assert complete(a.port, state=talk.state).status == 404
+
+
+def test_password_and_database():
+    with Redis("--requirepass", "s@cret", login=":s%40cret@") as redis:
+        url = redis.url[:-1] + "3"
+        with Server("--state-store", url) as server:
+            talk = Conversation(UPPER, 3, 4)
+            talk.turn(server.port)
+            assert "cret" not in server.log
+            assert "cret" not in call(server.port, "GET", "/metrics").text
+        with Server("--state-store", f"redis://:wrong@{client.HOST}:{redis.port}") as server:
+            reply = complete(server.port, state=talk.state)
+            assert reply.status == 503, reply.text
+            assert "wrong" not in server.log.replace("WRONGPASS", "")
+            server.check_unharmed()
+
+
+# --- Redis is down, or slow ---------------------------------------------------------------------------
+
+
+def check_outage(server, state):
+    """State routes say 503 with the reason, everything else goes on as if nothing were."""
+    for method, path, body in [
+        ("GET", f"/v1/states/{state}", None),
+        ("DELETE", f"/v1/states/{state}", None),
+        ("POST", f"/v1/states/{state}/fork", {"n": 1}),
+        ("POST", "/v1/states", {"model": client.MODEL, "prompt": UPPER}),
+        ("POST", "/v1/completions", {"model": client.MODEL, **next_turn(state, 2)}),
+    ]:
+        reply = call(server.port, method, path, body)
+        assert reply.status == 503, (method, path, reply.text)
+        assert "state store" in reply.error["message"]
+        assert int(reply.headers["retry-after"]) >= 1
+    assert server.metric("linnet_state_store_up") == 0
+    assert call(server.port, "GET", "/readyz").status == 200
+    assert len(text_of(complete_ok(server.port, prompt=UPPER))) == 32
+    server.check_unharmed()
+
+
+def test_redis_dies_and_comes_back():
+    with Redis() as redis, server_with(redis) as server:
+        talk = Conversation(UPPER, 4, 8)
+        talk.turn(server.port)
+        redis.kill()
+        wait_until(lambda: server.metric("linnet_state_store_up") == 0, 20, "outage noticed")
+        check_outage(server, talk.state)
+        redis.start_again()  # empty: it kept nothing on disk
+        wait_until(lambda: server.metric("linnet_state_store_up") == 1, 20, "store is back")
+        assert complete(server.port, state=talk.state).status == 404
+        again = Conversation(UPPER, 4, 8)
+        while not again.done:
+            again.turn(server.port)
+        assert again.text == whole(server.port, UPPER, 4)
+
+
+def test_redis_hangs_and_goes_on():
+    with Redis() as redis, server_with(redis) as server:
+        talk = Conversation(UPPER, 4, 8)
+        talk.turn(server.port)
+        redis.pause()
+        start = time.monotonic()
+        reply = complete(server.port, state=talk.state)
+        assert reply.status == 503 and time.monotonic() - start < TIMEOUT + 20
+        check_outage(server, talk.state)
+        redis.resume()
+        wait_until(lambda: server.metric("linnet_state_store_up") == 1, 20, "store is back")
+        while not talk.done:
+            talk.turn(server.port)
+        assert talk.text == whole(server.port, UPPER, 4)
+
+
+def test_starts_without_its_redis():
+    with Redis() as redis:
+        redis.kill()
+        with server_with(redis) as server:
+            check_outage(server, "state-1")
+            redis.start_again()
+            wait_until(lambda: server.metric("linnet_state_store_up") == 1, 20, "store found")
+            Conversation(UPPER, 4, 8).turn(server.port)
+
+
+def test_full_redis_refuses_new_states_and_keeps_old_ones():
+    with Redis("--maxmemory", "3mb", "--maxmemory-policy", "noeviction") as redis:
+        with server_with(redis) as server:
+            acknowledged, refused = [], None
+            for seed in range(40):
+                reply = complete(server.port, prompt=UPPER, seed=seed, max_tokens=4,
+                                 return_state=True)
+                if reply.status != 200 or not reply.json()["states"][0]["id"]:
+                    refused = reply
+                    break
+                acknowledged.append((seed, reply.json()))
+            assert refused is not None and acknowledged
+            for seed, answer in acknowledged:
+                rest = text_of(complete_ok(server.port, state=state_of(answer)))
+                assert text_of(answer) + rest == whole(server.port, UPPER, seed)
+
+
+@pytest.mark.parametrize("url, word", [
+    ("redis", "redis://"),
+    ("http://127.0.0.1", "redis://"),
+    ("redis://", "host"),
+    ("redis://h:0", "port"),
+    ("redis://h:x", "port"),
+    ("redis://h/x", "database"),
+    ("redis://tellnobody@h", "password"),
+    ("rediss://h", "rediss"),
+])
+def test_malformed_url_is_told(url, word):
+    result = run("serve", "--port", "0", "--model", MODEL_DIR, "--state-store", url, timeout=20)
+    assert result.returncode in (1, 2), result
+    last = result.stderr.strip().splitlines()[-1]
+    assert "--state-store" in last and word in last, last
+    assert "tellnobody" not in last
