@@ -252,8 +252,8 @@ lx_json_usage lx_completion_usage(const lx_completion *c)
     lx_json_usage usage = {0};
     for (int32_t i = 0; i < c->n_prompts; i++) {
         usage.prompt_tokens += lx_work_prompt_rows(&c->works[i]);
-        usage.cached_tokens += c->works[i].params->start.rows;
         usage.completion_tokens += lx_work_tokens(&c->works[i]);
+        usage.cached_tokens += c->works[i].params->start.rows + lx_job_cached_rows(c->works[i].job);
     }
     return usage;
 }

@@ -29,7 +29,13 @@
 #include "common/log.h"
 #include "server/engine_internal.h"
 
-enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_RETRY_S = 3600 };
+enum {
+    MAX_SLOTS = 1 << 20,
+    MAX_QUEUE = 1 << 20,
+    MAX_ROWS = 1 << 20,
+    MAX_RETRY_S = 3600,
+    MAX_PREFIXES = 1 << 16
+};
 
 static int64_t total_tokens(const lx_job *job)
 {
@@ -213,6 +219,8 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
                        "a step's rows are %d, not in %d (slots) .. %d", o->max_tokens, o->n_slots,
                        MAX_ROWS);
+    if (o->prefix_bytes < 0 || o->prefix_every < 0)
+        return lx_fail(err, LX_ERR_INVALID, "prefix_cache_mb", "kept prefixes are below nothing");
     if (o->prompt_chunk < 1)
         return lx_fail(err, LX_ERR_INVALID, "prompt_chunk", "prompt_chunk is %d, not at least 1",
                        o->prompt_chunk);
@@ -260,6 +268,7 @@ static void release(lx_engine *e)
     for (int32_t i = 0; e->masks != NULL && i < e->model->task->n_masks; i++)
         e->be->ops->mask_free(e->be, e->masks[i]);
     e->be->ops->states_free(e->be, e->states);
+    lx_prefix_cache_free(e->prefixes);
     void *arrays[] = {e->masks,      e->queue,       e->admitted,  e->dropped,    e->slots,
                       e->free_slots, e->runs,        e->free_runs, e->views,      e->rows,
                       e->scratch,    e->seq_start,   e->seq_slot,  e->output_row, e->output_slot,
@@ -281,6 +290,21 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
         st = e->be->ops->mask_new(e->be, banned, n_ids, &e->masks[i], err);
     }
     free(banned);
+    return st;
+}
+
+/* Slots, stash, and as many places for prompts' states as the bytes allow. */
+static lx_status make_states(lx_engine *e, lx_error *err)
+{
+    int64_t places = e->options.prefix_bytes / (e->model->state.fixed_floats * 4);
+    if (places > MAX_PREFIXES)
+        places = MAX_PREFIXES;
+    lx_status st = LX_OK;
+    if (places > 0)
+        st = lx_prefix_cache_new((int32_t)places, e->model->config.n_inputs, &e->prefixes, err);
+    if (st == LX_OK)
+        st = lx_transformer_states_new(e->transformer, e->options.n_slots + 1 + (int32_t)places,
+                                       &e->states, err);
     return st;
 }
 
@@ -335,7 +359,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     atomic_init(&e->last_step_ns, lx_now_ns());
     st = allocate(e) ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an engine");
     if (st == LX_OK)
-        st = lx_transformer_states_new(t, options->n_slots + 1, &e->states, err);
+        st = make_states(e, err);
     if (st == LX_OK)
         st = make_masks(e, err);
     if (st == LX_OK) {

@@ -1,7 +1,7 @@
 /*
  * What the engine's files share: engine.c (queue, thread, public functions), engine_runs.c (which
- * job has which slots), engine_step.c (one batch). Everything outside the part marked "shared" is
- * touched by the engine's thread only.
+ * job has which slots), engine_prefix.c (prompts' states that are kept), engine_step.c (one batch).
+ * Everything outside the part marked "shared" is touched by the engine's thread only.
  */
 #ifndef LINNET_SERVER_ENGINE_INTERNAL_H
 #define LINNET_SERVER_ENGINE_INTERNAL_H
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "server/engine.h"
+#include "server/prefix_cache.h"
 #include "server/scheduler.h"
 
 /* A job that has, or had, a slot. */
@@ -25,6 +26,8 @@ typedef struct lx_run {
     bool advanced;       /* got a token in this step that its reader waits for */
     bool failed;         /* a sample had no finite logits */
     bool prompted;       /* no new token is wanted, and the state is there */
+    int32_t first_row;   /* of the prompt that is computed, those before it were in a state */
+    int32_t branch;      /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;
     int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
 } lx_run;
@@ -36,6 +39,7 @@ typedef struct lx_slot {
     int32_t sample;     /* of the run; -1 while it computes a shared prompt */
     int32_t prompt_row; /* the next one to compute */
     int32_t step;       /* tokens generated */
+    bool paused;        /* the state after this step's rows is to be kept for other prompts */
     int64_t token_ns;   /* when the newest was */
 } lx_slot;
 
@@ -45,7 +49,7 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    lx_states *states; /* [n_slots + 1], the last one is the stash */
+    lx_states *states; /* [n_slots + 1 + places], behind the slots the stash, then kept prefixes */
     lx_mask **masks;   /* [task->n_masks] */
     pthread_t thread;
 
@@ -77,6 +81,8 @@ struct lx_engine {
     bool probe_due;               /* nothing happened for probe_ns */
     lx_job **admitted, **dropped; /* taken from the queue in this turn */
     int32_t n_admitted, n_dropped;
+
+    lx_prefix_cache *prefixes; /* NULL: none are kept */
 
     /* one step's arrays */
     lx_slot_view *views; /* [n_slots], like those below unless said otherwise */
@@ -113,6 +119,15 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 /* --- engine_probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
    fails or gives no number. --- */
 lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
+
+/* --- engine_prefix.c --- */
+/* Where the run's state may start from instead of nothing: a place of the arena, -1 for none. Sets
+   first_row. */
+int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
+/* How many prompt rows, more than `row`, a step may at most bring the run to, INT32_MAX for any. */
+int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
+/* Keeps the state of a slot that has paused, if it has. */
+lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- engine_step.c --- */
 /* How many of the plan's rows its first slot computes before a sample decodes. */

@@ -114,6 +114,7 @@ static int32_t new_run(lx_engine *e, lx_job *job)
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
                           .source = -1,
+                          .first_row = lx_job_get_params(job)->start.rows,
                           .order = e->next_order++,
                           .older = e->newest,
                           .newer = -1};
@@ -139,9 +140,12 @@ static void unlink_run(lx_engine *e, int32_t run)
     e->free_runs[e->n_free_runs++] = run;
 }
 
-static lx_status first_state(lx_engine *e, const lx_job_start *start, int32_t slot, lx_error *err)
+/* kept: a place of the arena to start from, -1: none. */
+static lx_status first_state(lx_engine *e, const lx_job_start *start, int32_t kept, int32_t slot,
+                             lx_error *err)
 {
     lx_status st = start->rows > 0 ? e->be->ops->state_import(e->be, e->states, slot, start->state)
+                   : kept >= 0     ? e->be->ops->state_copy(e->be, e->states, slot, kept)
                                    : e->be->ops->state_zero(e->be, e->states, slot);
     if (st != LX_OK)
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to set a state");
@@ -153,8 +157,8 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
 {
     const lx_job_start *start = &r->params->start;
     lx_slot *s = &e->slots[slot];
-    bool prompt = start->n_tokens == 0 && start->rows < lx_run_prompt_end(r);
-    s->prompt_row = start->rows;
+    bool prompt = start->n_tokens == 0 && r->first_row < lx_run_prompt_end(r);
+    s->prompt_row = r->first_row;
     s->step = start->n_tokens;
     s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_FREE;
     if (r->params->n > 1) {
@@ -173,11 +177,12 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err)
 {
     int32_t run = new_run(e, job), slot = take_slot(e, run);
     lx_run *r = &e->runs[run];
+    int32_t kept = lx_prefix_begin(e, r);
     begin_in_slot(e, r, slot);
     lx_job_mark_started(job);
     lx_job_times t = lx_job_get_times(job);
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
-    return first_state(e, &r->params->start, slot, err);
+    return first_state(e, &r->params->start, kept, slot, err);
 }
 
 static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *err)

@@ -39,7 +39,8 @@ static int32_t choose_rows(lx_engine *e)
         e->views[i] = (lx_slot_view){.phase = s->phase};
         if (s->phase == LX_SLOT_PROMPT) {
             const lx_run *r = &e->runs[s->run];
-            e->views[i].rows_left = lx_run_prompt_end(r) - s->prompt_row;
+            int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
+            e->views[i].rows_left = (pause < end ? pause : end) - s->prompt_row;
             e->views[i].order = r->order;
         }
     }
@@ -109,8 +110,10 @@ static void add_prompt_rows(lx_engine *e, batch *b, int32_t slot, int32_t n)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
+    int32_t pause = lx_prefix_pause(e, r, s->prompt_row);
     for (int32_t i = 0; i < n; i++)
         add_known_row(e, b, slot, s->prompt_row++);
+    s->paused = s->prompt_row == pause;
     b->n_prompt_rows += n;
     if (s->prompt_row < lx_run_prompt_end(r) || r->params->targets != NULL)
         return; /* a scored job ends with its last token */
@@ -259,6 +262,15 @@ static void count(lx_engine *e, const batch *b, int64_t ns)
     atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
 }
 
+/* Keeps the states of prompts that have paused for it. */
+static lx_status keep_prefixes(lx_engine *e, const batch *b, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < b->n_seqs && st == LX_OK; i++)
+        st = lx_prefix_keep(e, e->seq_slot[i], err);
+    return st;
+}
+
 /* Hands the step's tokens to their jobs. */
 static lx_status hand_out_all(lx_engine *e, const batch *b, lx_error *err)
 {
@@ -285,6 +297,9 @@ static lx_status compute_and_hand_out(lx_engine *e, lx_error *err)
     if (st != LX_OK)
         return st;
     count(e, &b, lx_now_ns() - begin);
+    st = keep_prefixes(e, &b, err);
+    if (st != LX_OK)
+        return st;
     return hand_out_all(e, &b, err);
 }
 

@@ -49,6 +49,7 @@ struct lx_job {
     lx_stops *stops;  /* NULL: none */
     lx_buffer tail;   /* the engine's: text in which a stop string may have just ended */
     _Atomic int64_t submitted, started, first_token, ended;
+    _Atomic int32_t cached_rows;
     lx_status status; /* these two: final once finished */
     lx_error err;
     pthread_mutex_t mutex;
@@ -372,6 +373,16 @@ void lx_job_rank(const lx_job *job, int32_t *order)
 void lx_job_mark_submitted(lx_job *job)
 {
     atomic_store(&job->submitted, lx_now_ns());
+}
+
+void lx_job_mark_cached(lx_job *job, int32_t rows)
+{
+    atomic_store(&job->cached_rows, rows);
+}
+
+int32_t lx_job_cached_rows(const lx_job *job)
+{
+    return atomic_load(&job->cached_rows);
 }
 
 void lx_job_mark_started(lx_job *job)

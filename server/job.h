@@ -92,6 +92,9 @@ bool lx_job_sample_ended(const lx_job *job, int32_t i);
 bool lx_job_finished(const lx_job *job); /* all published; status and times are final */
 lx_status lx_job_status(const lx_job *job, lx_error *err); /* after lx_job_finished */
 lx_job_times lx_job_get_times(const lx_job *job);
+/* Prompt rows that were not computed because another prompt began with them; 0 before it started.
+ */
+int32_t lx_job_cached_rows(const lx_job *job);
 /* Asks the engine to stop; the job finishes with LX_ERR_CANCELLED unless it had finished. */
 void lx_job_cancel(lx_job *job);
 bool lx_job_cancelled(const lx_job *job);
@@ -116,6 +119,7 @@ lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
 /* True when the reader wants to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job);
+void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
 /* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);
 void lx_job_mark_parked(lx_job *job);                                   /* before it is finished */

@@ -53,6 +53,8 @@ static const family families[] = {
      "Requests dropped before their answer was complete, by where they were.", PHASES,
      AT(abandoned)},
     {"linnet_prompt_tokens_total", "Prompt tokens computed.", COUNTER, AT(prompt_tokens)},
+    {"linnet_cached_prompt_tokens_total", "Prompt tokens not computed: another prompt began alike.",
+     COUNTER, AT(cached_prompt_tokens)},
     {"linnet_generated_tokens_total", "Tokens generated.", COUNTER, AT(generated_tokens)},
     {"linnet_steps_total", "Steps of the engine: batches computed.", COUNTER, AT(steps)},
     {"linnet_step_rows_total", "Token rows computed in all steps.", COUNTER, AT(step_rows)},

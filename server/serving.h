@@ -39,6 +39,8 @@ typedef struct lx_serving_options {
     const char *model_dir;  /* one more; NULL for none */
     int32_t n_slots;        /* a model; 0: from the memory that is free */
     int32_t max_queue;      /* jobs, a model */
+    int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
+    int32_t prefix_every;   /* see lx_engine_options */
     int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
 } lx_serving_options;
 

@@ -218,6 +218,8 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, i
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
+                                .prefix_bytes = o->prefix_bytes,
+                                .prefix_every = o->prefix_every,
                                 .probe_ns = o->probe_ns};
     st = lx_transformer_new(m->model, s->be, max_tokens, max_tokens, &m->transformer, err);
     if (st == LX_OK)

@@ -270,8 +270,9 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
         all.started = earlier(all.started, t.started);
         all.first_token = earlier(all.first_token, t.first_token);
         all.finished = t.finished > all.finished ? t.finished : all.finished;
-        out.cache_n += works[i].params->start.rows;
-        out.prompt_n += lx_work_prompt_rows(&works[i]) - works[i].params->start.rows;
+        int32_t there = works[i].params->start.rows + lx_job_cached_rows(works[i].job);
+        out.cache_n += there;
+        out.prompt_n += lx_work_prompt_rows(&works[i]) - there;
         out.predicted_n += lx_work_tokens(&works[i]);
     }
     out.queue_ms = ms_between(all.submitted, all.started);

@@ -12,8 +12,9 @@
 
 typedef struct rig_options {
     int32_t n_slots, max_queue, max_tokens, prompt_chunk,
-        n_threads;    /* 0: 4, 8, n_slots + 32, 64, 1 */
-    int64_t probe_ns; /* 0: no probes */
+        n_threads;                    /* 0: 4, 8, n_slots + 32, 64, 1 */
+    int64_t probe_ns;                 /* 0: no probes */
+    int32_t n_prefixes, prefix_every; /* 0: none are kept */
 } rig_options;
 
 typedef struct rig {

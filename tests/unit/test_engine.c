@@ -398,11 +398,13 @@ static void refuses_options_out_of_range(void **state)
 {
     (void)state;
     rig r = rig_start((rig_options){0});
-    static const lx_engine_options bad[] = {{0, 1, 8, 8, 0},
-                                            {1, -1, 8, 8, 0},
-                                            {9, 1, 8, 8, 0},
-                                            {1, 1, 8, 0, 0},
-                                            {1, 1, INT32_MAX, 8, 0}};
+    static const lx_engine_options bad[] = {
+        {.n_slots = 0, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8},
+        {.n_slots = 1, .max_queue = -1, .max_tokens = 8, .prompt_chunk = 8},
+        {.n_slots = 9, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8},
+        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 0},
+        {.n_slots = 1, .max_queue = 1, .max_tokens = INT32_MAX, .prompt_chunk = 8},
+        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prefix_bytes = -1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lx_engine *e = NULL;
         lx_error err = {0};
