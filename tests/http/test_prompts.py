@@ -274,7 +274,7 @@ def test_timings_have_the_usual_names(port):
     t = answer["timings"]
     assert answer["usage"]["prompt_tokens_details"].keys() == {"cached_tokens"}
     assert t["cache_n"] == answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-    assert t["prompt_n"] == answer["usage"]["prompt_tokens"]
+    assert t["prompt_n"] + t["cache_n"] == answer["usage"]["prompt_tokens"]
     assert t["predicted_n"] == answer["usage"]["completion_tokens"]
     for what in ("prompt", "predicted"):
         n, ms = t[f"{what}_n"], t[f"{what}_ms"]
