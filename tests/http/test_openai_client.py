@@ -91,11 +91,11 @@ def test_chat_logprobs(api):
 
 def test_a_refused_request_is_tried_again():
     """A long stream holds the only slot: 429. The client comes again by itself when it is free."""
-    with Server("--slots", "1", "--queue", "0", "--max-n", "1024") as server:
+    with Server("--slots", "1", "--queue", "0", "--max-n", "400") as server:
         url = f"http://127.0.0.1:{server.port}/v1"
         with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as impatient:
             line = (UPPER * 4)[:32]
-            stream = impatient.completions.create(model=MODEL, prompt=line, n=1024, stream=True)
+            stream = impatient.completions.create(model=MODEL, prompt=line, n=400, stream=True)
             next(iter(stream))
             with pytest.raises(openai.RateLimitError) as caught:
                 impatient.completions.create(model=MODEL, prompt=UPPER)
