@@ -57,20 +57,31 @@ typedef enum lx_feature_map { LX_PHI_ELU1 /* elu(x) + 1 */ } lx_feature_map;
 
 /*
  * The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has for the
- * precision. The first three give the same bits; avx512bf16 rounds activations for bf16 products.
+ * precision. The first three give the same bits; avx512bf16 rounds activations for bf16 products
+ * and is there for precision auto only. avx512vnni has a faster product of whole numbers, for
+ * precision int8 only, where it gives the bits of the first three.
  */
 typedef enum lx_isa {
     LX_ISA_AUTO,
     LX_ISA_PLAIN,
     LX_ISA_AVX2,
     LX_ISA_AVX512,
-    LX_ISA_AVX512_BF16
+    LX_ISA_AVX512_BF16,
+    LX_ISA_AVX512_VNNI
 } lx_isa;
 
-/* How activations enter a product with bf16 weights. Sums and states are f32 always. */
+/*
+ * How the factors enter a product. Everything else is f32 always, states too.
+ *
+ * INT8 (cpu only): weights w are stored as whole numbers p of -127 .. 127 times a scale a row of W,
+ * s = max |w| / 127, p = w / s rounded to nearest, ties to even. Of an activation, every 256
+ * inputs that follow each other have their own scale t = max |x| / 127, n = x / t rounded likewise;
+ * y = b + sum over these chunks of (s t) (sum of p n), the inner sum in whole numbers, exactly.
+ */
 typedef enum lx_precision {
-    LX_PRECISION_F32, /* as they are: the exact path */
-    LX_PRECISION_AUTO /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
+    LX_PRECISION_F32,  /* as they are: the exact path */
+    LX_PRECISION_AUTO, /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
+    LX_PRECISION_INT8
 } lx_precision;
 
 typedef struct lx_backend_options {

@@ -25,7 +25,8 @@ static lx_isa isa_by_name(const char *name)
     } names[] = {{"plain", LX_ISA_PLAIN},
                  {"avx2", LX_ISA_AVX2},
                  {"avx512", LX_ISA_AVX512},
-                 {"avx512bf16", LX_ISA_AVX512_BF16}};
+                 {"avx512bf16", LX_ISA_AVX512_BF16},
+                 {"avx512vnni", LX_ISA_AVX512_VNNI}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0)
             return names[i].isa;
@@ -37,7 +38,9 @@ lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
     return (lx_backend_options){
         .n_threads = o->threads > 0 ? (int32_t)o->threads : lx_cli_core_count(),
         .isa = isa_by_name(o->isa),
-        .precision = strcmp(o->precision, "f32") == 0 ? LX_PRECISION_F32 : LX_PRECISION_AUTO,
+        .precision = strcmp(o->precision, "f32") == 0    ? LX_PRECISION_F32
+                     : strcmp(o->precision, "int8") == 0 ? LX_PRECISION_INT8
+                                                         : LX_PRECISION_AUTO,
     };
 }
 

@@ -43,13 +43,15 @@ typedef struct lx_cli_model_options {
          .kind = LX_OPTION_CHOICE,                                                                 \
          .offset = offsetof(type, member.isa),                                                     \
          .fallback = "auto",                                                                       \
-         .choices = "auto|plain|avx2|avx512|avx512bf16",                                           \
+         .choices = "auto|plain|avx2|avx512|avx512bf16|avx512vnni",                                \
          .value = "NAME",                                                                          \
          .help = "instruction set of the cpu back end"},                                           \
     {                                                                                              \
         .name = "precision", .env = "LINNET_PRECISION", .kind = LX_OPTION_CHOICE,                  \
-        .offset = offsetof(type, member.precision), .fallback = "auto", .choices = "auto|f32",     \
-        .value = "NAME", .help = "auto: products in bf16 where the processor has them, f32: exact" \
+        .offset = offsetof(type, member.precision), .fallback = "auto",                            \
+        .choices = "auto|f32|int8", .value = "NAME",                                               \
+        .help = "auto: products in bf16 where the processor has them, f32: exact, int8: cpu "      \
+                "only, whole numbers with scales"                                                  \
     }
 
 #define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \

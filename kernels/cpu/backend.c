@@ -33,6 +33,11 @@ static bool has_avx512bf16(void)
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
+static bool has_avx512vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
 #endif
 
 static bool has_plain(void)
@@ -40,9 +45,12 @@ static bool has_plain(void)
     return true;
 }
 
+#define BIT(precision) (1u << (precision))
+#define ANY (BIT(LX_PRECISION_F32) | BIT(LX_PRECISION_AUTO) | BIT(LX_PRECISION_INT8))
+
 typedef struct choice {
     lx_isa isa;
-    lx_precision precision; /* the least exact one that allows it */
+    unsigned precisions; /* that it is for */
     bool (*is_there)(void);
     const lx_cpu_isa *table;
 } choice;
@@ -50,26 +58,30 @@ typedef struct choice {
 /* Best first. */
 static const choice choices[] = {
 #if defined(__x86_64__)
-    {LX_ISA_AVX512_BF16, LX_PRECISION_AUTO, has_avx512bf16, &lx_cpu_avx512bf16},
-    {LX_ISA_AVX512, LX_PRECISION_F32, has_avx512, &lx_cpu_avx512},
-    {LX_ISA_AVX2, LX_PRECISION_F32, has_avx2, &lx_cpu_avx2},
+    {LX_ISA_AVX512_BF16, BIT(LX_PRECISION_AUTO), has_avx512bf16, &lx_cpu_avx512bf16},
+    {LX_ISA_AVX512_VNNI, BIT(LX_PRECISION_INT8), has_avx512vnni, &lx_cpu_avx512vnni},
+    {LX_ISA_AVX512, ANY, has_avx512, &lx_cpu_avx512},
+    {LX_ISA_AVX2, ANY, has_avx2, &lx_cpu_avx2},
 #endif
-    {LX_ISA_PLAIN, LX_PRECISION_F32, has_plain, &lx_cpu_plain},
+    {LX_ISA_PLAIN, ANY, has_plain, &lx_cpu_plain},
 };
 
 static lx_status find_isa(const lx_backend_options *o, const lx_cpu_isa **out, lx_error *err)
 {
-    static const char *const names[] = {"auto", "plain", "avx2", "avx512", "avx512bf16"};
+    static const char *const names[] = {"auto",   "plain",      "avx2",
+                                        "avx512", "avx512bf16", "avx512vnni"};
     if ((unsigned)o->isa >= sizeof names / sizeof names[0])
         return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)o->isa);
+    if ((unsigned)o->precision > LX_PRECISION_INT8)
+        return lx_fail(err, LX_ERR_INVALID, "precision", "unknown precision %d", (int)o->precision);
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const choice *c = &choices[i];
         if (o->isa != LX_ISA_AUTO && o->isa != c->isa)
             continue;
-        bool allowed = c->precision == LX_PRECISION_F32 || o->precision == LX_PRECISION_AUTO;
+        bool allowed = (c->precisions & BIT(o->precision)) != 0;
         if (!allowed && o->isa != LX_ISA_AUTO)
-            return lx_fail(err, LX_ERR_INVALID, "isa", "%s is not exact: it needs precision auto",
-                           names[o->isa]);
+            return lx_fail(err, LX_ERR_INVALID, "isa", "%s is for precision %s", names[o->isa],
+                           c->isa == LX_ISA_AVX512_BF16 ? "auto" : "int8");
         if (allowed && c->is_there()) {
             *out = c->table;
             return LX_OK;
@@ -98,7 +110,8 @@ static void cpu_close(lx_backend *be)
 static void cpu_describe(const lx_backend *be, char *text, size_t size)
 {
     const lx_cpu *c = (const lx_cpu *)be;
-    (void)snprintf(text, size, "cpu (%s, %d thread%s)", c->isa->name, c->n_threads,
+    (void)snprintf(text, size, "cpu (%s%s, %d thread%s)", c->isa->name,
+                   c->precision == LX_PRECISION_INT8 ? ", int8" : "", c->n_threads,
                    c->n_threads == 1 ? "" : "s");
 }
 
@@ -136,7 +149,7 @@ static const lx_kernels table = {
 
 static lx_status start(lx_cpu *c, lx_error *err)
 {
-    c->groups = calloc((size_t)c->n_threads * 2, sizeof *c->groups);
+    c->groups = calloc((size_t)c->n_threads * LX_CPU_ROUNDS, sizeof *c->groups);
     c->has_gate = lx_cpu_gate_init(&c->finished) == 0;
     if (c->groups == NULL || !c->has_gate)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
@@ -159,6 +172,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     }
     c->base.ops = &table;
     c->isa = isa;
+    c->precision = options->precision;
     c->n_threads = options->n_threads;
     st = start(c, err);
     if (st != LX_OK) {

@@ -118,15 +118,6 @@ static void attend(const lx_cpu_attend *a)
 
 /* --- sampling --------------------------------------------------------------------------------- */
 
-static float v16_greatest(v16 v)
-{
-    float lanes[16];
-    v16_store(lanes, v);
-    for (int i = 1; i < 16; i++)
-        lanes[0] = lanes[i] > lanes[0] ? lanes[i] : lanes[0];
-    return lanes[0];
-}
-
 static bool scan(const float *x, int32_t n, float *largest)
 {
     v16 zero = v16_set1(0.0f), first = v16_set1(x[0]), most = first, nothing = zero;

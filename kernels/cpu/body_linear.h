@@ -8,6 +8,9 @@
  * Rows are taken in blocks of at most BODY_ROWS, copied side by side so that one pointer reaches
  * all of them; groups of weights in blocks that stay in the second-level cache while all rows pass.
  *
+ * With precision int8 rows become whole numbers when they are copied (pack_bytes), chunk by chunk;
+ * a chunk's products are added exactly in 32 bits, then to the f32 sum by one fma.
+ *
  * With V16_DOT (isa_avx512bf16.c) rows that meet bf16 weights are rounded to bf16 when they are
  * copied, and one instruction adds two inputs at a time; still the same order for every shape.
  */
@@ -239,6 +242,98 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
 
 #endif
 
+#ifndef V16_DOT
+
+/* A row's bytes of a chunk, its scale behind them, and room so that rows lie in different sets. */
+#define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD) /* words */
+
+/* Adds four inputs of all rows, x pointing at them in the first, to the sums of panel v. */
+V16_FN void add_bytes(v16u *sums, const uint32_t *x, v16u weights, const int v, const int rows,
+                      const int panels)
+{
+#define BODY_ADD(r)                                                                                \
+    if (r < rows)                                                                                  \
+        sums[r * panels + v] =                                                                     \
+            v16_dot_bytes(sums[r * panels + v], weights, x[r * BODY_BYTES_STRIDE]);
+    BODY_REPEAT(BODY_ADD)
+#undef BODY_ADD
+}
+
+/* Four inputs of one group; of its two panels when there are two. */
+V16_FN void add_bytes_group(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
+                            const int rows, const int panels)
+{
+    add_bytes(sums, x, v16_load_pairs(w), v, rows, panels);
+    if (panels > 1)
+        add_bytes(sums, x, v16_load_pairs(w + 16), v + 1, rows, panels);
+}
+
+/* Where the sums of panel v over a chunk start. */
+V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int rows,
+                        const int panels)
+{
+    if (v < panels) {
+        v16u start = v16_load_pairs(from);
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        sums[r * panels + v] = start;
+        BODY_REPEAT(BODY_START)
+#undef BODY_START
+    }
+}
+
+/* Adds the sums over a chunk, times both scales, to those of panel v over the chunks before. */
+V16_FN void fold_bytes(v16 *done, const v16u *sums, const uint32_t *x, const float *scales,
+                       const int v, const int rows, const int panels)
+{
+    if (v < panels) {
+        v16 scale = v16_load(scales + v * 16);
+        float s;
+#define BODY_FOLD(r)                                                                               \
+    if (r < rows) {                                                                                \
+        memcpy(&s, x + r * BODY_BYTES_STRIDE + LX_CPU_CHUNK / 4, sizeof s);                        \
+        done[r * panels + v] = v16_fma(v16_of_words(sums[r * panels + v]),                         \
+                                       v16_mul(scale, v16_set1(s)), done[r * panels + v]);         \
+    }
+        BODY_REPEAT(BODY_FOLD)
+#undef BODY_FOLD
+    }
+}
+
+/* `done` holds the sums in memory: between chunks the registers belong to the whole numbers. */
+V16_FN void run_int8(const block *b, v16 *done, const int rows, const int panels)
+{
+    const lx_matrix *w = b->job->w;
+    const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
+    const float *scales = w->scales + b->panel * 16;
+    int64_t starts_group = lx_cpu_chunks(w->cols) * LX_CPU_GROUP;
+    const uint32_t *starts =
+        (const uint32_t *)w->starts + b->panel / 2 * starts_group + b->panel % 2 * 16;
+    for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
+        v16u sums[96];
+#define BODY_START_PANEL(v)                                                                        \
+    start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);
+        BODY_REPEAT(BODY_START_PANEL)
+#undef BODY_START_PANEL
+        for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP) {
+            add_bytes_group(sums, x + k, words, 0, rows, panels);
+            if (panels > 2)
+                add_bytes_group(sums, x + k, words + w->group_words, 2, rows, panels);
+            if (panels > 4)
+                add_bytes_group(sums, x + k, words + 2 * w->group_words, 4, rows, panels);
+            if (panels > 6)
+                add_bytes_group(sums, x + k, words + 3 * w->group_words, 6, rows, panels);
+        }
+#define BODY_FOLD_PANEL(v) fold_bytes(done, sums, x, scales, v, rows, panels);
+        BODY_REPEAT(BODY_FOLD_PANEL)
+#undef BODY_FOLD_PANEL
+        starts += LX_CPU_GROUP;
+    }
+}
+
+#endif
+
 /* Copies one sum of every panel. */
 V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 {
@@ -248,6 +343,22 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
     BODY_REPEAT(BODY_COPY)
 #undef BODY_COPY
 }
+
+#ifndef V16_DOT
+
+V16_FN void run_block_int8(const block *b, const v16 *bias, const int rows, const int panels)
+{
+    v16 done[BODY_MAX_SUMS];
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        copy_sums(done + r * panels, bias, panels);
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
+    run_int8(b, done, rows, panels);
+    finish_block(b, done, rows, panels);
+}
+
+#endif
 
 V16_FN void run_block(const block *b, const int rows, const int panels)
 {
@@ -264,7 +375,13 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         copy_sums(sums + r * panels, bias, panels);
     BODY_REPEAT(BODY_START)
 #undef BODY_START
-    if (b->job->w->bf16)
+#ifndef V16_DOT
+    if (b->job->w->format == LX_CPU_INT8) {
+        run_block_int8(b, bias, rows, panels);
+        return;
+    }
+#endif
+    if (b->job->w->format == LX_CPU_BF16)
         run_bf16(b, sums, rows, panels);
     else
         run_f32(b, sums, rows, panels);
@@ -345,15 +462,64 @@ static void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 
 #endif
 
+#ifndef V16_DOT
+
+/*
+ * n inputs of a row as whole numbers, plus 128 so that they are unsigned, and their scale. Where
+ * one is not finite the scale is NaN, and so is every output.
+ */
+static void quantise(uint32_t *to, const float *from, int64_t n)
+{
+    v16 zero = v16_set1(0.0f), most = zero, nothing = zero;
+    for (int64_t i = 0; i < n; i += 16) {
+        v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
+        most = v16_max(v16_abs(v), most);
+        nothing = v16_fma(v, zero, nothing);
+    }
+    float largest = v16_greatest(most);
+    bool usable = largest > LX_CPU_LEAST_INT8;
+    v16 inverse = v16_set1(usable ? 127.0f / largest : 0.0f);
+    float scale = (usable ? largest / 127.0f : 0.0f) + v16_sum(nothing);
+    /* 1.5 * 2^23 + 128: the sum's low bits are the nearest whole number plus 128 */
+    v16 shift = v16_set1(12582912.0f + 128.0f);
+    for (int64_t i = 0; i < n; i += 16) {
+        v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
+        v16_store_low_bytes((uint8_t *)to + i, v16_fma(v, inverse, shift));
+    }
+    memcpy(to + LX_CPU_CHUNK / 4, &scale, sizeof scale);
+}
+
+/* Like pack_rows, in bytes. */
+static void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
+{
+    uint32_t *to = (uint32_t *)job->scratch;
+    int64_t cols = job->w->cols;
+    for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
+        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
+        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
+            quantise(to, job->x + (row + r) * cols + k, n);
+    }
+}
+
+#endif
+
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
                      int64_t group1)
 {
     block b = {job, job->x + row * job->w->cols, LX_CPU_CHUNK, row, 0}; /* one row: as it lies */
 #ifdef V16_DOT
-    if (job->w->bf16) {
+    if (job->w->format == LX_CPU_BF16) {
         pack_pairs(job, row, rows);
         b.x = job->scratch;
         b.chunk_stride = rows * BODY_PAIR_STRIDE;
+        run_groups(&b, rows, group0, group1);
+        return;
+    }
+#else
+    if (job->w->format == LX_CPU_INT8) {
+        pack_bytes(job, row, rows);
+        b.x = job->scratch;
+        b.chunk_stride = rows * BODY_BYTES_STRIDE;
         run_groups(&b, rows, group0, group1);
         return;
     }

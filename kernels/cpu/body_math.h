@@ -55,3 +55,12 @@ V16_FN v16 v16_gelu(v16 x)
     v16 part = v16_mul(x, v16_mul(gauss, v16_mul(t, p))); /* x tail */
     return v16_select_gt(x, zero, v16_sub(x, part), part);
 }
+
+static float v16_greatest(v16 v)
+{
+    float lanes[16];
+    v16_store(lanes, v);
+    for (int i = 1; i < 16; i++)
+        lanes[0] = lanes[i] > lanes[0] ? lanes[i] : lanes[0];
+    return lanes[0];
+}

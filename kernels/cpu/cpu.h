@@ -53,9 +53,12 @@ typedef struct lx_cpu_phase {
     bool by_sequences; /* piece i: groups[i] through all of them; else share i of all rows */
 } lx_cpu_phase;
 
+#define LX_CPU_ROUNDS 64 /* groups of sequences a thread, at most */
+
 typedef struct lx_cpu {
     lx_backend base;
     const lx_cpu_isa *isa;
+    lx_precision precision;
     int32_t n_threads;
     lx_cpu_pool *pool;
     lx_turn turn; /* held from begin to end */
@@ -70,7 +73,7 @@ typedef struct lx_cpu {
     int32_t n_ops, ops_capacity;
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
-    lx_cpu_part *groups;  /* [2 * n_threads] */
+    lx_cpu_part *groups;  /* [LX_CPU_ROUNDS * n_threads] */
     lx_cpu_gate finished; /* steps once a phase */
     bool has_gate;
     unsigned finished_before; /* its value when the step began */

@@ -11,7 +11,7 @@
 #include "kernels/cpu/cpu.h"
 
 #define LEAST_ROWS 2        /* a thread, to deal out sequences */
-#define PIECE_ROWS 16       /* of a group, where there are enough for two a thread */
+#define PIECE_ROWS 64       /* of a group, about: its activations stay in the caches */
 #define LEAST_PRODUCTS 8192 /* of a `linear`, to share it */
 
 /* The first output row that is not before token row `row`. */
@@ -68,9 +68,10 @@ static int32_t plan_groups(lx_cpu *c)
     int32_t rows = c->batch->n_tokens, n = c->n_threads;
     if (rows / n < LEAST_ROWS)
         return 0;
-    n = rows / PIECE_ROWS >= 2 * n ? 2 * n : n;
-    int64_t most = deal(c, n);
-    return most * n <= (int64_t)rows * 5 / 4 ? n : 0;
+    int32_t rounds = (rows + n * PIECE_ROWS / 2) / (n * PIECE_ROWS);
+    rounds = rounds < 1 ? 1 : rounds < LX_CPU_ROUNDS ? rounds : LX_CPU_ROUNDS;
+    int64_t most = deal(c, n * rounds);
+    return n == 1 || most * n * rounds <= (int64_t)rows * 5 / 4 ? n * rounds : 0;
 }
 
 static void plan_by_sequences(lx_cpu *c, int32_t n_groups)
@@ -106,6 +107,8 @@ static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
 {
     const lx_batch *b = c->batch;
     int64_t n = 1;
+    if (c->n_threads == 1)
+        return 1;
     switch (op->kind) {
     case LX_CPU_LINEAR:
         n = linear_pieces(c, &op->linear);

@@ -241,21 +241,8 @@ static void run_step(void *context, int thread)
     }
 }
 
-/* One thread needs no pieces. */
-static void run_alone(lx_cpu *c)
-{
-    const lx_batch *b = c->batch;
-    lx_cpu_part all = {0, b->n_seqs, 0, b->n_tokens, 0, b->n_outputs, 0, 1};
-    for (int32_t i = 0; i < c->n_ops; i++)
-        lx_cpu_run_op(c, &c->ops[i], &all, c->scratch);
-}
-
 static void run_program(lx_cpu *c)
 {
-    if (c->n_threads == 1) {
-        run_alone(c);
-        return;
-    }
     lx_cpu_plan(c);
     c->finished_before = lx_cpu_gate_value(&c->finished);
     lx_cpu_pool_run(c->pool, run_step, c);

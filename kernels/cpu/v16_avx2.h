@@ -116,5 +116,31 @@ V16_FN v16 v16_pair_high(v16u w)
     return (v16){_mm256_castsi256_ps(_mm256_and_si256(w.lo, high)),
                  _mm256_castsi256_ps(_mm256_and_si256(w.hi, high))};
 }
+V16_FN __m256i v16_dot_bytes_half(__m256i sum, __m256i w, uint32_t x)
+{
+    __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), odd = _mm256_srai_epi16(w, 8);
+    __m256i x_even = _mm256_set1_epi32((int)(x & 0x00ff00ffu));
+    __m256i x_odd = _mm256_set1_epi32((int)(x >> 8 & 0x00ff00ffu));
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, x_even));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(odd, x_odd));
+}
+V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
+{
+    return (v16u){v16_dot_bytes_half(sum.lo, w.lo, x), v16_dot_bytes_half(sum.hi, w.hi, x)};
+}
+V16_FN v16 v16_of_words(v16u w)
+{
+    return (v16){_mm256_cvtepi32_ps(w.lo), _mm256_cvtepi32_ps(w.hi)};
+}
+V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
+{
+    __m256i low = _mm256_set1_epi32(0xff);
+    __m256i a = _mm256_and_si256(_mm256_castps_si256(v.lo), low);
+    __m256i b = _mm256_and_si256(_mm256_castps_si256(v.hi), low);
+    __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+    __m128i bytes =
+        _mm_packus_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, bytes);
+}
 
 #endif

@@ -103,5 +103,31 @@ V16_FN v16 v16_pair_high(v16u w)
 {
     return _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000u)));
 }
+/*
+ * Products of whole numbers. In every word of w four signed bytes, in x four unsigned ones; their
+ * products are added to the 32-bit sum, exactly.
+ */
+V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
+{
+#ifdef V16_VNNI
+    return _mm512_dpbusd_epi32(sum, _mm512_set1_epi32((int)x), w);
+#else
+    __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), odd = _mm512_srai_epi16(w, 8);
+    __m512i x_even = _mm512_set1_epi32((int)(x & 0x00ff00ffu));
+    __m512i x_odd = _mm512_set1_epi32((int)(x >> 8 & 0x00ff00ffu));
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(even, x_even));
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(odd, x_odd));
+#endif
+}
+/* Signed words to f32. */
+V16_FN v16 v16_of_words(v16u w)
+{
+    return _mm512_cvtepi32_ps(w);
+}
+/* The lowest byte of the bits of every lane. */
+V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_castps_si512(v)));
+}
 
 #endif

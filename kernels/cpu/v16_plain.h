@@ -140,5 +140,23 @@ V16_FN v16 v16_pair_high(v16u w)
 {
     V16_EACH(v16_of_bits(w.u[i] & 0xffff0000u));
 }
+V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
+{
+    for (int i = 0; i < 16; i++) {
+        for (int byte = 0; byte < 32; byte += 8)
+            sum.u[i] +=
+                (uint32_t)((int32_t)(int8_t)(w.u[i] >> byte) * (int32_t)(uint8_t)(x >> byte));
+    }
+    return sum;
+}
+V16_FN v16 v16_of_words(v16u w)
+{
+    V16_EACH((float)(int32_t)w.u[i]);
+}
+V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
+{
+    for (int i = 0; i < 16; i++)
+        p[i] = (uint8_t)v16_bits(v.f[i]);
+}
 
 #endif

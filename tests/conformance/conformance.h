@@ -22,6 +22,7 @@ typedef struct device {
     bool is_cpu;
     int threads;
     bool rounds; /* activations to bf16, before a product with bf16 weights */
+    bool int8;   /* products of whole numbers (lx_precision) */
     struct owned {
         owned_kind kind;
         void *object;

@@ -1,8 +1,9 @@
 /*
  * Runs every conformance test on every back end this machine has.
  *
- *   conformance                          all: reference, each isa of cpu with 1, 2, 3 threads, cuda
- *   conformance --backend cpu --isa avx2 --threads 2 [--test NAME]
+ *   conformance                          all: reference, each isa of cpu with 1, 2, 3 threads,
+ * cuda, and cpu once more with precision int8 conformance --backend cpu --isa avx2 --threads 2
+ * [--test NAME]
  *
  * Prints a line for each back end or instruction set that is missing here, each failed check, and
  * at the end "N passed, N failed". Exit status: 0 when none failed and at least one ran.
@@ -23,7 +24,8 @@ typedef struct count {
     int passed, failed;
 } count;
 
-static const char *const isa_names[] = {"auto", "plain", "avx2", "avx512", "avx512bf16"};
+static const char *const isa_names[] = {"auto",   "plain",      "avx2",
+                                        "avx512", "avx512bf16", "avx512vnni"};
 
 static void run_tests(const test *tests, const options *o, device *dut, device *oracle, count *c)
 {
@@ -44,14 +46,16 @@ static void run_tests(const test *tests, const options *o, device *dut, device *
     }
 }
 
-static bool open_device(device *d, const char *name, lx_isa isa, int threads, bool rounds)
+static bool open_device(device *d, const char *name, lx_isa isa, int threads,
+                        lx_precision precision)
 {
-    lx_backend_options o = {threads, isa, rounds ? LX_PRECISION_AUTO : LX_PRECISION_F32};
+    lx_backend_options o = {threads, isa, precision};
     lx_error err = {0};
     lx_status st = lx_backend_open(name, &o, &d->be, &err);
     if (st == LX_OK) {
         d->k = d->be->ops;
-        d->rounds = rounds;
+        d->rounds = precision == LX_PRECISION_AUTO;
+        d->int8 = precision == LX_PRECISION_INT8;
         d->threads = threads;
         return true;
     }
@@ -59,23 +63,25 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads, bo
     return false;
 }
 
-/* `rounds`: with precision auto, where products with bf16 weights round their inputs. */
-static void run_device(const options *o, const char *name, lx_isa isa, int threads, bool rounds,
-                       count *c)
+/* Of an instruction set that runs with precision f32 too, int8 needs the tests of products only. */
+static void run_device(const options *o, const char *name, lx_isa isa, int threads,
+                       lx_precision precision, count *c)
 {
-    static const test *const files[] = {linear_tests, row_tests,     attend_tests, state_tests,
-                                        sample_tests, mixture_tests, model_tests,  error_tests};
+    static const test *const files[] = {linear_tests, model_tests,  row_tests,     attend_tests,
+                                        state_tests,  sample_tests, mixture_tests, error_tests};
+    bool products = precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI;
+    size_t n_files = products ? 2 : sizeof files / sizeof files[0];
     static device dut, oracle;
     char label[96];
     dut = oracle = (device){.label = label};
-    if (!open_device(&dut, name, isa, threads, rounds))
+    if (!open_device(&dut, name, isa, threads, precision))
         return;
     oracle.label = "oracle";
-    if (open_device(&oracle, "reference", LX_ISA_AUTO, 1, false)) {
-        dut.is_cpu = strcmp(name, "cpu") == 0 || (strcmp(name, "cuda") == 0 && !rounds);
+    if (open_device(&oracle, "reference", LX_ISA_AUTO, 1, LX_PRECISION_F32)) {
+        dut.is_cpu = strcmp(name, "cpu") == 0 || (strcmp(name, "cuda") == 0 && !dut.rounds);
         dut.k->describe(dut.be, label, sizeof label);
         (void)printf("%s\n", label);
-        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        for (size_t i = 0; i < n_files; i++)
             run_tests(files[i], o, &dut, &oracle, c);
         oracle.k->close(oracle.be);
     }
@@ -111,22 +117,33 @@ int main(int argc, char **argv)
     options o = {0};
     count c = {0};
     if (!parse(argc, argv, &o)) {
-        (void)fprintf(stderr,
-                      "usage: conformance [--backend NAME] [--isa plain|avx2|avx512|avx512bf16]"
-                      " [--threads N] [--test NAME]\n");
+        (void)fprintf(
+            stderr,
+            "usage: conformance [--backend NAME] [--isa plain|avx2|avx512|avx512bf16|avx512vnni]"
+            " [--threads N] [--test NAME]\n");
         return 2;
     }
     if (wanted(&o, "reference", LX_ISA_AUTO, 1))
-        run_device(&o, "reference", LX_ISA_AUTO, 1, false, &c);
+        run_device(&o, "reference", LX_ISA_AUTO, 1, LX_PRECISION_F32, &c);
     for (lx_isa isa = LX_ISA_PLAIN; isa <= LX_ISA_AVX512_BF16; isa++) {
         for (int threads = 1; threads <= 3; threads++) {
             if (wanted(&o, "cpu", isa, threads))
-                run_device(&o, "cpu", isa, threads, isa == LX_ISA_AVX512_BF16, &c);
+                run_device(&o, "cpu", isa, threads,
+                           isa == LX_ISA_AVX512_BF16 ? LX_PRECISION_AUTO : LX_PRECISION_F32, &c);
+        }
+    }
+    static const lx_isa int8_isas[] = {LX_ISA_PLAIN, LX_ISA_AVX2, LX_ISA_AVX512,
+                                       LX_ISA_AVX512_VNNI};
+    for (int i = 0; i < 4; i++) {
+        for (int threads = 1; threads <= 2; threads++) {
+            if (wanted(&o, "cpu", int8_isas[i], threads))
+                run_device(&o, "cpu", int8_isas[i], threads, LX_PRECISION_INT8, &c);
         }
     }
     for (int rounds = 0; rounds <= 1; rounds++) {
         if (wanted(&o, "cuda", LX_ISA_AUTO, 1))
-            run_device(&o, "cuda", LX_ISA_AUTO, 1, rounds == 1, &c);
+            run_device(&o, "cuda", LX_ISA_AUTO, 1,
+                       rounds == 1 ? LX_PRECISION_AUTO : LX_PRECISION_F32, &c);
     }
     (void)printf("%d passed, %d failed\n", c.passed, c.failed);
     return c.failed == 0 && c.passed > 0 ? 0 : 1;

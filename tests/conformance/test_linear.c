@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "conformance.h"
 
@@ -82,9 +83,104 @@ static bool run_linear(device *d, const linear_case *c, const linear_data *data,
     return dev_finish(d) && dev_read(d, out, y, n * c->outputs);
 }
 
+/* --- precision int8 --------------------------------------------------------------------------- */
+
+/* n values as whole numbers, kept as double, and their scale: the text of lx_precision. */
+static float to_whole(const float *from, double *to, int64_t n)
+{
+    float most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(from[i]));
+    for (int64_t i = 0; i < n; i++)
+        to[i] = most > 0 ? nearbyint((double)from[i] * (double)(127.0f / most)) : 0;
+    return most / 127.0f;
+}
+
+static double activated(double x, lx_activation activation)
+{
+    if (activation == LX_ACT_RELU)
+        return fmax(x, 0);
+    return activation == LX_ACT_GELU ? 0.5 * x * erfc(-x * 0.70710678118654752440) : x;
+}
+
+/* `want` is what the rounded factors give in double, `scale` the sum of the terms' sizes. */
+static void whole_products(const linear_case *c, const linear_data *d, float *want, double *scale)
+{
+    enum { CHUNK = 256 };
+    double *p = take((size_t)(c->outputs * c->cols) * sizeof *p);
+    double *n = take((size_t)(c->rows * c->cols) * sizeof *n);
+    float *s = floats(c->outputs), t = 0;
+    for (int64_t o = 0; o < c->outputs; o++)
+        s[o] = to_whole(d->weights + o * c->cols, p + o * c->cols, c->cols);
+    for (int64_t i = 0; i < c->rows * c->outputs; i++) {
+        double start = c->bias ? (double)d->bias[i % c->outputs] : 0;
+        double residual = c->residual != NO_RESIDUAL ? (double)d->residual[i] : 0, sum = start;
+        int64_t row = i / c->outputs, o = i % c->outputs;
+        scale[i] = fabs(start) + fabs(residual);
+        for (int64_t k0 = 0; k0 < c->cols; k0 += CHUNK) {
+            int64_t left = c->cols - k0 < CHUNK ? c->cols - k0 : CHUNK, at = row * c->cols + k0;
+            t = to_whole(d->x + at, n + at, left);
+            for (int64_t k = 0; k < left; k++) {
+                double term = (double)s[o] * (double)t * p[o * c->cols + k0 + k] * n[at + k];
+                sum += term;
+                scale[i] += fabs(term);
+            }
+        }
+        want[i] = (float)(activated(sum, c->activation) + residual);
+    }
+}
+
+static bool check_int8_case(device *dut, const linear_case *c, const linear_data *data)
+{
+    int64_t n = c->rows * c->outputs;
+    float *got = floats(n), *want = floats(n);
+    double *scale = take((size_t)n * sizeof *scale);
+    lx_matrix *w = dev_matrix(dut, &data->w, c->bias ? data->bias : NULL);
+    if (!run_linear(dut, c, data, w, 0, c->rows, false, got))
+        return false;
+    whole_products(c, data, want, scale);
+    double error = worst_error(got, want, scale, n);
+    CHECK(error <= BOUND, "%lld x %lld, %d rows, %s, activation %d: error %.3g",
+          (long long)c->outputs, (long long)c->cols, c->rows, dtype_name(c->dtype),
+          (int)c->activation, error);
+    dev_release(dut);
+    return true;
+}
+
+/* Values int8 has no scale for: a row of zeros, tiny ones, one that is not finite. */
+static bool int8_odd_values(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { COLS = 300, ROWS = 4 };
+    if (!dut->int8)
+        return true;
+    linear_case c = {.cols = COLS, .outputs = 3, .rows = ROWS};
+    rng r = {4};
+    linear_data data = make_data(&c, &r);
+    float y[ROWS * 3];
+    memset(data.weights, 0, COLS * sizeof(float)); /* output 0 */
+    data.x = floats(ROWS * COLS);                  /* row 0: zeros */
+    data.x[COLS + 5] = 1e-38f;
+    data.x[2 * COLS + 290] = INFINITY;
+    data.x[3 * COLS + 1] = NAN;
+    if (!run_linear(dut, &c, &data, dev_matrix(dut, &data.w, NULL), 0, ROWS, false, y))
+        return false;
+    for (int i = 0; i < ROWS * 3; i++)
+        CHECK(i < 6 ? y[i] == 0.0f : isnan(y[i]), "output %d is %g", i, (double)y[i]);
+    lx_matrix *none = NULL;
+    data.weights[7] = INFINITY;
+    CHECK(dut->k->matrix_new(dut->be, &data.w, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
+          "a weight that is not finite");
+    return true;
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
 static bool check_case(device *dut, device *oracle, const linear_case *c, rng *r)
 {
     linear_data data = make_data(c, r);
+    if (dut->int8)
+        return check_int8_case(dut, c, &data);
     if (dut->rounds && c->dtype == LX_BF16) /* rounding is tested apart */
         (void)tensor_of(data.x, c->rows, c->cols, LX_BF16);
     const float *bias = c->bias ? data.bias : NULL;
@@ -160,13 +256,18 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
-/* A back end that rounds inputs of bf16 products rounds them to the nearest, and nothing else. */
+/* A back end that rounds inputs of products rounds them to the nearest, and nothing else. */
 static bool linear_rounds_inputs_as_it_says(device *dut, device *oracle)
 {
     rng r = {3};
     for (int dtype = 0; dtype < 3; dtype++) {
         linear_case c = {.cols = 259, .outputs = 70, .rows = 15, .dtype = (lx_dtype)dtype};
         linear_data data = make_data(&c, &r);
+        if (dut->int8) {
+            if (!check_int8_case(dut, &c, &data))
+                return false;
+            continue;
+        }
         int64_t n = c.rows * c.outputs;
         float *got = floats(n), *want = floats(n);
         if (!run_linear(dut, &c, &data, dev_matrix(dut, &data.w, NULL), 0, c.rows, false, got))
@@ -191,22 +292,22 @@ static double gelu_allowed(double x, double want)
     return relative * fabs(want) + 1e-43;
 }
 
-/* GELU by itself: a 1 x 1 identity without bias, a row a value. */
+/* GELU by itself: of the biases of a matrix of zeros. */
 static bool gelu_is_accurate(device *dut, device *oracle)
 {
     (void)oracle;
     enum { N = 40001 };
-    float one = 1.0f, *x = floats(N), *y = floats(N);
-    lx_host_tensor t = {LX_F32, 1, 1, &one};
+    float zero = 0.0f, *x = floats(N), *y = floats(N);
+    lx_host_tensor t = {LX_F32, N, 1, floats(N)};
     for (int i = 0; i < N; i++)
         x[i] = -20.0f + 40.0f * (float)i / (N - 1);
-    lx_array *in = dev_array(dut, x, N), *out = dev_array(dut, NULL, N);
+    lx_array *in = dev_array(dut, &zero, 1), *out = dev_array(dut, NULL, N);
     lx_linear_args args = {.y = out,
                            .x = in,
-                           .w = dev_matrix(dut, &t, NULL),
+                           .w = dev_matrix(dut, &t, x),
                            .activation = LX_ACT_GELU,
                            .rows = LX_ROWS_TOKENS};
-    CHECK_OK(dut->k->begin(dut->be, single_rows(N), NULL));
+    CHECK_OK(dut->k->begin(dut->be, single_rows(1), NULL));
     dut->k->linear(dut->be, &args);
     if (!dev_finish(dut) || !dev_read(dut, out, y, N))
         return false;
@@ -223,6 +324,7 @@ const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
     {"linear_rounds_inputs_as_it_says", linear_rounds_inputs_as_it_says},
+    {"int8_odd_values", int8_odd_values},
     {"gelu_is_accurate", gelu_is_accurate},
     {NULL, NULL},
 };
