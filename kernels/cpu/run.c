@@ -91,15 +91,30 @@ static void run_norm(const lx_cpu *c, const lx_norm_args *a, const lx_cpu_part *
                      a->d, a->eps);
 }
 
+/* The state of a head of a sequence. */
+static float *head_state(const lx_cpu *c, const lx_attend_linear_args *a, int32_t seq, int64_t head)
+{
+    int64_t size = (int64_t)a->d_key * a->d_value + a->d_key;
+    return a->states->data + c->batch->slot[seq] * a->states->stride + a->offset + head * size;
+}
+
+/* The state that follows it in a piece that ends before sequence seq1. */
+static const float *next_state(const lx_cpu *c, const lx_attend_linear_args *a, int32_t seq,
+                               int64_t head, int32_t seq1)
+{
+    if (head + 1 < a->n_heads)
+        return head_state(c, a, seq, head + 1);
+    return seq + 1 < seq1 ? head_state(c, a, seq + 1, 0) : NULL;
+}
+
 static void attend_head(const lx_cpu *c, const lx_attend_linear_args *a, int32_t seq, int64_t head,
-                        float *scratch)
+                        const float *next, float *scratch)
 {
     const lx_batch *b = c->batch;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
     int64_t row = b->seq_start[seq], x_stride = n * (2 * dk + dv), y_stride = n * dv;
     const float *x = a->qkv->data + row * x_stride;
-    float *state = a->states->data + b->slot[seq] * a->states->stride + a->offset;
-    float *s = state + head * (dk * dv + dk);
+    float *s = head_state(c, a, seq, head);
     lx_cpu_attend job = {
         .q = x + head * dk,
         .k = x + n * dk + head * dk,
@@ -107,6 +122,7 @@ static void attend_head(const lx_cpu *c, const lx_attend_linear_args *a, int32_t
         .y = a->y->data + row * y_stride + head * dv,
         .s = s,
         .z = s + dk * dv,
+        .next = next,
         .n_tokens = b->seq_start[seq + 1] - row,
         .x_stride = x_stride,
         .y_stride = y_stride,
@@ -133,7 +149,7 @@ static void run_attend_linear(const lx_cpu *c, const lx_attend_linear_args *a,
         for (int64_t h = 0; h < heads; h++) {
             int64_t at = row * heads + h * tokens;
             if (at >= mine.from && at < mine.to)
-                attend_head(c, a, seq, h, scratch);
+                attend_head(c, a, seq, h, next_state(c, a, seq, h, part->seq1), scratch);
         }
     }
 }
