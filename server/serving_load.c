@@ -180,12 +180,13 @@ static void name_fingerprint(lx_served_model *m, const char *backend, const char
 {
     char isa[32] = "";
     for (const char *const *p =
-             (const char *const[]){"avx512bf16", "avx512", "avx2", "plain", NULL};
+             (const char *const[]){"avx512bf16", "avx512vnni", "avx512", "avx2", "plain", NULL};
          *p; p++)
         if (isa[0] == '\0' && strstr(backend_text, *p) != NULL)
             (void)snprintf(isa, sizeof isa, "-%s", *p);
-    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s", LX_VERSION,
-                   (unsigned long long)m->model->hash, backend, isa);
+    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s", LX_VERSION,
+                   (unsigned long long)m->model->hash, backend, isa,
+                   strstr(backend_text, ", int8,") != NULL ? "-int8" : "");
 }
 
 lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, lx_error *err)

@@ -259,13 +259,31 @@ V16_FN void add_bytes(v16u *sums, const uint32_t *x, v16u weights, const int v, 
 #undef BODY_ADD
 }
 
+/*
+ * The same for panels v and v + 1. Each row's inputs are fetched once, used for both and forgotten:
+ * a compiler that sees a second fetch keeps them all in registers that the sums need.
+ */
+V16_FN void add_bytes_2(v16u *sums, const uint32_t *x, v16u w0, v16u w1, const int v,
+                        const int rows, const int panels)
+{
+#define BODY_ADD(r)                                                                                \
+    if (r < rows) {                                                                                \
+        uint32_t bytes = x[r * BODY_BYTES_STRIDE];                                                 \
+        sums[r * panels + v] = v16_dot_bytes(sums[r * panels + v], w0, bytes);                     \
+        sums[r * panels + v + 1] = v16_dot_bytes(sums[r * panels + v + 1], w1, bytes);             \
+    }
+    BODY_REPEAT(BODY_ADD)
+#undef BODY_ADD
+}
+
 /* Four inputs of one group; of its two panels when there are two. */
 V16_FN void add_bytes_group(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
                             const int rows, const int panels)
 {
-    add_bytes(sums, x, v16_load_pairs(w), v, rows, panels);
     if (panels > 1)
-        add_bytes(sums, x, v16_load_pairs(w + 16), v + 1, rows, panels);
+        add_bytes_2(sums, x, v16_load_pairs(w), v16_load_pairs(w + 16), v, rows, panels);
+    else
+        add_bytes(sums, x, v16_load_pairs(w), v, rows, panels);
 }
 
 /* Where the sums of panel v over a chunk start. */
