@@ -70,8 +70,8 @@ typedef struct lx_task_ops {
     /* The constraint for generating token `step`, tokens[0 .. step - 1] are valid. */
     void (*constrain)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out);
 
-    /* The request again, as it was read: appends the line or the given values; true with rules. What
-       plan_init makes of it is the same plan. */
+    /* The request again, as it was read: appends the line or the given values; true with rules.
+       What plan_init makes of it is the same plan. */
     bool (*restate)(const lx_plan *plan, lx_buffer *out);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
