@@ -7,6 +7,7 @@
  * is told so, HTTP stops, then the engines. A second signal skips the waiting.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,13 +208,42 @@ static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signal
     return true;
 }
 
+typedef struct store_probe {
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    bool done;
+    lx_status status;
+} store_probe;
+
+static void note_answer(void *context, const lx_store_result *result)
+{
+    store_probe *p = context;
+    (void)pthread_mutex_lock(&p->mutex);
+    p->done = true;
+    p->status = result->status;
+    (void)pthread_cond_signal(&p->answered);
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+/* Asks the store for what nobody keeps there; it ends every call within its time. */
+static bool store_answers(lx_state_store *states)
+{
+    store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+    states->ops->get(states, "nothing", 0, note_answer, &p);
+    (void)pthread_mutex_lock(&p.mutex);
+    while (!p.done)
+        (void)pthread_cond_wait(&p.answered, &p.mutex);
+    (void)pthread_mutex_unlock(&p.mutex);
+    (void)pthread_cond_destroy(&p.answered);
+    (void)pthread_mutex_destroy(&p.mutex);
+    return p.status == LX_OK || p.status == LX_ERR_NOT_FOUND;
+}
+
 /* With a store that outlives the process: requests that asked for it end with their states there.
-   Without an answer from it they had better run to their end here. */
+   A store that does not answer now would lose them: then they run to their end here. */
 static void park(lx_serving *serving, lx_state_store *states)
 {
-    lx_store_stats stats;
-    states->ops->stats(states, &stats);
-    if (states->ops->outlives && stats.reachable)
+    if (states->ops->outlives && store_answers(states))
         lx_serving_park(serving);
 }
 

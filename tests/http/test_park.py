@@ -164,3 +164,17 @@ def test_bad_requests(redis, fields):
     with Server("--state-store", redis.url) as server:
         reply = complete(server.port, **body_of(1, **fields))
         assert reply.status == 400 and reply.error["param"] == "park", reply.text
+
+
+def test_without_its_store_a_request_runs_to_its_end():
+    """Redis dies, and before anybody has noticed the server is told to stop: nothing is parked."""
+    with Redis() as own:
+        with Server("--slots", "1", "--state-store", own.url) as server:
+            expected = [whole(server.port, UPPER, seed) for seed in range(REQUESTS)]
+            busy, socks = send_behind_another(server, stream=False)
+            own.kill()
+            server.signal(signal.SIGTERM)
+            answers = [read_answer(sock) for sock in socks]
+            close_all(busy, *socks)
+            assert server.wait() == 0
+    assert answers == [(text, "stop", None) for text in expected]
