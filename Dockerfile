@@ -64,7 +64,7 @@ CMD ["serve", "--models", "/models"]
 FROM runtime AS cuda
 # For the container runtime that hands in the driver.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility LD_LIBRARY_PATH=/usr/local/lib \
-    LINNET_DEVICE=auto
+    LINNET_DEVICE=cuda
 COPY --from=cuda-build /out/lib /usr/local/lib
 COPY --from=build /out/models /models
 COPY --from=build /out/bin/linnet /usr/local/bin/linnet
