@@ -162,16 +162,9 @@ static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {
     lx_completion_params *p = params;
-    lx_served_model *served = NULL, *named = NULL;
-    if (st == LX_OK && p->model[0] != '\0')
-        st = lx_api_find_model(api, p->model, LX_TEXT, &named, err);
+    lx_served_model *served = NULL;
     if (st == LX_OK)
-        st = lx_state_model(api, state, &served, err);
-    if (st == LX_OK && named != NULL)
-        st = lx_state_check(state, named->model, err);
-    if (st == LX_OK && state->modality != LX_TEXT)
-        st = lx_fail(err, LX_ERR_INVALID, "state",
-                     "the state is an image's: use /v1/images/generations");
+        st = lx_state_find_model(api, state, p->model, LX_TEXT, &served, err);
     if (st != LX_OK) {
         lx_api_refuse(api, p->model, st, err, rs);
         return;
@@ -181,31 +174,22 @@ static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
     p->from = NULL;
 }
 
-static void free_params(void *params)
+static void fini_params(void *params)
 {
     lx_completion_params_fini(params);
-    free(params);
 }
 
 /* Takes what p holds. */
 static void want_state(lx_api *api, lx_completion_params *p, const lx_request *rq, lx_response *rs)
 {
-    lx_completion_params *kept = malloc(sizeof *kept);
-    if (kept == NULL) {
-        lx_error err = {0};
-        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
-                          &err);
-        return;
-    }
-    *kept = *p;
+    lx_state_wanted wanted = {.text = p->state,
+                              .bytes = strlen(p->state),
+                              .then = start_from,
+                              .params = p,
+                              .params_bytes = sizeof *p,
+                              .fini_params = fini_params};
+    lx_state_want(api, &wanted, rq, rs);
     lx_completion_params_init(p);
-    lx_state_want(api,
-                  &(lx_state_wanted){.text = kept->state,
-                                     .bytes = strlen(kept->state),
-                                     .then = start_from,
-                                     .params = kept,
-                                     .free_params = free_params},
-                  rq, rs);
 }
 
 typedef lx_status (*read_function)(const char *body, size_t bytes, int32_t max_n,

@@ -81,15 +81,23 @@ static void refuse(lx_response *rs, lx_status st, const lx_error *err)
     lx_respond_status(rs, st, err);
 }
 
+/* The id is the first *n bytes of rq->tail. */
+static lx_status check_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
+{
+    *n = strcspn(rq->tail, "/");
+    lx_status st = lx_api_check_ready(api, err);
+    if (st == LX_OK && !lx_state_id_ok(rq->tail, *n))
+        st = lx_fail(err, LX_ERR_INVALID, "id",
+                     "an id is 1 to %d letters, digits, hyphens and underscores", LX_STATE_ID_MAX);
+    return st;
+}
+
 /* NULL when the response says why: no such id can be, or no memory. */
 static ask *ask_new(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
-    size_t n = strcspn(rq->tail, "/");
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK && !lx_state_id_ok(rq->tail, n))
-        st = lx_fail(&err, LX_ERR_INVALID, "id",
-                     "an id is 1 to %d letters, digits, hyphens and underscores", LX_STATE_ID_MAX);
+    size_t n = 0;
+    lx_status st = check_id(api, rq, &n, &err);
     ask *a = st == LX_OK ? calloc(1, sizeof *a) : NULL;
     if (st == LX_OK && a == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
@@ -566,32 +574,29 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
                                  .deadline_ns = lx_now_ns() + STORE_GRACE_S * LX_NS_PER_S};
 }
 
-static void free_fork(void *params)
+static void fini_fork(void *params)
 {
     free(((lx_state_fork *)params)->seeds);
-    free(params);
 }
 
 void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
-    lx_state_fork *p = calloc(1, sizeof *p);
-    size_t n = strcspn(rq->tail, "/");
-    lx_status st = lx_api_check_ready(api, &err);
-    if (p == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    if (st == LX_OK && !lx_state_id_ok(rq->tail, n))
-        st = lx_fail(&err, LX_ERR_INVALID, "id",
-                     "an id is 1 to %d letters, digits, hyphens and underscores", LX_STATE_ID_MAX);
+    lx_state_fork p = {0};
+    size_t n = 0;
+    lx_status st = check_id(api, rq, &n, &err);
     if (st == LX_OK)
-        st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, p, &err);
+        st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, &p, &err);
     if (st != LX_OK) {
         refuse(rs, st, &err);
-        if (p != NULL)
-            free_fork(p);
+        fini_fork(&p);
         return;
     }
-    lx_state_wanted wanted = {
-        .text = rq->tail, .bytes = n, .then = fork_state, .params = p, .free_params = free_fork};
+    lx_state_wanted wanted = {.text = rq->tail,
+                              .bytes = n,
+                              .then = fork_state,
+                              .params = &p,
+                              .params_bytes = sizeof p,
+                              .fini_params = fini_fork};
     lx_state_want(api, &wanted, rq, rs);
 }

@@ -107,6 +107,22 @@ lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan 
     return st;
 }
 
+lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
+                              lx_modality modality, lx_served_model **out, lx_error *err)
+{
+    lx_served_model *named = NULL;
+    lx_status st = name[0] != '\0' ? lx_api_find_model(api, name, modality, &named, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_state_model(api, s, out, err);
+    if (st == LX_OK && named != NULL)
+        st = lx_state_check(s, named->model, err);
+    if (st == LX_OK && s->modality != modality)
+        st = lx_fail(err, LX_ERR_INVALID, "state", "the state is %s: use %s",
+                     s->modality == LX_TEXT ? "a text's" : "an image's",
+                     s->modality == LX_TEXT ? "/v1/completions" : "/v1/images/generations");
+    return st;
+}
+
 /* --- keeping ---------------------------------------------------------------------------------- */
 
 static lx_status keep_one(lx_kept_state *k, const lx_api *api, const lx_served_model *served,
@@ -168,7 +184,7 @@ typedef struct wait {
     lx_api *api;
     lx_state_then then;
     void *params;
-    void (*free_params)(void *params);
+    void (*fini_params)(void *params);
     lx_store_call *call;
     lx_request rq; /* of it only wake and id; both live as long as the exchange */
 } wait;
@@ -210,7 +226,8 @@ static void release(void *context)
 {
     wait *w = context;
     lx_store_call_free(w->call);
-    w->free_params(w->params);
+    w->fini_params(w->params);
+    free(w->params);
     free(w);
 }
 
@@ -223,10 +240,11 @@ static void wait_for(lx_api *api, const lx_state_wanted *w, lx_store_call *call,
         lx_store_call_free(call);
         lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
                           &err);
-        w->free_params(w->params);
+        w->fini_params(w->params);
+        free(w->params);
         return;
     }
-    *context = (wait){api, w->then, w->params, w->free_params, call, *rq};
+    *context = (wait){api, w->then, w->params, w->fini_params, call, *rq};
     rs->deferred = (lx_deferred){.context = context,
                                  .ready = ready,
                                  .finish = finish,
@@ -255,20 +273,36 @@ static void want_id(lx_api *api, const lx_state_wanted *w, const lx_request *rq,
     }
     go_on(api, w, bytes, n, st, &err, rq, rs);
     lx_store_call_free(call);
-    w->free_params(w->params);
+    w->fini_params(w->params);
+    free(w->params);
 }
 
-void lx_state_want(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs)
+static void want_blob(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs)
 {
-    if (lx_state_id_ok(w->text, w->bytes)) {
-        want_id(api, w, rq, rs);
-        return;
-    }
     uint8_t *bytes = NULL;
     size_t n = 0;
     lx_error err = {0};
     lx_status st = lx_base64_decode(w->text, w->bytes, "state", &bytes, &n, &err);
     go_on(api, w, bytes, n, st, &err, rq, rs);
     free(bytes);
-    w->free_params(w->params);
+    w->fini_params(w->params);
+    free(w->params);
+}
+
+void lx_state_want(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs)
+{
+    lx_state_wanted own = *w;
+    own.params = malloc(w->params_bytes);
+    if (own.params == NULL) {
+        lx_error err = {0};
+        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
+                          &err);
+        w->fini_params(w->params);
+        return;
+    }
+    memcpy(own.params, w->params, w->params_bytes);
+    if (lx_state_id_ok(w->text, w->bytes))
+        want_id(api, &own, rq, rs);
+    else
+        want_blob(api, &own, rq, rs);
 }

@@ -27,6 +27,11 @@ lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_
 /* The served model whose weights made it. LX_ERR_INVALID with param "state". */
 lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_model **out,
                          lx_error *err) LX_MUST_USE;
+/* The model that goes on from the state: it makes what is asked for, and it is the one of that name
+   ("": any). */
+lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
+                              lx_modality modality, lx_served_model **out,
+                              lx_error *err) LX_MUST_USE;
 /* The plan of the request the state belongs to; its history fits it. */
 lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan **out,
                         lx_error *err) LX_MUST_USE;
@@ -66,11 +71,14 @@ typedef struct lx_state_wanted {
     const char *text; /* an id, or a blob in base64 */
     size_t bytes;
     lx_state_then then;
-    void *params; /* given to `then`; freed afterwards with free_params */
-    void (*free_params)(void *params);
+    /* What `then` needs: params_bytes that are moved away, so that the caller's no longer own
+       anything; fini_params frees what they own when `then` has returned. */
+    void *params;
+    size_t params_bytes;
+    void (*fini_params)(void *params);
 } lx_state_wanted;
 
-/* Calls `then` now, or answers later with what it answers. Takes params. */
+/* Calls `then` now, or answers later with what it answers. */
 void lx_state_want(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs);
 
 #endif
