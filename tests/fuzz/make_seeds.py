@@ -197,10 +197,29 @@ def heads() -> dict[str, bytes]:
     }
 
 
+def state(request=b"abc", tokens=(1, 2), floats=12, rows=5, flags=0, modality=0, magic=b"LINSTAT1", made_by=b"m") -> bytes:
+    """docs/state-format.md; the fuzzer puts size and CRC in."""
+    n = floats if rows else 0
+    head = struct.pack("<8sQQQQQIIIIIIIIII96sQ", magic, 0, 7, 9, n, floats, flags, modality, 1, 1, 2, 3, rows,
+                       len(tokens), len(request), 0, made_by, 0)
+    return (head + request + bytes(-len(request) % 4) + struct.pack(f"<{len(tokens)}i", *tokens)
+            + struct.pack(f"<{n}f", *range(n)) + bytes(4))
+
+
+def states() -> dict[str, bytes]:
+    return {
+        "text": state(), "rules": state(flags=2), "image": state(bytes(range(20)), modality=1),
+        "fresh": state(tokens=(), rows=0), "empty": state(b"", (), 4, 1), "odd": state(b"abcde", (5,), 1, 2),
+        "signed": state(flags=1) + bytes(32), "version": state(magic=b"LINSTAT2"), "other": state(magic=b"GGUF1234"),
+        "large": state(bytes(1000), tuple(range(300)), 500, 900), "nobody": state(made_by=b""),
+        "unended": state(made_by=b"x" * 96), "short": b"LINSTAT1", "nothing": b"",
+    }
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
-             "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads}
+             "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads, "state": states}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)
