@@ -24,10 +24,10 @@ static json_t *text_of(const lx_json_token *t)
 /* {"天": -0.1, ...}: the likeliest and the one that stands there. */
 static json_t *make_map(const lx_json_logprobs *l, const lx_json_token *t)
 {
-    json_t *map = t->top != NULL && l->n_top > 0 ? json_object() : json_null();
+    if (t->top == NULL || l->n_top <= 0)
+        return json_null();
+    json_t *map = json_object();
     bool ok = map != NULL;
-    if (!json_is_object(map))
-        return map;
     for (int32_t i = 0; ok && i < l->n_top; i++)
         ok = json_object_set_new(map, lx_vocab_text(l->vocab, t->top[i].token),
                                  lx_json_real_or_null((double)t->top[i].logprob)) == 0;

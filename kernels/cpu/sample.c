@@ -267,7 +267,7 @@ static lx_sample sample_of(const float *logits, int32_t id, const norm *z)
 static void list_top(const float *logits, int32_t n_ids, int32_t *ids, int32_t n)
 {
     int32_t count = 0;
-    for (int32_t id = 0; id < n_ids; id++) {
+    for (int32_t id = 0; id < n_ids && n > 0; id++) {
         if (count == n && !(logits[id] > logits[ids[n - 1]]))
             continue;
         int32_t at = count < n ? count++ : n - 1;
@@ -302,7 +302,7 @@ lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const f
         return nothing(s);
     double sum = isa->weights(r.weights, logits, n_ids, largest, 1.0f);
     norm z = {(double)largest, log(sum)};
-    int32_t top[LX_MAX_TOP];
+    int32_t top[LX_MAX_TOP] = {0};
     list_top(logits, n_ids, top, s->n_top);
     for (int32_t i = 0; i < s->n_top; i++)
         s->top[i] = sample_of(logits, top[i], &z);
