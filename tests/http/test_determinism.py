@@ -15,8 +15,9 @@ SEED = 20240607
 
 
 def content(answer):
-    """All of an answer that the request decides: everything but id, times and speed."""
-    return {k: v for k, v in answer.items() if k not in ("id", "created", "timings")}
+    """All of an answer that the request decides: everything but id, times, speed and what was cached."""
+    kept = {k: v for k, v in answer.items() if k not in ("id", "created", "timings")}
+    return kept | {"usage": {k: v for k, v in answer["usage"].items() if k != "prompt_tokens_details"}}
 
 
 def company(count):
