@@ -10,8 +10,10 @@ import client
 from client import call, complete, complete_ok
 from cluster import Redis
 from conversations import UPPER, Conversation, next_turn, state_of, text_of, whole
+from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, PIXELS, SMALL, generate_ok
 from server import Server, run, wait_until
 from settings import MODEL_DIR
+from test_reload import Folder
 
 TIMEOUT = 1.0
 
@@ -113,6 +115,21 @@ def test_states_outlive_the_server(shared_redis, how):
                 first.process.returncode = 0
     with server_with(shared_redis) as second:
         check_rest(second.port, states, expected)
+
+
+@pytest.mark.parametrize("model, size", [(SMALL, PIXELS), (COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT)])
+def test_images_go_on_at_every_value_after_a_kill(shared_redis, image_models, model, size):
+    store = "--slots", "4", "--state-store", shared_redis.url
+    begun = {"model": model, "seed": 9, "return_state": True}
+    with Folder(image_models, *store) as second:
+        expected = generate_ok(second.port, model=model, seed=9)["data"][0]["b64_json"]
+        with Folder(image_models, *store) as first:
+            states = [generate_ok(first.port, **begun, max_tokens=n)["states"][0]["id"] for n in range(1, size)]
+            first.signal(signal.SIGKILL)
+            assert first.wait() == -signal.SIGKILL
+            first.process.returncode = 0
+        for state in states:
+            assert generate_ok(second.port, model=model, state=state)["data"][0]["b64_json"] == expected
 
 
 def test_time_to_live_is_redis_own(shared_redis):
