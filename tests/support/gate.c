@@ -21,10 +21,14 @@ static struct {
     bool waiting, lost, fail_next, spoil;
     int64_t delay_ns;
     uint64_t spoilt_seed;
-    const lx_batch *batch; /* of the step under way */
-    const lx_sample_args *samples;
-    lx_sample_args copy;
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* The step under way on this thread: a test may have two engines. */
+static _Thread_local struct {
+    const lx_batch *batch;
+    bool samples;
+    lx_sample_args args;
+} step;
 
 static lx_status begin(lx_backend *be, const lx_batch *batch, lx_error *err)
 {
@@ -38,24 +42,24 @@ static lx_status begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     if (gate.permits != OPEN)
         gate.permits--;
     gate.n_steps++;
-    gate.batch = batch;
-    gate.samples = NULL;
     (void)pthread_mutex_unlock(&gate.mutex);
+    step.batch = batch;
+    step.samples = false;
     return gate.real->begin(be, batch, err);
 }
 
 static void sample(lx_backend *be, const lx_sample_args *args)
 {
-    gate.copy = *args;
-    gate.samples = &gate.copy;
+    step.args = *args;
+    step.samples = true;
     gate.real->sample(be, args);
 }
 
-static void spoil_samples(void)
+static void spoil_samples(uint64_t seed)
 {
-    for (int32_t i = 0; gate.samples != NULL && i < gate.batch->n_outputs; i++) {
-        if (gate.samples->rows[i].seed == gate.spoilt_seed)
-            gate.samples->out[i] = (lx_sample){-1, NAN};
+    for (int32_t i = 0; step.samples && i < step.batch->n_outputs; i++) {
+        if (step.args.rows[i].seed == seed)
+            step.args.out[i] = (lx_sample){-1, NAN};
     }
 }
 
@@ -65,6 +69,7 @@ static lx_status sync(lx_backend *be, lx_error *err)
     (void)pthread_mutex_lock(&gate.mutex);
     bool fail_now = gate.fail_next, lost = gate.lost, spoil = gate.spoil;
     int64_t delay = gate.delay_ns;
+    uint64_t seed = gate.spoilt_seed;
     gate.fail_next = false;
     (void)pthread_mutex_unlock(&gate.mutex);
     if (delay > 0)
@@ -76,7 +81,7 @@ static lx_status sync(lx_backend *be, lx_error *err)
     if (fail_now)
         return lx_fail(err, LX_ERR_INTERNAL, NULL, "the test spoilt this step");
     if (spoil)
-        spoil_samples();
+        spoil_samples(seed);
     return LX_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
  * A hand on the engine's brake: wraps a back end so that a test decides when a step may begin, sees
- * how many there were, and can make one fail. One at a time in a process.
+ * how many there were, and can make one fail. One gate in a process, for all back ends it opens.
  */
 #ifndef LINNET_TESTS_SUPPORT_GATE_H
 #define LINNET_TESTS_SUPPORT_GATE_H
