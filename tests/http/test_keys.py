@@ -1,6 +1,7 @@
 """Who may use the server: API keys, the public list, limits of a key, other origins' pages."""
 
 import contextlib
+
 import openai
 import pytest
 
