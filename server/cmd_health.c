@@ -1,6 +1,6 @@
 /*
  * linnet health: is the server ready? For HEALTHCHECK, exec probes and scripts, in an image that
- * has neither curl nor a shell. It reads the server's own variables for host and port, so a
+ * has neither curl nor a shell. It reads the server's own variables for host, port and TLS, so a
  * container that configures one has configured the other.
  */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "server/probe.h"
 
 typedef struct health_options {
-    const char *host, *path;
+    const char *host, *path, *tls_cert;
     int64_t port;
     double timeout;
 } health_options;
@@ -35,6 +35,12 @@ static const lx_option options[] = {
      .max = 65535,
      .value = "N",
      .help = "its port"},
+    {.name = "tls-cert",
+     .env = "LINNET_TLS_CERT",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(tls_cert),
+     .value = "FILE",
+     .help = "its certificate: with one it is asked over TLS; the file is not read"},
     {.name = "path",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(path),
@@ -82,7 +88,12 @@ int lx_command_health(int argc, char **argv)
     lx_status st = check_path(o.path, &err);
     if (st != LX_OK)
         return lx_cli_fail(&command, st, &err);
-    st = lx_probe(o.host, (int32_t)o.port, o.path, (int64_t)(o.timeout * 1000), &http_status, &why);
+    lx_probe_question question = {.host = o.host,
+                                  .port = (int32_t)o.port,
+                                  .tls = o.tls_cert != NULL,
+                                  .path = o.path,
+                                  .timeout_ms = (int64_t)(o.timeout * 1000)};
+    st = lx_probe(&question, &http_status, &why);
     if (st == LX_OK && http_status >= 200 && http_status < 300) {
         (void)printf("ready\n");
         return 0;

@@ -98,7 +98,13 @@ def test_wrong_answers(fake, answer, name):
 def test_silence_ends_with_the_timeout(fake):
     start = time.monotonic()
     assert "in time" in words(health("--port", fake(None), "--timeout", "0.2"), 1)
+    assert "in time" in words(
+        health("--port", fake(None), "--timeout", "0.2", "--tls-cert", "server.pem"), 1)
     assert time.monotonic() - start < 10
+
+
+def test_a_plain_server_speaks_no_tls(port):
+    assert "TLS" in words(health("--port", port, "--tls-cert", "server.pem"), 1)
 
 
 @pytest.mark.parametrize("args", [

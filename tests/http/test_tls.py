@@ -7,6 +7,7 @@ import pytest
 
 import client
 import lines
+import server as servers
 from server import START_TIMEOUT, STOP_TIMEOUT, Server, run, wait_until
 
 LONG = lines.of_length(32)
@@ -68,6 +69,18 @@ def test_the_same_answers(tls):
 
 def test_address_in_the_log(tls):
     assert "ready: https://127.0.0.1:" in tls.log
+
+
+def test_linnet_health(tls, pair, monkeypatch):
+    """By the server's own variables, as in a container; without them it is not ready."""
+    monkeypatch.setattr(servers, "environment",
+                        lambda: {"LINNET_PORT": str(tls.port), "LINNET_TLS_CERT": str(pair[0])})
+    for host in ("127.0.0.1", "0.0.0.0"):  # an address that the certificate lacks
+        result = run("health", "--host", host)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "ready\n", "")
+    assert "404" in run("health", "--path", "/nowhere").stderr
+    monkeypatch.setattr(servers, "environment", lambda: {"LINNET_PORT": str(tls.port)})
+    assert run("health").returncode == 1
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
