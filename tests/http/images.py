@@ -88,8 +88,9 @@ def pictures(answer):
 
 
 def content(answer):
-    """All of an answer that the request decides."""
-    return {k: v for k, v in answer.items() if k not in ("created", "timings")}
+    """All of an answer that the request decides: not the time, and not what was cached."""
+    usage = {k: v for k, v in answer["usage"].items() if k != "input_tokens_details"}
+    return {k: v for k, v in answer.items() if k not in ("created", "timings")} | {"usage": usage}
 
 
 def name_of(parameter):
