@@ -78,8 +78,9 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
 static void run_device(const options *o, const char *name, lx_isa isa, int threads,
                        lx_precision precision, count *c)
 {
-    static const test *const files[] = {linear_tests, model_tests,  row_tests,     attend_tests,
-                                        state_tests,  sample_tests, mixture_tests, error_tests};
+    static const test *const files[] = {linear_tests,  model_tests, row_tests,
+                                        attend_tests,  state_tests, sample_tests,
+                                        mixture_tests, drawn_tests, error_tests};
     bool products = precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI;
     size_t n_files = products ? 2 : sizeof files / sizeof files[0];
     static device dut, oracle;
