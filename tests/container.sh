@@ -2,7 +2,7 @@
 # Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon:
 # buildah builds, podman and runc run, debootstrap makes the base under the name the Dockerfile asks for.
 # Everything lives in a folder of its own that is removed at the end; containers use the host's network,
-# so that nothing is left in its tables.
+# or one of the test's own (tests/compose.sh), so that nothing is left in its tables.
 #
 #   tests/container.sh            all of it; installs the Debian packages that are missing
 #   KEEP=DIR tests/container.sh   keeps base, layers and image in DIR for the next run
@@ -18,6 +18,7 @@ base=${BASE:-debian:bookworm-slim}
 work=${KEEP:-$(mktemp -d -p /var/tmp linnet-container.XXXXXX)}
 image=localhost/linnet:under-test
 failed=0 mounted="" loaders=() others=()
+within=() # what curl and the load are run with
 mkdir -p "$work" && : >"$work/log"
 
 say() { printf '%s\n' "$*"; }
@@ -42,6 +43,7 @@ clean() {
     [ $((${#loaders[@]} + ${#others[@]})) -eq 0 ] || kill "${loaders[@]}" "${others[@]}" 2>/dev/null
     [ -z "${driver:-}" ] || podman_ rm -f -t 1 -a >/dev/null 2>&1
     [ -z "$mounted" ] || buildah_ rm "$mounted" >/dev/null 2>&1
+    [ -z "${driver:-}" ] || podman_ volume prune -f >/dev/null 2>&1
     [ -n "${KEEP:-}" ] || { umount "$work"/root/overlay 2>/dev/null; rm -rf --one-file-system "$work"; }
 }
 trap clean EXIT
@@ -51,7 +53,7 @@ trap 'exit 1' INT TERM
 
 tools() {
     [ "$(id -u)" -eq 0 ] || { instead "not root" "nothing was built or run"; return 1; }
-    scripts/deps container || {
+    scripts/deps container deploy || {
         instead "buildah, podman, runc and debootstrap cannot be installed" "nothing was built or run"
         return 1
     }
@@ -70,6 +72,9 @@ log_driver = "k8s-file"
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+compat_api_enforce_docker_hub = false
+[network]
+network_config_dir = "$work/networks"
 CONF
     export CONTAINERS_CONF=$work/containers.conf
     driver=overlay
@@ -140,7 +145,7 @@ state_of() { podman_ inspect --format '{{.State.Status}} {{.State.ExitCode}} {{.
 status_line() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(pid_of "$1")/status"; }
 
 # answer ARGUMENTS...: what curl gets goes into a file: a reader that stops early would break the pipe.
-answer() { curl -fsS "$@" >"$work/answer"; }
+answer() { "${within[@]}" curl -fsS "$@" >"$work/answer"; }
 post() { answer "$url$1" -H 'Content-Type: application/json' -d "$2"; }
 page_answers() { answer "$url/" && grep -q '<html' "$work/answer"; }
 couplet_answers() {
@@ -196,21 +201,27 @@ kept_its_memory() {
         [ "$(state_of "$1")" = "running 0 false" ]
 }
 
-# SIGTERM while an answer streams: the answer is finished, then the process ends by itself with 0.
+# SIGTERM while pictures stream: all of them come, then the process ends by itself with 0.
 stops_after_its_stream() {
-    local start
-    curl -fsSN "$url/v1/images/generations" -H 'Content-Type: application/json' \
+    local start whole
+    : >"$work/stream"
+    "${within[@]}" curl -fsSN "$url/v1/images/generations" -H 'Content-Type: application/json' \
         -d '{"model": "mnist", "n": 32, "seed": 1, "stream": true, "partial_images": 3}' >"$work/stream" &
     loaders=($!)
-    wait_for 20 grep -q '^data: ' "$work/stream" || return
-    ! grep -q completed "$work/stream" || { say "      the answer was over before the signal"; return 1; }
+    wait_for 20 test -s "$work/stream" || return
     start=$SECONDS
     podman_ stop -t "$GRACE_S" "$1" >>"$work/log" 2>&1 || return
     wait "${loaders[0]}" || return
     loaders=()
-    say "      ended after $((SECONDS - start)) s of $GRACE_S, $(grep -c completed "$work/stream") events of finished pictures"
-    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] &&
-        grep -q completed "$work/stream"
+    whole=$(grep -c '^data: .*completed' "$work/stream")
+    say "      ended after $((SECONDS - start)) s of $GRACE_S, $whole of 32 pictures whole"
+    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] && [ "$whole" -eq 32 ] &&
+        ok "      it was still at it when it was told to go" drained "$1"
+}
+# By its log, the pictures were done after the signal.
+drained() {
+    podman_ logs "$1" 2>&1 | awk '/ draining: / { told = 1 }
+        told && /images\/generations 200/ { found = 1 } END { exit !found }'
 }
 
 serves_a_volume() {
@@ -243,7 +254,8 @@ run_tests() {
     ok "SIGTERM when idle: status 0 at once" stops two
 }
 
-# --- two replicas, HAProxy and Redis: every replica is replaced while streams run
+# --- two replicas, HAProxy and Redis: every replica is replaced while streams run; where containers have
+# no networks, and so compose.yaml cannot be started
 
 # replica NAME PORT: one of the two, as compose starts them.
 replica() {
@@ -271,23 +283,26 @@ replaced() {
         podman_ rm "$1" >>"$work/log" && replica "$1" "$2"
 }
 
-load_ends_well() {
-    kill -TERM "$1" && wait "$1"
+load_starts() {
+    "${within[@]}" python3 tests/deploy/load.py "$url" 8 >"$work/load" 2>&1 &
+    load=$!
+    others+=("$load")
+}
+load_ends_well() { kill -TERM "$load" && load_is_over; }
+load_is_over() {
+    wait "$load"
     local status=$?
     sed 's/^/      /' "$work/load"
     return "$status"
 }
 
 run_cluster() {
-    local load
     ok "two replicas, Redis and HAProxy start" start_cluster || return
-    python3 tests/deploy/load.py "$url" 8 >"$work/load" 2>&1 &
-    load=$!
-    others+=("$load")
+    load_starts
     ok "the first is replaced under load" replaced first "${ports[0]}"
     ok "the second is replaced under load" replaced second "${ports[1]}"
     ok "the first once more" replaced first "${ports[0]}"
-    ok "no stream was refused, cut or changed" load_ends_well "$load"
+    ok "no stream was refused, cut or changed" load_ends_well
 }
 
 # Where no container can be started: the image's files under chroot, as its user.
@@ -309,6 +324,9 @@ run_in_chroot() {
     loaders=()
 }
 
+# shellcheck source=tests/compose.sh
+. tests/compose.sh
+
 tools || exit 0
 configure
 SECONDS=0
@@ -321,7 +339,7 @@ ok "it is smaller than $LIMIT_MB MB" image_is_small
 ok "it has a health check and a user" has_healthcheck
 if podman_ run --rm --no-healthcheck --network host --memory 64m "$image" --version >>"$work/log" 2>&1; then
     run_tests
-    run_cluster
+    run_compose || run_cluster
 else
     tail -3 "$work/log"
     instead "this machine starts no containers" "the image's files run under chroot, without limits"

@@ -17,10 +17,15 @@ TIMEOUT = 120.0
 PROMPT = "海上明月海上明月，春江花月春江花月"
 
 
+class Refused(AssertionError):
+    """Nothing was begun."""
+
+
 class Load:
     def __init__(self, url, workers):
         self.address = urllib.parse.urlsplit(url)
         self.stop = threading.Event()
+        self.leaving = threading.Event()
         self.lock = threading.Lock()
         self.known = {}  # what was asked: what came back the first time
         self.answered = 0
@@ -30,7 +35,6 @@ class Load:
     def run(self):
         for thread in self.threads:
             thread.start()
-        self.stop.wait()
         for thread in self.threads:
             thread.join()
 
@@ -41,10 +45,17 @@ class Load:
             key = ask.__name__, count % SEEDS
             try:
                 self.compare(key, ask(count % SEEDS))
+            except Refused as error:
+                if self.leaving.is_set():
+                    return
+                self.fault(key, error)
             except (OSError, http.client.HTTPException, ValueError, AssertionError) as error:
-                with self.lock:
-                    self.faults.append(f"{key}: {error!r}")
+                self.fault(key, error)
             count += 1
+
+    def fault(self, key, error):
+        with self.lock:
+            self.faults.append(f"{key}: {error!r}")
 
     def compare(self, key, answer):
         with self.lock:
@@ -56,13 +67,22 @@ class Load:
         connection = http.client.HTTPConnection(self.address.hostname, self.address.port,
                                                 timeout=TIMEOUT)
         try:
-            connection.request("POST", path, json.dumps({**body, "stream": True}).encode(),
-                               {"Content-Type": "application/json"})
-            reply = connection.getresponse()
-            assert reply.status == 200, f"status {reply.status}: {reply.read(500)!r}"
+            reply = self.begin(connection, path, body)
             return [line[6:].strip() for line in reply if line.startswith(b"data: ")]
         finally:
             connection.close()
+
+    @staticmethod
+    def begin(connection, path, body):
+        try:
+            connection.request("POST", path, json.dumps({**body, "stream": True}).encode(),
+                               {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise Refused(repr(error)) from error
+        if reply.status != 200:
+            raise Refused(f"status {reply.status}: {reply.read(500)!r}")
+        return reply
 
     def lines(self, seed):
         texts = {}
@@ -87,6 +107,7 @@ class Load:
 def main():
     load = Load(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 16)
     signal.signal(signal.SIGTERM, lambda *_: load.stop.set())
+    signal.signal(signal.SIGUSR1, lambda *_: load.leaving.set())
     load.run()
     print(f"{load.answered} streams, {len(load.faults)} lost")
     for fault in load.faults[:10]:
