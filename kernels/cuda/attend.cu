@@ -5,7 +5,9 @@
  *
  * attend_small, for heads of 16 or 32: D / 4 lanes carry a head, a lane four columns of s in
  * registers, so the state is read and written once, 16 bytes an access. Lanes of other heads in the
- * warp have runs of other lengths: a shuffle names only the lanes of its head.
+ * warp have runs of other lengths: a shuffle names only the lanes of its head. States are read and
+ * written as what leaves the cache first: all slots' together exceed it, and what the kernels around
+ * hand on to each other shall stay there.
  *
  * attend_any, every other size or alignment: a block carries a head, a thread a column at a time;
  * the state lies in shared memory during the run when it fits, else it stays where it is.
@@ -83,7 +85,7 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
     head<D> h;
     LX_UNROLL
     for (int d = 0; d < D; d++)
-        h.s[d] = rows[d * L];
+        h.s[d] = __ldcs(rows + d * L);
     LX_UNROLL
     for (int i = 0; i < head<D>::own; i++)
         h.z[i] = state[D * D + lane + L * i];
@@ -91,10 +93,12 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
         const float *q = a.qkv + t * 3 * n * D + at * D, *k = q + n * D, *v = k + n * D;
         float4 y = attend_token<D>(h, q, k, ((const float4 *)v)[lane], a.eps, lane, lanes);
         ((float4 *)(a.y + (t * n + at) * D))[lane] = y;
+        if (a.twin != NULL)
+            ((lx_bf16x4 *)(a.twin + (t * n + at) * D))[lane] = lx_to_bf16x4(y);
     }
     LX_UNROLL
     for (int d = 0; d < D; d++)
-        rows[d * L] = h.s[d];
+        __stcs(rows + d * L, h.s[d]);
     LX_UNROLL
     for (int i = 0; i < head<D>::own; i++)
         state[D * D + lane + L * i] = h.z[i];
@@ -137,7 +141,7 @@ LX_DEVICE float tree16(const float *partial)
 
 /* One token: s and z of a head are the block's alone. */
 LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k, const float *v,
-                         float *y, float *s, float *z)
+                         float *y, uint16_t *twin, float *s, float *z)
 {
     LX_SHARED float phi_q[TILE];
     LX_SHARED float phi_k[TILE];
@@ -162,8 +166,11 @@ LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k
             __syncthreads();
             norm = tree16(partial) + a.eps;
         }
-        if (m < a.d_value)
+        if (m < a.d_value) {
             y[m] = sum / norm;
+            if (twin != NULL)
+                twin[m] = lx_to_bf16(sum / norm);
+        }
     }
     __syncthreads(); /* partial and z are read before the next token writes them */
 }
@@ -190,7 +197,8 @@ LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
     for (int64_t t = a.seq_start[seq]; t < a.seq_start[seq + 1]; t++) {
         const float *x = a.qkv + t * width;
         any_token(a, x + at * dk, x + n * dk + at * dk, x + 2 * n * dk + at * dv,
-                  a.y + (t * n + at) * dv, s, s + dk * dv);
+                  a.y + (t * n + at) * dv, a.twin != NULL ? a.twin + (t * n + at) * dv : NULL, s,
+                  s + dk * dv);
     }
     if (in_shared)
         copy_floats(state, s, floats);

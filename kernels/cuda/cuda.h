@@ -49,6 +49,10 @@ typedef struct lx_cuda_op {
     };
 } lx_cuda_op;
 
+/* Larger steps than this are launched one by one: that takes the host less time than they take the
+   device, and a bucket's unused rows would cost more than it saves. */
+#define LX_CUDA_MOST_CAPTURED 1024
+
 /* A captured step: what was recorded (its key), and what replays it. See graph.c. */
 typedef struct lx_cuda_graph {
     cudaGraphExec_t exec;
@@ -66,6 +70,7 @@ typedef struct lx_cuda {
     cudaStream_t stream;
     cudaStream_t capture; /* steps are captured here: copies of other threads go to `stream` */
     cudaStream_t target;  /* where run.c queues: one of these two */
+    const struct lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
     cudaEvent_t done;
     lx_cuda_blas *blas;
     lx_turn turn; /* held from begin to end, and by sync */
@@ -101,7 +106,7 @@ typedef struct lx_cuda {
 /* A matrix is packed for one of two products. */
 struct lx_matrix {
     int64_t rows, cols;
-    float *bias;   /* [rows], zeros when there is none */
+    float *bias;   /* [padded_rows], zeros when there is none and behind it */
     float *w;      /* exact: [rows, cols]; else NULL */
     uint16_t *w16; /* bf16: [padded_rows, padded_cols], zeros outside */
     int32_t padded_rows, padded_cols;

@@ -17,6 +17,7 @@
 
 #ifdef __CUDACC__
 #define LX_DEVICE static __device__ __forceinline__
+#define LX_METHOD __device__ __forceinline__
 #define LX_KERNEL(threads) static __global__ void __launch_bounds__(threads)
 #define LX_SHARED __shared__
 #define LX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
@@ -84,6 +85,25 @@ LX_DEVICE float lx_activate(float x, int32_t activation)
     if (activation == LX_ACT_RELU)
         return 0.0f > x ? 0.0f : x;
     return activation == LX_ACT_GELU ? lx_gelu(x) : x;
+}
+
+/* To the nearest, ties to even; a NaN stays one. */
+LX_DEVICE uint16_t lx_to_bf16(float f)
+{
+    uint32_t bits = __float_as_uint(f);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 64u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+struct alignas(8) lx_bf16x4 {
+    uint16_t x, y, z, w;
+};
+
+LX_DEVICE lx_bf16x4 lx_to_bf16x4(float4 f)
+{
+    lx_bf16x4 h = {lx_to_bf16(f.x), lx_to_bf16(f.y), lx_to_bf16(f.z), lx_to_bf16(f.w)};
+    return h;
 }
 
 /* --- sums over a row: element i belongs to lane i mod 16, lanes are added 8, 4, 2, 1 apart ------

@@ -1,12 +1,12 @@
 /*
  * Steps as CUDA graphs, one per bucket: hundreds of launches cost one call when they are replayed.
  *
- * A step of single rows takes the sizes of the smallest bucket that holds it, so all its launches
- * and addresses are the same for every step of that bucket; how many rows there are, their slots
- * and ids lie in the inputs, which are copied before. What decides about a graph is its key: the
- * recorded operations in numbers, with bucket and addresses. A step with a known key replays; a new
- * one is captured first. Replay and plain launches run the same kernels over the same numbers, so
- * they give the same bits.
+ * A step of single rows, up to LX_CUDA_MOST_CAPTURED of them, takes the sizes of the smallest
+ * bucket that holds it, so all its launches and addresses are the same for every step of that
+ * bucket; how many rows there are, their slots and ids lie in the inputs, which are copied before.
+ * What decides about a graph is its key: the recorded operations in numbers, with bucket and
+ * addresses. A step with a known key replays; a new one is captured first. Replay and plain
+ * launches run the same kernels over the same numbers, so they give the same bits.
  *
  * An object that is freed may leave its address to another one, so graphs captured before are
  * dropped. The least recently used graph makes room for the one too many.
@@ -164,6 +164,7 @@ static lx_status make_key(lx_cuda *c)
         c->seq_start,
         c->slot,
         c->output_row,
+        c->bucket.tokens == c->n_tokens, /* products write elsewhere when they cover more */
     };
     memcpy(c->key, head, sizeof head);
     for (int32_t i = 0; i < c->n_ops; i++)

@@ -39,6 +39,7 @@ typedef struct lx_cuda_embed {
 
 typedef struct lx_cuda_norm {
     float *y;
+    uint16_t *twin; /* as in lx_cuda_finish; only where d is a multiple of 8 */
     const float *x, *gamma, *beta;
     const int32_t *live;
     int32_t d, rows;
@@ -70,10 +71,12 @@ typedef struct lx_cuda_round {
     int32_t rows, cols, padded;
 } lx_cuda_round;
 
-/* y = act(product + b) + residual; product [rows, padded] */
+/* y = act(product + b) + residual; product [rows, padded], may be y where padded = outputs */
 typedef struct lx_cuda_finish {
     float *y;
-    const float *product, *bias, *residual;
+    uint16_t *twin; /* y rounded to bf16, the next product's inputs; NULL for none, and only where
+                       padded = outputs */
+    const float *product, *bias, *residual; /* the last two: NULL for none */
     int32_t rows, outputs, padded;
     const int32_t *live;
     int32_t activation;
@@ -81,6 +84,7 @@ typedef struct lx_cuda_finish {
 
 typedef struct lx_cuda_attend {
     float *y;
+    uint16_t *twin; /* as in lx_cuda_finish */
     const float *qkv;
     float *states; /* at the layer's part of slot 0 */
     int64_t stride;

@@ -170,10 +170,10 @@ static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, lx_matrix *w, 
 
 static lx_status put_bias(lx_cuda *c, lx_matrix *w, const float *bias, lx_error *err)
 {
-    size_t n_bytes = float_bytes(w->rows);
+    size_t n_bytes = float_bytes(w->padded_rows);
     lx_status st = device_new(c, n_bytes, "a bias", (void **)&w->bias, err);
     if (st == LX_OK && bias != NULL)
-        st = copy(c, w->bias, bias, n_bytes, cudaMemcpyHostToDevice, err);
+        st = copy(c, w->bias, bias, float_bytes(w->rows), cudaMemcpyHostToDevice, err);
     return st;
 }
 
@@ -202,7 +202,7 @@ lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const floa
     if (st == LX_OK)
         st = put_weights(c, t, w, exact, err);
     if (st == LX_OK && !exact)
-        st = lx_cuda_product_new(c->blas, w->padded_rows, w->padded_cols, &w->plan, err);
+        st = lx_cuda_product_new(c->blas, w->padded_rows, w->padded_cols, w->bias, &w->plan, err);
     if (st != LX_OK) {
         lx_cuda_matrix_free(be, w);
         return st;

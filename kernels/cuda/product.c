@@ -2,6 +2,9 @@
  * cuBLASLt behind product.h. Its matrices are column-major, so our y [rows, outputs] is its
  * D (outputs x rows) = W^T (outputs x inputs) X (inputs x rows).
  *
+ * The bias is an epilogue of the product and the residual its beta C, so that most products need no
+ * kernel after them. The library's GELU is the tanh form, not ours, and is not used.
+ *
  * The algorithm is chosen once, for TYPICAL rows, from what the library proposes, leaving out those
  * that split the sum; it must also accept 1 row and MOST rows. Which rows a tile holds then cannot
  * change the order in which an output's products are added.
@@ -25,6 +28,7 @@ struct lx_cuda_blas {
 struct lx_cuda_product {
     lx_cuda_blas *blas;
     int32_t outputs, inputs;
+    bool adds_bias;
     cublasLtMatmulDesc_t what;
     cublasLtMatrixLayout_t w;
     cublasLtMatmulAlgo_t algorithm;
@@ -77,6 +81,19 @@ static cublasStatus_t describe(lx_cuda_product *p)
     if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatrixLayoutCreate(&p->w, CUDA_R_16BF, (uint64_t)p->inputs,
                                         (uint64_t)p->outputs, p->inputs);
+    return st;
+}
+
+/* Whether the product adds the bias. */
+static cublasStatus_t set_epilogue(lx_cuda_product *p, const float *bias)
+{
+    cublasLtEpilogue_t epilogue = bias != NULL ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasStatus_t st = cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                       &epilogue, sizeof epilogue);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulDescSetAttribute(p->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                            sizeof bias);
+    p->adds_bias = bias != NULL;
     return st;
 }
 
@@ -137,12 +154,14 @@ static cublasStatus_t propose(const lx_cuda_product *p, cublasLtMatmulHeuristicR
     return st;
 }
 
-/* Pins the first proposal that keeps the law. */
-static lx_status pin(lx_cuda_product *p, lx_error *err)
+/* Pins the first proposal that keeps the law; LX_ERR_UNSUPPORTED when there is none. */
+static lx_status pin(lx_cuda_product *p, const float *bias, lx_error *err)
 {
     cublasLtMatmulHeuristicResult_t list[PROPOSALS];
     int n = 0;
-    cublasStatus_t st = propose(p, list, &n);
+    cublasStatus_t st = set_epilogue(p, bias);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = propose(p, list, &n);
     if (st != CUBLAS_STATUS_SUCCESS && st != CUBLAS_STATUS_NOT_SUPPORTED)
         return library_error(st, "looking for an algorithm", err);
     for (int i = 0; i < n; i++) {
@@ -158,7 +177,7 @@ static lx_status pin(lx_cuda_product *p, lx_error *err)
                    p->inputs);
 }
 
-lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs,
+lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs, const float *bias,
                               lx_cuda_product **out, lx_error *err)
 {
     lx_cuda_product *p = calloc(1, sizeof *p);
@@ -169,8 +188,10 @@ lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs,
     p->inputs = inputs;
     cublasStatus_t described = describe(p);
     lx_status st = described == CUBLAS_STATUS_SUCCESS
-                       ? pin(p, err)
+                       ? pin(p, bias, err)
                        : library_error(described, "describing a product", err);
+    if (st == LX_ERR_UNSUPPORTED)
+        st = pin(p, NULL, err);
     if (st != LX_OK) {
         lx_cuda_product_free(p);
         return st;
@@ -190,14 +211,21 @@ void lx_cuda_product_free(lx_cuda_product *p)
     free(p);
 }
 
-lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x, float *y,
-                              int32_t rows, cudaStream_t stream, lx_error *err)
+bool lx_cuda_product_adds_bias(const lx_cuda_product *p)
 {
-    const float one = 1.0f, zero = 0.0f;
+    return p->adds_bias;
+}
+
+lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x,
+                              const float *add, float *y, int32_t rows, cudaStream_t stream,
+                              lx_error *err)
+{
+    const float one = 1.0f, beta = add != NULL ? 1.0f : 0.0f;
     cublasLtMatrixLayoutOpaque_t in, out;
     cublasStatus_t st = layouts(p, rows, &in, &out);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmul(p->blas->handle, p->what, &one, w, p->w, x, &in, &zero, y, &out, y,
-                            &out, &p->algorithm, p->blas->workspace, WORKSPACE_BYTES, stream);
+        st = cublasLtMatmul(p->blas->handle, p->what, &one, w, p->w, x, &in, &beta,
+                            add != NULL ? add : y, &out, y, &out, &p->algorithm, p->blas->workspace,
+                            WORKSPACE_BYTES, stream);
     return st == CUBLAS_STATUS_SUCCESS ? LX_OK : library_error(st, "a matrix product", err);
 }

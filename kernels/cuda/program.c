@@ -69,7 +69,7 @@ static lx_status put_batch(lx_cuda *c, const lx_batch *b)
     c->n_tokens = b->n_tokens;
     c->n_seqs = b->n_seqs;
     c->n_outputs = b->n_outputs;
-    c->captured = is_single_rows(b);
+    c->captured = is_single_rows(b) && b->n_seqs <= LX_CUDA_MOST_CAPTURED;
     c->bucket = (lx_cuda_live){b->n_tokens, b->n_seqs, b->n_outputs};
     const lx_cuda_live live = c->bucket;
     if (c->captured) {

@@ -1,7 +1,8 @@
 /*
  * Kernels on single rows: embed, norm, gather, and what surrounds a bf16 product (rounding its
- * inputs; bias, activation and residual). Every element or half warp is by itself, so nothing
- * depends on the batch.
+ * inputs; bias, activation and residual where the product leaves them). A kernel whose results go
+ * into a bf16 product writes them rounded too (`twin`), so that no other has to read them again.
+ * Every element or half warp is by itself, so nothing depends on the batch.
  */
 #include "kernels/cuda/device.cuh"
 
@@ -78,50 +79,79 @@ extern "C" cudaError_t lx_cuda_launch_gather(const lx_cuda_gather *a, cudaStream
 
 /* --- norm: a half warp a row ------------------------------------------------------------------ */
 
-LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
+/* A row's elements of this lane: kept in registers, so that they are fetched at once ... */
+template <int KEEP> struct norm_row {
+    float kept[KEEP];
+    int32_t lane, d;
+
+    LX_METHOD norm_row(const float *x, int32_t first, int32_t n) : lane(first), d(n)
+    {
+        LX_UNROLL
+        for (int32_t k = 0; k < KEEP; k++)
+            kept[k] = lane + 16 * k < d ? x[lane + 16 * k] : 0.0f;
+    }
+
+    template <class F> LX_METHOD void each(F f) const
+    {
+        LX_UNROLL
+        for (int32_t k = 0; k < KEEP; k++) {
+            if (lane + 16 * k < d)
+                f(lane + 16 * k, kept[k]);
+        }
+    }
+};
+
+/* ... or, of long rows, read again from where they lie. */
+template <> struct norm_row<0> {
+    const float *x;
+    int32_t lane, d;
+
+    LX_METHOD norm_row(const float *from, int32_t first, int32_t n) : x(from), lane(first), d(n) {}
+
+    template <class F> LX_METHOD void each(F f) const
+    {
+        for (int32_t i = lane; i < d; i += 16)
+            f(i, x[i]);
+    }
+};
+
+template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
 {
     int64_t row = (int64_t)blockIdx.x * (THREADS / 16) + threadIdx.x / 16;
-    int32_t lane = (int32_t)(threadIdx.x % 16u);
     if (row >= *a.live)
         return; /* a whole half warp */
-    const float *x = a.x + row * a.d;
-    float *y = a.y + row * a.d;
+    const norm_row<KEEP> r(a.x + row * a.d, (int32_t)(threadIdx.x % 16u), a.d);
     float sum = 0.0f, squares = 0.0f;
-    for (int32_t i = lane; i < a.d; i += 16)
-        sum += x[i];
+    r.each([&](int32_t, float x) { sum += x; });
     float mean = lx_sum16(sum) / (float)a.d;
-    for (int32_t i = lane; i < a.d; i += 16) {
-        float v = x[i] - mean;
-        squares = fmaf(v, v, squares);
-    }
+    r.each([&](int32_t, float x) { squares = fmaf(x - mean, x - mean, squares); });
     float scale = 1.0f / sqrtf(lx_sum16(squares) / (float)a.d + a.eps);
-    for (int32_t i = lane; i < a.d; i += 16)
-        y[i] = fmaf((x[i] - mean) * scale, a.gamma[i], a.beta[i]);
+    r.each([&](int32_t i, float x) {
+        float y = fmaf((x - mean) * scale, a.gamma[i], a.beta[i]);
+        a.y[row * a.d + i] = y;
+        if (a.twin != NULL)
+            a.twin[row * a.d + i] = lx_to_bf16(y);
+    });
 }
 
 extern "C" cudaError_t lx_cuda_launch_norm(const lx_cuda_norm *a, cudaStream_t stream)
 {
-    int per_block = THREADS / 16;
-    return LX_LAUNCH(norm, (a->rows + per_block - 1) / per_block, THREADS, 0, stream, *a);
+    int per_block = THREADS / 16, blocks = (a->rows + per_block - 1) / per_block;
+    if (a->d <= 256)
+        return LX_LAUNCH(norm<16>, blocks, THREADS, 0, stream, *a);
+    if (a->d <= 512)
+        return LX_LAUNCH(norm<32>, blocks, THREADS, 0, stream, *a);
+    return LX_LAUNCH(norm<0>, blocks, THREADS, 0, stream, *a);
 }
 
 /* --- around a bf16 product -------------------------------------------------------------------- */
-
-/* To the nearest, ties to even; a NaN stays one. */
-LX_DEVICE uint16_t to_bf16(float f)
-{
-    uint32_t bits = __float_as_uint(f);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 64u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
 
 LX_KERNEL(THREADS) round_inputs(const lx_cuda_round a)
 {
     int64_t n = (int64_t)*a.live * a.padded;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.padded, at = i % a.padded;
-        a.y[i] = at < a.cols ? to_bf16(a.x[row * a.cols + at]) : (uint16_t)0;
+        a.y[i] = at < a.cols ? lx_to_bf16(a.x[row * a.cols + at]) : (uint16_t)0;
     }
 }
 
@@ -131,19 +161,42 @@ extern "C" cudaError_t lx_cuda_launch_round(const lx_cuda_round *a, cudaStream_t
                      *a);
 }
 
-LX_KERNEL(THREADS) finish(const lx_cuda_finish a)
+LX_DEVICE float finished(const lx_cuda_finish &a, float product, int64_t i, uint32_t column)
+{
+    float y = lx_activate(a.bias != NULL ? product + a.bias[column] : product, a.activation);
+    return a.residual != NULL ? y + a.residual[i] : y;
+}
+
+LX_KERNEL(THREADS) finish_any(const lx_cuda_finish a)
 {
     int64_t n = (int64_t)*a.live * a.outputs;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.outputs, at = i % a.outputs;
-        float y = lx_activate(a.product[row * a.padded + at] + a.bias[at], a.activation);
-        if (a.residual != NULL)
-            y += a.residual[i];
-        a.y[i] = y;
+        a.y[i] = finished(a, a.product[row * a.padded + at], i, (uint32_t)at);
+    }
+}
+
+/* padded = outputs, a multiple of 8: four outputs a thread, 16 bytes an access. */
+LX_KERNEL(THREADS) finish(const lx_cuda_finish a)
+{
+    uint32_t wide = (uint32_t)a.outputs / 4u;
+    int64_t n = (int64_t)*a.live * wide;
+    for (int64_t q = first_element(); q < n; q += element_stride()) {
+        uint32_t column = 4u * (n <= 0xffffffffll ? (uint32_t)q % wide : (uint32_t)(q % wide));
+        float4 y = ((const float4 *)a.product)[q];
+        y = make_float4(finished(a, y.x, 4 * q, column), finished(a, y.y, 4 * q + 1, column + 1),
+                        finished(a, y.z, 4 * q + 2, column + 2),
+                        finished(a, y.w, 4 * q + 3, column + 3));
+        ((float4 *)a.y)[q] = y;
+        if (a.twin != NULL)
+            ((lx_bf16x4 *)a.twin)[q] = lx_to_bf16x4(y);
     }
 }
 
 extern "C" cudaError_t lx_cuda_launch_finish(const lx_cuda_finish *a, cudaStream_t stream)
 {
-    return LX_LAUNCH(finish, blocks_for((int64_t)a->rows * a->outputs), THREADS, 0, stream, *a);
+    int64_t n = (int64_t)a->rows * a->outputs;
+    if (a->padded == a->outputs)
+        return LX_LAUNCH(finish, blocks_for(n / 4), THREADS, 0, stream, *a);
+    return LX_LAUNCH(finish_any, blocks_for(n), THREADS, 0, stream, *a);
 }

@@ -43,7 +43,18 @@ static inline float4 make_float4(float x, float y, float z, float w)
     return float4{x, y, z, w};
 }
 
+template <class T> static inline T __ldcs(const T *at)
+{
+    return *at;
+}
+
+template <class T> static inline void __stcs(T *at, T x)
+{
+    *at = x;
+}
+
 #define LX_DEVICE static inline
+#define LX_METHOD inline
 #define LX_KERNEL(threads) static void
 #define LX_SHARED static /* one launch runs at a time */
 #define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
