@@ -24,6 +24,9 @@ function(linnet_plugin target device)
   add_library(${target} MODULE $<TARGET_OBJECTS:${device}> $<TARGET_OBJECTS:${target}_host>)
   target_link_libraries(${target} PRIVATE Threads::Threads m)
   target_link_options(${target} PRIVATE LINKER:--no-undefined LINKER:-z,relro,-z,now)
+  if(LINNET_SANITIZE)
+    target_link_options(${target} PRIVATE -fsanitize=${LINNET_SANITIZE})
+  endif()
   set_target_properties(${device} ${target}_host PROPERTIES LINNET_PLUGIN ON
     POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
     CUDA_VISIBILITY_PRESET hidden)

@@ -48,6 +48,7 @@ struct lx_states {
     int64_t floats; /* of one slot */
     int64_t stride; /* between slots: floats, rounded up to a cache line */
     float *data;
+    int32_t *drawn; /* [n_slots, LX_DRAWN] */
 };
 
 /* Zeroed, 64-byte aligned; NULL without memory. The same size goes to lx_host_release. */
@@ -73,6 +74,23 @@ lx_status lx_host_state_zero(lx_backend *be, lx_states *s, int32_t slot);
 lx_status lx_host_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from);
 lx_status lx_host_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
 lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src);
+
+/* Where a slot keeps the token drawn in this step, as a place in `drawn`. */
+static inline int64_t lx_drawn_place(int32_t slot, uint32_t step)
+{
+    return (int64_t)slot * LX_DRAWN + step % LX_DRAWN;
+}
+/* The same of an id for which lx_is_drawn_id holds. */
+static inline int64_t lx_drawn_place_of(int32_t slot, int32_t id)
+{
+    return lx_drawn_place(slot, (uint32_t)id - (uint32_t)INT32_MIN);
+}
+/* The slot in which output row i's token is kept, -1: it is not its sequence's last. *seq: where to
+   look, 0 for i = 0, then left to this function while i ascends. */
+int32_t lx_host_keeper(const lx_batch *b, int32_t i, int32_t *seq);
+/* Keeps the tokens that a step has drawn (lx_drawn_id); s may be NULL. */
+void lx_host_keep_drawn(const lx_batch *b, lx_states *s, const lx_sampling *rows,
+                        const lx_sample *drawn);
 
 /* LX_OK when the tensor has 1 .. 2^40 elements and a known dtype; `what` names it in the error. */
 lx_status lx_host_tensor_check(const lx_host_tensor *t, const char *what, lx_error *err);

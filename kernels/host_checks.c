@@ -99,9 +99,22 @@ static lx_status need(const lx_array *a, int64_t rows, int64_t width, const char
     return LX_OK;
 }
 
+static lx_status check_in_arena(const lx_batch *b, const lx_states *s, const char *op,
+                                lx_error *err)
+{
+    for (int32_t i = 0; i < b->n_seqs; i++) {
+        if (b->slot[i] >= s->n_slots)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "%s: slot %d of %d", op, b->slot[i],
+                           s->n_slots);
+    }
+    return LX_OK;
+}
+
 static lx_status check_ids(const lx_batch *b, const lx_embed_args *a, lx_error *err)
 {
     for (int32_t i = 0; i < b->n_tokens * a->n_tables; i++) {
+        if (a->states != NULL && lx_is_drawn_id(a->ids[i]))
+            continue;
         if (a->ids[i] < 0 || a->ids[i] >= a->tables[i % a->n_tables]->rows)
             return lx_fail(err, LX_ERR_INVALID, NULL,
                            "embed: ids[%d] is %d, table %d has %lld rows", i, a->ids[i],
@@ -119,6 +132,8 @@ lx_status lx_host_check_embed(const lx_batch *b, const lx_embed_args *a, lx_erro
             return bad(err, "embed", "the tables differ in width");
     }
     lx_status st = need(a->y, b->n_tokens, a->tables[0]->cols, "embed", "y", err);
+    if (st == LX_OK && a->states != NULL)
+        st = check_in_arena(b, a->states, "embed", err);
     return st != LX_OK ? st : check_ids(b, a, err);
 }
 
@@ -158,12 +173,7 @@ static lx_status check_attend_state(const lx_batch *b, const lx_attend_linear_ar
     int64_t part = a->n_heads * ((int64_t)a->d_key * a->d_value + a->d_key);
     if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - part)
         return bad(err, "attend_linear", "the layer's state lies outside the slot");
-    for (int32_t i = 0; i < b->n_seqs; i++) {
-        if (b->slot[i] >= a->states->n_slots)
-            return lx_fail(err, LX_ERR_INVALID, NULL, "attend_linear: slot %d of %d", b->slot[i],
-                           a->states->n_slots);
-    }
-    return LX_OK;
+    return check_in_arena(b, a->states, "attend_linear", err);
 }
 
 lx_status lx_host_check_attend(const lx_batch *b, const lx_attend_linear_args *a, lx_error *err)
@@ -227,6 +237,8 @@ static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, lx_error *e
 lx_status lx_host_check_sample(const lx_batch *b, const lx_sample_args *a, lx_error *err)
 {
     lx_status st = need(a->logits, b->n_outputs, a->n_ids, "sample", "logits", err);
+    if (st == LX_OK && a->states != NULL)
+        st = check_in_arena(b, a->states, "sample", err);
     for (int32_t i = 0; st == LX_OK && i < b->n_outputs; i++)
         st = check_sampling(&a->rows[i], a->n_ids, err);
     return st;
@@ -248,6 +260,8 @@ lx_status lx_host_check_sample_mixture(const lx_batch *b, const lx_sample_mixtur
             return lx_fail(err, LX_ERR_INVALID, NULL, "sample_mixture: forced level %d of %d",
                            s->forced, a->n_levels);
     }
+    if (a->states != NULL && check_in_arena(b, a->states, "sample_mixture", err) != LX_OK)
+        return LX_ERR_INVALID;
     return need(a->parameters, b->n_outputs, 3 * (int64_t)a->n_components, "sample_mixture",
                 "parameters", err);
 }

@@ -214,9 +214,12 @@ lx_status lx_host_states_new(lx_backend *be, const lx_state_layout *layout, int3
     lx_states *s = calloc(1, sizeof *s);
     if (s == NULL)
         return no_memory(err, "states", sizeof *s);
-    *s = (lx_states){n_slots, layout->fixed_floats, (layout->fixed_floats + 15) / 16 * 16, NULL};
+    s->n_slots = n_slots;
+    s->floats = layout->fixed_floats;
+    s->stride = (layout->fixed_floats + 15) / 16 * 16;
     s->data = lx_host_reserve(state_bytes(s));
-    if (s->data == NULL) {
+    s->drawn = calloc((size_t)n_slots * LX_DRAWN, sizeof *s->drawn);
+    if (s->data == NULL || s->drawn == NULL) {
         double bytes = (double)state_bytes(s);
         lx_host_states_free(be, s);
         return no_memory(err, "states", bytes);
@@ -231,6 +234,7 @@ void lx_host_states_free(lx_backend *be, lx_states *s)
     if (s == NULL)
         return;
     lx_host_release(s->data, state_bytes(s));
+    free(s->drawn);
     free(s);
 }
 
@@ -274,4 +278,26 @@ lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const
         return LX_ERR_INVALID;
     memcpy(s->data + slot * s->stride, src, float_bytes(s->floats));
     return LX_OK;
+}
+
+/* --- drawn tokens ------------------------------------------------------------------------------
+ */
+
+int32_t lx_host_keeper(const lx_batch *b, int32_t i, int32_t *seq)
+{
+    while (b->seq_start[*seq + 1] <= b->output_row[i])
+        ++*seq;
+    bool last = i + 1 == b->n_outputs || b->output_row[i + 1] >= b->seq_start[*seq + 1];
+    return last ? b->slot[*seq] : -1;
+}
+
+void lx_host_keep_drawn(const lx_batch *b, lx_states *s, const lx_sampling *rows,
+                        const lx_sample *drawn)
+{
+    int32_t seq = 0;
+    for (int32_t i = 0; s != NULL && i < b->n_outputs; i++) {
+        int32_t slot = lx_host_keeper(b, i, &seq);
+        if (slot >= 0)
+            s->drawn[lx_drawn_place(slot, rows[i].step)] = drawn[i].token;
+    }
 }

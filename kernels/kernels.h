@@ -10,6 +10,9 @@
  * own sequences through the whole step, or replay a captured graph. Results (samples, downloads)
  * are valid after sync().
  *
+ * Steps happen in the order of their end(). One may begin before those that ended have been synced,
+ * and take as input what they will have drawn: see lx_drawn_id.
+ *
  * A batch is ragged: sequence i owns the token rows seq_start[i] .. seq_start[i+1]-1 and the state
  * in slot[i]. Prefill and decode are the same call; decode is a sequence of one row.
  *
@@ -17,6 +20,7 @@
  *   - prefill(T) = prefill(a) then prefill(b), a + b = T = T single steps
  *   - a sequence's result does not depend on its neighbours, the batch size or the thread count
  *   - a zeroed slot behaves like a fresh one
+ *   - an id that stands for a drawn token gives what that token gives
  *   - every output element of the batch's rows is written; nothing else is
  *
  * Letters: N sequences, T token rows, H heads, D key size, M value size, V head size.
@@ -123,7 +127,7 @@ typedef struct lx_state_layout {
     int64_t max_tokens;     /* 0 when growing_floats is 0 */
 } lx_state_layout;
 
-/* Borrowed by the back end from begin() until sync() has returned. */
+/* Borrowed by the back end from begin() until the sync() of its step has returned. */
 typedef struct lx_batch {
     int32_t n_tokens; /* T >= 1 */
     int32_t n_seqs;   /* N >= 1 */
@@ -137,12 +141,34 @@ typedef struct lx_batch {
 /* Which rows an operation works on: the batch's token rows or its output rows. */
 typedef enum lx_rows { LX_ROWS_TOKENS, LX_ROWS_OUTPUTS } lx_rows;
 
+/*
+ * Beside each slot lie the last tokens that were drawn in it: the token of a sequence's last output
+ * row is kept in place `step % LX_DRAWN` of its slot, `step` being that of its lx_sampling. An id
+ * that lx_drawn_id made stands for the token in that place of the row's own slot when the step
+ * happens; a token that the table has not (-1: nothing could be drawn) counts as id 0. So a step
+ * can be started while nobody knows yet what the steps before it have drawn. These tokens are no
+ * part of the state: zeroing, copying, exporting and importing leave them as they are.
+ */
+#define LX_DRAWN 4
+
+static inline int32_t lx_drawn_id(int32_t step)
+{
+    return INT32_MIN + step % LX_DRAWN;
+}
+
+static inline bool lx_is_drawn_id(int32_t id)
+{
+    return id < INT32_MIN + LX_DRAWN;
+}
+
 /* y[r] = sum_j tables[j][ids[r * n_tables + j]]          y [T, d] */
 typedef struct lx_embed_args {
     lx_array *y;
     int32_t n_tables;
     const lx_table *const *tables; /* [n_tables], all of the same width; borrowed until sync() */
-    const int32_t *ids; /* [T, n_tables], host, each within its table; borrowed likewise */
+    /* [T, n_tables], host, each within its table or of lx_drawn_id; borrowed likewise */
+    const int32_t *ids;
+    const lx_states *states; /* whose drawn tokens are meant; NULL: no id is one */
 } lx_embed_args;
 
 /* y[r] = act(W x[r] + b) + residual[r]               x [rows, cols of W], y [rows, rows of W] */
@@ -239,6 +265,7 @@ typedef struct lx_sample_args {
     int32_t n_ids;
     const lx_sampling *rows; /* [n_outputs], host; borrowed until sync() */
     lx_sample *out;          /* [n_outputs], host; written by sync() */
+    lx_states *states;       /* where the tokens are kept (lx_drawn_id); NULL: nowhere */
 } lx_sample_args;
 
 /*
@@ -274,6 +301,7 @@ typedef struct lx_sample_mixture_args {
     int32_t n_levels;           /* L, 2 .. LX_MIXTURE_MAX_LEVELS */
     const lx_sampling *rows;    /* [n_outputs], host; borrowed until sync() */
     lx_sample *out;             /* [n_outputs], host; written by sync() */
+    lx_states *states;          /* as of lx_sample_args */
 } lx_sample_mixture_args;
 
 struct lx_kernels {
@@ -307,7 +335,8 @@ struct lx_kernels {
                           lx_error *err);
     void (*mask_free)(lx_backend *be, lx_mask *m);
 
-    /* --- states: all slots are zero at first; the calls below run outside a step --- */
+    /* --- states: all slots are zero at first; the calls below run outside a step, after all steps
+       that have ended, synced or not --- */
     lx_status (*states_new)(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);
@@ -326,9 +355,15 @@ struct lx_kernels {
     void (*gather)(lx_backend *be, const lx_gather_args *args);
     void (*sample)(lx_backend *be, const lx_sample_args *args);
     void (*sample_mixture)(lx_backend *be, const lx_sample_mixture_args *args);
-    /* end() starts the step, sync() waits for it. After LX_ERR_DEVICE every state is undefined. */
-    lx_status (*end)(lx_backend *be, lx_error *err);
-    lx_status (*sync)(lx_backend *be, lx_error *err);
+    /* end() starts the step and says its number; sync() waits for that step and those before it. A
+       back end has room for several steps that ended and were not synced; begin() of one too many
+       waits for the oldest. After LX_ERR_DEVICE every state is undefined. */
+    lx_status (*end)(lx_backend *be, uint64_t *step, lx_error *err);
+    lx_status (*sync)(lx_backend *be, uint64_t step, lx_error *err);
+    /* The sizes of decoding steps (one row and one output a sequence) that are prepared apart: the
+       smallest of at least n sequences. The first step of each size allocates what all up to that
+       size need. NULL: nothing is prepared by size. */
+    int32_t (*step_size)(int32_t n);
 };
 
 /* bf16 and f16 to f32, exact. */

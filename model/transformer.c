@@ -268,7 +268,7 @@ static lx_status check_step(const lx_transformer *t, const lx_step *s, lx_error 
     for (int32_t r = 0; r < b->n_tokens; r++) {
         for (int32_t i = 0; i < c->n_inputs; i++) {
             int32_t id = s->ids[(int64_t)r * c->n_inputs + i];
-            if (id < 0 || id >= c->inputs[i].size)
+            if (!lx_is_drawn_id(id) && (id < 0 || id >= c->inputs[i].size))
                 return lx_fail(err, LX_ERR_INVALID, NULL, "row %d: %s id %d is not within 0 to %d",
                                r, c->inputs[i].name, id, c->inputs[i].size - 1);
         }
@@ -317,7 +317,7 @@ static void queue_layer(lx_transformer *t, int32_t index, lx_states *states)
         queue_norm(t, t->x, t->x, &l->norm2, LX_ROWS_TOKENS);
 }
 
-static void queue_sample(lx_transformer *t, const lx_step *s)
+static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
 {
     const lx_config *c = &t->model->config;
     if (c->head_kind == LX_HEAD_LOGISTIC_MIXTURE)
@@ -325,24 +325,27 @@ static void queue_sample(lx_transformer *t, const lx_step *s)
                                                                     .n_components = c->n_components,
                                                                     .n_levels = c->n_values,
                                                                     .rows = s->sampling,
-                                                                    .out = s->samples});
+                                                                    .out = s->samples,
+                                                                    .states = states});
     else
         t->be->ops->sample(t->be, &(lx_sample_args){.logits = t->logits,
                                                     .n_ids = c->n_values,
                                                     .rows = s->sampling,
-                                                    .out = s->samples});
+                                                    .out = s->samples,
+                                                    .states = states});
 }
 
-static void queue_outputs(lx_transformer *t, const lx_step *s)
+static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s)
 {
     const lx_config *c = &t->model->config;
     t->be->ops->gather(t->be, &(lx_gather_args){.y = t->outputs, .x = t->x, .d = c->d_model});
     queue_norm(t, t->outputs, t->outputs, &t->final_norm, LX_ROWS_OUTPUTS);
     queue_linear(t, t->logits, t->outputs, t->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
-    queue_sample(t, s);
+    queue_sample(t, states, s);
 }
 
-lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
+lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *s,
+                               uint64_t *number, lx_error *err)
 {
     const lx_config *c = &t->model->config;
     const lx_kernels *ops = t->be->ops;
@@ -354,17 +357,29 @@ lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_ste
     ops->embed(t->be, &(lx_embed_args){.y = t->x,
                                        .n_tables = c->n_inputs,
                                        .tables = (const lx_table *const *)t->tables,
-                                       .ids = s->ids});
+                                       .ids = s->ids,
+                                       .states = states});
     for (int32_t i = 0; i < c->n_layers; i++)
         queue_layer(t, i, states);
     if (s->batch.n_outputs > 0)
-        queue_outputs(t, s);
-    st = ops->end(t->be, err);
+        queue_outputs(t, states, s);
+    return ops->end(t->be, number, err);
+}
+
+lx_status lx_transformer_wait(lx_transformer *t, uint64_t number, lx_error *err)
+{
+    return t->be->ops->sync(t->be, number, err);
+}
+
+lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
+{
+    uint64_t number = 0;
+    lx_status st = lx_transformer_start(t, states, s, &number, err);
     if (st == LX_OK)
-        st = ops->sync(t->be, err);
+        st = lx_transformer_wait(t, number, err);
     if (st != LX_OK || s->logits == NULL || s->batch.n_outputs == 0)
         return st;
-    st = ops->array_download(t->be, t->logits, 0, s->logits,
-                             (int64_t)s->batch.n_outputs * c->head_size);
+    st = t->be->ops->array_download(t->be, t->logits, 0, s->logits,
+                                    (int64_t)s->batch.n_outputs * t->model->config.head_size);
     return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "the logits could not be read");
 }

@@ -18,7 +18,8 @@ typedef struct lx_transformer lx_transformer;
 
 typedef struct lx_step {
     lx_batch batch;
-    const int32_t *ids;          /* [n_tokens, n_inputs], each checked against its table's size */
+    /* [n_tokens, n_inputs], each checked against its table's size, or of lx_drawn_id */
+    const int32_t *ids;
     const lx_sampling *sampling; /* [n_outputs] */
     lx_sample *samples;          /* [n_outputs] out */
     float *logits;               /* [n_outputs, head_size] out, the head's rows; NULL: not wanted */
@@ -36,6 +37,15 @@ lx_backend *lx_transformer_backend(const lx_transformer *t);
 /* A slot arena of the right layout; free with the back end's states_free. */
 lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_states **out,
                                     lx_error *err) LX_MUST_USE;
+
+/*
+ * Starts a step, without waiting for those before it, and says its number. The step and all that it
+ * points to are borrowed until lx_transformer_wait has returned, which waits for it and those
+ * before it; logits must be NULL. Errors as below.
+ */
+lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *step,
+                               uint64_t *number, lx_error *err) LX_MUST_USE;
+lx_status lx_transformer_wait(lx_transformer *t, uint64_t number, lx_error *err) LX_MUST_USE;
 
 /* Runs one step and waits for it. LX_ERR_INVALID when sizes or ids are out of range (no state is
    changed then), LX_ERR_DEVICE when the device is lost. */

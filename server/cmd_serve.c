@@ -83,8 +83,6 @@ static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
     lx_status st = lx_secret_read_file(o->tls_cert, MAX_PEM, "tls-cert", &p->certificate, err);
     if (st == LX_OK)
         st = lx_secret_read_file(o->tls_key, MAX_PEM, "tls-key", &p->key, err);
-    if (st == LX_OK)
-        st = lx_secret_check_pair(p->certificate, p->key, err);
     return st;
 }
 
@@ -272,23 +270,40 @@ static void restore_signals(const sigset_t *signals)
     (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
-static void ask_for_reload(lx_serving *serving)
+static void renew_tls(const lx_serve_options *o, lx_http *http)
 {
     lx_error err = {0};
-    lx_log(LX_LOG_INFO, "SIGHUP: reading the models again");
+    parts p = {0};
+    lx_status st = read_tls(o, &p, &err);
+    if (st == LX_OK && p.key != NULL)
+        st = lx_http_renew_tls(http, p.certificate, p.key, &err);
+    if (st != LX_OK)
+        lx_log(LX_LOG_WARN, "%s; the certificate stays as it was", err.text);
+    else if (p.key != NULL)
+        lx_log(LX_LOG_INFO, "new connections get the certificate in %s", o->tls_cert);
+    free_parts(&p);
+}
+
+static void ask_for_reload(const lx_serve_options *o, lx_serving *serving, lx_http *http)
+{
+    lx_error err = {0};
+    lx_log(LX_LOG_INFO, "SIGHUP: reading the models%s again",
+           o->tls_key != NULL ? " and the certificate" : "");
+    renew_tls(o, http);
     if (lx_reload_start(serving, NULL, NULL, NULL, &err) != LX_OK)
         lx_log(LX_LOG_WARN, "reload: %s", err.text);
 }
 
 /* Until SIGTERM or SIGINT; on SIGHUP a reload begins. */
-static void wait_for_signal(const sigset_t *signals, lx_serving *serving)
+static void wait_for_signal(const sigset_t *signals, const lx_serve_options *o, lx_serving *serving,
+                            lx_http *http)
 {
     sigset_t all = *signals;
     int number = 0;
     (void)sigaddset(&all, SIGHUP);
     while (sigwait(&all, &number) != 0 || number == SIGHUP)
         if (number == SIGHUP)
-            ask_for_reload(serving);
+            ask_for_reload(o, serving, http);
     lx_log(LX_LOG_INFO, "%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
@@ -343,7 +358,7 @@ int lx_command_serve(int argc, char **argv)
         st = load_models(&o, api.serving, &err);
     if (st == LX_OK) {
         log_url(o.host, lx_http_port(http), o.tls_key != NULL);
-        wait_for_signal(&signals, api.serving);
+        wait_for_signal(&signals, &o, api.serving, http);
         drain(&o, api.serving, api.states, http, &signals);
     } else {
         exit_status = lx_cli_fail(&lx_serve_command, st, &err);

@@ -1,8 +1,6 @@
 /* One completion on its way (see completion.h). */
 #include "server/completion.h"
 
-#include "server/json_states.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,16 +258,7 @@ lx_json_usage lx_completion_usage(const lx_completion *c)
 
 const char *lx_completion_states(const lx_completion *c, lx_buffer *text)
 {
-    enum { MAX_STATES_TEXT = 4 << 20 };
-    lx_buffer_init(text, MAX_STATES_TEXT);
-    if (!lx_work_tells_states(&c->works[0]))
-        return NULL;
-    lx_buffer_puts(text, "[");
-    int32_t index = 0;
-    for (int32_t i = 0; i < c->n_prompts; i++)
-        index = lx_json_append_kept(&c->works[i].keeper, index, text);
-    lx_buffer_puts(text, "]");
-    return text->data;
+    return lx_works_states(c->works, c->n_prompts, text);
 }
 
 lx_json_timings lx_completion_timings(const lx_completion *c)

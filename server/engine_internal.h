@@ -103,7 +103,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
 /* --- engine_runs.c --- */
 void lx_runs_init(lx_engine *e);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be parked. */
-lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now, lx_error *err);
+lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
 /* Gives the job its first slot; there is a free one that no older run waits for. */
 lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err);
 /* Starts samples of ready runs in free slots, oldest run first. */

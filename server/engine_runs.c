@@ -43,7 +43,7 @@ static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now, lx_error *err)
+lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err)
 {
     if (lx_job_cancelled(job))
         return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
@@ -53,7 +53,7 @@ lx_status lx_engine_check_job(const lx_engine *e, const lx_job *job, int64_t now
     lx_status st = check_beginning(job, now, err);
     if (st != LX_OK)
         return st;
-    if (lx_job_get_params(job)->park && atomic_load(&e->parking))
+    if (lx_job_get_params(job)->park && atomic_load(&e->parking) && lx_job_may_park(job))
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
                        "the server is stopping and has parked this request");
     return LX_OK;

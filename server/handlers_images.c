@@ -21,8 +21,13 @@ enum { MAX_ANSWER = 96 << 20, MAX_SHEET = 64 << 20 };
 lx_json_pixels lx_image_answer_usage(const lx_image_answer *a, int64_t n_tokens)
 {
     int32_t channels = a->images.work.served->model->config.n_channels;
-    int32_t there = a->images.given + a->images.work.params->start.n_tokens;
-    return (lx_json_pixels){.given = there / channels, .made = n_tokens / channels};
+    const lx_work *w = &a->images.work;
+    int32_t there = a->images.given + w->params->start.n_tokens;
+    /* The first row a state has seen is no pixel's. */
+    int32_t rows = w->params->start.rows + lx_job_cached_rows(w->job);
+    return (lx_json_pixels){.given = there / channels,
+                            .made = n_tokens / channels,
+                            .cached = rows > 0 ? (rows - 1) / channels : 0};
 }
 
 /* --- whole
@@ -33,14 +38,15 @@ static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
     lx_status st = LX_OK;
     lx_buffer png;
     lx_buffer_init(&png, a->contact_sheet ? MAX_SHEET : LX_MAX_PNG);
+    bool parked = lx_work_parked(&a->images.work);
     if (a->contact_sheet) {
         st = lx_images_sheet(&a->images, &png, err);
-        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), out);
+        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), parked, out);
     }
     for (int32_t i = 0; !a->contact_sheet && st == LX_OK && i < a->images.work.params->n; i++) {
         png.length = 0;
         st = lx_images_png(&a->images, i, INT32_MAX, &png, err);
-        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), out);
+        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), parked, out);
     }
     lx_buffer_fini(&png);
     return st;
@@ -65,11 +71,9 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
     };
     lx_json_images_begin(&head, out);
     st = add_all(a, out, err);
-    if (w->return_state) {
-        lx_buffer_puts(out, "],\"states\":[");
-        (void)lx_json_append_kept(&w->keeper, 0, out);
-    }
-    lx_json_images_end(out);
+    lx_buffer kept;
+    lx_json_images_end(lx_works_states(w, 1, &kept), out);
+    lx_buffer_fini(&kept);
     if (st == LX_OK && out->status != LX_OK)
         st = lx_fail(err, out->status, NULL, "the answer does not fit");
     return st;
@@ -148,7 +152,8 @@ static void start(lx_api *api, lx_served_model *served, const lx_image_params *p
                  .timeout_ms = p->timeout_ms,
                  .max_new = p->max_tokens,
                  .from = from,
-                 .return_state = p->return_state},
+                 .return_state = p->return_state,
+                 .park = p->park},
     };
     lx_error err = {0};
     int32_t retry_after_s = 0;

@@ -29,7 +29,7 @@ static int32_t values_of_unit(const lx_image_answer *a)
     return a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
 }
 
-/* How much of a raster may be told when `made` values of it are there. */
+/* How much of a raster may be told when `made` values of it are there, and more will come. */
 static int32_t whole_units(const lx_image_answer *a, int32_t made)
 {
     return made / values_of_unit(a) * values_of_unit(a);
@@ -58,7 +58,8 @@ static bool write_values(lx_image_answer *a, int32_t i, int32_t count)
     lx_image_reader *r = &a->readers[i];
     if (a->unit == LX_STREAM_NO_VALUES)
         return false;
-    int32_t n = whole_units(a, a->images.given + count) - r->sent;
+    int32_t made = a->images.given + count;
+    int32_t n = (lx_work_parked(&a->images.work) ? made : whole_units(a, made)) - r->sent;
     if (n <= 0)
         return false;
     if (n > MAX_VALUES)
@@ -105,14 +106,18 @@ static bool write_partial(lx_image_answer *a, int32_t i, int32_t count)
     return true;
 }
 
-static bool write_completed(lx_image_answer *a, int32_t i, int32_t count)
+/* The last picture of a sample: whole, or, when the server stops, with the state to go on from. */
+static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
 {
     lx_image_reader *r = &a->readers[i];
     const lx_work *w = &a->images.work;
-    if (r->done || count < w->params->max_new)
+    bool whole = count == w->params->max_new;
+    if (r->done || (!whole && !lx_work_parked(w)))
         return false;
+    lx_buffer kept;
     lx_json_image_event e = {
-        .type = event_name(a, "image_edit.completed", "image_generation.completed"),
+        .type = whole ? event_name(a, "image_edit.completed", "image_generation.completed")
+                      : event_name(a, "image_edit.parked", "image_generation.parked"),
         .size = a->size,
         .created = w->created,
         .index = i,
@@ -120,8 +125,10 @@ static bool write_completed(lx_image_answer *a, int32_t i, int32_t count)
         .seed = (int64_t)w->params->seed,
         .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
         .usage = lx_image_answer_usage(a, count - w->params->start.n_tokens),
+        .states = lx_works_states(w, 1, &kept),
     };
     write_picture(a, count, &e);
+    lx_buffer_fini(&kept);
     r->done = true;
     return true;
 }
@@ -145,7 +152,7 @@ static bool write_next(lx_image_answer *a)
         lx_job_want(a->images.work.job, i, next_event(a, i));
         int32_t count = lx_job_tokens(a->images.work.job, i, NULL, NULL);
         a->next = i + 1 < n ? i + 1 : 0;
-        if (write_values(a, i, count) || write_partial(a, i, count) || write_completed(a, i, count))
+        if (write_values(a, i, count) || write_partial(a, i, count) || write_last(a, i, count))
             return true;
     }
     return false;
@@ -180,8 +187,7 @@ static bool hand_out(lx_image_answer *a, lx_buffer *out)
 bool lx_image_answer_pull(void *context, lx_buffer *out)
 {
     lx_image_answer *a = context;
-    bool finished =
-        lx_job_finished(a->images.work.job); /* asked first: its tokens are seen below */
+    bool finished = lx_work_settled(&a->images.work); /* asked first: its tokens are seen below */
     while (hand_out(a, out) && !a->ended) {
         if (!write_next(a)) {
             if (!finished)

@@ -43,6 +43,7 @@ static void open_connection(lx_http *h, struct MHD_Connection *connection, void 
         *context = NULL;
         return;
     }
+    conn->tls = lx_http_tls_attach(h, connection);
     atomic_fetch_add(&h->n_connections, 1);
 }
 
@@ -57,6 +58,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         lx_watch_close(&h->watch, conn);
         if (conn->refused)
             lx_linger_add(&h->watch, conn->fd);
+        lx_http_tls_detach(conn->tls);
         free(*context);
         *context = NULL;
         atomic_fetch_sub(&h->n_connections, 1);
@@ -142,7 +144,12 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     if (getrandom(&h->id_prefix, sizeof h->id_prefix, 0) != (ssize_t)sizeof h->id_prefix)
         h->id_prefix = (uint64_t)lx_now_ns();
     int fd = -1;
-    lx_status st = lx_watch_start(&h->watch, options->ping_s, err);
+    (void)pthread_mutex_init(&h->tls_lock, NULL); /* cannot fail without attributes */
+    lx_status st = LX_OK;
+    if (options->tls_key != NULL)
+        st = lx_http_renew_tls(h, options->tls_certificate, options->tls_key, err);
+    if (st == LX_OK)
+        st = lx_watch_start(&h->watch, options->ping_s, err);
     if (st == LX_OK)
         st = lx_http_listen(options->host, options->port, &fd, &h->port, err);
     if (st == LX_OK)
@@ -155,6 +162,7 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
         (void)close(fd);
     if (h->watch.started)
         lx_watch_stop(&h->watch);
+    lx_http_tls_free(h);
     free(h);
     return st;
 }
@@ -198,5 +206,6 @@ void lx_http_stop(lx_http *h)
     lx_watch_each(&h->watch, lx_exchange_kill);
     MHD_stop_daemon(h->daemon);
     lx_watch_stop(&h->watch);
+    lx_http_tls_free(h);
     free(h);
 }

@@ -91,10 +91,12 @@ typedef struct lx_pass {
 
 typedef struct lx_http_options {
     const char *host;
-    int32_t port;                          /* 0: any free one */
-    const char *tls_certificate, *tls_key; /* PEM texts, copied by nobody; NULL: plain HTTP */
-    int32_t max_per_address;               /* connections of one address, 0: no limit */
-    bool log_bodies;                       /* the request log may show what clients send */
+    int32_t port; /* 0: any free one */
+    /* PEM texts: a certificate with its chain, and its key; live as long as the server. NULL: plain
+       HTTP */
+    const char *tls_certificate, *tls_key;
+    int32_t max_per_address; /* connections of one address, 0: no limit */
+    bool log_bodies;         /* the request log may show what clients send */
     int32_t n_threads, max_connections;
     int32_t idle_timeout_s; /* silence on a connection */
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
@@ -119,10 +121,16 @@ typedef struct lx_http_stats {
 
 typedef struct lx_http lx_http;
 
-/* Binds and serves. LX_ERR_INVALID for an unusable address, LX_ERR_IO when it is taken. */
+/* Binds and serves. LX_ERR_INVALID for an unusable address, or certificate and key that do not
+   belong together (param "tls-cert"); LX_ERR_IO when the address is taken. */
 lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err) LX_MUST_USE;
 int32_t lx_http_port(const lx_http *h);
 lx_http_stats lx_http_get_stats(lx_http *h);
+/* Another certificate and key for connections that begin from now on, of a server that has TLS; any
+   thread. PEM texts, not kept. LX_ERR_INVALID when they do not belong together: then the old ones
+   stay. */
+lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key,
+                            lx_error *err) LX_MUST_USE;
 /* Closes the listening socket; open connections are closed after their answer from now on. */
 void lx_http_quiesce(lx_http *h);
 /* Cancels every pending answer; the clients still get what `finish` or `pull` then say. */

@@ -22,6 +22,7 @@
 #include "server/http.h"
 
 struct lx_exchange;
+typedef struct lx_tls_pair lx_tls_pair; /* a certificate and its key */
 
 /* Memory of a connection: its request's head must fit. */
 enum { LX_HTTP_HEAD_BYTES = 16 * 1024, LX_MAX_LINGERING = 64 };
@@ -31,6 +32,7 @@ typedef struct lx_http_conn {
     struct lx_http_conn *prev, *next;
     struct lx_exchange *exchange; /* with a pending answer; NULL otherwise */
     int64_t deadline_ns;          /* when the socket is shut down, 0: never */
+    lx_tls_pair *tls;             /* what it shook hands with; NULL without TLS */
     int fd;
     uint32_t generation; /* tells apart connections that had the same fd */
     bool hung_up;        /* the peer will send nothing more */
@@ -64,6 +66,8 @@ struct lx_http {
     struct MHD_Daemon *daemon;
     lx_watch watch;
     int32_t port;
+    pthread_mutex_t tls_lock;
+    lx_tls_pair *tls; /* for new connections; NULL: no TLS; guarded by tls_lock */
     _Atomic bool draining, stopping;
     _Atomic int64_t n_connections, n_exchanges, n_answering;
     _Atomic uint64_t responses[6], abandoned;
@@ -157,5 +161,11 @@ void lx_watch_each(lx_watch *w, void (*act)(lx_exchange *ex));
 /* http_listen.c */
 lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound_port,
                          lx_error *err) LX_MUST_USE;
+
+/* http_tls.c; see lx_http_renew_tls */
+/* Gives a new connection the newest pair, which it keeps until detach. NULL without TLS. */
+lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection);
+void lx_http_tls_detach(lx_tls_pair *pair); /* NULL is allowed */
+void lx_http_tls_free(lx_http *h);          /* with the last connection gone */
 
 #endif

@@ -93,7 +93,7 @@ static lx_status check_params(const lx_plan *plan, const lx_job_params *p, lx_er
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
                        LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
     if (p->park && p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "park", "only a single sample can be parked");
+        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one sample: n must be 1");
     if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
         (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)
         return lx_fail(err, LX_ERR_INVALID, "logprobs",
@@ -400,6 +400,9 @@ float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
 
 void lx_job_mark_parked(lx_job *job)
 {
+    int32_t rows = job->params.start.rows;
+    if (rows > 0 && job->samples[0].state_rows == 0) /* it never began: it is where it started */
+        memcpy(lx_job_state_room(job, 0, rows), job->start, state_floats(job) * sizeof *job->start);
     job->parked = true;
 }
 
@@ -408,17 +411,33 @@ lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step)
     return job->params.n_top > 0 ? job->top + (row_of(job, i) + step) * job->params.n_top : NULL;
 }
 
-/* Whether the newest of n tokens completes a stop string; the history does not count. */
-static bool completes_stop(lx_job *job, const int32_t *tokens, int32_t n)
+/* The text of the newest of n tokens, as much as a stop string can have of it; the history does not
+   count. */
+static const lx_buffer *read_tail(lx_job *job, const int32_t *tokens, int32_t n)
 {
-    if (job->stops == NULL)
-        return false;
     int32_t longest = (int32_t)lx_stops_longest(job->stops);
     int32_t first = job->params.start.n_tokens, from = n - first > longest ? n - longest : first;
     job->tail.length = 0;
     for (int32_t step = from; step < n; step++)
         job->plan->model->task->render(job->plan, step, tokens, &job->tail);
-    return lx_stops_find(job->stops, job->tail.data, job->tail.length) < job->tail.length;
+    return &job->tail;
+}
+
+static bool completes_stop(lx_job *job, const int32_t *tokens, int32_t n)
+{
+    if (job->stops == NULL)
+        return false;
+    const lx_buffer *tail = read_tail(job, tokens, n);
+    return lx_stops_find(job->stops, tail->data, tail->length) < tail->length;
+}
+
+bool lx_job_may_park(lx_job *job)
+{
+    if (job->stops == NULL)
+        return true;
+    int32_t n = atomic_load_explicit(&job->samples[0].n, memory_order_relaxed);
+    const lx_buffer *tail = read_tail(job, job->tokens, n);
+    return lx_stops_settled(job->stops, tail->data, tail->length) == tail->length;
 }
 
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)

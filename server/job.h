@@ -54,7 +54,9 @@ typedef struct lx_job_params {
        max_new = start.n_tokens: what comes back is the state that its first one would start from.
      */
     bool keep_state;
-    bool park; /* with n = 1: lx_engine_park ends it with its state, to be gone on with elsewhere */
+    /* With n = 1: lx_engine_park ends it with its state, to be gone on with elsewhere. With stops
+       it runs on until lx_job_may_park, for at most the tokens of the longest. */
+    bool park;
     int32_t n_biases;
     const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
     int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
@@ -122,6 +124,9 @@ void lx_job_mark_started(lx_job *job);
 void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
 /* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);
+/* Whether its text so far may be told as it is: none of it can become a stop string with what
+   comes. Asked by lx_engine_park's turn; n is 1. */
+bool lx_job_may_park(lx_job *job);
 void lx_job_mark_parked(lx_job *job);                                   /* before it is finished */
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */
 void lx_job_notify(lx_job *job); /* calls wake once, if attached */

@@ -356,8 +356,6 @@ static lx_status read_state(const json_t *root, lx_completion_params *p, lx_erro
     lx_status st = lx_json_read_bool(root, "return_state", &p->return_state, err);
     if (st == LX_OK)
         st = lx_json_read_bool(root, "park", &p->park, err);
-    if (st == LX_OK && p->park && p->chat)
-        return lx_fail(err, LX_ERR_INVALID, "park", "a chat is not parked: use /v1/completions");
     if (st == LX_OK)
         st = lx_json_read_state(root, &p->state, err);
     if (st != LX_OK || p->state == NULL)

@@ -24,6 +24,12 @@ static void append_real(double x, lx_buffer *out)
         lx_buffer_puts(out, "null");
 }
 
+static void append_states(const char *states, lx_buffer *out)
+{
+    if (states != NULL)
+        lx_buffer_printf(out, ",\"states\":%s", states);
+}
+
 static void append_picture(const lx_buffer *png, lx_buffer *out)
 {
     if (png->status != LX_OK)
@@ -35,10 +41,11 @@ static void append_picture(const lx_buffer *png, lx_buffer *out)
 
 static json_t *make_usage(lx_json_pixels u)
 {
-    return json_pack("{s:I, s:{s:I, s:i}, s:I, s:I}", "input_tokens", (json_int_t)u.given,
-                     "input_tokens_details", "image_tokens", (json_int_t)u.given, "text_tokens", 0,
-                     "output_tokens", (json_int_t)u.made, "total_tokens",
-                     (json_int_t)(u.given + u.made));
+    json_t *details = json_pack("{s:I, s:i, s:I}", "image_tokens", (json_int_t)u.given,
+                                "text_tokens", 0, "cached_tokens", (json_int_t)u.cached);
+    return json_pack("{s:I, s:o, s:I, s:I}", "input_tokens", (json_int_t)u.given,
+                     "input_tokens_details", details, "output_tokens", (json_int_t)u.made,
+                     "total_tokens", (json_int_t)(u.given + u.made));
 }
 
 void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
@@ -52,18 +59,21 @@ void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
     lx_buffer_puts(out, ",\"data\":[");
 }
 
-void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, lx_buffer *out)
+void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool parked,
+                        lx_buffer *out)
 {
     lx_buffer_puts(out, index > 0 ? ",{" : "{");
     append_picture(png, out);
     lx_buffer_puts(out, ",\"bits_per_dim\":");
     append_real(bits_per_dim, out);
-    lx_buffer_puts(out, "}");
+    lx_buffer_puts(out, parked ? ",\"finish_reason\":\"parked\"}" : "}");
 }
 
-void lx_json_images_end(lx_buffer *out)
+void lx_json_images_end(const char *states, lx_buffer *out)
 {
-    lx_buffer_puts(out, "]}");
+    lx_buffer_puts(out, "]");
+    append_states(states, out);
+    lx_buffer_puts(out, "}");
 }
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out)
@@ -84,6 +94,7 @@ void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *pn
     dump_open(root, out);
     lx_buffer_puts(out, ",");
     append_picture(png, out);
+    append_states(e->states, out);
     lx_buffer_puts(out, "}");
 }
 

@@ -36,7 +36,7 @@ typedef struct lx_image_params {
     lx_stream_unit stream_unit;
     lx_upload image, mask; /* edits */
     char *state;           /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
-    bool return_state;
+    bool return_state, park;
     int32_t max_tokens; /* values that are generated, 0: the rest of the image */
 } lx_image_params;
 
@@ -71,6 +71,7 @@ lx_status lx_form_read_score(const char *content_type, const char *body, size_t 
 
 typedef struct lx_json_pixels { /* usage */
     int64_t given, made;
+    int64_t cached; /* of the given ones: what a state or another request had computed */
 } lx_json_pixels;
 
 typedef struct lx_json_images {
@@ -82,18 +83,22 @@ typedef struct lx_json_images {
 
 /* begin, then add for each image, then end. */
 void lx_json_images_begin(const lx_json_images *a, lx_buffer *out);
-void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, lx_buffer *out);
-void lx_json_images_end(lx_buffer *out);
+/* parked: the picture is not whole, as the server stops. */
+void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool parked,
+                        lx_buffer *out);
+/* states: as lx_json_image_event has it. */
+void lx_json_images_end(const char *states, lx_buffer *out);
 
 /* An event that carries a picture. */
 typedef struct lx_json_image_event {
     const char *type, *size;
     int64_t created;
     int32_t index;   /* which sample */
-    int32_t partial; /* which partial image, -1: the finished one, with all that follows */
+    int32_t partial; /* which partial image, -1: the last picture, with all that follows */
     int64_t seed;
     double bits_per_dim;
     lx_json_pixels usage;
+    const char *states; /* a JSON list of what was kept; NULL: nothing is told of it */
 } lx_json_image_event;
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out);

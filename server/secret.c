@@ -46,28 +46,3 @@ lx_status lx_secret_read_file(const char *path, size_t max, const char *param, c
     (void)fclose(f);
     return st;
 }
-
-static gnutls_datum_t datum(const char *text)
-{
-    union {
-        const char *in;
-        unsigned char *out; /* the library takes but does not change it */
-    } p = {.in = text};
-    return (gnutls_datum_t){.data = p.out, .size = (unsigned)strlen(text)};
-}
-
-lx_status lx_secret_check_pair(const char *certificate, const char *key, lx_error *err)
-{
-    gnutls_certificate_credentials_t c = NULL;
-    int rc = gnutls_certificate_allocate_credentials(&c);
-    if (rc != 0)
-        return lx_fail(err, LX_ERR_NO_MEMORY, "tls-cert", "%s", gnutls_strerror(rc));
-    gnutls_datum_t cert_text = datum(certificate), key_text = datum(key);
-    rc = gnutls_certificate_set_x509_key_mem(c, &cert_text, &key_text, GNUTLS_X509_FMT_PEM);
-    gnutls_certificate_free_credentials(c);
-    if (rc < 0)
-        return lx_fail(err, LX_ERR_INVALID, "tls-cert",
-                       "--tls-cert and --tls-key are not a certificate and its key: %s",
-                       gnutls_strerror(rc));
-    return LX_OK;
-}

@@ -1,5 +1,5 @@
 /*
- * Files and memory that hold secrets, and certificate and key of a server. Hashes: digest.h.
+ * Files and memory that hold secrets. Hashes: digest.h.
  *
  * Thread: any.
  */
@@ -17,9 +17,5 @@ void lx_secret_wipe(void *data, size_t n);
    it is secret). `param` is the flag that named the file. */
 lx_status lx_secret_read_file(const char *path, size_t max, const char *param, char **out,
                               lx_error *err) LX_MUST_USE;
-
-/* Whether a PEM certificate (with its chain) and a PEM key belong together, so that a wrong file is
-   told by its name at start. */
-lx_status lx_secret_check_pair(const char *certificate, const char *key, lx_error *err) LX_MUST_USE;
 
 #endif

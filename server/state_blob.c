@@ -113,6 +113,23 @@ static lx_status bad(lx_error *err, const char *what)
     return lx_fail(err, LX_ERR_INVALID, "state", "this is no state that can be used: %s", what);
 }
 
+static bool all_zero(const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+/* A name, then zeros to its end. */
+static bool is_name(const char *field, size_t size)
+{
+    size_t n = strnlen(field, size);
+    return n < size && all_zero(field + n, size - n);
+}
+
 static lx_status check_head(const head *h, size_t n, lx_error *err)
 {
     if (memcmp(h->magic, magic, sizeof magic - 1) != 0)
@@ -129,7 +146,7 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
     if (h->request_bytes > LX_MAX_STATE_REQUEST || h->n_tokens > LX_MAX_JOB_TOKENS ||
         h->rows > (uint32_t)LX_MAX_JOB_TOKENS * 2 || h->n_layers > MAX_LAYERS ||
         h->n_floats > (uint64_t)n || h->n_floats != (h->rows > 0 ? h->slot_floats : 0) ||
-        memchr(h->made_by, '\0', sizeof h->made_by) == NULL || size_of(h) != n)
+        !is_name(h->made_by, sizeof h->made_by) || size_of(h) != n)
         return bad(err, "its sizes contradict each other");
     return LX_OK;
 }
@@ -139,11 +156,14 @@ static lx_status check_bytes(const unsigned char *bytes, size_t n, const head *h
                              size_t key_bytes, lx_error *err)
 {
     bool is_signed = (h->flags & SIGNED) != 0;
+    const unsigned char *padding = bytes + HEAD_BYTES + h->request_bytes;
     size_t end = n - (is_signed ? LX_SHA256_BYTES : 0); /* behind the CRC */
     uint32_t crc;
     memcpy(&crc, bytes + end - CRC_BYTES, sizeof crc);
     if (crc != lx_crc32c(0, bytes, end - CRC_BYTES))
         return bad(err, "it was damaged (its CRC-32C is wrong)");
+    if (!all_zero(padding, padded(h->request_bytes) - h->request_bytes))
+        return bad(err, "there is something where nothing should be");
     if (key == NULL)
         return LX_OK;
     if (!is_signed)

@@ -6,9 +6,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/json_states.h"
 
 /* How long after the job's own deadline a slow reader may take. */
-enum { READ_GRACE_S = 60 };
+enum { READ_GRACE_S = 60, MAX_STATES_TEXT = 4 << 20 };
 
 uint64_t lx_work_random_bits(void)
 {
@@ -220,9 +221,17 @@ bool lx_work_parked(const lx_work *w)
            w->keeper.states[0].status == LX_OK;
 }
 
-bool lx_work_tells_states(const lx_work *w)
+const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
 {
-    return w->return_state || lx_work_parked(w);
+    lx_buffer_init(text, MAX_STATES_TEXT);
+    if (!works[0].return_state && !lx_work_parked(&works[0]))
+        return NULL;
+    lx_buffer_puts(text, "[");
+    int32_t index = 0;
+    for (int32_t i = 0; i < n; i++)
+        index = lx_json_append_kept(&works[i].keeper, index, text);
+    lx_buffer_puts(text, "]");
+    return text->data;
 }
 
 lx_status lx_work_status(const lx_work *w, lx_error *err)
@@ -230,6 +239,9 @@ lx_status lx_work_status(const lx_work *w, lx_error *err)
     if (lx_work_parked(w))
         return LX_OK;
     lx_status st = lx_job_status(w->job, err);
+    if (lx_job_parked(w->job))
+        return lx_fail(err, LX_ERR_UNAVAILABLE, "park",
+                       "the server is stopping, and the request's state could not be kept");
     if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
                        "the server is shutting down and could not finish this answer");

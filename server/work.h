@@ -75,9 +75,6 @@ lx_status lx_work_status(const lx_work *w, lx_error *err);
 
 /* Whether the answer was ended early because the server stops, and its state is in the store. */
 bool lx_work_parked(const lx_work *w);
-/* Whether the answer tells of states. */
-bool lx_work_tells_states(const lx_work *w);
-
 /* Whether the answer is complete and what it promises to keep is kept: what a stream's end waits
    for. */
 bool lx_work_settled(lx_work *w);
@@ -89,6 +86,9 @@ int64_t lx_work_prompt_rows(const lx_work *w);
 lx_json_timings lx_work_timings(const lx_work *w);
 /* Of several that are one request: from the first's start to the last's end. */
 lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
+/* Of the same, a JSON list of the states that were kept, NULL when the answer tells of none; in
+ *text, which is initialised by the call and freed by the caller. */
+const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
 
 /* For seeds and ids. */
 uint64_t lx_work_random_bits(void);

@@ -91,8 +91,8 @@ void lx_cpu_attend_linear(lx_backend *be, const lx_attend_linear_args *args);
 void lx_cpu_gather(lx_backend *be, const lx_gather_args *args);
 void lx_cpu_sample(lx_backend *be, const lx_sample_args *args);
 void lx_cpu_sample_mixture(lx_backend *be, const lx_sample_mixture_args *args);
-lx_status lx_cpu_end(lx_backend *be, lx_error *err);
-lx_status lx_cpu_sync(lx_backend *be, lx_error *err);
+lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err);
+lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 
 /* Cuts the recorded step into phases and pieces (plan.c). */
 void lx_cpu_plan(lx_cpu *c);

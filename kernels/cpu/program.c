@@ -248,13 +248,29 @@ static void run_program(lx_cpu *c)
     lx_cpu_pool_run(c->pool, run_step, c);
 }
 
-lx_status lx_cpu_end(lx_backend *be, lx_error *err)
+/* Keeps what was drawn beside the slots. */
+static void keep_drawn(const lx_cpu *c)
+{
+    for (int32_t i = 0; i < c->n_ops; i++) {
+        const lx_cpu_op *op = &c->ops[i];
+        if (op->kind == LX_CPU_SAMPLE)
+            lx_host_keep_drawn(c->batch, op->sample.states, op->sample.rows, op->sample.out);
+        else if (op->kind == LX_CPU_SAMPLE_MIXTURE)
+            lx_host_keep_drawn(c->batch, op->sample_mixture.states, op->sample_mixture.rows,
+                               op->sample_mixture.out);
+    }
+}
+
+lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err)
 {
     lx_cpu *c = (lx_cpu *)be;
     if (c->failed == LX_OK)
         c->failed = grow_scratch(c);
-    if (c->failed == LX_OK)
+    if (c->failed == LX_OK) {
         run_program(c);
+        keep_drawn(c);
+    }
+    *step = c->step;
     lx_status st = c->failed;
     if (st != LX_OK && err != NULL)
         *err = c->error;
@@ -263,9 +279,10 @@ lx_status lx_cpu_end(lx_backend *be, lx_error *err)
     return st;
 }
 
-lx_status lx_cpu_sync(lx_backend *be, lx_error *err)
+lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err)
 {
     (void)be;
+    (void)step;
     (void)err;
     return LX_OK;
 }

@@ -52,13 +52,27 @@ static void add_table_row(float *y, const lx_table *t, int64_t id, bool first)
     }
 }
 
-static void run_embed(const lx_embed_args *a, const lx_cpu_part *part)
+/* The id, or the drawn token that it stands for. */
+static int64_t id_of(const lx_embed_args *a, int32_t table, int32_t slot, int32_t id)
+{
+    if (!lx_is_drawn_id(id))
+        return id;
+    int32_t token = a->states->drawn[lx_drawn_place_of(slot, id)];
+    return token >= 0 && token < a->tables[table]->rows ? token : 0;
+}
+
+static void run_embed(const lx_cpu *c, const lx_embed_args *a, const lx_cpu_part *part)
 {
     range rows = shared_rows(part, LX_ROWS_TOKENS);
     int64_t d = a->tables[0]->cols;
+    int32_t seq = part->seq0;
     for (int64_t r = rows.from; r < rows.to; r++) {
+        const int32_t *ids = a->ids + r * a->n_tables;
+        while (c->batch->seq_start[seq + 1] <= r)
+            seq++;
         for (int32_t j = 0; j < a->n_tables; j++)
-            add_table_row(a->y->data + r * d, a->tables[j], a->ids[r * a->n_tables + j], j == 0);
+            add_table_row(a->y->data + r * d, a->tables[j],
+                          id_of(a, j, c->batch->slot[seq], ids[j]), j == 0);
     }
 }
 
@@ -185,7 +199,7 @@ void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part
 {
     switch (op->kind) {
     case LX_CPU_EMBED:
-        run_embed(&op->embed, part);
+        run_embed(c, &op->embed, part);
         break;
     case LX_CPU_LINEAR:
         run_linear(c, &op->linear, part, scratch);

@@ -1,7 +1,7 @@
 /*
- * The memory of a step: its inputs and results (pinned on the host, and as much on the device), and
- * scratch. It doubles while a step larger than any before is recorded, when nothing runs; steps of
- * sizes seen before allocate nothing.
+ * The memory of steps: their inputs and results (pinned on the host, and on the device), and
+ * scratch. It doubles while a step larger than any before is recorded, when all before have
+ * finished; steps of sizes seen before allocate nothing.
  */
 #include <string.h>
 
@@ -31,19 +31,30 @@ static size_t grown(size_t capacity, size_t wanted)
 static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
 {
     lx_cuda_arena larger = {.used = a->used, .capacity = grown(a->capacity, wanted)};
-    cudaError_t e = cudaMallocHost((void **)&larger.host, larger.capacity);
+    lx_status st = lx_cuda_finish_all(c, &c->error);
+    if (st != LX_OK)
+        return st;
+    cudaError_t e = cudaMallocHost((void **)&larger.all, larger.capacity * LX_CUDA_STEPS);
     if (e != cudaSuccess)
-        return no_memory(c, larger.capacity, e);
+        return no_memory(c, larger.capacity * LX_CUDA_STEPS, e);
     e = cudaMalloc((void **)&larger.device, larger.capacity);
     if (e != cudaSuccess) {
-        (void)cudaFreeHost(larger.host);
+        (void)cudaFreeHost(larger.all);
         return no_memory(c, larger.capacity, e);
     }
+    lx_cuda_arena_turn(&larger, c->n_ended + 1);
+    larger.used = a->used;
     if (a->used > 0)
         memcpy(larger.host, a->host, a->used);
     lx_cuda_arena_fini(a);
     *a = larger;
     return LX_OK;
+}
+
+void lx_cuda_arena_turn(lx_cuda_arena *a, uint64_t step)
+{
+    a->host = a->all != NULL ? a->all + step % LX_CUDA_STEPS * a->capacity : NULL;
+    a->used = 0;
 }
 
 lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size_t n_bytes,
@@ -64,8 +75,8 @@ lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size
 
 void lx_cuda_arena_fini(lx_cuda_arena *a)
 {
-    if (a->host != NULL)
-        (void)cudaFreeHost(a->host);
+    if (a->all != NULL)
+        (void)cudaFreeHost(a->all);
     if (a->device != NULL)
         (void)cudaFree(a->device);
     *a = (lx_cuda_arena){0};
@@ -81,6 +92,9 @@ lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s)
     if (s->wanted <= s->capacity)
         return LX_OK;
     size_t capacity = grown(s->capacity, s->wanted);
+    lx_status st = lx_cuda_finish_all(c, &c->error);
+    if (st != LX_OK)
+        return st;
     if (s->data != NULL)
         (void)cudaFree(s->data);
     s->data = NULL;

@@ -71,8 +71,10 @@ static void cuda_close(lx_backend *be)
         if (scratch[i]->data != NULL)
             (void)cudaFree(scratch[i]->data);
     }
-    if (c->done != NULL)
-        (void)cudaEventDestroy(c->done);
+    for (int32_t i = 0; i < LX_CUDA_STEPS; i++) {
+        if (c->frames[i].done != NULL)
+            (void)cudaEventDestroy(c->frames[i].done);
+    }
     if (c->capture != NULL)
         (void)cudaStreamDestroy(c->capture);
     if (c->stream != NULL)
@@ -134,6 +136,7 @@ static const lx_kernels table = {
     .sample_mixture = lx_cuda_record_mixture,
     .end = lx_cuda_end,
     .sync = lx_cuda_sync,
+    .step_size = lx_cuda_bucket,
 };
 
 /* --- opening ------------------------------------------------------------------------------------
@@ -169,8 +172,8 @@ static lx_status start(lx_cuda *c, lx_error *err)
     cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = cudaStreamCreateWithFlags(&c->capture, cudaStreamNonBlocking);
-    if (e == cudaSuccess)
-        e = cudaEventCreateWithFlags(&c->done, cudaEventDisableTiming);
+    for (int32_t i = 0; i < LX_CUDA_STEPS && e == cudaSuccess; i++)
+        e = cudaEventCreateWithFlags(&c->frames[i].done, cudaEventDisableTiming);
     if (e != cudaSuccess)
         return lx_fail(err, LX_ERR_DEVICE, "backend", "cuda: starting device %d: %s", c->device,
                        cudaGetErrorString(e));

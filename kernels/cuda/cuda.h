@@ -9,11 +9,14 @@
 #include "kernels/host.h"
 
 /*
- * Pinned host memory and as much of the device's. What a step is given is put down here while the
- * step is recorded, and copied in one piece when it starts. Places are offsets, for it may move.
+ * Pinned host memory, a part for each step that may be under way, and the device's, one part, since
+ * there steps follow each other. What a step is given is put down here while it is recorded, and
+ * copied in one piece when it starts. Places are offsets, for it may move.
  */
 typedef struct lx_cuda_arena {
-    unsigned char *host, *device;
+    unsigned char *all;    /* pinned, [LX_CUDA_STEPS, capacity] */
+    unsigned char *host;   /* the part of the step that is recorded */
+    unsigned char *device; /* [capacity] */
     size_t used, capacity;
 } lx_cuda_arena;
 
@@ -61,7 +64,26 @@ typedef struct lx_cuda_graph {
     uint64_t last_use;
 } lx_cuda_graph;
 
-#define LX_CUDA_MAX_GRAPHS 64
+/* An engine has some thirty (a bucket each); a model that replaces another one has its own. */
+#define LX_CUDA_MAX_GRAPHS 256
+
+#define LX_CUDA_STEPS 8     /* that may be under way: ended, their results not handed out */
+#define LX_CUDA_MAX_DRAWS 8 /* sampling operations of a step */
+
+/* What sync() hands out of one sampling operation. */
+typedef struct lx_cuda_draw {
+    lx_sample *out;
+    const lx_sampling *rows; /* NULL: there are no top ids */
+    size_t at, top;          /* in the results */
+} lx_cuda_draw;
+
+/* A step that is recorded or under way. */
+typedef struct lx_cuda_frame {
+    cudaEvent_t done;
+    const unsigned char *results; /* where the host gets them */
+    int32_t n_outputs, n_draws;
+    lx_cuda_draw draws[LX_CUDA_MAX_DRAWS];
+} lx_cuda_frame;
 
 typedef struct lx_cuda {
     lx_backend base;
@@ -71,16 +93,20 @@ typedef struct lx_cuda {
     cudaStream_t capture; /* steps are captured here: copies of other threads go to `stream` */
     cudaStream_t target;  /* where run.c queues: one of these two */
     const struct lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
-    cudaEvent_t done;
     lx_cuda_blas *blas;
-    lx_turn turn; /* held from begin to end, and by sync */
+    lx_turn turn; /* held from begin to end, and while results are handed out */
     char about[64];
 
     pthread_mutex_t lost_lock;
     bool lost; /* the first failure of the device; nothing works after it */
     lx_error lost_error;
 
-    /* the step that is being recorded or run */
+    /* steps in order: those up to n_finished have been handed out, those up to n_ended started */
+    lx_cuda_frame frames[LX_CUDA_STEPS]; /* step i has number i % LX_CUDA_STEPS */
+    uint64_t n_ended, n_finished;
+
+    /* the step that is being recorded */
+    lx_cuda_frame *frame;
     lx_host_seen seen;
     const lx_batch *batch;
     int32_t n_tokens, n_seqs, n_outputs;
@@ -100,7 +126,6 @@ typedef struct lx_cuda {
     uint64_t graphs_freed;  /* as it was when the graphs were captured */
     uint64_t *key;          /* [key_capacity], of the step that is being started */
     size_t n_key, key_capacity;
-    bool pending; /* ended, and its results not yet handed out */
 } lx_cuda;
 
 /* A matrix is packed for one of two products. */
@@ -150,8 +175,10 @@ void lx_cuda_record_attend(lx_backend *be, const lx_attend_linear_args *args);
 void lx_cuda_record_gather(lx_backend *be, const lx_gather_args *args);
 void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *args);
 void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *args);
-lx_status lx_cuda_end(lx_backend *be, lx_error *err);
-lx_status lx_cuda_sync(lx_backend *be, lx_error *err);
+lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err);
+lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err);
+/* Waits for all steps under way and hands their results out: what they use may be replaced. */
+lx_status lx_cuda_finish_all(lx_cuda *c, lx_error *err);
 
 /* graph.c */
 int32_t lx_cuda_bucket(int32_t n); /* the smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n */
@@ -163,6 +190,7 @@ lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op);
 
 /* arena.c: memory that grows while a step is recorded, never while one runs. put() takes `room`
    bytes, at least n_bytes, of which the first n_bytes are data's. */
+void lx_cuda_arena_turn(lx_cuda_arena *a, uint64_t step); /* begins the part of that step */
 lx_status lx_cuda_arena_put(lx_cuda *c, lx_cuda_arena *a, const void *data, size_t n_bytes,
                             size_t room, size_t *at);
 void lx_cuda_arena_fini(lx_cuda_arena *a);

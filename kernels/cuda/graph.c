@@ -106,6 +106,7 @@ static void put_op(const lx_cuda_op *op, uint64_t *w)
         w[2] = pair(op->embed.n_tables, op->embed.tables[0]->cols);
         w[3] = op->in;
         w[4] = op->more;
+        w[5] = address(op->embed.states);
         break;
     case LX_CUDA_LINEAR:
         put_linear(&op->linear, w + 1);
@@ -126,12 +127,14 @@ static void put_op(const lx_cuda_op *op, uint64_t *w)
         w[2] = (uint64_t)op->sample.n_ids;
         w[3] = op->in;
         w[4] = op->out;
+        w[5] = address(op->sample.states);
         break;
     case LX_CUDA_MIXTURE:
         w[1] = address(op->mixture.parameters);
         w[2] = pair(op->mixture.n_components, op->mixture.n_levels);
         w[3] = op->in;
         w[4] = op->out;
+        w[5] = address(op->mixture.states);
         break;
     }
 }

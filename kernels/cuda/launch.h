@@ -26,13 +26,14 @@ typedef struct lx_cuda_live {
 
 typedef struct lx_cuda_table {
     const void *data; /* [rows, d] */
-    int32_t dtype;
+    int32_t dtype, rows;
 } lx_cuda_table;
 
 typedef struct lx_cuda_embed {
     float *y;
     const lx_cuda_table *tables; /* [n_tables] */
-    const int32_t *ids;          /* [rows, n_tables] */
+    const int32_t *ids;          /* [rows, n_tables], below 0: -1 - a place in drawn */
+    const int32_t *drawn;        /* tokens that slots have drawn, see lx_drawn_id */
     const int32_t *live;
     int32_t n_tables, d, rows;
 } lx_cuda_embed;
@@ -101,6 +102,7 @@ typedef struct lx_cuda_row {
     float temperature, top_p;
     int32_t top_k, forced;
     const float *mask; /* NULL for none */
+    int64_t keep_at;   /* where in `drawn` the token goes, -1: nowhere */
     int64_t banned_at, bias_at, top_at;
     int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
@@ -113,6 +115,7 @@ typedef struct lx_cuda_sample {
     lx_sample *top;
     uint32_t *bits; /* scratch [n_rows, (n_ids + 31) / 32] */
     lx_sample *out;
+    int32_t *drawn;
     const int32_t *live;
     int32_t n_rows, n_ids;
 } lx_cuda_sample;
@@ -121,6 +124,7 @@ typedef struct lx_cuda_mixture {
     const float *parameters;
     const lx_cuda_row *rows;
     lx_sample *out;
+    int32_t *drawn;
     const int32_t *live;
     int32_t n_rows, n, levels;
 } lx_cuda_mixture;

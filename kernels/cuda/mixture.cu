@@ -190,8 +190,11 @@ LX_KERNEL(THREADS) sample_mixture(const lx_cuda_mixture a)
         double most = -3.4028234663852886e38; /* the least finite f32 */
         out.logprob = (float)fmax(log_probability(x, out.token), most);
     }
-    if (x.lane == 0)
+    if (x.lane == 0) {
         a.out[i] = out;
+        if (a.rows[i].keep_at >= 0)
+            a.drawn[a.rows[i].keep_at] = out.token;
+    }
 }
 
 extern "C" cudaError_t lx_cuda_launch_mixture(const lx_cuda_mixture *a, cudaStream_t stream)

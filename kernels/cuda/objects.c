@@ -324,8 +324,13 @@ lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int3
     if (s == NULL)
         return no_memory(err, "states");
     int64_t stride = (layout->fixed_floats + 15) / 16 * 16;
-    *s = (lx_states){n_slots, layout->fixed_floats, stride, NULL};
+    s->n_slots = n_slots;
+    s->floats = layout->fixed_floats;
+    s->stride = stride;
     st = device_new(c, float_bytes(stride) * (size_t)n_slots, "states", (void **)&s->data, err);
+    if (st == LX_OK)
+        st = device_new(c, (size_t)n_slots * LX_DRAWN * sizeof *s->drawn, "drawn tokens",
+                        (void **)&s->drawn, err);
     if (st != LX_OK) {
         lx_cuda_states_free(be, s);
         return st;
@@ -339,6 +344,7 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
     if (s == NULL)
         return;
     device_free((lx_cuda *)be, s->data);
+    device_free((lx_cuda *)be, s->drawn);
     free(s);
 }
 

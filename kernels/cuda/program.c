@@ -4,12 +4,17 @@
  * stream the copy of these inputs, the kernels in their order and the copy of the results, and
  * gives the back end back; sync() waits and hands the results out.
  *
+ * Several steps may be under way. Each has its own pinned memory and its own event; on the device
+ * all use the same memory, because there one follows the other. An id that stands for a drawn token
+ * goes to the device as a place in the arena's `drawn`, which the sampling kernels fill.
+ *
  * Between end's first call and its last nothing waits and nothing is allocated. A step of single
  * rows with one output each, the common one, runs as a graph (graph.c): all its sizes, and so all
  * places in the inputs, are those of a bucket that holds it; lists whose length differs from step
  * to step lie behind everything else, and rows refer to them by place.
  *
- * A step that nobody has synced is finished by the next begin(): its results are handed out then.
+ * When all places are taken by steps that nobody has synced, the next begin() finishes the oldest:
+ * its results are handed out then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,36 +24,36 @@
 #define MAX_OPS 65536
 #define MAX_LISTED (1 << 28) /* banned ids, biases or top ids of all rows of an operation */
 
-static void hand_out(const lx_cuda *c, const lx_cuda_op *op, size_t n_bytes)
+static void hand_out(const lx_cuda_frame *f, const lx_cuda_draw *d)
 {
-    memcpy(op->sample.out, c->results.host + op->out, n_bytes);
-    const lx_sample *top = (const void *)(c->results.host + op->top);
-    for (int32_t i = 0; i < c->n_outputs; i++) {
-        const lx_sampling *s = &op->sample.rows[i];
+    if (f->n_outputs > 0)
+        memcpy(d->out, f->results + d->at, (size_t)f->n_outputs * sizeof *d->out);
+    const lx_sample *top = (const void *)(f->results + d->top);
+    for (int32_t i = 0; d->rows != NULL && i < f->n_outputs; i++) {
+        const lx_sampling *s = &d->rows[i];
         if (s->n_top > 0)
             memcpy(s->top, top, (size_t)s->n_top * sizeof *top);
         top += s->n_top;
     }
 }
 
-/* Waits for the step that runs and hands out its results. */
-static lx_status finish(lx_cuda *c, lx_error *err)
+/* Waits for the steps up to that one and hands out their results. */
+static lx_status finish(lx_cuda *c, uint64_t step, lx_error *err)
 {
-    if (!c->pending)
-        return LX_OK;
-    c->pending = false;
-    cudaError_t e = cudaEventSynchronize(c->done);
-    if (e != cudaSuccess)
-        return lx_cuda_lose(c, e, "a step", err);
-    size_t n_bytes = (size_t)c->n_outputs * sizeof(lx_sample);
-    for (int32_t i = 0; i < c->n_ops && n_bytes > 0; i++) {
-        const lx_cuda_op *op = &c->ops[i];
-        if (op->kind == LX_CUDA_SAMPLE)
-            hand_out(c, op, n_bytes);
-        else if (op->kind == LX_CUDA_MIXTURE)
-            memcpy(op->mixture.out, c->results.host + op->out, n_bytes);
+    while (c->n_finished < step) {
+        const lx_cuda_frame *f = &c->frames[++c->n_finished % LX_CUDA_STEPS];
+        cudaError_t e = cudaEventSynchronize(f->done);
+        if (e != cudaSuccess)
+            return lx_cuda_lose(c, e, "a step", err);
+        for (int32_t i = 0; i < f->n_draws; i++)
+            hand_out(f, &f->draws[i]);
     }
     return LX_OK;
+}
+
+lx_status lx_cuda_finish_all(lx_cuda *c, lx_error *err)
+{
+    return finish(c, c->n_ended, err);
 }
 
 static lx_status put(lx_cuda *c, const void *data, size_t n_bytes, size_t room, size_t *at)
@@ -65,7 +70,8 @@ static bool is_single_rows(const lx_batch *b)
 static lx_status put_batch(lx_cuda *c, const lx_batch *b)
 {
     const size_t id = sizeof(int32_t);
-    c->inputs.used = c->results.used = 0;
+    lx_cuda_arena_turn(&c->inputs, c->n_ended + 1);
+    lx_cuda_arena_turn(&c->results, c->n_ended + 1);
     c->n_tokens = b->n_tokens;
     c->n_seqs = b->n_seqs;
     c->n_outputs = b->n_outputs;
@@ -93,8 +99,8 @@ lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     lx_cuda *c = (lx_cuda *)be;
     lx_turn_take(&c->turn);
     lx_status st = lx_cuda_use(c, err);
-    if (st == LX_OK)
-        st = finish(c, err);
+    if (st == LX_OK && c->n_ended - c->n_finished == LX_CUDA_STEPS)
+        st = finish(c, c->n_finished + 1, err);
     if (st == LX_OK)
         st = lx_host_batch_check(batch, &c->seen, err);
     if (st != LX_OK) {
@@ -103,6 +109,9 @@ lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     }
     c->batch = batch;
     c->n_ops = 0;
+    c->frame = &c->frames[(c->n_ended + 1) % LX_CUDA_STEPS];
+    c->frame->n_outputs = batch->n_outputs;
+    c->frame->n_draws = 0;
     c->failed = put_batch(c, batch);
     return LX_OK;
 }
@@ -142,9 +151,30 @@ static lx_status put_tables(lx_cuda *c, const lx_embed_args *a, lx_cuda_op *op)
 {
     lx_cuda_table tables[64]; /* the check allows no more */
     for (int32_t j = 0; j < a->n_tables; j++)
-        tables[j] = (lx_cuda_table){a->tables[j]->data, (int32_t)a->tables[j]->dtype};
+        tables[j] = (lx_cuda_table){a->tables[j]->data, (int32_t)a->tables[j]->dtype,
+                                    (int32_t)a->tables[j]->rows};
     size_t n_bytes = (size_t)a->n_tables * sizeof *tables;
     return put(c, tables, n_bytes, n_bytes, &op->in);
+}
+
+/* An id that stands for a drawn token is -1 - its place in `drawn`. */
+static lx_status put_ids(lx_cuda *c, const lx_embed_args *a, lx_cuda_op *op)
+{
+    size_t row = (size_t)a->n_tables, n = (size_t)c->n_tokens * row;
+    lx_status st = put(c, a->ids, n * sizeof *a->ids,
+                       (size_t)c->bucket.tokens * row * sizeof *a->ids, &op->more);
+    if (st != LX_OK || a->states == NULL)
+        return st;
+    int32_t *ids = (void *)(c->inputs.host + op->more);
+    const lx_batch *b = c->batch;
+    for (int32_t i = 0; i < b->n_seqs; i++) {
+        size_t end = (size_t)b->seq_start[i + 1] * row;
+        for (size_t j = (size_t)b->seq_start[i] * row; j < end; j++) {
+            if (lx_is_drawn_id(ids[j]))
+                ids[j] = (int32_t)(-1 - lx_drawn_place_of(b->slot[i], ids[j]));
+        }
+    }
+    return LX_OK;
 }
 
 void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *a)
@@ -157,10 +187,8 @@ void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *a)
         return;
     op->embed = *a;
     c->failed = put_tables(c, a, op);
-    size_t row = (size_t)a->n_tables * sizeof(int32_t);
     if (c->failed == LX_OK)
-        c->failed =
-            put(c, a->ids, (size_t)c->n_tokens * row, (size_t)c->bucket.tokens * row, &op->more);
+        c->failed = put_ids(c, a, op);
 }
 
 void lx_cuda_record_linear(lx_backend *be, const lx_linear_args *a)
@@ -222,8 +250,9 @@ static lx_cuda_row row_of(const lx_sampling *s)
                          .forced = s->forced};
 }
 
-/* Room for the results and the rows; the rows lie at *rows, which is valid until the next put. */
-static lx_status put_rows(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows, lx_cuda_row **to)
+/* Room for the results and the rows. */
+static lx_status put_rows(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows,
+                          const lx_states *states)
 {
     size_t n = (size_t)c->n_outputs, room = (size_t)c->bucket.outputs;
     lx_status st = lx_cuda_arena_put(c, &c->results, NULL, 0, room * sizeof(lx_sample), &op->out);
@@ -231,10 +260,26 @@ static lx_status put_rows(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows, l
         st = put(c, NULL, 0, room * sizeof(lx_cuda_row), &op->in);
     if (st != LX_OK)
         return st;
-    *to = (void *)(c->inputs.host + op->in);
-    for (size_t i = 0; i < n; i++)
-        (*to)[i] = row_of(&rows[i]);
+    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
+    int32_t seq = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t slot = states != NULL ? lx_host_keeper(c->batch, (int32_t)i, &seq) : -1;
+        to[i] = row_of(&rows[i]);
+        to[i].keep_at = slot >= 0 ? lx_drawn_place(slot, rows[i].step) : -1;
+    }
     return LX_OK;
+}
+
+/* What is handed out when the step has finished. */
+static void note_draw(lx_cuda *c, const lx_cuda_op *op, lx_sample *out, const lx_sampling *rows)
+{
+    if (c->failed != LX_OK)
+        return;
+    if (c->frame->n_draws == LX_CUDA_MAX_DRAWS)
+        c->failed = lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "a step samples more than %d times",
+                            LX_CUDA_MAX_DRAWS);
+    else
+        c->frame->draws[c->frame->n_draws++] = (lx_cuda_draw){out, rows, op->out, op->top};
 }
 
 /* The banned ids of all rows, one after the other. */
@@ -313,15 +358,15 @@ void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *a)
     lx_cuda_op *op = append(c, LX_CUDA_SAMPLE, lx_host_check_sample(c->batch, a, &c->error));
     if (op == NULL)
         return;
-    lx_cuda_row *rows = NULL;
     op->sample = *a;
-    c->failed = put_rows(c, op, a->rows, &rows);
+    c->failed = put_rows(c, op, a->rows, a->states);
     if (c->failed == LX_OK)
         c->failed = put_banned(c, op, a->rows);
     if (c->failed == LX_OK)
         c->failed = put_biases(c, op, a->rows);
     if (c->failed == LX_OK)
         c->failed = put_top(c, op, a->rows);
+    note_draw(c, op, a->out, a->rows);
     int64_t words = ((int64_t)a->n_ids + 31) / 32 * c->bucket.outputs;
     lx_cuda_scratch_want(&c->bits, words * (int64_t)sizeof(uint32_t));
 }
@@ -335,9 +380,9 @@ void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *a)
     lx_cuda_op *op = append(c, LX_CUDA_MIXTURE, checked);
     if (op == NULL)
         return;
-    lx_cuda_row *rows = NULL;
     op->mixture = *a;
-    c->failed = put_rows(c, op, a->rows, &rows);
+    c->failed = put_rows(c, op, a->rows, a->states);
+    note_draw(c, op, a->out, NULL);
 }
 
 /* --- running ------------------------------------------------------------------------------------
@@ -376,11 +421,11 @@ static lx_status queue(lx_cuda *c)
         st = copy(c, c->results.host, c->results.device, c->results.used, cudaMemcpyDeviceToHost);
     if (st != LX_OK)
         return st;
-    cudaError_t e = cudaEventRecord(c->done, c->stream);
+    cudaError_t e = cudaEventRecord(c->frame->done, c->stream);
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step", &c->error);
 }
 
-lx_status lx_cuda_end(lx_backend *be, lx_error *err)
+lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
     lx_status st = c->failed;
@@ -390,19 +435,25 @@ lx_status lx_cuda_end(lx_backend *be, lx_error *err)
         st = queue(c);
     if (st != LX_OK && err != NULL)
         *err = c->error;
-    c->pending = st == LX_OK;
+    c->frame->results = c->results.host;
+    c->n_ended += st == LX_OK;
+    *step = c->n_ended;
     c->batch = NULL;
     lx_turn_give(&c->turn);
     return st;
 }
 
-lx_status lx_cuda_sync(lx_backend *be, lx_error *err)
+lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_turn_take(&c->turn);
     lx_status st = lx_cuda_use(c, err);
-    if (st == LX_OK)
-        st = finish(c, err);
+    if (st != LX_OK)
+        return st;
+    /* Without the turn, so that another engine can start its step meanwhile. Should the event stand
+       for a later step by now, this one has been handed out. */
+    cudaError_t e = cudaEventSynchronize(c->frames[step % LX_CUDA_STEPS].done);
+    lx_turn_take(&c->turn);
+    st = e == cudaSuccess ? finish(c, step, err) : lx_cuda_lose(c, e, "a step", err);
     lx_turn_give(&c->turn);
     return st;
 }

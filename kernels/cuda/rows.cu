@@ -45,15 +45,25 @@ LX_DEVICE float table_at(const lx_cuda_table &t, int64_t i)
     return t.dtype == LX_BF16 ? __uint_as_float(h << 16) : f16_to_f32(h);
 }
 
+/* Element `at` of the row that an id names, or a drawn token; see lx_drawn_id. */
+LX_DEVICE float embedded(const lx_cuda_embed &a, const lx_cuda_table &t, int32_t id, int64_t at)
+{
+    if (id < 0) {
+        id = a.drawn[-1 - id];
+        id = id >= 0 && id < t.rows ? id : 0;
+    }
+    return table_at(t, id * (int64_t)a.d + at);
+}
+
 LX_KERNEL(THREADS) embed(const lx_cuda_embed a)
 {
     int64_t n = (int64_t)*a.live * a.d;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.d, at = i % a.d;
         const int32_t *ids = a.ids + row * a.n_tables;
-        float sum = table_at(a.tables[0], ids[0] * (int64_t)a.d + at);
+        float sum = embedded(a, a.tables[0], ids[0], at);
         for (int32_t j = 1; j < a.n_tables; j++)
-            sum += table_at(a.tables[j], ids[j] * (int64_t)a.d + at);
+            sum += embedded(a, a.tables[j], ids[j], at);
         a.y[i] = sum;
     }
 }

@@ -32,6 +32,7 @@ static lx_status run_embed(lx_cuda *c, const lx_cuda_op *op)
     lx_cuda_embed k = {.y = a->y->data,
                        .tables = input(c, op->in),
                        .ids = input(c, op->more),
+                       .drawn = a->states != NULL ? a->states->drawn : NULL,
                        .n_tables = a->n_tables,
                        .d = (int32_t)a->tables[0]->cols,
                        .live = live(c, LX_ROWS_TOKENS),
@@ -218,6 +219,7 @@ static lx_status run_sample(lx_cuda *c, const lx_cuda_op *op)
                         .top = (void *)c->results.device,
                         .bits = c->bits.data,
                         .out = (void *)(c->results.device + op->out),
+                        .drawn = op->sample.states != NULL ? op->sample.states->drawn : NULL,
                         .live = live(c, LX_ROWS_OUTPUTS),
                         .n_rows = c->bucket.outputs,
                         .n_ids = op->sample.n_ids};
@@ -229,6 +231,7 @@ static lx_status run_mixture(lx_cuda *c, const lx_cuda_op *op)
     lx_cuda_mixture k = {.parameters = op->mixture.parameters->data,
                          .rows = input(c, op->in),
                          .out = (void *)(c->results.device + op->out),
+                         .drawn = op->mixture.states != NULL ? op->mixture.states->drawn : NULL,
                          .live = live(c, LX_ROWS_OUTPUTS),
                          .n_rows = c->bucket.outputs,
                          .n = op->mixture.n_components,

@@ -509,8 +509,11 @@ LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
     }
     if (out.token < 0)
         list_nothing(r, a.top + r.s.top_at);
-    if (threadIdx.x == 0u)
+    if (threadIdx.x == 0u) {
         a.out[i] = out;
+        if (a.rows[i].keep_at >= 0)
+            a.drawn[a.rows[i].keep_at] = out.token;
+    }
 }
 
 extern "C" cudaError_t lx_cuda_launch_sample(const lx_cuda_sample *a, cudaStream_t stream)

@@ -78,10 +78,11 @@ static lx_status reference_begin(lx_backend *be, const lx_batch *batch, lx_error
     return LX_OK;
 }
 
-static lx_status reference_end(lx_backend *be, lx_error *err)
+static lx_status reference_end(lx_backend *be, uint64_t *step, lx_error *err)
 {
     lx_reference *r = (lx_reference *)be;
     lx_status st = r->failed;
+    *step = 0; /* all of it has happened */
     if (st != LX_OK && err != NULL)
         *err = r->error;
     r->batch = NULL;
@@ -89,9 +90,10 @@ static lx_status reference_end(lx_backend *be, lx_error *err)
     return st;
 }
 
-static lx_status reference_sync(lx_backend *be, lx_error *err)
+static lx_status reference_sync(lx_backend *be, uint64_t step, lx_error *err)
 {
     (void)be;
+    (void)step;
     (void)err;
     return LX_OK;
 }

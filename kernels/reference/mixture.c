@@ -137,4 +137,5 @@ void lx_reference_sample_mixture(lx_backend *be, const lx_sample_mixture_args *a
             a->out[i] = (lx_sample){v, (float)fmax(log_probability(&x, v), -(double)FLT_MAX)};
         }
     }
+    lx_host_keep_drawn(r->batch, a->states, a->rows, a->out);
 }

@@ -169,4 +169,5 @@ void lx_reference_sample(lx_backend *be, const lx_sample_args *a)
     for (int64_t i = 0; i < r->batch->n_outputs; i++)
         a->out[i] = sample_row(&a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, list);
     free(list);
+    lx_host_keep_drawn(r->batch, a->states, a->rows, a->out);
 }

@@ -1,9 +1,9 @@
 /*
  * Runs every conformance test on every back end this machine has.
  *
- *   conformance                          all: reference, each isa of cpu with 1, 2, 3 threads,
- * cuda, and cpu once more with precision int8 conformance --backend cpu --isa avx2 --threads 2
- * [--test NAME]
+ *   conformance    all: reference, each isa of cpu with 1, 2, 3 threads, cuda, and cpu once more
+ *                  with precision int8
+ *   conformance --backend cpu --isa avx2 --threads 2 --test NAME,NAME
  *
  * Prints a line for each back end or instruction set that is missing here, each failed check, and
  * at the end "N passed, N failed". Exit status: 0 when none failed and at least one ran.
@@ -27,10 +27,21 @@ typedef struct count {
 static const char *const isa_names[] = {"auto",   "plain",      "avx2",
                                         "avx512", "avx512bf16", "avx512vnni"};
 
+/* Whether a list of names, a comma between them, has this one; NULL has all. */
+static bool is_listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p != NULL; p = strchr(p, ',') != NULL ? strchr(p, ',') + 1 : NULL) {
+        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == '\0'))
+            return true;
+    }
+    return list == NULL;
+}
+
 static void run_tests(const test *tests, const options *o, device *dut, device *oracle, count *c)
 {
     for (; tests->name != NULL; tests++) {
-        if (o->test != NULL && strcmp(o->test, tests->name) != 0)
+        if (!is_listed(o->test, tests->name))
             continue;
         bool passed = tests->run(dut, oracle);
         dev_release(dut);
@@ -67,8 +78,9 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
 static void run_device(const options *o, const char *name, lx_isa isa, int threads,
                        lx_precision precision, count *c)
 {
-    static const test *const files[] = {linear_tests, model_tests,  row_tests,     attend_tests,
-                                        state_tests,  sample_tests, mixture_tests, error_tests};
+    static const test *const files[] = {linear_tests,  model_tests, row_tests,
+                                        attend_tests,  state_tests, sample_tests,
+                                        mixture_tests, drawn_tests, error_tests};
     bool products = precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI;
     size_t n_files = products ? 2 : sizeof files / sizeof files[0];
     static device dut, oracle;
@@ -120,7 +132,7 @@ int main(int argc, char **argv)
         (void)fprintf(
             stderr,
             "usage: conformance [--backend NAME] [--isa plain|avx2|avx512|avx512bf16|avx512vnni]"
-            " [--threads N] [--test NAME]\n");
+            " [--threads N] [--test NAME,..]\n");
         return 2;
     }
     if (wanted(&o, "reference", LX_ISA_AUTO, 1))

@@ -284,7 +284,8 @@ void dev_release(device *d)
 bool dev_finish(device *d)
 {
     lx_error err = {0};
-    CHECK(d->k->end(d->be, &err) == LX_OK, "end: %s", err.text);
-    CHECK(d->k->sync(d->be, &err) == LX_OK, "sync: %s", err.text);
+    uint64_t step = 0;
+    CHECK(d->k->end(d->be, &step, &err) == LX_OK, "end: %s", err.text);
+    CHECK(d->k->sync(d->be, step, &err) == LX_OK, "sync: %s", err.text);
     return true;
 }

@@ -91,7 +91,8 @@ static bool step_fails(device *d, const world *o, const char *what)
 {
     lx_error err = {0};
     float after[D * 5];
-    CHECK(d->k->end(d->be, &err) == LX_ERR_INVALID, "accepted: %s", what);
+    uint64_t step = 0;
+    CHECK(d->k->end(d->be, &step, &err) == LX_ERR_INVALID, "accepted: %s", what);
     CHECK(err.text[0] != '\0', "no text for: %s", what);
     CHECK_OK(d->k->state_export(d->be, o->states, 0, after));
     CHECK(same_bytes(after, o->before, D * 5), "the slot changed: %s", what);
@@ -125,10 +126,13 @@ static bool broken_embed_is_refused(device *dut, device *oracle)
     (void)oracle;
     world o = make_world(dut);
     const lx_table *one[] = {o.table}, *uneven[] = {o.table, o.other};
-    int32_t low[] = {0, -1}, high[] = {D, 0}, fine[] = {0, 0, 0, 0};
-    lx_embed_args bad[4] = {
-        {o.y, 1, one, low}, {o.y, 1, one, high}, {o.y, 2, uneven, fine}, {o.y, 0, one, fine}};
-    for (int i = 0; i < 4; i++) {
+    int32_t low[] = {0, -1}, high[] = {D, 0}, fine[] = {0, 0, 0, 0}, drawn[] = {0, lx_drawn_id(3)};
+    lx_embed_args bad[5] = {{o.y, 1, one, low, o.states},
+                            {o.y, 1, one, high, o.states},
+                            {o.y, 2, uneven, fine, NULL},
+                            {o.y, 0, one, fine, NULL},
+                            {o.y, 1, one, drawn, NULL}};
+    for (int i = 0; i < 5; i++) {
         if (!begin_step(dut, &o))
             return false;
         dut->k->embed(dut->be, &bad[i]);
@@ -191,7 +195,7 @@ static bool broken_sample_is_refused(device *dut, device *oracle)
     bad[13][1].top = top;
     bad[13][1].n_top = D + 1 < LX_MAX_TOP ? D + 1 : LX_MAX_TOP + 1;
     for (int i = 0; i < N_BAD; i++) {
-        lx_sample_args args = {o.logits, D, bad[i], out};
+        lx_sample_args args = {o.logits, D, bad[i], out, NULL};
         if (!begin_step(dut, &o))
             return false;
         dut->k->sample(dut->be, &args);
@@ -216,7 +220,7 @@ static bool broken_mixture_is_refused(device *dut, device *oracle)
     bad_rows[2][1].forced = 256;
     bad_rows[3][1].forced = -2;
     for (int i = 0; i < 10; i++)
-        bad[i] = (lx_sample_mixture_args){o.logits, 1, 256, i < 4 ? bad_rows[i] : sound, out};
+        bad[i] = (lx_sample_mixture_args){o.logits, 1, 256, i < 4 ? bad_rows[i] : sound, out, NULL};
     bad[4].n_components = 0;
     bad[5].n_components = LX_MIXTURE_MAX_COMPONENTS + 1;
     bad[6].n_levels = 1;

@@ -70,7 +70,7 @@ static bool run_step(device *d, const lx_array *in, int32_t k, int32_t levels, l
                      const lx_sampling *how, lx_sample *out)
 {
     int32_t n = batch->n_outputs;
-    lx_sample_mixture_args args = {in, k, levels, how, out + 1};
+    lx_sample_mixture_args args = {in, k, levels, how, out + 1, NULL};
     for (int32_t i = 0; i < n + 2; i++)
         out[i] = poison;
     CHECK_OK(d->k->begin(d->be, batch, NULL));

@@ -33,7 +33,7 @@ enum {
 #define INT8_BOUND 2e-1    /* factors of products rounded to 8 bits */
 
 typedef struct model {
-    lx_table *ids, *positions;
+    const lx_table *tables[2]; /* of ids and positions */
     lx_matrix *qkv[LAYERS], *out[LAYERS], *up[LAYERS], *down[LAYERS], *head;
     lx_array *gamma, *beta;
     lx_array *x, *y, *wide;
@@ -59,7 +59,8 @@ static lx_table *random_table(device *d, rng *r, int64_t rows)
 static model make_model(device *d)
 {
     rng r = {16};
-    model m = {.ids = random_table(d, &r, IDS), .positions = random_table(d, &r, POSITIONS)};
+    model m = {.tables = {random_table(d, &r, IDS), NULL}};
+    m.tables[1] = random_table(d, &r, POSITIONS);
     for (int i = 0; i < LAYERS; i++) {
         lx_dtype dtype = i % 2 == 0 ? LX_BF16 : LX_F32;
         m.qkv[i] = random_matrix(d, &r, 3 * WIDTH, WIDTH, dtype);
@@ -103,14 +104,13 @@ static void layer(device *d, const model *m, int i)
     linear(d, m->x, m->wide, m->down[i], LX_ACT_NONE, m->x, LX_ROWS_TOKENS);
 }
 
-/* ids [T, 2]; logits [n_outputs, IDS] */
-static bool model_step(device *d, const model *m, const lx_batch *b, const int32_t *ids,
-                       const lx_sampling *how, lx_sample *out, float *logits)
+/* ids [T, 2] */
+static bool model_begin(device *d, const model *m, const lx_batch *b, const int32_t *ids,
+                        const lx_sampling *how, lx_sample *out)
 {
-    const lx_table *tables[] = {m->ids, m->positions};
-    lx_embed_args embed = {m->x, 2, tables, ids};
+    lx_embed_args embed = {m->x, 2, m->tables, ids, m->states};
     lx_gather_args gather = {m->y, m->x, WIDTH};
-    lx_sample_args sample = {m->wide, IDS, how, out};
+    lx_sample_args sample = {m->wide, IDS, how, out, m->states};
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->embed(d->be, &embed);
     for (int i = 0; i < LAYERS; i++)
@@ -119,7 +119,14 @@ static bool model_step(device *d, const model *m, const lx_batch *b, const int32
     norm(d, m, m->y, m->y, LX_ROWS_OUTPUTS);
     linear(d, m->wide, m->y, m->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
     d->k->sample(d->be, &sample);
-    if (!dev_finish(d))
+    return true;
+}
+
+/* logits [n_outputs, IDS] */
+static bool model_step(device *d, const model *m, const lx_batch *b, const int32_t *ids,
+                       const lx_sampling *how, lx_sample *out, float *logits)
+{
+    if (!model_begin(d, m, b, ids, how, out) || !dev_finish(d))
         return false;
     CHECK_OK(d->k->array_download(d->be, m->wide, 0, logits, (int64_t)b->n_outputs * IDS));
     return true;
@@ -218,7 +225,9 @@ static void add_to_turn(turn *t, rng *r, const sequence *s, int index, int32_t a
     t->slot[t->n_seqs] = slot;
     t->length[t->n_seqs++] = n;
     for (int32_t i = at; i < at + n; i++, t->n_rows++) {
-        t->ids[2 * t->n_rows] = s->token[i];
+        /* what was drawn here is known, but may as well be looked up where it was drawn */
+        bool drawn = i >= s->prompt && random_below(r, 2) == 0;
+        t->ids[2 * t->n_rows] = drawn ? lx_drawn_id(i - 1) : s->token[i];
         t->ids[2 * t->n_rows + 1] = i;
         if (i + 1 < s->prompt && random_below(r, 2) == 0)
             continue;
@@ -287,6 +296,93 @@ static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t 
         CHECK(same_bytes(state, s[i].state, LAYERS * STATE), "final state of sequence %d", i);
     }
     return true;
+}
+
+/* --- steps that are started before those before them are known ---------------------------------
+ */
+
+/* The whole prompts, then a row of every sequence that has not ended, all of them with drawn ids.
+ */
+static void fill_turn(turn *t, const sequence *s, int32_t step)
+{
+    *t = (turn){0};
+    for (int i = 0; i < SEQS; i++) {
+        int32_t first = step == 0 ? 0 : s[i].prompt + step - 1;
+        if (first >= s[i].length)
+            continue;
+        t->seq[t->n_seqs] = i;
+        t->slot[t->n_seqs] = SEQS - i;
+        t->length[t->n_seqs++] = step == 0 ? s[i].prompt : 1;
+        for (int32_t at = first; at < (step == 0 ? s[i].prompt : first + 1); at++) {
+            t->ids[2 * t->n_rows] = step == 0 ? s[i].token[at] : lx_drawn_id(at - 1);
+            t->ids[2 * t->n_rows++ + 1] = at;
+        }
+        t->output_row[t->n_outputs] = t->n_rows - 1;
+        t->out_seq[t->n_outputs] = i;
+        t->out_at[t->n_outputs] = step == 0 ? s[i].prompt - 1 : first;
+        t->how[t->n_outputs] = sampling_at(&s[i], i, t->out_at[t->n_outputs]);
+        t->n_outputs++;
+    }
+}
+
+static bool start_turn(device *d, const model *m, turn *t, uint64_t *number)
+{
+    lx_error err = {0};
+    lx_batch *b = ragged_batch(t->n_seqs, t->length, t->slot);
+    b->n_outputs = t->n_outputs;
+    b->output_row = t->output_row;
+    if (!model_begin(d, m, b, t->ids, t->how, t->sample))
+        return false;
+    CHECK(d->k->end(d->be, number, &err) == LX_OK, "end: %s", err.text);
+    return true;
+}
+
+static bool check_samples(const turn *t, const sequence *s, int32_t step)
+{
+    for (int32_t i = 0; i < t->n_outputs; i++)
+        CHECK(memcmp(&t->sample[i], &s[t->out_seq[i]].sample[t->out_at[i]], sizeof(lx_sample)) == 0,
+              "sequence %d drew something else in step %d", t->out_seq[i], step);
+    return true;
+}
+
+/* Every step is started at once; the host looks at the results from `late` steps behind. */
+static bool run_ahead(device *d, const model *m, const sequence *s, int32_t late)
+{
+    turn *turns = take(LONGEST * sizeof *turns);
+    uint64_t number[LONGEST] = {0};
+    float *state = floats(LAYERS * STATE);
+    int32_t n = 0, seen = 0;
+    for (int i = 0; i < SEQS; i++)
+        CHECK_OK(d->k->state_zero(d->be, m->states, SEQS - i));
+    for (fill_turn(&turns[0], s, 0); turns[n].n_seqs > 0; fill_turn(&turns[n], s, n)) {
+        if (!start_turn(d, m, &turns[n], &number[n]))
+            return false;
+        for (n++; n - seen > late; seen++) {
+            CHECK_OK(d->k->sync(d->be, number[seen], NULL));
+            if (!check_samples(&turns[seen], s, seen))
+                return false;
+        }
+    }
+    CHECK(n > 3 && n < LONGEST, "%d steps", n);
+    CHECK_OK(d->k->sync(d->be, number[n - 1], NULL));
+    for (; seen < n; seen++) {
+        if (!check_samples(&turns[seen], s, seen))
+            return false;
+    }
+    for (int i = 0; i < SEQS; i++) {
+        CHECK_OK(d->k->state_export(d->be, m->states, SEQS - i, state));
+        CHECK(same_bytes(state, s[i].state, LAYERS * STATE), "final state of sequence %d", i);
+    }
+    return true;
+}
+
+static bool steps_may_be_started_ahead(device *dut, device *oracle)
+{
+    (void)oracle;
+    model m = make_model(dut);
+    sequence *s = take(SEQS * sizeof *s);
+    make_sequences(s, false);
+    return all_alone(dut, &m, s) && run_ahead(dut, &m, s, 2) && run_ahead(dut, &m, s, LONGEST);
 }
 
 /* --- tests ------------------------------------------------------------------------------------ */
@@ -394,6 +490,7 @@ const test model_tests[] = {
     {"any_schedule_gives_equal_bytes", any_schedule_gives_equal_bytes},
     {"every_cpu_gives_equal_bytes", every_cpu_gives_equal_bytes},
     {"model_matches_oracle", model_matches_oracle},
+    {"steps_may_be_started_ahead", steps_may_be_started_ahead},
     {"two_engines_share_a_back_end", two_engines_share_a_back_end},
     {NULL, NULL},
 };

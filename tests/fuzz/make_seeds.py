@@ -197,12 +197,13 @@ def heads() -> dict[str, bytes]:
     }
 
 
-def state(request=b"abc", tokens=(1, 2), floats=12, rows=5, flags=0, modality=0, magic=b"LINSTAT1", made_by=b"m") -> bytes:
+def state(request=b"abc", tokens=(1, 2), floats=12, rows=5, flags=0, modality=0, magic=b"LINSTAT1", made_by=b"m",
+          padding=b"\0\0\0") -> bytes:
     """docs/state-format.md; the fuzzer puts size and CRC in."""
     n = floats if rows else 0
     head = struct.pack("<8sQQQQQIIIIIIIIII96sQ", magic, 0, 7, 9, n, floats, flags, modality, 1, 1, 2, 3, rows,
                        len(tokens), len(request), 0, made_by, 0)
-    return (head + request + bytes(-len(request) % 4) + struct.pack(f"<{len(tokens)}i", *tokens)
+    return (head + request + padding[: -len(request) % 4] + struct.pack(f"<{len(tokens)}i", *tokens)
             + struct.pack(f"<{n}f", *range(n)) + bytes(4))
 
 
@@ -213,6 +214,7 @@ def states() -> dict[str, bytes]:
         "signed": state(flags=1) + bytes(32), "version": state(magic=b"LINSTAT2"), "other": state(magic=b"GGUF1234"),
         "large": state(bytes(1000), tuple(range(300)), 500, 900), "nobody": state(made_by=b""),
         "unended": state(made_by=b"x" * 96), "short": b"LINSTAT1", "nothing": b"",
+        "behind-the-name": state(b"abc", (), 4, 1, made_by=b"m\0\0\x80"), "padding": state(padding=b"\0\0\1"),
     }
 
 

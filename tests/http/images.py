@@ -52,6 +52,22 @@ def generate_ok(port, **fields):
     return reply.json()
 
 
+def states_of_every_value(port, size, **fields):
+    """Ids of the states after 1, 2, ... values of a picture, each made from the one before."""
+    found, start = [], fields
+    for _ in range(size - 1):
+        answer = generate_ok(port, **start, max_tokens=1, return_state=True)
+        found.append(answer["states"][0]["id"])
+        start = {"model": fields["model"], "state": found[-1]}
+    return found
+
+
+def picture_from(port, state, **fields):
+    """The file that an image ends as which goes on from a state."""
+    (data,) = files(generate_ok(port, **fields, state=state))
+    return data
+
+
 def edit(port, image, mask=None, **fields):
     """An edit as a form."""
     form = {"model": SMALL, **fields, "image": File(image)}
@@ -88,8 +104,9 @@ def pictures(answer):
 
 
 def content(answer):
-    """All of an answer that the request decides."""
-    return {k: v for k, v in answer.items() if k not in ("created", "timings")}
+    """All of an answer that the request decides: not the time, and not what was cached."""
+    usage = {k: v for k, v in answer["usage"].items() if k != "input_tokens_details"}
+    return {k: v for k, v in answer.items() if k not in ("created", "timings")} | {"usage": usage}
 
 
 def name_of(parameter):

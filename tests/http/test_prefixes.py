@@ -4,8 +4,13 @@ import itertools
 
 import pytest
 
+import client
+import images
+import png
 from client import complete_ok
+from images import COLOUR, COLOUR_WIDTH, PIXELS, SMALL, WIDTH, a_picture, data_url, files
 from server import Server
+from test_reload import Folder
 
 LINES = ["海上明月", "海上明月", "海上明月春风", "海上明花", "海上明雨", "海上"]
 
@@ -44,3 +49,54 @@ def test_cached_tokens_are_those_that_prompts_share():
     with Server("--slots", 4, "--prefix-every", 1) as own:
         rows = [cached(complete_ok(own.port, prompt=line)) for line in LINES]
         assert rows == [0, 5, 5, 4, 4, 3]
+
+
+# --- pictures: the first rows of one, as a drawing is completed again and again ----------------------
+
+
+def rows_of(values, n):
+    """A request that gives the first n rows of a grey picture."""
+    return {"images": [{"image_url": data_url(png.write(WIDTH, n, values[: WIDTH * n]))}], "model": SMALL}
+
+
+def cached_pixels(answer):
+    usage, timings = answer["usage"], answer["timings"]
+    n = usage["input_tokens_details"]["cached_tokens"]
+    assert n == max(timings["cache_n"] - 1, 0)  # the first row of the network is no pixel
+    assert timings["prompt_n"] == usage["input_tokens"] + 1 - timings["cache_n"]
+    return n
+
+
+def edit_ok(port, **fields):
+    reply = client.call(port, "POST", images.EDITS, fields)
+    assert reply.status == 200, reply.text
+    return reply.json()
+
+
+def test_pictures_that_begin_alike(image_models):
+    one = a_picture()
+    other = one[: WIDTH * 5] + bytes(PIXELS - WIDTH * 5)
+    requests = [rows_of(one, 6), rows_of(one, 6), rows_of(one, 9), rows_of(other, 8), rows_of(other, 7)]
+    flags = (["--prefix-cache-mb", "0"], [], ["--prefix-every", "1"])
+    with Folder(image_models, *flags[0]) as none, Folder(image_models, *flags[1]) as some:
+        with Folder(image_models, *flags[2]) as every:
+            servers = none, some, every
+            told = [[edit_ok(s.port, **fields, seed=4, n=2) for fields in requests] for s in servers]
+    assert [[files(a) for a in answers] for answers in told[1:]] == [[files(a) for a in told[0]]] * 2
+    cached = [[cached_pixels(answer) for answer in answers] for answers in told]
+    assert cached[0] == [0] * 5
+    # All but the newest pixel's row: that one is computed, so that there is something to sample from. Where a
+    # picture parts from another a state is kept for the next one; with one at every pixel, it was there before.
+    assert cached[1:] == [[0, 6 * WIDTH - 1, 6 * WIDTH - 1, 0, 5 * WIDTH],
+                          [0, 6 * WIDTH - 1, 6 * WIDTH - 1, 5 * WIDTH, 7 * WIDTH - 1]]
+
+
+def test_colours_are_counted_in_pixels(image_models):
+    values = a_picture(COLOUR_WIDTH, 2, 3)
+    fields = {"model": COLOUR, "seed": 1, "images": [{"image_url": data_url(png.write(COLOUR_WIDTH, 2, values, png.RGB))}]}
+    with Folder(image_models) as server:
+        answers = [edit_ok(server.port, **fields) for _ in range(2)]
+    assert files(answers[0]) == files(answers[1])
+    assert answers[1]["timings"]["cache_n"] == 3 * 2 * COLOUR_WIDTH
+    told = [answer["usage"]["input_tokens_details"]["cached_tokens"] for answer in answers]
+    assert told == [0, 2 * COLOUR_WIDTH - 1]

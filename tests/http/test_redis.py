@@ -10,7 +10,17 @@ import client
 from client import call, complete, complete_ok
 from cluster import Redis
 from conversations import UPPER, Conversation, next_turn, state_of, text_of, whole
-from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, PIXELS, SMALL, generate_ok
+from images import (
+    COLOUR,
+    COLOUR_HEIGHT,
+    COLOUR_WIDTH,
+    PIXELS,
+    SMALL,
+    files,
+    generate_ok,
+    picture_from,
+    states_of_every_value,
+)
 from server import Server, run, wait_until
 from settings import MODEL_DIR
 from test_reload import Folder
@@ -117,19 +127,28 @@ def test_states_outlive_the_server(shared_redis, how):
         check_rest(second.port, states, expected)
 
 
-@pytest.mark.parametrize("model, size", [(SMALL, PIXELS), (COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT)])
-def test_images_go_on_at_every_value_after_a_kill(shared_redis, image_models, model, size):
+@pytest.mark.parametrize("how, model, size", [
+    (signal.SIGKILL, SMALL, PIXELS),
+    (signal.SIGKILL, COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT),
+    (signal.SIGTERM, SMALL, PIXELS),
+])
+def test_images_go_on_at_every_value(shared_redis, image_models, how, model, size):
+    """In a second server beside the first, and in one that is started when the first has ended."""
     store = "--slots", "4", "--state-store", shared_redis.url
-    begun = {"model": model, "seed": 9, "return_state": True}
-    with Folder(image_models, *store) as second:
-        expected = generate_ok(second.port, model=model, seed=9)["data"][0]["b64_json"]
-        with Folder(image_models, *store) as first:
-            states = [generate_ok(first.port, **begun, max_tokens=n)["states"][0]["id"] for n in range(1, size)]
-            first.signal(signal.SIGKILL)
-            assert first.wait() == -signal.SIGKILL
-            first.process.returncode = 0
-        for state in states:
-            assert generate_ok(second.port, model=model, state=state)["data"][0]["b64_json"] == expected
+
+    def check(server):
+        assert {picture_from(server.port, state, model=model) for state in states} == {expected}
+
+    with Folder(image_models, *store) as first:
+        states = states_of_every_value(first.port, size, model=model, seed=9)
+        with Folder(image_models, *store) as second:
+            (expected,) = files(generate_ok(second.port, model=model, seed=9))
+            check(second)
+        first.signal(how)
+        assert first.wait() == (-how if how == signal.SIGKILL else 0)
+        first.process.returncode = 0
+    with Folder(image_models, *store) as after:
+        check(after)
 
 
 def test_time_to_live_is_redis_own(shared_redis):

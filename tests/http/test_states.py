@@ -12,7 +12,7 @@ import pytest
 import images
 import png
 from client import call
-from images import COLOUR, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, data_url, generate_ok
+from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, data_url, generate_ok
 from server import Server
 from settings import MODEL, MODEL_DIR
 
@@ -88,10 +88,30 @@ def test_an_image_goes_on_at_any_pixel(image_port, tokens):
     assert sum(bits) == pytest.approx(whole["bits_per_dim"] * PIXELS, rel=1e-5)
 
 
-def test_a_colour_image_goes_on(image_port):
-    whole = generate_ok(image_port, model=COLOUR, seed=5)["data"][0]["b64_json"]
-    first = generate_ok(image_port, model=COLOUR, seed=5, max_tokens=5, return_state=True)
-    assert generate_ok(image_port, model=COLOUR, state=first["states"][0]["id"])["data"][0]["b64_json"] == whole
+def fork_one(port, state):
+    (copy,) = post(port, f"/v1/states/{state}/fork", 201)["data"]
+    return copy["id"]
+
+
+@pytest.mark.parametrize("model, size", [(SMALL, PIXELS), (COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT)])
+def test_an_image_goes_on_and_forks_at_every_value(image_port, model, size):
+    (whole,) = images.files(generate_ok(image_port, model=model, seed=5))
+    states = images.states_of_every_value(image_port, size, model=model, seed=5)
+    assert len(states) == size - 1
+    for state in states:
+        assert images.picture_from(image_port, state, model=model) == whole
+        assert images.picture_from(image_port, fork_one(image_port, state), model=model) == whole
+
+
+def test_a_line_forks_at_every_character(port):
+    whole = text_of(complete(port, model=MODEL, prompt=LINE, seed=7))
+    for tokens in range(1, len(LINE)):
+        first, state = begun(port, tokens)
+        copies = post(port, f"/v1/states/{state}/fork", 201, n=2)["data"]
+        together = [c["text"] for c in complete(port, state=state, n=2)["choices"]]
+        rests = [text_of(complete(port, state=c["id"])) for c in copies]
+        assert text_of(first) + rests[0] == whole
+        assert sorted(rests) == sorted(together)
 
 
 def test_an_image_streams_on(image_port):

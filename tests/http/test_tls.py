@@ -1,5 +1,6 @@
 """HTTPS by flag: the same answers, streams and refusals within TLS, and files that do not fit."""
 
+import signal
 import ssl
 import subprocess
 
@@ -9,6 +10,7 @@ import client
 import lines
 import server as servers
 from server import START_TIMEOUT, STOP_TIMEOUT, Server, run, wait_until
+from test_reload import replace
 
 LONG = lines.of_length(32)
 
@@ -154,6 +156,37 @@ def test_streams_finish_on_sigterm(pair):
         client.parse_events(replies[0].body)
         sock.close()
         assert server.wait() == 0
+
+
+def test_renewed_on_sighup(tmp_path, pair):
+    """New connections get the new certificate, old ones go on, and a pair that does not fit changes nothing."""
+    own = tmp_path / "own.pem", tmp_path / "own.key"
+    other = make_pair(tmp_path, "other")
+
+    def put(cert, key):
+        for source, target in zip((cert, key), own, strict=True):
+            replace(target, source.read_bytes())
+
+    def served(server):
+        return ssl.get_server_certificate((client.HOST, server.port), timeout=START_TIMEOUT)
+
+    put(*pair)
+    with TlsServer(own) as server:
+        assert served(server) == pair[0].read_text()
+        with server.connect() as sock:
+            put(pair[0], other[1])
+            server.signal(signal.SIGHUP)
+            wait_until(lambda: "the certificate stays as it was" in server.log, 20, "a bad pair told")
+            assert served(server) == pair[0].read_text()
+            put(*other)
+            server.signal(signal.SIGHUP)
+            wait_until(lambda: "new connections get the certificate" in server.log, 20, "renewal")
+            assert served(server) == other[0].read_text()
+            sock.sendall(client.encode_request("GET", "/health", port=server.port))
+            assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+        server.context = ssl.create_default_context(cafile=other[0])
+        assert server.is_ready()
+        assert own[1].read_text().splitlines()[1] not in server.log
 
 
 @pytest.mark.parametrize("which", ["swapped", "foreign", "no key", "no file", "no pem"])

@@ -5,8 +5,16 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 #define MOST_THREADS 1024
-#define STACK_BYTES ((size_t)64 << 10)
+#define STACK_BYTES ((size_t)(SANITIZED ? 256 : 64) << 10) /* its frames are larger */
 #define WARP 32u
 
 enum phase { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
@@ -19,6 +27,7 @@ struct fiber {
     uint32_t mask;
     unsigned turn; /* exchanges so far: two sets of values, since lanes leave one by one */
     uint32_t values[2];
+    unsigned char *stack;
     void *stack_pointer;
     ucontext_t context;
 };
@@ -30,6 +39,8 @@ struct machine {
     fiber *running;
     void *scheduler_pointer;
     ucontext_t scheduler;
+    const void *scheduler_stack; /* for the address sanitizer */
+    size_t scheduler_bytes;
     void *shared;
     const std::function<void()> *kernel;
 };
@@ -60,29 +71,54 @@ asm(".text\n.globl simt_switch\n.hidden simt_switch\n.type simt_switch, @functio
     ".size simt_switch, .-simt_switch\n");
 #endif
 
+/* The address sanitizer is told which stack comes next; with NULL that this one never comes back.
+ */
+static void leave([[maybe_unused]] void **kept, [[maybe_unused]] const void *stack,
+                  [[maybe_unused]] size_t n_bytes)
+{
+#if SANITIZED
+    __sanitizer_start_switch_fiber(kept, stack, n_bytes);
+#endif
+}
+
+static void arrive([[maybe_unused]] void *kept, [[maybe_unused]] const void **from,
+                   [[maybe_unused]] size_t *n_bytes)
+{
+#if SANITIZED
+    __sanitizer_finish_switch_fiber(kept, from, n_bytes);
+#endif
+}
+
 static void to_scheduler(fiber *f)
 {
+    void *kept = nullptr;
+    leave(f->state == ENDED ? nullptr : &kept, m.scheduler_stack, m.scheduler_bytes);
 #if defined(__x86_64__)
     simt_switch(&f->stack_pointer, m.scheduler_pointer);
 #else
     (void)swapcontext(&f->context, &m.scheduler);
 #endif
+    arrive(kept, nullptr, nullptr);
 }
 
 static void to_fiber(fiber *f)
 {
+    void *kept = nullptr;
     m.running = f;
     simt_at = &f->here;
+    leave(&kept, f->stack, STACK_BYTES);
 #if defined(__x86_64__)
     simt_switch(&m.scheduler_pointer, f->stack_pointer);
 #else
     (void)swapcontext(&m.scheduler, &f->context);
 #endif
+    arrive(kept, nullptr, nullptr);
 }
 
 static void body()
 {
     fiber *f = m.running;
+    arrive(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
     (*m.kernel)();
     f->state = ENDED;
     to_scheduler(f);
@@ -91,7 +127,10 @@ static void body()
 
 static void prepare(fiber *f, unsigned i)
 {
-    unsigned char *stack = m.stacks + i * STACK_BYTES;
+    unsigned char *stack = f->stack = m.stacks + i * STACK_BYTES;
+#if SANITIZED /* body()'s frame of the fiber before, which never returned */
+    __asan_unpoison_memory_region(stack + STACK_BYTES - 4096, 4096);
+#endif
 #if defined(__x86_64__)
     void **top = reinterpret_cast<void **>(stack + STACK_BYTES) - 1; /* as after a call */
     top[0] = nullptr;
@@ -140,6 +179,11 @@ uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char 
     return m.fibers[f->here.thread.x - own + lane].values[turn];
 }
 
+static bool at_one_place(const fiber *a, const fiber *b)
+{
+    return a->line == b->line && (a->file == b->file || strcmp(a->file, b->file) == 0);
+}
+
 /* --- the scheduler ------------------------------------------------------------------------------
  */
 
@@ -155,8 +199,7 @@ static bool release(fiber *f)
             broken("an exchange waits for a lane that has left", f);
         if (other->state != AT_EXCHANGE)
             return false;
-        if (other->line != f->line || strcmp(other->file, f->file) != 0 || other->mask != f->mask ||
-            other->turn != f->turn)
+        if (!at_one_place(other, f) || other->mask != f->mask || other->turn != f->turn)
             broken("lanes meet in different exchanges", f);
     }
     for (unsigned i = 0; i < WARP; i++) {
@@ -199,7 +242,7 @@ static bool pass_barrier()
             broken("an exchange never ends", f);
         if (f->state == AT_BARRIER && ended > 0)
             broken("a barrier that some threads never reach", f);
-        if (f->line != m.fibers[0].line || strcmp(f->file, m.fibers[0].file) != 0)
+        if (!at_one_place(f, &m.fibers[0]))
             broken("threads wait at different barriers", f);
         f->state = READY;
     }

@@ -1,6 +1,7 @@
 /*
- * The wrapped back end is the real one with a copy of its table in which begin, sample and sync are
- * replaced; everything else goes straight through.
+ * The wrapped back end is the real one with a copy of its table in which begin, sample, end and
+ * sync are replaced; everything else goes straight through. The cpu back end numbers steps like the
+ * cuda one, so what a step samples is kept by its number until that is synced.
  */
 #include "tests/support/gate.h"
 
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-enum { OPEN = -1 };
+enum { OPEN = -1, STEPS = 8 };
 
 static struct {
     const lx_kernels *real;
@@ -23,12 +24,14 @@ static struct {
     uint64_t spoilt_seed;
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* The step under way on this thread: a test may have two engines. */
-static _Thread_local struct {
+typedef struct sampled {
     const lx_batch *batch;
     bool samples;
     lx_sample_args args;
-} step;
+} sampled;
+
+/* The step being recorded and those under way on this thread: a test may have two engines. */
+static _Thread_local sampled step, under_way[STEPS];
 
 static lx_status begin(lx_backend *be, const lx_batch *batch, lx_error *err)
 {
@@ -55,17 +58,24 @@ static void sample(lx_backend *be, const lx_sample_args *args)
     gate.real->sample(be, args);
 }
 
-static void spoil_samples(uint64_t seed)
+static lx_status end(lx_backend *be, uint64_t *number, lx_error *err)
 {
-    for (int32_t i = 0; step.samples && i < step.batch->n_outputs; i++) {
-        if (step.args.rows[i].seed == seed)
-            step.args.out[i] = (lx_sample){-1, NAN};
+    lx_status st = gate.real->end(be, number, err);
+    under_way[*number % STEPS] = step;
+    return st;
+}
+
+static void spoil_samples(const sampled *s, uint64_t seed)
+{
+    for (int32_t i = 0; s->samples && i < s->batch->n_outputs; i++) {
+        if (s->args.rows[i].seed == seed)
+            s->args.out[i] = (lx_sample){-1, NAN};
     }
 }
 
-static lx_status sync(lx_backend *be, lx_error *err)
+static lx_status sync(lx_backend *be, uint64_t number, lx_error *err)
 {
-    lx_status st = gate.real->sync(be, err);
+    lx_status st = gate.real->sync(be, number, err);
     (void)pthread_mutex_lock(&gate.mutex);
     bool fail_now = gate.fail_next, lost = gate.lost, spoil = gate.spoil;
     int64_t delay = gate.delay_ns;
@@ -81,7 +91,7 @@ static lx_status sync(lx_backend *be, lx_error *err)
     if (fail_now)
         return lx_fail(err, LX_ERR_INTERNAL, NULL, "the test spoilt this step");
     if (spoil)
-        spoil_samples(seed);
+        spoil_samples(&under_way[number % STEPS], seed);
     return LX_OK;
 }
 
@@ -95,6 +105,7 @@ lx_backend *gate_open_backend(const char *name, int32_t n_threads)
     gate.table = *be->ops;
     gate.table.begin = begin;
     gate.table.sample = sample;
+    gate.table.end = end;
     gate.table.sync = sync;
     gate.permits = OPEN;
     gate.n_steps = gate.delay_ns = 0;

@@ -102,6 +102,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .start = q->start,
         .keep_state = q->keep_state,
         .park = q->park,
+        .stops = q->stops,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
         fail_msg("%s", err.text);

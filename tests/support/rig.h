@@ -43,6 +43,7 @@ typedef struct rig_request {
     lx_job_start start;
     bool keep_state; /* max_new 0 is none then */
     bool park;
+    const lx_stops *stops;
 } rig_request;
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);

@@ -168,6 +168,87 @@ static void parked_jobs_go_on_elsewhere(void **state)
     }
 }
 
+/* One that goes on from a state and is parked before it has begun. */
+static void a_parked_state_is_still_there(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1, .max_queue = 4});
+    lx_job *whole = finished(&r, (rig_request){.line = line, .seed = SEED});
+    lx_job *half =
+        finished(&r, (rig_request){.line = line, .seed = SEED, .keep_state = true, .max_new = 3});
+    gate_close();
+    lx_job *busy = rig_submit(&r, &(rig_request){.line = line});
+    rig_request q = {.line = line, .seed = SEED, .start = start_of(half, 0), .park = true};
+    lx_job *queued = rig_submit(&r, &q);
+    gate_wait_for_step();
+    lx_engine_park(r.engine);
+    gate_open();
+    rig_expect(busy, LX_OK);
+    lx_job_wait(queued);
+    assert_true(lx_job_parked(queued));
+    rig_stop(&r);
+    rig other = rig_start((rig_options){.n_slots = 1});
+    lx_job_start start = start_of(queued, 0);
+    assert_int_equal(start.n_tokens, 3);
+    lx_job *rest = finished(&other, (rig_request){.line = line, .seed = SEED, .start = start});
+    assert_same(whole, 0, rest, 0, 3);
+    lx_job_unref(queued);
+    rig_expect(whole, LX_OK);
+    rig_expect(half, LX_OK);
+    rig_expect(rest, LX_OK);
+    rig_stop(&other);
+}
+
+/* The text of two tokens as a stop string. */
+static lx_stops stop_at(const lx_job *job, int32_t step)
+{
+    lx_stops s = {.n = 1};
+    const int32_t *tokens = NULL;
+    lx_buffer text;
+    lx_buffer_init(&text, LX_MAX_STOP_BYTES);
+    (void)lx_job_tokens(job, 0, &tokens, NULL);
+    const lx_plan *plan = lx_job_plan(job);
+    plan->model->task->render(plan, step, tokens, &text);
+    plan->model->task->render(plan, step + 1, tokens, &text);
+    assert_int_equal(text.status, LX_OK);
+    memcpy(s.stop[0].text, text.data, text.length);
+    s.stop[0].bytes = text.length;
+    lx_buffer_fini(&text);
+    return s;
+}
+
+/* Told to park with one half of a stop string, it makes the other half first. */
+static void parked_jobs_do_not_cut_stop_strings(void **state)
+{
+    (void)state;
+    for (int32_t step = 0; step + 2 < N; step++) {
+        rig r = rig_start((rig_options){.n_slots = 1});
+        rig_request q = {.line = line, .seed = SEED};
+        lx_job *whole = finished(&r, q);
+        lx_stops stops = stop_at(whole, step);
+        q.stops = &stops;
+        lx_job *stopped = finished(&r, q);
+        gate_close();
+        q.park = true;
+        lx_job *parked = rig_submit(&r, &q);
+        while (lx_job_tokens(parked, 0, NULL, NULL) <= step) {
+            gate_let_pass(1);
+            gate_wait_for_step();
+        }
+        lx_engine_park(r.engine);
+        gate_open();
+        lx_job_wait(parked);
+        const int32_t *tokens = NULL;
+        int32_t n = lx_job_tokens(parked, 0, &tokens, NULL);
+        assert_int_equal(n, lx_job_tokens(stopped, 0, NULL, NULL));
+        assert_false(lx_job_parked(parked));
+        rig_expect(parked, LX_OK);
+        rig_expect(stopped, LX_OK);
+        rig_expect(whole, LX_OK);
+        rig_stop(&r);
+    }
+}
+
 static lx_status refused(lx_job_params p, const char *param)
 {
     lx_task_request request = {.text = line, .text_bytes = strlen(line), .rules = true};
@@ -227,6 +308,8 @@ int main(void)
         cmocka_unit_test(a_prompt_may_begin_in_the_middle),
         cmocka_unit_test(a_state_is_forked),
         cmocka_unit_test(parked_jobs_go_on_elsewhere),
+        cmocka_unit_test(a_parked_state_is_still_there),
+        cmocka_unit_test(parked_jobs_do_not_cut_stop_strings),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, rig_setup, rig_teardown);

@@ -358,25 +358,27 @@ static void test_images_answer(void **state)
                            .size = "2x3",
                            .created = 11,
                            .seed = 5,
-                           .usage = {.given = 2, .made = 8},
+                           .usage = {.given = 2, .made = 8, .cached = 1},
                            .timings = &t};
     lx_buffer png = text_buffer("foo"), out = text_buffer("");
     lx_json_images_begin(&head, &out);
-    lx_json_images_add(0, &png, 0.5, &out);
-    lx_json_images_add(1, &png, (double)NAN, &out);
-    lx_json_images_end(&out);
+    lx_json_images_add(0, &png, 0.5, true, &out);
+    lx_json_images_add(1, &png, (double)NAN, false, &out);
+    lx_json_images_end("[{\"index\":0}]", &out);
     lx_buffer_fini(&png);
     check_and_free(
         &out,
         "{\"created\":11,\"background\":\"opaque\",\"output_format\":\"png\",\"size\":\"2x3\","
         "\"model\":\"m\",\"system_fingerprint\":\"f\",\"seed\":5,\"usage\":{"
-        "\"input_tokens\":2,\"input_tokens_details\":{\"image_tokens\":2,\"text_tokens\":0},"
-        "\"output_tokens\":8,\"total_tokens\":10},\"timings\":{\"queue_ms\":1.0,\"ttft_ms\":2."
+        "\"input_tokens\":2,\"input_tokens_details\":{\"image_tokens\":2,\"text_tokens\":0,"
+        "\"cached_tokens\":1},\"output_tokens\":8,\"total_tokens\":10},\"timings\":{\"queue_ms\":1."
+        "0,\"ttft_ms\":2."
         "0,\"total_ms\":3.0,\"cache_n\":0,\"prompt_n\":0,\"prompt_ms\":0.0,"
         "\"prompt_per_token_ms\":0.0,\"prompt_per_second\":0.0,\"predicted_n\":5,"
         "\"predicted_ms\":500.0,\"predicted_per_token_ms\":100.0,"
-        "\"predicted_per_second\":10.0},\"data\":[{\"b64_json\":\"Zm9v\",\"bits_per_dim\":0.5},"
-        "{\"b64_json\":\"Zm9v\",\"bits_per_dim\":null}]}");
+        "\"predicted_per_second\":10.0},\"data\":[{\"b64_json\":\"Zm9v\",\"bits_per_dim\":0.5,"
+        "\"finish_reason\":\"parked\"},{\"b64_json\":\"Zm9v\",\"bits_per_dim\":null}],"
+        "\"states\":[{\"index\":0}]}");
 }
 
 static void test_events(void **state)
@@ -395,14 +397,15 @@ static void test_events(void **state)
     e.seed = 7;
     e.bits_per_dim = 1.25;
     e.usage = (lx_json_pixels){.given = 1, .made = 5};
+    e.states = "[1]";
     out = text_buffer("");
     lx_json_write_image_event(&e, &png, &out);
     check_and_free(&out, "{\"type\":\"image_edit.completed\",\"index\":4,\"created_at\":11,"
                          "\"size\":\"2x3\",\"quality\":\"auto\",\"background\":\"opaque\","
                          "\"output_format\":\"png\",\"seed\":7,\"bits_per_dim\":1.25,\"usage\":{"
                          "\"input_tokens\":1,\"input_tokens_details\":{\"image_tokens\":1,"
-                         "\"text_tokens\":0},\"output_tokens\":5,\"total_tokens\":6},"
-                         "\"b64_json\":\"Zm9v\"}");
+                         "\"text_tokens\":0,\"cached_tokens\":0},\"output_tokens\":5,"
+                         "\"total_tokens\":6},\"b64_json\":\"Zm9v\",\"states\":[1]}");
     lx_buffer_fini(&png);
     static const uint8_t values[] = {0, 9, 10, 99, 100, 255};
     out = text_buffer("");

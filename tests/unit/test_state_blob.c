@@ -168,6 +168,29 @@ static void sizes_that_lie_are_refused(void **state)
     lx_buffer_fini(&b);
 }
 
+/* What the format says is zero: a blob has one form, so nothing can hide in it. */
+static void zeros_are_zeros(void **state)
+{
+    (void)state;
+    lx_saved_state s = example();
+    lx_buffer b = written(&s, false);
+    size_t end_of_request = 192 + s.request_bytes;
+    assert_true(end_of_request % 4 != 0);
+    const size_t places[] = {84, 88 + strlen(s.made_by) + 1, 183, 184, end_of_request};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char copy[1000];
+        memcpy(copy, b.data, b.length);
+        copy[places[i]] ^= 1;
+        uint32_t crc = lx_crc32c(0, copy, b.length - CRC_BYTES);
+        memcpy(copy + b.length - CRC_BYTES, &crc, sizeof crc);
+        lx_saved_state got = {0};
+        lx_error err = {0};
+        assert_int_equal(lx_state_read(copy, b.length, NULL, 0, &got, &err), LX_ERR_INVALID);
+        assert_string_equal(err.param, "state");
+    }
+    lx_buffer_fini(&b);
+}
+
 static lx_status checked(lx_saved_state s)
 {
     lx_error err = {0};
@@ -220,6 +243,7 @@ int main(void)
         cmocka_unit_test(nothing_changed_gets_through),
         cmocka_unit_test(a_forged_state_has_no_signature),
         cmocka_unit_test(sizes_that_lie_are_refused),
+        cmocka_unit_test(zeros_are_zeros),
         cmocka_unit_test(a_state_fits_its_model_only),
         cmocka_unit_test(without_memory_it_says_so),
     };

@@ -1,0 +1,158 @@
+"""park of images and chats: the same as test_park.py shows of completions."""
+
+import base64
+import signal
+
+import pytest
+
+import client
+import image_model
+import images
+import png
+from client import complete_ok
+from cluster import Redis
+from conversations import UPPER, text_of, whole
+from images import EDITS, GENERATIONS, SMALL
+from server import Server, wait_until
+from test_reload import Folder
+
+SIDE = 48  # large enough that a signal can come before the end
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with Redis() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
+    image_model.write(folder / SMALL, SIDE, SIDE)
+    image_model.write(folder / images.COLOUR, SIDE, SIDE // 4, channels=3, mixture=False)
+    return folder
+
+
+def begin(port, body, path=GENERATIONS, received=1):
+    """(socket, what came): an answer of which so many events or bytes are there."""
+    sock = client.connect(port)
+    sock.sendall(client.encode_request("POST", path, body, port=port))
+    data = b""
+    while data.count(b"event: ") < received:
+        part = sock.recv(65536)
+        assert part, data
+        data += part
+    return sock, data
+
+
+def read_reply(sock, data=b""):
+    while not client.parse_replies(data)[0]:
+        part = sock.recv(65536)
+        assert part, data
+        data += part
+    sock.close()
+    (reply,), _ = client.parse_replies(data)
+    assert reply.status == 200, reply.text
+    return reply
+
+
+def values_of(events):
+    """(where the told values begin, the values); each event goes on where the last one ended."""
+    told = images.of_kind(events, "values")
+    start = told[0]["start"] if told else None
+    return start, images.told_values(events, start).get(0, b"") if told else b""
+
+
+@pytest.mark.parametrize("model, unit", [(SMALL, "row"), (images.COLOUR, "pixel")])
+def test_a_stream_of_values_goes_on_where_it_was_parked(redis, large, model, unit):
+    """The signal comes within the picture, unless the machine is too fast each time."""
+    store, body = ("--state-store", redis.url), {"model": model, "stream_unit": unit}
+    for seed in range(5):
+        with Folder(large, *store) as first:
+            expected = images.stream_ok(first.port, **body, seed=seed)
+            sock, data = begin(first.port, {**body, "seed": seed, "park": True, "stream": True})
+            first.signal(signal.SIGTERM)
+            events = images.parse_events(read_reply(sock, data).body)
+            assert first.wait() == 0
+        (last,) = images.of_kind(events, "parked") or images.of_kind(events, "completed")
+        if not last["type"].endswith("parked"):
+            continue
+        with Folder(large, *store) as second:
+            rest = images.stream_ok(second.port, **body, state=last["states"][0]["id"])
+            both = [values_of(e) for e in (expected, events, rest)]
+            assert both[2][0] == len(both[1][1]) == last["states"][0]["tokens"]
+            assert both[1][1] + both[2][1] == both[0][1]
+            assert images.completed(rest) == images.completed(expected)
+        break
+    else:
+        raise AssertionError("no picture was parked")
+
+
+@pytest.mark.parametrize("path", [GENERATIONS, EDITS])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_queued_pictures_are_parked(redis, image_models, path, stream):
+    store = "--state-store", redis.url
+    given = {"images": [{"image_url": images.data_url(png.write(14, 3, bytes(42)))}]}
+    body = {"model": SMALL, "seed": 3, **(given if path == EDITS else {})}
+    with Folder(image_models, "--slots", "1", *store) as first:
+        expected = images.files(client.call(first.port, "POST", path, body).json())[0]
+        busy, _ = begin(first.port, {"model": SMALL, "n": 1000, "stream": True})
+        sock = client.connect(first.port)
+        body = {**body, "park": True, "stream": stream}
+        sock.sendall(client.encode_request("POST", path, body, port=first.port))
+        wait_until(lambda: first.metric("linnet_queue_length") == 1, 30, "it is queued")
+        first.signal(signal.SIGTERM)
+        reply = read_reply(sock)
+        busy.close()
+        assert first.wait() == 0
+    if stream:
+        ((name, answer),) = images.parse_events(reply.body)
+        assert name == ("image_edit" if path == EDITS else "image_generation") + ".parked"
+        assert answer["bits_per_dim"] is None
+    else:
+        answer = reply.json()
+        assert answer["data"][0]["finish_reason"] == "parked"
+    (state,) = answer["states"]
+    with Folder(image_models, *store) as second:
+        rest = images.generate_ok(second.port, state=state["id"])
+        assert base64.b64decode(rest["data"][0]["b64_json"]) == expected
+        assert "finish_reason" not in rest["data"][0] and "states" not in rest
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_queued_chat_is_parked(redis, stream):
+    store = "--state-store", redis.url
+    body = {"model": client.MODEL, "seed": 5, "park": True, "stream": stream,
+            "messages": [{"role": "user", "content": UPPER}]}
+    with Server("--slots", "1", *store) as first:
+        expected = whole(first.port, UPPER, 5)
+        long = {"model": client.MODEL, "prompt": UPPER, "n": 128, "stream": True}
+        busy, _ = begin(first.port, long, "/v1/completions", received=0)
+        wait_until(lambda: first.slots_used() == 1, 30, "the slot is taken")
+        sock = client.connect(first.port)
+        sock.sendall(client.encode_request("POST", CHAT, body, port=first.port))
+        wait_until(lambda: first.metric("linnet_queue_length") == 1, 30, "it is queued")
+        first.signal(signal.SIGTERM)
+        reply = read_reply(sock)
+        busy.close()
+        assert first.wait() == 0
+    answers = client.parse_events(reply.body) if stream else [reply.json()]
+    assert [c["finish_reason"] for a in answers for c in a["choices"]] == ["parked"]
+    (state,) = answers[-1]["states"]
+    with Server(*store) as second:
+        assert text_of(complete_ok(second.port, state=state["id"])) == expected
+
+
+@pytest.mark.parametrize("fields", [{"n": 2}, {"park": "yes"}])
+def test_bad_requests(redis, image_models, fields):
+    with Folder(image_models, "--state-store", redis.url) as server:
+        reply = images.generate(server.port, **{"park": True, **fields})
+        assert reply.status == 400 and reply.error["param"] == "park", reply.text
+        picture = png.write(14, 3, bytes(42))
+        assert images.edit(server.port, picture, **{"park": True, **fields}).error["param"] == "park"
+
+
+def test_needs_a_store_that_outlives_the_server(image_port):
+    reply = images.generate(image_port, park=True)
+    assert reply.status == 400 and "--state-store" in reply.error["message"]
