@@ -74,6 +74,9 @@ void lx_respond_unread(lx_response *rs, const char *kinds);
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err) LX_MUST_USE;
 
+/* LX_ERR_NOT_FOUND, with the names that there are. */
+lx_status lx_api_no_model(const lx_api *api, lx_error *err);
+
 /* Answers a request that never became a job, counting it for the model it names, if that exists. */
 void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
                    lx_response *rs);

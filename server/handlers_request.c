@@ -26,7 +26,7 @@ bool lx_request_is_multipart(const lx_request *rq)
 void lx_respond_unread(lx_response *rs, const char *kinds)
 {
     lx_error err = {0};
-    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the body is read as %s only", kinds);
+    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds);
     lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type", err.text);
 }
 
@@ -40,6 +40,17 @@ static lx_served_model *first_of(lx_api *api, lx_modality modality)
     return NULL;
 }
 
+lx_status lx_api_no_model(const lx_api *api, lx_error *err)
+{
+    char names[160] = "";
+    size_t n = 0;
+    for (int32_t i = 0; i < lx_serving_count(api->serving) && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
+                              lx_serving_at(api->serving, i)->model->name);
+    return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name, there is: %s",
+                   names);
+}
+
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err)
 {
@@ -49,7 +60,7 @@ lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
         return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
                        modality == LX_IMAGE ? "image" : "text");
     if (m == NULL)
-        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+        return lx_api_no_model(api, err);
     if (m->model->task->modality != modality)
         return lx_fail(err, LX_ERR_INVALID, "model", "model %s makes %s: use %s", m->model->name,
                        modality == LX_IMAGE ? "text" : "images",

@@ -47,7 +47,9 @@ void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     const lx_served_model *m = lx_serving_find(api->serving, rq->tail);
     if (m == NULL) {
-        lx_respond_error(rs, 404, "model_not_found", "model", "there is no model of that name");
+        lx_error err = {0};
+        (void)lx_api_no_model(api, &err);
+        lx_respond_error(rs, 404, "model_not_found", "model", err.text);
         return;
     }
     lx_json_model model = describe(m);

@@ -90,7 +90,8 @@ void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
     if (m.handler != NULL) {
         m.handler(api, &request, rs);
     } else if (m.allow[0] == '\0') {
-        lx_respond_error(rs, 404, "not_found", "path", "there is nothing at this path");
+        lx_respond_error(rs, 404, "not_found", "path",
+                         "there is nothing at this path: /openapi.json lists what there is");
     } else if (strcmp(rq->method, "OPTIONS") == 0) {
         rs->status = 204;
         lx_response_add(rs, "Allow", "%s", m.allow);

@@ -152,6 +152,16 @@ def test_bad_number(port, number):
     assert reply.error["param"] in ("temperature", "body")
 
 
+@pytest.mark.parametrize("ask", [
+    lambda port: complete(port, model="coupelt", prompt="海上"),
+    lambda port: client.call(port, "GET", "/v1/models/coupelt"),
+], ids=["completion", "model"])
+def test_a_model_that_is_not_there(port, ask):
+    reply = ask(port)
+    assert (reply.status, reply.error["param"], reply.error["code"]) == (404, "model", "model_not_found")
+    assert client.MODEL in reply.error["message"]
+
+
 def test_missing_model(port):
     check_refused(post_raw(port, json.dumps({"prompt": GOOD}).encode()), "model")
 
