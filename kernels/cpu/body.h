@@ -67,8 +67,9 @@ static float normaliser(const lx_cpu_attend *a)
 }
 
 /*
- * Asks for row d of the state that comes next. States of many streams lie in memory, not in caches,
- * and a head's 4 KiB are over before the processor has seen in which direction they lie.
+ * Asks for row d of the state that comes next, and with d = d_key for its z, which lies behind s.
+ * States of many streams lie in memory, not in caches, and a head's 4 KiB are over before the
+ * processor has seen in which direction they lie.
  */
 V16_FN void ask_for_row(const lx_cpu_attend *a, int32_t d)
 {
@@ -124,6 +125,7 @@ static void attend(const lx_cpu_attend *a)
         int32_t m = 0;
         feature_maps(a, a->q + t * a->x_stride, a->k + t * a->x_stride);
         v16 norm = v16_set1(normaliser(a));
+        ask_for_row(a, a->d_key); /* before the others: z is needed first */
         for (; m + 32 <= a->d_value; m += 32)
             attend_32_values(a, v, y, m, norm);
         for (; m < a->d_value; m += 16)

@@ -48,7 +48,7 @@ typedef struct lx_cpu_attend {
     const float *q, *k, *v;
     float *y;
     float *s, *z;      /* the state: [d_key, d_value], [d_key] */
-    const float *next; /* the state this thread takes after it, of the same size, or NULL */
+    const float *next; /* the state this thread takes after it, s and behind it z, or NULL */
     int64_t n_tokens, x_stride, y_stride;
     int32_t d_key, d_value;
     float eps;

@@ -110,7 +110,9 @@ V16_FN v16 v16_pair_high(v16u w)
 V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 {
 #ifdef V16_VNNI
-    return _mm512_dpbusd_epi32(sum, _mm512_set1_epi32((int)x), w);
+    /* Not the intrinsic: gcc 12 copies every sum to another register and back around it. */
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(_mm512_set1_epi32((int)x)), "v"(w));
+    return sum;
 #else
     __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), odd = _mm512_srai_epi16(w, 8);
     __m512i x_even = _mm512_set1_epi32((int)(x & 0x00ff00ffu));
