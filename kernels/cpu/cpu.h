@@ -41,6 +41,13 @@ typedef struct lx_cpu_part {
     int32_t share, n_shares;
 } lx_cpu_part;
 
+/* What piece i of a phase is. */
+typedef enum lx_cpu_cut {
+    LX_CPU_BY_SEQUENCES, /* groups[i], through all operations */
+    LX_CPU_BY_SHARES,    /* share i of the one operation; a piece that is alone takes several */
+    LX_CPU_BY_HEADS      /* some heads: their queries, keys and values, then attend */
+} lx_cpu_cut;
+
 /*
  * Operations whose pieces may be carried out in any order, by any thread. A phase begins when the
  * one before is finished.
@@ -49,11 +56,13 @@ typedef struct lx_cpu_phase {
     _Alignas(64) atomic_int next; /* the first piece nobody took */
     atomic_int n_done;
     int32_t n_pieces;
-    int32_t op0, op1;  /* operations op0 .. op1 - 1 */
-    bool by_sequences; /* piece i: groups[i] through all of them; else share i of all rows */
+    int32_t op0, op1; /* operations op0 .. op1 - 1 */
+    lx_cpu_cut cut;
+    bool own_norm; /* the first is a norm which every piece computes for itself */
 } lx_cpu_phase;
 
-#define LX_CPU_ROUNDS 64 /* groups of sequences a thread, at most */
+#define LX_CPU_ROUNDS 64   /* groups of sequences a thread, at most */
+#define LX_CPU_OWN_NORMS 4 /* rows that every piece may norm for itself, at most */
 
 typedef struct lx_cpu {
     lx_backend base;
@@ -98,8 +107,10 @@ lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 void lx_cpu_plan(lx_cpu *c);
 lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
 
-/* Carries out a part of an operation, with scratch of this thread (run.c). */
-void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch);
+/* Carries out a piece of a phase, with scratch of this thread (run.c). */
+void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);
+/* Floats of it for an operation; of a `linear`, with a norm before it. */
+int64_t lx_cpu_linear_op_scratch(int64_t cols);
 
 /* One output row; scratch holds lx_cpu_sample_scratch(n_ids) floats (sample.c). */
 lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,

@@ -6,7 +6,9 @@
  * the next fence: threads need not wait for one another in between. But every piece reads all
  * weights, so with fewer than LEAST_ROWS rows a thread, or when one sequence has most of the rows,
  * every operation becomes a phase whose pieces are shares of it: outputs of a `linear`, heads of
- * `attend`, rows of the others.
+ * `attend`, rows of the others. A phase costs a third of a microsecond and more, as much as a row's
+ * norm: so with few rows every piece of a `linear` computes the norm before it for itself, and a
+ * piece makes the queries, keys and values of the heads that it attends.
  */
 #include "kernels/cpu/cpu.h"
 
@@ -80,7 +82,7 @@ static void plan_by_sequences(lx_cpu *c, int32_t n_groups)
     for (int32_t i = 0; i < c->n_ops; i++) {
         if (p == NULL || c->ops[i].fence) {
             p = &c->phases[c->n_phases++];
-            *p = (lx_cpu_phase){.n_pieces = n_groups, .op0 = i, .by_sequences = true};
+            *p = (lx_cpu_phase){.n_pieces = n_groups, .op0 = i, .cut = LX_CPU_BY_SEQUENCES};
         }
         p->op1 = i + 1;
     }
@@ -134,17 +136,59 @@ static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
     return n < 1 ? 1 : (int32_t)least(n, most);
 }
 
+/* Operation i is a norm of few rows whose result goes into the `linear` behind it. */
+static bool is_own_norm(const lx_cpu *c, int32_t i)
+{
+    const lx_cpu_op *norm = &c->ops[i], *next = norm + 1;
+    return c->n_threads > 1 && norm->kind == LX_CPU_NORM && i + 1 < c->n_ops &&
+           next->kind == LX_CPU_LINEAR && next->linear.x == norm->norm.y &&
+           next->linear.rows == norm->norm.rows && norm->norm.x != norm->norm.y &&
+           next->linear.y != norm->norm.x && pieces_of(c, next) > 1 &&
+           lx_host_row_count(c->batch, norm->norm.rows) <= LX_CPU_OWN_NORMS;
+}
+
+/* Operation i makes the input of the `attend` behind it, heads being whole groups of its outputs.
+ */
+static bool is_by_heads(const lx_cpu *c, int32_t i)
+{
+    const lx_cpu_op *linear = &c->ops[i], *next = linear + 1;
+    if (c->n_threads == 1 || linear->kind != LX_CPU_LINEAR || i + 1 == c->n_ops ||
+        next->kind != LX_CPU_ATTEND_LINEAR)
+        return false;
+    const lx_attend_linear_args *a = &next->attend_linear;
+    return a->qkv == linear->linear.y && linear->linear.residual == NULL &&
+           linear->linear.x != a->y && a->d_key % LX_CPU_GROUP == 0 &&
+           a->d_value % LX_CPU_GROUP == 0 && a->n_heads >= c->n_threads;
+}
+
+/* The phase that begins with operation i. */
+static lx_cpu_phase shared_phase(const lx_cpu *c, int32_t i, bool own_norm)
+{
+    lx_cpu_phase p = {.op0 = i, .cut = LX_CPU_BY_SHARES, .own_norm = own_norm};
+    i += own_norm;
+    p.n_pieces = pieces_of(c, &c->ops[i]);
+    p.op1 = i + 1;
+    if (is_by_heads(c, i)) {
+        p.cut = LX_CPU_BY_HEADS;
+        p.n_pieces = c->n_threads;
+        p.op1 = i + 2;
+    }
+    return p;
+}
+
 /* Operations of one piece that follow each other make one phase. */
 static void plan_by_shares(lx_cpu *c)
 {
     lx_cpu_phase *p = NULL;
-    for (int32_t i = 0; i < c->n_ops; i++) {
-        int32_t n = pieces_of(c, &c->ops[i]);
-        if (p == NULL || n > 1 || p->n_pieces > 1) {
+    for (int32_t i = 0; i < c->n_ops; i = p->op1) {
+        bool alone = p != NULL && p->n_pieces == 1; /* a norm costs nothing there */
+        lx_cpu_phase next = shared_phase(c, i, !alone && is_own_norm(c, i));
+        if (alone && next.n_pieces == 1) {
+            p->op1 = next.op1;
+        } else {
             p = &c->phases[c->n_phases++];
-            *p = (lx_cpu_phase){.n_pieces = n, .op0 = i};
+            *p = next;
         }
-        p->op1 = i + 1;
     }
 }
 
@@ -160,7 +204,7 @@ void lx_cpu_plan(lx_cpu *c)
 
 lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece)
 {
-    if (phase->by_sequences)
+    if (phase->cut == LX_CPU_BY_SEQUENCES)
         return c->groups[piece];
     const lx_batch *b = c->batch;
     return (lx_cpu_part){0, b->n_seqs, 0, b->n_tokens, 0, b->n_outputs, piece, phase->n_pieces};

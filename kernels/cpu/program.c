@@ -113,7 +113,7 @@ void lx_cpu_linear_op(lx_backend *be, const lx_linear_args *a)
     use(c, op, a->y, a->w->rows, a->rows);
     if (a->residual != NULL)
         use(c, op, a->residual, a->w->rows, a->rows);
-    want_scratch(c, lx_cpu_linear_scratch(a->w->cols));
+    want_scratch(c, lx_cpu_linear_op_scratch(a->w->cols));
 }
 
 void lx_cpu_norm(lx_backend *be, const lx_norm_args *a)
@@ -204,20 +204,13 @@ static lx_status grow_scratch(lx_cpu *c)
                    (long long)c->scratch_wanted);
 }
 
-static void run_piece(lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, int thread)
-{
-    lx_cpu_part part = lx_cpu_piece(c, phase, piece);
-    for (int32_t i = phase->op0; i < phase->op1; i++)
-        lx_cpu_run_op(c, &c->ops[i], &part, c->scratch + thread * c->scratch_floats);
-}
-
 static void run_phase(lx_cpu *c, lx_cpu_phase *phase, int thread)
 {
     for (;;) {
         int32_t piece = atomic_fetch_add(&phase->next, 1);
         if (piece >= phase->n_pieces)
             return;
-        run_piece(c, phase, piece, thread);
+        lx_cpu_run_piece(c, phase, piece, c->scratch + thread * c->scratch_floats);
         if (atomic_fetch_add(&phase->n_done, 1) + 1 == phase->n_pieces)
             lx_cpu_gate_step(&c->finished);
     }

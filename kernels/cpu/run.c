@@ -1,6 +1,6 @@
 /*
- * Carries out a piece of one operation: some rows, and of those a share. What a share is depends on
- * the operation (plan.c): groups of outputs, (sequence, head) pairs, or rows.
+ * Carries out a piece of a phase: some rows, and of those a share. What a share is depends on the
+ * phase and the operation (plan.c): heads; groups of outputs, (sequence, head) pairs, or rows.
  */
 #include <string.h>
 
@@ -76,15 +76,15 @@ static void run_embed(const lx_cpu *c, const lx_embed_args *a, const lx_cpu_part
     }
 }
 
-static void run_linear(const lx_cpu *c, const lx_linear_args *a, const lx_cpu_part *part,
-                       float *scratch)
+/* The outputs of some groups, of inputs x [rows, cols]. */
+static void run_groups(const lx_cpu *c, const lx_linear_args *a, const float *x, range rows,
+                       range groups, float *scratch)
 {
-    range rows = rows_of(part, a->rows), groups = share_of(0, a->w->groups, part);
     if (rows.from == rows.to || groups.from == groups.to)
         return;
     lx_cpu_linear job = {
         .w = a->w,
-        .x = a->x->data,
+        .x = x,
         .residual = a->residual != NULL ? a->residual->data : NULL,
         .y = a->y->data,
         .activation = a->activation,
@@ -97,12 +97,17 @@ static void run_linear(const lx_cpu *c, const lx_linear_args *a, const lx_cpu_pa
     c->isa->linear(&job);
 }
 
-static void run_norm(const lx_cpu *c, const lx_norm_args *a, const lx_cpu_part *part)
+static void run_linear(const lx_cpu *c, const lx_linear_args *a, const float *x,
+                       const lx_cpu_part *part, float *scratch)
 {
-    range rows = shared_rows(part, a->rows);
+    run_groups(c, a, x, rows_of(part, a->rows), share_of(0, a->w->groups, part), scratch);
+}
+
+static void norm_rows(const lx_cpu *c, const lx_norm_args *a, float *y, range rows)
+{
     for (int64_t r = rows.from; r < rows.to; r++)
-        c->isa->norm(a->y->data + r * a->d, a->x->data + r * a->d, a->gamma->data, a->beta->data,
-                     a->d, a->eps);
+        c->isa->norm(y + r * a->d, a->x->data + r * a->d, a->gamma->data, a->beta->data, a->d,
+                     a->eps);
 }
 
 /* The state of a head of a sequence. */
@@ -168,6 +173,27 @@ static void run_attend_linear(const lx_cpu *c, const lx_attend_linear_args *a,
     }
 }
 
+/*
+ * The same for some heads, after making their part of qkv, which lies as at lx_attend_linear_args:
+ * the queries of all heads, then the keys, then the values.
+ */
+static void run_heads(const lx_cpu *c, const lx_linear_args *qkv, const lx_attend_linear_args *a,
+                      const float *x, const lx_cpu_part *part, float *scratch)
+{
+    range heads = share_of(0, a->n_heads, part), rows = rows_of(part, qkv->rows);
+    int64_t key = a->d_key / LX_CPU_GROUP, value = a->d_value / LX_CPU_GROUP, n = a->n_heads;
+    const int64_t first[] = {0, n * key, 2 * n * key}, width[] = {key, key, value};
+    for (int i = 0; i < 3; i++) {
+        range groups = {first[i] + heads.from * width[i], first[i] + heads.to * width[i]};
+        run_groups(c, qkv, x, rows, groups, scratch);
+    }
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        for (int64_t h = heads.from; h < heads.to; h++)
+            attend_head(c, a, seq, h, h + 1 < heads.to ? head_state(c, a, seq, h + 1) : NULL,
+                        scratch);
+    }
+}
+
 static void run_gather(const lx_cpu *c, const lx_gather_args *a, const lx_cpu_part *part)
 {
     range rows = shared_rows(part, LX_ROWS_OUTPUTS);
@@ -195,17 +221,17 @@ static void run_sample_mixture(const lx_cpu *c, const lx_sample_mixture_args *a,
                                        a->n_components, a->n_levels, scratch);
 }
 
-void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
+static void run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
 {
     switch (op->kind) {
     case LX_CPU_EMBED:
         run_embed(c, &op->embed, part);
         break;
     case LX_CPU_LINEAR:
-        run_linear(c, &op->linear, part, scratch);
+        run_linear(c, &op->linear, op->linear.x->data, part, scratch);
         break;
     case LX_CPU_NORM:
-        run_norm(c, &op->norm, part);
+        norm_rows(c, &op->norm, op->norm.y->data, shared_rows(part, op->norm.rows));
         break;
     case LX_CPU_ATTEND_LINEAR:
         run_attend_linear(c, &op->attend_linear, part, scratch);
@@ -219,5 +245,48 @@ void lx_cpu_run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part
     case LX_CPU_SAMPLE_MIXTURE:
         run_sample_mixture(c, &op->sample_mixture, part, scratch);
         break;
+    }
+}
+
+/* Floats that an own norm's rows take, in whole cache lines. */
+static int64_t own_norm_scratch(int64_t d)
+{
+    return (LX_CPU_OWN_NORMS * d + 15) / 16 * 16;
+}
+
+int64_t lx_cpu_linear_op_scratch(int64_t cols)
+{
+    return own_norm_scratch(cols) + lx_cpu_linear_scratch(cols);
+}
+
+/* All rows of a norm, into scratch; the first piece also writes them where they belong. */
+static const float *own_norm(const lx_cpu *c, const lx_norm_args *a, const lx_cpu_part *part,
+                             float *scratch)
+{
+    range rows = rows_of(part, a->rows);
+    norm_rows(c, a, scratch, rows);
+    if (part->share == 0)
+        memcpy(a->y->data, scratch, (size_t)(rows.to * a->d) * sizeof(float));
+    return scratch;
+}
+
+void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch)
+{
+    lx_cpu_part part = lx_cpu_piece(c, phase, piece);
+    const lx_cpu_op *op = &c->ops[phase->op0], *end = &c->ops[phase->op1];
+    const float *x = NULL;
+    if (phase->own_norm) {
+        x = own_norm(c, &op->norm, &part, scratch);
+        scratch += own_norm_scratch(op->norm.d);
+        op++;
+    }
+    if (phase->cut == LX_CPU_BY_HEADS) {
+        run_heads(c, &op->linear, &op[1].attend_linear, x != NULL ? x : op->linear.x->data, &part,
+                  scratch);
+    } else if (x != NULL) {
+        run_linear(c, &op->linear, x, &part, scratch);
+    } else {
+        for (; op < end; op++)
+            run_op(c, op, &part, scratch);
     }
 }
