@@ -101,6 +101,7 @@ static void cpu_close(lx_backend *be)
     if (c->has_gate)
         lx_cpu_gate_fini(&c->finished);
     free(c->groups);
+    free(c->claims);
     free(c->phases);
     free(c->ops);
     free(c->seen.stamp);
@@ -150,9 +151,12 @@ static const lx_kernels table = {
 static lx_status start(lx_cpu *c, lx_error *err)
 {
     c->groups = calloc((size_t)c->n_threads * LX_CPU_ROUNDS, sizeof *c->groups);
+    c->claims = aligned_alloc(64, (size_t)c->n_threads * sizeof *c->claims);
     c->has_gate = lx_cpu_gate_init(&c->finished) == 0;
-    if (c->groups == NULL || !c->has_gate)
+    if (c->groups == NULL || c->claims == NULL || !c->has_gate)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
+    for (int32_t i = 0; i < c->n_threads; i++)
+        atomic_init(&c->claims[i].taken, UINT64_MAX); /* of the phase before the first */
     return lx_cpu_pool_new(c->n_threads, &c->pool, err);
 }
 

@@ -53,13 +53,22 @@ typedef enum lx_cpu_cut {
  * one before is finished.
  */
 typedef struct lx_cpu_phase {
-    _Alignas(64) atomic_int next; /* the first piece nobody took */
-    atomic_int n_done;
+    _Alignas(64) atomic_int n_done;
     int32_t n_pieces;
     int32_t op0, op1; /* operations op0 .. op1 - 1 */
     lx_cpu_cut cut;
     bool own_norm; /* the first is a norm which every piece computes for itself */
 } lx_cpu_phase;
+
+/*
+ * The pieces of a phase are dealt out in ranges, one a thread, so that a thread finds its own in
+ * its caches and can ask for them ahead; what a thread has not begun another one may take. `taken`
+ * says of the latest phase in which somebody took from the range (its number above) which piece
+ * comes next (below).
+ */
+typedef struct lx_cpu_claims {
+    _Alignas(64) atomic_uint_fast64_t taken;
+} lx_cpu_claims;
 
 #define LX_CPU_ROUNDS 64   /* groups of sequences a thread, at most */
 #define LX_CPU_OWN_NORMS 4 /* rows that every piece may norm for itself, at most */
@@ -82,8 +91,9 @@ typedef struct lx_cpu {
     int32_t n_ops, ops_capacity;
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
-    lx_cpu_part *groups;  /* [LX_CPU_ROUNDS * n_threads] */
-    lx_cpu_gate finished; /* steps once a phase */
+    lx_cpu_claims *claims; /* [n_threads] */
+    lx_cpu_part *groups;   /* [LX_CPU_ROUNDS * n_threads] */
+    lx_cpu_gate finished;  /* steps once a phase */
     bool has_gate;
     unsigned finished_before; /* its value when the step began */
 
@@ -109,6 +119,8 @@ lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t pie
 
 /* Carries out a piece of a phase, with scratch of this thread (run.c). */
 void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);
+/* Asks for what a piece of a phase reads first, to be near when its turn comes. */
+void lx_cpu_ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
 /* Floats of it for an operation; of a `linear`, with a norm before it. */
 int64_t lx_cpu_linear_op_scratch(int64_t cols);
 

@@ -3,9 +3,9 @@
  * and appended to a program, end() cuts the program into phases and pieces (plan.c), runs them on
  * all threads and gives the back end back. So sync() has nothing left to wait for.
  *
- * Threads take pieces as they come, and nobody waits for a thread that has none. So a thread that
- * the system does not let run, on a machine that has other work, holds the step up only if it was
- * stopped within a piece.
+ * Threads take their own pieces first, then those that others have not begun, and nobody waits for
+ * a thread that has none. So a thread that the system does not let run, on a machine that has other
+ * work, holds the step up only if it was stopped within a piece.
  *
  * When sequences are carried through several operations, row r of an array must stay the business
  * of one piece. It does as long as an array keeps its width and its kind of row; where a step uses
@@ -204,16 +204,54 @@ static lx_status grow_scratch(lx_cpu *c)
                    (long long)c->scratch_wanted);
 }
 
-static void run_phase(lx_cpu *c, lx_cpu_phase *phase, int thread)
+/* The pieces that thread `thread` takes first: *from .. *to - 1. */
+static void own_pieces(const lx_cpu *c, const lx_cpu_phase *phase, int thread, int32_t *from,
+                       int32_t *to)
 {
+    int64_t n = phase->n_pieces, of = c->n_threads;
+    *from = (int32_t)((n * thread + of - 1) / of);
+    *to = (int32_t)((n * (thread + 1) + of - 1) / of);
+}
+
+/* Takes a piece of a thread's range in the phase of this number; -1 when none is left. */
+static int32_t take_piece(lx_cpu *c, const lx_cpu_phase *phase, unsigned number, int owner)
+{
+    int32_t from, to;
+    own_pieces(c, phase, owner, &from, &to);
+    if (from >= to)
+        return -1;
+    atomic_uint_fast64_t *taken = &c->claims[owner].taken;
+    uint_fast64_t seen = atomic_load_explicit(taken, memory_order_relaxed);
     for (;;) {
-        int32_t piece = atomic_fetch_add(&phase->next, 1);
-        if (piece >= phase->n_pieces)
-            return;
-        lx_cpu_run_piece(c, phase, piece, c->scratch + thread * c->scratch_floats);
-        if (atomic_fetch_add(&phase->n_done, 1) + 1 == phase->n_pieces)
-            lx_cpu_gate_step(&c->finished);
+        int32_t ahead = (int32_t)((uint32_t)(seen >> 32) - number); /* > 0: the phase is over */
+        int32_t next = ahead < 0 ? from : ahead == 0 ? (int32_t)(uint32_t)seen : to;
+        if (next >= to)
+            return -1;
+        uint_fast64_t mine = (uint_fast64_t)number << 32 | (uint32_t)(next + 1);
+        if (atomic_compare_exchange_weak(taken, &seen, mine))
+            return next;
     }
+}
+
+static void run_phase(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int thread)
+{
+    float *scratch = c->scratch + thread * c->scratch_floats;
+    for (int i = 0; i < c->n_threads; i++) {
+        int owner = (thread + i) % c->n_threads;
+        for (int32_t piece; (piece = take_piece(c, phase, number, owner)) >= 0;) {
+            lx_cpu_run_piece(c, phase, piece, scratch);
+            if (atomic_fetch_add(&phase->n_done, 1) + 1 == phase->n_pieces)
+                lx_cpu_gate_step(&c->finished);
+        }
+    }
+}
+
+static void ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int thread)
+{
+    int32_t from, to;
+    own_pieces(c, phase, thread, &from, &to);
+    if (from < to)
+        lx_cpu_ask_ahead(c, phase, from);
 }
 
 /* What every thread does: the pieces it gets of the first unfinished phase, until all are finished.
@@ -226,11 +264,10 @@ static void run_step(void *context, int thread)
         unsigned n_finished = value - c->finished_before;
         if (n_finished >= (unsigned)c->n_phases)
             return;
-        lx_cpu_phase *phase = &c->phases[n_finished];
-        if (atomic_load_explicit(&phase->next, memory_order_relaxed) < phase->n_pieces)
-            run_phase(c, phase, thread);
-        else
-            lx_cpu_gate_wait(&c->finished, value);
+        run_phase(c, &c->phases[n_finished], value, thread);
+        if (lx_cpu_gate_value(&c->finished) == value && n_finished + 1 < (unsigned)c->n_phases)
+            ask_ahead(c, &c->phases[n_finished + 1], thread);
+        lx_cpu_gate_wait(&c->finished, value);
     }
 }
 

@@ -290,3 +290,23 @@ void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece,
             run_op(c, op, &part, scratch);
     }
 }
+
+/*
+ * The first lines of the weights, four groups side by side as the micro-kernels of few rows take
+ * them: while a thread waits for the others they come nearer, and a phase is a few microseconds.
+ */
+void lx_cpu_ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece)
+{
+    const lx_cpu_op *op = &c->ops[phase->op0 + phase->own_norm];
+    if (phase->cut == LX_CPU_BY_SEQUENCES || op->kind != LX_CPU_LINEAR)
+        return;
+    enum { LINE = 16, LINES = 32 }; /* of a group, in words */
+    const lx_matrix *w = op->linear.w;
+    lx_cpu_part part = lx_cpu_piece(c, phase, piece);
+    range groups = share_of(0, phase->cut == LX_CPU_BY_HEADS ? w->groups / 3 : w->groups, &part);
+    for (int64_t g = groups.from; g < groups.to && g < groups.from + 4; g++) {
+        const uint32_t *words = (const uint32_t *)w->data + g * w->group_words;
+        for (int64_t i = 0; i < LINES * LINE && i < w->group_words; i += LINE)
+            __builtin_prefetch(words + i, 0, 2);
+    }
+}
