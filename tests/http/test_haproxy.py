@@ -85,14 +85,18 @@ def test_tokens_are_not_held_back(pair):
 
 
 def test_leaving_client_is_noticed_behind_the_proxy(pair):
+    """On a busy machine an answer may be ready before the proxy gets to say that its reader left."""
     proxy, a, b = pair
-    sock = client.connect(proxy.port)
-    body = {"model": client.MODEL, "prompt": LONG, "n": 128, "temperature": 2, "stream": True}
-    sock.sendall(client.encode_request("POST", "/v1/completions", body, port=proxy.port))
-    assert sock.recv(100)
-    sock.close()
-    wait_until(lambda: a.is_idle() and b.is_idle(), 10, "slots free")
-    assert a.requests("cancelled") + b.requests("cancelled") == 1
+
+    def cancelled():
+        with client.connect(proxy.port) as sock:
+            body = {"model": client.MODEL, "prompt": LONG, "n": 128, "temperature": 2, "stream": True}
+            sock.sendall(client.encode_request("POST", "/v1/completions", body, port=proxy.port))
+            assert sock.recv(100)
+        wait_until(lambda: a.is_idle() and b.is_idle(), 10, "slots free")
+        return a.requests("cancelled") + b.requests("cancelled") == 1
+
+    wait_until(cancelled, 20, "a cancelled request")
 
 
 def test_killed_server_costs_no_whole_answer(own_pair):
