@@ -31,6 +31,9 @@ static const struct route {
     {"GET", "/health", lx_handle_health},
     {"GET", "/readyz", lx_handle_health},
     {"GET", "/livez", lx_handle_livez},
+    {"GET", "/v1/health", lx_handle_health},       /* as llama.cpp's server names it */
+    {"GET", "/v2/health/ready", lx_handle_health}, /* as KServe does */
+    {"GET", "/v2/health/live", lx_handle_livez},
     {"GET", "/metrics", lx_handle_metrics},
 };
 

@@ -231,7 +231,7 @@ def test_models(port):
     assert model["owned_by"]
 
 
-@pytest.mark.parametrize("path", ["/health", "/livez", "/readyz"])
+@pytest.mark.parametrize("path", ["/health", "/livez", "/readyz", "/v1/health", "/v2/health/ready", "/v2/health/live"])
 def test_health_routes(port, path):
     reply = call(port, "GET", path)
     assert reply.status == 200

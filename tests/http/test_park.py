@@ -178,3 +178,21 @@ def test_without_its_store_a_request_runs_to_its_end():
             close_all(busy, *socks)
             assert server.wait() == 0
     assert answers == [(text, "stop", None) for text in expected]
+
+
+def test_a_store_that_takes_no_state_is_told():
+    """It answers, so requests are parked, but it is full: whoever waits is told and may ask again elsewhere."""
+    with Redis("--maxmemory", "1", "--maxmemory-policy", "noeviction") as full:
+        with Server("--slots", "1", "--state-store", full.url) as server:
+            busy = keep_busy(server)
+            sock = send(server.port, body_of(1))
+            wait_until(lambda: server.metric("linnet_queue_length") == 1, 30, "it is queued")
+            server.signal(signal.SIGTERM)
+            data = b""
+            while not client.parse_replies(data)[0]:
+                data += sock.recv(65536)
+            (reply,), _ = client.parse_replies(data)
+            assert reply.status == 503 and reply.error["param"] == "park", reply.text
+            assert int(reply.headers["retry-after"]) >= 1
+            close_all(busy, sock)
+            assert server.wait() == 0

@@ -114,6 +114,13 @@ def test_a_line_forks_at_every_character(port):
         assert sorted(rests) == sorted(together)
 
 
+def test_an_image_goes_on_from_bytes(image_port):
+    (whole,) = images.files(generate_ok(image_port, model=SMALL, seed=3))
+    first = generate_ok(image_port, model=SMALL, seed=3, max_tokens=40, return_state=True)
+    blob = base64.b64encode(blob_of(image_port, first["states"][0]["id"])).decode()
+    assert images.picture_from(image_port, blob) == whole
+
+
 def test_an_image_streams_on(image_port):
     whole = generate_ok(image_port, model=SMALL, seed=3)["data"][0]["b64_json"]
     first = generate_ok(image_port, model=SMALL, seed=3, max_tokens=PIXELS // 2, return_state=True)
