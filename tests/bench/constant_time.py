@@ -30,7 +30,6 @@ POSITIONS = [1, 64, 256, 784, 4096, 16384, 65536]
 REFERENCE = 64
 SIDE, LEVELS, COMPONENTS = 256, 256, 10
 LAYERS, HEADS, D_MODEL, D_FF = 8, 8, 256, 1024
-INPUTS = {"token": LEVELS + 1, "row": SIDE, "column": SIDE}
 
 
 def parse_arguments():
@@ -51,12 +50,14 @@ def parse_arguments():
 # --- the model ---------------------------------------------------------------------------------
 
 
-def config():
+def config(layers=LAYERS, side=SIDE, channels=1):
+    """Of a model of square images; the one measured here by default."""
+    inputs = {"token": LEVELS + 1, "row": side, "column": side} | ({"channel": channels} if channels > 1 else {})
     return {
         "format": "linnet",
         "format_version": 1,
         "task": "image",
-        "n_layers": LAYERS,
+        "n_layers": layers,
         "n_heads": HEADS,
         "d_model": D_MODEL,
         "d_ff": D_FF,
@@ -64,14 +65,15 @@ def config():
         "norm_eps": 1e-5,
         "activation": "gelu",
         "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
-        "inputs": [{"name": name, "size": size} for name, size in INPUTS.items()],
+        "inputs": [{"name": name, "size": size} for name, size in inputs.items()],
         "head": {"kind": "logistic_mixture", "components": COMPONENTS, "levels": LEVELS},
-        "image": {"width": SIDE, "height": SIDE, "channels": 1},
+        "image": {"width": side, "height": side, "channels": channels},
     }
 
 
-def make_weights():
-    """{name: f32 array} by the names of docs/weights-format.md."""
+def make_weights(conf=None):
+    """{name: f32 array} by the names of docs/weights-format.md, for config() by default."""
+    conf = conf or config()
     rng = np.random.default_rng(1)
 
     def normal(*shape, scale):
@@ -83,8 +85,8 @@ def make_weights():
     def norm(name):
         return {f"{name}.weight": np.ones(D_MODEL, np.float32), f"{name}.bias": np.zeros(D_MODEL, np.float32)}
 
-    weights = {f"embed.{name}.weight": normal(size, D_MODEL, scale=0.5) for name, size in INPUTS.items()}
-    for i in range(LAYERS):
+    weights = {f"embed.{x['name']}.weight": normal(x["size"], D_MODEL, scale=0.5) for x in conf["inputs"]}
+    for i in range(conf["n_layers"]):
         layer = f"layers.{i}."
         weights |= norm(layer + "norm1") | norm(layer + "norm2")
         weights |= linear(layer + "attn.qkv", 3 * D_MODEL, D_MODEL) | linear(layer + "attn.out", D_MODEL, D_MODEL)
@@ -92,8 +94,8 @@ def make_weights():
     return weights | norm("final_norm") | linear("head", 3 * COMPONENTS, D_MODEL)
 
 
-def write_model(folder, weights):
-    """A model folder; the tensors are bf16, as those of the shipped models."""
+def write_model(folder, weights, conf=None):
+    """A model folder; the tensors are bf16, as those of the shipped models. weights: those of conf."""
     header, blobs, offset = {}, [], 0
     for name, array in weights.items():
         blob = (array.view(np.uint32) >> 16).astype("<u2").tobytes()
@@ -103,7 +105,7 @@ def write_model(folder, weights):
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % 64)
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config()))
+    (folder / "config.json").write_text(json.dumps(conf or config()))
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 

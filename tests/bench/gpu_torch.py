@@ -1,7 +1,7 @@
 """The peer of tests/gpu.sh on the same GPU: the recurrent step of library_torch.py (fast-transformers where it
 is installed, and its equations in plain PyTorch), the equations also replayed as one of PyTorch's CUDA graphs.
 
-    gpu_torch.py [--batches 1,16,256] [--seconds S]
+    gpu_torch.py [--batches 1,16,256] [--seconds S] [--layers 8]
 
 One JSON line each: {"what", "dtype", "graph", "batch", "ms"}, the median step by CUDA events after a
 warm-up; {"why"} where something is not there. Steps do not depend on one another's results, which
@@ -58,7 +58,9 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--batches", type=lambda text: [int(x) for x in text.split(",")], default=[1, 16, 256, 1024, 10000])
     p.add_argument("--seconds", type=float, default=1.0, help="for each figure")
+    p.add_argument("--layers", type=int, default=peers.LAYERS)
     args = p.parse_args()
+    peers.LAYERS = args.layers
     torch.set_default_device("cuda")
     print(json.dumps({"torch": torch.__version__, "why": peers.WHY}), flush=True)
     nets = [(peers.Equations(dtype), "equations", name) for dtype, name in

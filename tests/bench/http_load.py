@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does HTTP cost, and how long does a client wait? Streams to 1, 16, 256 and 1,000 clients.
 
-    python3 tests/bench/http_load.py [--build build] [--threads 2] [--llama PYTHON]
+    python3 tests/bench/http_load.py [--build build] [--threads 2] [--device cpu] [--llama PYTHON]
 
 For each number of clients: the bare engine (`linnet bench` with as many streams), then `linnet serve`
 with as many slots under as many clients, each of which has an image of the mnist model streamed to it
@@ -38,7 +38,8 @@ LLAMA_PORT = 18431
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--build", type=Path, default=ROOT / "build")
+    p.add_argument("--build", type=lambda text: Path(text).resolve(), default=ROOT / "build")
+    p.add_argument("--device", default="cpu", help="where Linnet computes: cpu, cuda, cuda:N")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--clients", type=lambda text: [int(x) for x in text.split(",")], default=[1, 16, 256, 1000])
     p.add_argument("--seconds", type=float, default=15.0, help="measured for each line")
@@ -88,7 +89,7 @@ class Server:
 
 def serve_linnet(args, slots):
     command = [args.build / "linnet", "serve", "--port", 0, "--models", ROOT / "weights", "--threads", args.threads]
-    command += ["--slots", slots, "--timeout", 600, "--drain-timeout", 0]
+    command += ["--device", args.device, "--slots", slots, "--timeout", 600, "--drain-timeout", 0]
     return Server(command, tempfile.NamedTemporaryFile("w", prefix="linnet-load-"))
 
 
@@ -107,7 +108,7 @@ def bare(args, model, streams):
     """Tokens a second of the bare engine."""
     steps = 400 if streams < 16 else 60
     command = [args.build / "linnet", "bench", "--model", ROOT / "weights" / model, "--json"]
-    command += ["--threads", args.threads, "--batch", streams, "--steps", steps]
+    command += ["--device", args.device, "--threads", args.threads, "--batch", streams, "--steps", steps]
     out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout
     return json.loads(out)["rows"][0]["tokens_per_second"]
 

@@ -2,17 +2,19 @@
  * The C program's results against fixtures that generate_couplets.py and generate_images.py
  * computed from the same weights with PyTorch in float64, on every back end and instruction set.
  *
- *   golden MODEL_DIR FIXTURE_DIR
+ *   golden MODEL_DIR FIXTURE_DIR [BACKEND]    only on that back end, which then has to be there
  *
  * Closing line "N passed, N failed"; a missing file is a failure.
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "model/task.h"
 #include "tests/golden/golden.h"
 
 static int passed, failed;
+static const char *only; /* back end; NULL: all */
 
 void golden_count(bool ok, const char *fmt, ...)
 {
@@ -36,8 +38,10 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
     lx_model *model = NULL;
     lx_transformer *t = NULL;
     lx_error err = {0};
+    if (only != NULL && strcmp(only, name) != 0)
+        return;
     lx_status st = lx_backend_open(name, &options, &be, &err);
-    if (st == LX_ERR_UNSUPPORTED) {
+    if (st == LX_ERR_UNSUPPORTED && only == NULL) {
         (void)printf("%-28s not on this machine: %s\n", what, err.text);
         return;
     }
@@ -59,10 +63,11 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR\n");
+    if (argc != 3 && argc != 4) {
+        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR [BACKEND]\n");
         return 2;
     }
+    only = argc == 4 ? argv[3] : NULL;
     run(argv[1], argv[2], "reference", LX_ISA_AUTO, "reference");
     run(argv[1], argv[2], "cpu", LX_ISA_PLAIN, "cpu plain");
     run(argv[1], argv[2], "cpu", LX_ISA_AVX2, "cpu avx2");

@@ -1,16 +1,18 @@
 /*
- * What a GPU does to a server when it fails, tested on the cuda back end without one: opening it
- * without library, driver or device, and a device that is lost at any call of the runtime. Each is
- * an error with a text; nothing crashes or leaks (the sanitizers look), and the process goes on.
+ * The host part of the cuda back end, tested without a GPU: opening it without driver or device, a
+ * device that is lost at any call of the runtime (an error with a text, nothing crashes, goes on
+ * silently or is left over), and which steps are captured, replayed and thrown away as graphs.
  *
- *   cuda_failures LIBRARY    the library's own path, to reach its switch simt_fail_at
+ *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "tests/simt/world.h"
+
+enum { MOST_CAPTURED = 1024 }; /* rows of a step that runs as a graph */
 
 static int failed, passed;
 
@@ -63,103 +65,23 @@ static void test_opening(void)
 /* --- losing the device
  * ---------------------------------------------------------------------------- */
 
-enum { IDS = 20, WIDTH = 16, STATE = WIDTH * (WIDTH + 1), ROWS = 3 };
+/* The library's switches. */
+typedef struct simt {
+    simt_fail_at_fn fail_at;
+    simt_count_fn count;
+} simt;
 
-typedef struct world {
-    lx_backend *be;
-    const lx_kernels *k;
-    lx_array *x, *y, *wide, *ones;
-    lx_table *table;
-    lx_matrix *qkv, *head;
-    lx_mask *mask;
-    lx_states *states;
-    float values[3 * WIDTH * WIDTH];
-    uint8_t banned[IDS];
-} world;
-
-static lx_status make_objects(world *w, lx_error *err)
+static bool nothing_is_left(const simt *s)
 {
-    const lx_kernels *k = w->k;
-    lx_host_tensor table = {LX_F32, IDS, WIDTH, w->values}, head = table,
-                   qkv = {LX_BF16, 3 * WIDTH, WIDTH, w->values};
-    lx_state_layout layout = {.fixed_floats = STATE};
-    lx_status st = k->array_new(w->be, ROWS * WIDTH, &w->x, err);
-    if (st == LX_OK)
-        st = k->array_new(w->be, ROWS * WIDTH, &w->y, err);
-    if (st == LX_OK)
-        st = k->array_new(w->be, ROWS * 3 * WIDTH, &w->wide, err);
-    if (st == LX_OK)
-        st = k->array_new(w->be, WIDTH, &w->ones, err);
-    if (st == LX_OK)
-        st = k->array_upload(w->be, w->ones, 0, w->values, WIDTH);
-    if (st == LX_OK)
-        st = k->table_new(w->be, &table, &w->table, err);
-    if (st == LX_OK)
-        st = k->matrix_new(w->be, &qkv, w->values, &w->qkv, err);
-    if (st == LX_OK)
-        st = k->matrix_new(w->be, &head, NULL, &w->head, err);
-    if (st == LX_OK)
-        st = k->mask_new(w->be, w->banned, IDS, &w->mask, err);
-    return st == LX_OK ? k->states_new(w->be, &layout, 4, &w->states, err) : st;
+    simt_counts c;
+    s->count(&c);
+    return c.memory == 0 && c.streams == 0 && c.events == 0 && c.graphs == 0;
 }
 
-static void free_objects(world *w)
+static lx_status run_states(world *w, lx_error *err)
 {
     const lx_kernels *k = w->k;
-    k->array_free(w->be, w->x);
-    k->array_free(w->be, w->y);
-    k->array_free(w->be, w->wide);
-    k->array_free(w->be, w->ones);
-    k->table_free(w->be, w->table);
-    k->matrix_free(w->be, w->qkv);
-    k->matrix_free(w->be, w->head);
-    k->mask_free(w->be, w->mask);
-    k->states_free(w->be, w->states);
-}
-
-/* A step with every operation. */
-static lx_status run_step(world *w, bool graph, lx_sample *out, lx_error *err)
-{
-    static const int32_t start[] = {0, 1, 3}, slot[] = {2, 0}, row[] = {0, 2}, ids[] = {1, 2, 3};
-    static const int32_t banned[] = {4}, single[] = {0, 1, 2};
-    /* a prompt of two rows beside a single one, or single rows, which run as a graph */
-    const lx_batch b = graph ? (lx_batch){2, 2, single, slot, 2, single}
-                             : (lx_batch){ROWS, 2, start, slot, 2, row};
-    const lx_table *tables[] = {w->table};
-    lx_sampling how = {.temperature = 1, .top_p = 0.9f, .forced = -1, .mask = w->mask};
-    how.banned = banned;
-    how.n_banned = 1;
-    const lx_sampling rows[] = {how, how};
-    const lx_kernels *k = w->k;
-    lx_embed_args embed = {w->x, 1, tables, ids, w->states};
-    lx_norm_args norm = {w->x, w->x, w->ones, w->ones, WIDTH, 1e-5f, LX_ROWS_TOKENS};
-    lx_linear_args qkv = {w->wide, w->x, w->qkv, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
-    lx_attend_linear_args attend = {w->y,  w->wide, w->states,   0,    1,
-                                    WIDTH, WIDTH,   LX_PHI_ELU1, 1e-6f};
-    lx_gather_args gather = {w->x, w->y, WIDTH};
-    lx_linear_args head = {w->wide, w->x, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};
-    lx_sample_args sample = {w->wide, IDS, rows, out, w->states};
-    lx_sample_mixture_args mixture = {w->wide, 3, 256, rows, out + 2, NULL};
-    uint64_t number = 0;
-    lx_status st = k->begin(w->be, &b, err);
-    if (st != LX_OK)
-        return st;
-    k->embed(w->be, &embed);
-    k->norm(w->be, &norm);
-    k->linear(w->be, &qkv);
-    k->attend_linear(w->be, &attend);
-    k->gather(w->be, &gather);
-    k->linear(w->be, &head);
-    k->sample(w->be, &sample);
-    k->sample_mixture(w->be, &mixture);
-    st = k->end(w->be, &number, err);
-    return st == LX_OK ? k->sync(w->be, number, err) : st;
-}
-
-static lx_status run_states(world *w)
-{
-    const lx_kernels *k = w->k;
-    float state[STATE];
+    float state[WORLD_STATE];
     lx_status st = k->state_zero(w->be, w->states, 1);
     if (st == LX_OK)
         st = k->state_copy(w->be, w->states, 3, 2);
@@ -167,67 +89,167 @@ static lx_status run_states(world *w)
         st = k->state_export(w->be, w->states, 3, state);
     if (st == LX_OK)
         st = k->state_import(w->be, w->states, 1, state);
-    return st == LX_OK ? k->array_download(w->be, w->y, 0, state, WIDTH) : st;
+    if (st == LX_OK)
+        st = k->array_download(w->be, w->y, 0, state, WORLD_WIDTH);
+    return st == LX_OK ? st : lx_fail(err, st, NULL, "a copy"); /* these calls have no text */
 }
 
-/* Everything from opening to closing; the status of the first call that fails. */
-static lx_status run_all(lx_error *err, bool *stays_lost)
+/* Everything from opening to closing; the status of the first call that fails. `calls`: those of
+   the runtime until everything is freed. */
+static lx_status run_all(lx_precision precision, const simt *s, bool *stays_lost, long *calls,
+                         lx_error *err)
 {
-    lx_backend_options o = {.n_threads = 1};
-    lx_sample out[4] = {{-2, 0}, {-2, 0}, {-2, 0}, {-2, 0}};
-    world w = {0};
-    for (int i = 0; i < 3 * WIDTH * WIDTH; i++)
-        w.values[i] = (float)(i % 7) * 0.25f - 0.5f;
-    lx_status st = lx_backend_open("cuda", &o, &w.be, err);
-    if (st != LX_OK)
-        return st;
-    w.k = w.be->ops;
-    st = make_objects(&w, err);
-    for (int i = 0; st == LX_OK && i < 4; i++) /* a graph captured, and replayed */
-        st = run_step(&w, i % 2 == 1, out, err);
+    static world w;
+    lx_status st = world_open(&w, precision, err);
+    for (int i = 0; i < 4; i++) {
+        w.samples[i % 2].token = w.samples[WORLD_ROWS + i % 2].token = -2;
+        if (st == LX_OK) /* a graph captured, and replayed */
+            st = i % 2 == 1 ? world_decode(&w, 2, err) : world_prompt(&w, err);
+        check(st != LX_OK || (w.samples[1].token != -2 && w.samples[WORLD_ROWS + 1].token != -2),
+              "results", "not written");
+    }
     if (st == LX_OK)
-        st = run_states(&w);
-    if (st == LX_ERR_DEVICE) { /* then nothing works any more, and says so */
+        st = world_decode(&w, 5, err); /* with rows to spare */
+    if (st == LX_OK)
+        st = run_states(&w, err);
+    if (st == LX_ERR_DEVICE && w.be != NULL) { /* then nothing works any more, and says so */
         lx_error again = {0};
         lx_array *more = NULL;
         *stays_lost = w.k->array_new(w.be, 4, &more, &again) == LX_ERR_DEVICE &&
                       again.text[0] != '\0' && more == NULL;
     }
-    check(st != LX_OK || (out[0].token != -2 && out[3].token != -2), "results", "not written");
-    free_objects(&w);
-    w.k->close(w.be);
+    if (calls != NULL)
+        *calls = s->fail_at(0, 0);
+    world_close(&w);
     return st;
 }
 
-typedef long (*fail_fn)(long n, int error);
-
-static void test_losing(fail_fn fail_at)
+static void test_losing(const simt *s, lx_precision precision)
 {
     enum { ILLEGAL_ADDRESS = 700, NO_MEMORY = 2 };
     lx_error err = {0};
     bool lost = true;
-    (void)fail_at(0, 0);
-    check(run_all(&err, &lost) == LX_OK, "a sound device", err.text);
-    long calls = fail_at(0, 0);
-    check(calls > 100, "calls of the runtime", "too few counted");
-    for (long n = 1; n <= calls; n++) {
-        char what[64];
+    long calls = 0, closing;
+    (void)s->fail_at(0, 0);
+    check(run_all(precision, s, &lost, &calls, &err) == LX_OK, "a sound device", err.text);
+    closing = s->fail_at(0, 0);
+    check(calls > 100 && closing > 10, "calls of the runtime", "too few counted");
+    for (long n = 1; n <= calls + closing; n++) {
         for (int kind = 0; kind < 2; kind++) {
+            char what[80];
             lx_status st;
             err = (lx_error){0};
             lost = true;
-            (void)snprintf(what, sizeof what, "failure %d at call %ld", kind, n);
-            (void)fail_at(n, kind == 0 ? ILLEGAL_ADDRESS : NO_MEMORY);
-            st = run_all(&err, &lost);
+            (void)snprintf(what, sizeof what, "precision %d, failure %d at call %ld",
+                           (int)precision, kind, n);
+            (void)s->fail_at(n, kind == 0 ? ILLEGAL_ADDRESS : NO_MEMORY);
+            st = run_all(precision, s, &lost, NULL, &err);
             bool right = st == LX_ERR_DEVICE || (st == LX_ERR_UNSUPPORTED && n < 4) ||
                          (st == LX_ERR_NO_MEMORY && kind == 1);
-            /* the last calls are those of close, which has no way to complain */
-            check(right || (st == LX_OK && n > calls - 50), what, lx_status_text(st));
+            /* the last calls are those of freeing, which has no way to complain */
+            check(n <= calls ? right && err.text[0] != '\0' : st == LX_OK, what,
+                  lx_status_text(st));
             check(lost || st != LX_ERR_DEVICE, what, "the device came back");
+            check(nothing_is_left(s), what, "something of the device is not given back");
         }
     }
-    (void)fail_at(0, 0);
-    check(run_all(&err, &lost) == LX_OK, "a sound device after all", err.text);
+    (void)s->fail_at(0, 0);
+    check(run_all(precision, s, &lost, NULL, &err) == LX_OK, "a sound device after all", err.text);
+}
+
+/* --- graphs
+ * --------------------------------------------------------------------------------------- */
+
+static world graphs; /* the world of these tests */
+
+/* A step of n slots: how many graphs it captured, or -1 when it failed. */
+static long captures(const simt *s, int32_t n)
+{
+    simt_counts before, after;
+    lx_error err = {0};
+    s->count(&before);
+    lx_status st = world_decode(&graphs, n, &err);
+    s->count(&after);
+    bool ran = n > MOST_CAPTURED || after.replayed == before.replayed + 1;
+    check(st == LX_OK && ran, "a step", err.text);
+    return st == LX_OK ? after.captured - before.captured : -1;
+}
+
+static long live_graphs(const simt *s)
+{
+    simt_counts c;
+    s->count(&c);
+    return c.graphs;
+}
+
+/* A size is captured when it comes for the first time, whoever is in it and however it is sampled.
+ */
+static void test_buckets(const simt *s)
+{
+    int32_t (*size)(int32_t n) = graphs.k->step_size;
+    for (int32_t n = 1; n < 20000; n += 1 + n / 7) {
+        int32_t bucket = size(n);
+        check(bucket >= n && bucket <= n + n / 2 && size(bucket) == bucket, "a bucket's size",
+              "too small, too large, or none of its own");
+    }
+    for (int32_t n = 1; n <= 8; n++)
+        check(captures(s, n) == 1, "the first step of a size", "is captured");
+    graphs.slot[0] = 1030; /* another slot, other sampling, longer lists */
+    static const int32_t banned[] = {1, 2, 3};
+    graphs.how[0] = (lx_sampling){
+        .top_p = 1, .top_k = 3, .temperature = 0.5f, .forced = -1, .banned = banned, .n_banned = 3};
+    for (int32_t n = 1; n <= 8; n++)
+        check(captures(s, n) == 0, "a step of a known size", "is replayed");
+    check(captures(s, 9) == 1 && captures(s, 10) == 0 && captures(s, 11) == 0, "9 to 12",
+          "share a graph");
+    check(captures(s, MOST_CAPTURED + 1) == 0, "a large step", "is launched");
+    graphs.slot[0] = 0;
+}
+
+/* What is recorded decides: other numbers, or other objects, are another graph. */
+static void test_changes(const simt *s)
+{
+    lx_error err = {0};
+    lx_array *other = NULL;
+    check(captures(s, 2) == 1, "a step after memory has grown", "is captured anew");
+    graphs.eps = 1e-3f;
+    check(captures(s, 2) == 1 && captures(s, 2) == 0, "another eps", "is another graph");
+    graphs.eps = 1e-6f;
+    check(captures(s, 2) == 0, "the first eps", "still has its graph");
+    check(graphs.k->array_new(graphs.be, 4, &other, &err) == LX_OK, "an array", err.text);
+    graphs.k->array_free(graphs.be, other); /* its address may come again */
+    check(captures(s, 2) == 1 && live_graphs(s) == 1, "a freed object", "drops all graphs");
+}
+
+/* The one used longest ago makes room. */
+static void test_eviction(const simt *s)
+{
+    enum { MORE = 260 };
+    long most = 0;
+    for (int i = 0; i < MORE; i++) {
+        graphs.eps = 1.0f + (float)i;
+        check(captures(s, 1) == 1, "a new step", "is captured");
+        most = live_graphs(s) > most ? live_graphs(s) : most;
+        graphs.eps = 1.0f;
+        check(captures(s, 1) == 0, "a step that is used all the time", "stays");
+    }
+    check(most < MORE && live_graphs(s) == most, "graphs", "have a maximum");
+    graphs.eps = (float)MORE;
+    check(captures(s, 1) == 0, "the last step", "stays");
+    graphs.eps = 2.0f;
+    check(captures(s, 1) == 1, "the oldest step", "made room");
+}
+
+static void test_graphs(const simt *s)
+{
+    lx_error err = {0};
+    (void)s->fail_at(0, 0);
+    check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
+    test_buckets(s);
+    test_changes(s);
+    test_eviction(s);
+    world_close(&graphs);
+    check(nothing_is_left(s), "closing", "gives everything back");
 }
 
 int main(int argc, char **argv)
@@ -237,15 +259,19 @@ int main(int argc, char **argv)
         return 2;
     }
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library != NULL ? dlsym(library, "simt_fail_at") : NULL;
-    fail_fn fail_at = NULL;
-    memcpy(&fail_at, &symbol, sizeof fail_at);
-    if (fail_at == NULL) {
+    void *fail_at = library != NULL ? dlsym(library, "simt_fail_at") : NULL;
+    void *count = library != NULL ? dlsym(library, "simt_count") : NULL;
+    if (fail_at == NULL || count == NULL) {
         (void)fprintf(stderr, "cuda_failures: %s\n", dlerror());
         return 2;
     }
+    simt s;
+    memcpy(&s.fail_at, &fail_at, sizeof s.fail_at);
+    memcpy(&s.count, &count, sizeof s.count);
     test_opening();
-    test_losing(fail_at);
+    test_losing(&s, LX_PRECISION_F32);
+    test_losing(&s, LX_PRECISION_AUTO);
+    test_graphs(&s);
     (void)printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;
 }

@@ -5,6 +5,7 @@
  * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested; when
  * the file named by LINNET_SIMT_LOST appears, the device is lost.
  */
+#include "tests/simt/counts.h"
 #include "tests/simt/fake/cuda_runtime_api.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,9 +20,26 @@ struct CUstream_st {
     cudaGraph_t capturing; /* NULL: what is queued happens at once */
 };
 
+__attribute__((visibility("default"))) void simt_count(simt_counts *out);
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long calls, fail_at;
 static int error_then;
+static simt_counts counts;
+
+void simt_count(simt_counts *out)
+{
+    (void)pthread_mutex_lock(&lock);
+    *out = counts;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void count(long *which, long by)
+{
+    (void)pthread_mutex_lock(&lock);
+    *which += by;
+    (void)pthread_mutex_unlock(&lock);
+}
 
 long simt_fail_at(long n, int error)
 {
@@ -116,6 +134,7 @@ static cudaError_t allocate(void **p, size_t n_bytes)
     if (posix_memalign(p, 256, n_bytes > 0 ? n_bytes : 1) != 0)
         return cudaErrorMemoryAllocation;
     memset(*p, 0xff, n_bytes);
+    count(&counts.memory, 1);
     return cudaSuccess;
 }
 
@@ -132,6 +151,8 @@ cudaError_t cudaMallocHost(void **p, size_t n_bytes)
 /* A device that failed still gives its memory back, or the sanitizer could not look for leaks. */
 cudaError_t cudaFree(void *p)
 {
+    if (p != NULL)
+        count(&counts.memory, -1);
     free(p);
     return (cudaError_t)simt_fail_now();
 }
@@ -213,6 +234,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     if (stream->capturing == NULL)
         return cudaErrorMemoryAllocation;
     stream->capturing->end = &stream->capturing->first;
+    count(&counts.graphs, 1);
+    count(&counts.captured, 1);
     return cudaSuccess;
 }
 
@@ -231,6 +254,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
     *exec = malloc(sizeof **exec);
     if (*exec == NULL)
         return cudaErrorMemoryAllocation;
+    count(&counts.graphs, 1);
     (*exec)->first = graph->first;
     graph->first = NULL;
     return cudaSuccess;
@@ -238,6 +262,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
+    count(&counts.graphs, -1);
     drop_nodes(graph->first);
     free(graph);
     return (cudaError_t)simt_fail_now();
@@ -245,6 +270,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
+    count(&counts.graphs, -1);
     drop_nodes(exec->first);
     free(exec);
     return (cudaError_t)simt_fail_now();
@@ -255,6 +281,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     CALL();
     if (stream->capturing != NULL)
         return cudaErrorInvalidValue;
+    count(&counts.replayed, 1);
     for (const node *n = exec->first; n != NULL; n = n->next) {
         int error = n->run(n->work);
         if (error != 0)
@@ -268,11 +295,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     (void)flags;
     CALL();
     *stream = calloc(1, sizeof **stream);
+    count(&counts.streams, *stream != NULL);
     return *stream != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    count(&counts.streams, -1);
     free(stream);
     return (cudaError_t)simt_fail_now();
 }
@@ -297,11 +326,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     void *p = NULL;
     cudaError_t e = make(&p);
     *event = p;
+    count(&counts.events, p != NULL);
     return e;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    count(&counts.events, -1);
     free(event);
     return (cudaError_t)simt_fail_now();
 }

@@ -1,0 +1,15 @@
+/* What the fake runtime (fake/runtime.c) has given out and not got back, and what it did with
+ * graphs. */
+#ifndef LINNET_TESTS_SIMT_COUNTS_H
+#define LINNET_TESTS_SIMT_COUNTS_H
+
+typedef struct simt_counts {
+    long memory, streams, events, graphs; /* that exist now */
+    long captured, replayed;              /* graphs so far */
+} simt_counts;
+
+/* Exported by the library of the tests, found by dlsym. */
+typedef void (*simt_count_fn)(simt_counts *out);
+typedef long (*simt_fail_at_fn)(long n, int error); /* see fake/runtime.c */
+
+#endif

@@ -1,0 +1,127 @@
+/* See world.h. */
+#include "tests/simt/world.h"
+
+#include <string.h>
+
+static lx_status make_objects(world *w, lx_error *err)
+{
+    const lx_kernels *k = w->k;
+    lx_host_tensor table = {LX_F32, WORLD_IDS, WORLD_WIDTH, w->values}, head = table,
+                   qkv = {LX_BF16, 3 * WORLD_WIDTH, WORLD_WIDTH, w->values},
+                   out = {LX_BF16, WORLD_WIDTH, WORLD_WIDTH, w->values};
+    lx_state_layout layout = {.fixed_floats = WORLD_STATE};
+    lx_status st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->x, err);
+    if (st == LX_OK)
+        st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->y, err);
+    if (st == LX_OK)
+        st = k->array_new(w->be, WORLD_ROWS * 3 * WORLD_WIDTH, &w->wide, err);
+    if (st == LX_OK)
+        st = k->array_new(w->be, WORLD_WIDTH, &w->ones, err);
+    if (st == LX_OK)
+        st = k->array_upload(w->be, w->ones, 0, w->values, WORLD_WIDTH);
+    if (st != LX_OK && err->text[0] == '\0')
+        return lx_fail(err, st, NULL, "an array cannot be filled"); /* the call has no text */
+    if (st == LX_OK)
+        st = k->table_new(w->be, &table, &w->table, err);
+    if (st == LX_OK)
+        st = k->matrix_new(w->be, &qkv, w->values, &w->qkv, err);
+    if (st == LX_OK)
+        st = k->matrix_new(w->be, &head, NULL, &w->head, err);
+    if (st == LX_OK)
+        st = k->matrix_new(w->be, &out, w->values, &w->out, err);
+    if (st == LX_OK)
+        st = k->mask_new(w->be, w->banned, WORLD_IDS, &w->mask, err);
+    return st == LX_OK ? k->states_new(w->be, &layout, WORLD_ROWS, &w->states, err) : st;
+}
+
+lx_status world_open(world *w, lx_precision precision, lx_error *err)
+{
+    lx_backend_options o = {.n_threads = 1, .precision = precision};
+    *w = (world){.eps = 1e-6f};
+    for (int i = 0; i < 3 * WORLD_WIDTH * WORLD_WIDTH; i++)
+        w->values[i] = (float)(i % 7) * 0.25f - 0.5f;
+    for (int32_t i = 0; i <= WORLD_ROWS; i++)
+        w->order[i] = i;
+    memcpy(w->slot, w->order, sizeof w->slot);
+    lx_status st = lx_backend_open("cuda", &o, &w->be, err);
+    if (st != LX_OK)
+        return st;
+    w->k = w->be->ops;
+    st = make_objects(w, err);
+    static const int32_t banned[] = {4};
+    for (int32_t i = 0; i < WORLD_ROWS; i++)
+        w->how[i] = (lx_sampling){.temperature = 1,
+                                  .top_p = 0.9f,
+                                  .forced = -1,
+                                  .mask = w->mask,
+                                  .banned = banned,
+                                  .n_banned = 1};
+    return st;
+}
+
+void world_close(world *w)
+{
+    const lx_kernels *k = w->k;
+    if (w->be == NULL)
+        return;
+    k->array_free(w->be, w->x);
+    k->array_free(w->be, w->y);
+    k->array_free(w->be, w->wide);
+    k->array_free(w->be, w->ones);
+    k->table_free(w->be, w->table);
+    k->matrix_free(w->be, w->qkv);
+    k->matrix_free(w->be, w->out);
+    k->matrix_free(w->be, w->head);
+    k->mask_free(w->be, w->mask);
+    k->states_free(w->be, w->states);
+    k->close(w->be);
+    w->be = NULL;
+}
+
+/* A step with every operation. */
+static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
+{
+    const lx_table *tables[] = {w->table};
+    const lx_kernels *k = w->k;
+    int32_t ids[WORLD_ROWS];
+    for (int32_t i = 0; i < b->n_tokens; i++)
+        ids[i] = (i + 1) % WORLD_IDS;
+    lx_embed_args embed = {w->x, 1, tables, ids, w->states};
+    lx_norm_args norm = {w->y, w->x, w->ones, w->ones, WORLD_WIDTH, 1e-5f, LX_ROWS_TOKENS};
+    lx_linear_args qkv = {w->wide, w->y, w->qkv, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
+    lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
+                                    WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps};
+    lx_linear_args out = {w->x, w->y, w->out, LX_ACT_NONE, w->x, LX_ROWS_TOKENS};
+    lx_gather_args gather = {w->y, w->x, WORLD_WIDTH};
+    lx_linear_args head = {w->wide, w->y, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};
+    lx_sample_args sample = {w->wide, WORLD_IDS, w->how, w->samples, w->states};
+    lx_sample_mixture_args mixture = {w->wide, 3, 256, w->how, w->samples + WORLD_ROWS, NULL};
+    uint64_t number = 0;
+    lx_status st = k->begin(w->be, b, err);
+    if (st != LX_OK)
+        return st;
+    k->embed(w->be, &embed);
+    k->norm(w->be, &norm);
+    k->linear(w->be, &qkv);
+    k->attend_linear(w->be, &attend);
+    k->linear(w->be, &out);
+    k->gather(w->be, &gather);
+    k->linear(w->be, &head);
+    k->sample(w->be, &sample);
+    k->sample_mixture(w->be, &mixture);
+    st = k->end(w->be, &number, err);
+    return st == LX_OK ? k->sync(w->be, number, err) : st;
+}
+
+lx_status world_prompt(world *w, lx_error *err)
+{
+    static const int32_t start[] = {0, 1, 3}, slot[] = {2, 0}, row[] = {0, 2};
+    const lx_batch b = {3, 2, start, slot, 2, row};
+    return run_step(w, &b, err);
+}
+
+lx_status world_decode(world *w, int32_t n, lx_error *err)
+{
+    const lx_batch b = {n, n, w->order, w->slot, n, w->order};
+    return run_step(w, &b, err);
+}

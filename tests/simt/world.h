@@ -1,0 +1,45 @@
+/*
+ * A tiny model's objects on the cuda back end, and steps with every operation over them: what the
+ * tests of its host part do things with. The objects are opened, made and freed here and nowhere
+ * else.
+ */
+#ifndef LINNET_TESTS_SIMT_WORLD_H
+#define LINNET_TESTS_SIMT_WORLD_H
+
+#include "kernels/kernels.h"
+#include "tests/simt/counts.h"
+
+enum {
+    WORLD_IDS = 20,
+    WORLD_WIDTH = 16,
+    WORLD_STATE = WORLD_WIDTH * (WORLD_WIDTH + 1),
+    WORLD_ROWS = 1040 /* and slots */
+};
+
+typedef struct world {
+    lx_backend *be;
+    const lx_kernels *k;
+    lx_array *x, *y, *wide, *ones;
+    lx_table *table;
+    lx_matrix *qkv, *out, *head;
+    lx_mask *mask;
+    lx_states *states;
+    float eps; /* of the attention; a step with another one is another step */
+    float values[3 * WORLD_WIDTH * WORLD_WIDTH];
+    uint8_t banned[WORLD_IDS];
+    int32_t order[WORLD_ROWS + 1]; /* 0, 1, 2, .. */
+    int32_t slot[WORLD_ROWS];      /* the same at first */
+    lx_sampling how[WORLD_ROWS];
+    lx_sample samples[2 * WORLD_ROWS]; /* of the categorical head, and of the mixture */
+} world;
+
+/* Opens "cuda" with `precision` and makes everything; after a failure world_close is called too. */
+lx_status world_open(world *w, lx_precision precision, lx_error *err);
+void world_close(world *w);
+
+/* A prompt of two rows beside a single row. */
+lx_status world_prompt(world *w, lx_error *err);
+/* One row of each of the first n slots. */
+lx_status world_decode(world *w, int32_t n, lx_error *err);
+
+#endif
