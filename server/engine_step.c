@@ -33,7 +33,8 @@ int32_t lx_run_prompt_end(const lx_run *r)
 
 static int32_t choose_rows(lx_engine *e)
 {
-    lx_schedule_limits limits = {e->options.max_tokens, e->options.prompt_chunk};
+    lx_schedule_limits limits = {e->options.max_tokens, e->options.prompt_chunk,
+                                 e->options.prompt_beside};
     for (int32_t i = 0; i < e->options.n_slots; i++) {
         const lx_slot *s = &e->slots[i];
         e->views[i] = (lx_slot_view){.phase = s->phase};

@@ -189,8 +189,11 @@ static lx_status answer(const lx_eval_options *o, const pairs *p, const lx_cli_m
                         report *r, lx_error *err)
 {
     static lx_metrics metrics;
-    lx_engine_options limits = {
-        .n_slots = N_SLOTS, .max_queue = N_SLOTS, .max_tokens = LX_EVAL_ROWS, .prompt_chunk = 64};
+    lx_engine_options limits = {.n_slots = N_SLOTS,
+                                .max_queue = N_SLOTS,
+                                .max_tokens = LX_EVAL_ROWS,
+                                .prompt_chunk = 64,
+                                .prompt_beside = LX_EVAL_ROWS};
     lx_engine *engine = NULL;
     lx_status st = lx_engine_start(local->transformer, &limits, &metrics, &engine, err);
     for (int mode = 0; mode < 2 && st == LX_OK; mode++)

@@ -1,6 +1,6 @@
 /*
- * The scheduler: decoding slots first, then the oldest prompts while the budget lasts. The waiting
- * prompts are put into a heap by arrival, because usually only its first few are taken.
+ * The scheduler: decoding slots first, then the oldest prompts while their budget lasts. The
+ * waiting prompts are put into a heap by arrival, because usually only its first few are taken.
  */
 #include "server/scheduler.h"
 
@@ -58,6 +58,8 @@ int32_t lx_schedule(const lx_slot_view *slots, int32_t n_slots, const lx_schedul
         if (slots[i].phase == LX_SLOT_PROMPT)
             scratch[n_prompts++] = i;
     }
-    return total + give_prompts(slots, scratch, n_prompts, limits->max_tokens - total,
-                                limits->prompt_chunk, rows);
+    int32_t left = limits->max_tokens - total;
+    if (total > 0 && left - total > limits->prompt_beside)
+        left = total + limits->prompt_beside;
+    return total + give_prompts(slots, scratch, n_prompts, left, limits->prompt_chunk, rows);
 }

@@ -58,6 +58,7 @@ rig rig_start(rig_options o)
     options.max_queue = o.max_queue < 0 ? 0 : or_default(o.max_queue, 8);
     options.max_tokens = or_default(o.max_tokens, options.n_slots + 32);
     options.prompt_chunk = or_default(o.prompt_chunk, 64);
+    options.prompt_beside = or_default(o.prompt_beside, 64);
     options.prefix_bytes = o.n_prefixes * model->state.fixed_floats * 4;
     options.prefix_every = o.prefix_every;
     options.probe_ns = o.probe_ns;

@@ -403,6 +403,7 @@ static void refuses_options_out_of_range(void **state)
         {.n_slots = 1, .max_queue = -1, .max_tokens = 8, .prompt_chunk = 8},
         {.n_slots = 9, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8},
         {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 0},
+        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prompt_beside = -1},
         {.n_slots = 1, .max_queue = 1, .max_tokens = INT32_MAX, .prompt_chunk = 8},
         {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prefix_bytes = -1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -27,26 +27,42 @@ enum { MAX = 64 };
 
 typedef struct example {
     const char *name;
-    int32_t n_slots, max_tokens, chunk;
+    int32_t n_slots, max_tokens, chunk, beside;
     lx_slot_view slots[6];
     int32_t rows[6];
 } example;
 
 static const example examples[] = {
-    {"nothing to do", 3, 8, 4, {FREE, FREE, FREE}, {0, 0, 0}},
-    {"one row a decoding slot", 4, 8, 4, {DECODE, FREE, DECODE, DECODE}, {1, 0, 1, 1}},
-    {"a short prompt in one step", 2, 8, 8, {PROMPT(6, 0), FREE}, {6, 0}},
-    {"a long prompt in chunks", 2, 8, 4, {PROMPT(100, 0), FREE}, {4, 0}},
-    {"the oldest prompt first", 3, 8, 8, {PROMPT(7, 5), PROMPT(6, 2), PROMPT(5, 9)}, {2, 6, 0}},
-    {"decoding goes before older prompts", 3, 4, 8, {PROMPT(9, 0), DECODE, DECODE}, {2, 1, 1}},
+    {"nothing to do", 3, 8, 4, 99, {FREE, FREE, FREE}, {0, 0, 0}},
+    {"one row a decoding slot", 4, 8, 4, 99, {DECODE, FREE, DECODE, DECODE}, {1, 0, 1, 1}},
+    {"a short prompt in one step", 2, 8, 8, 99, {PROMPT(6, 0), FREE}, {6, 0}},
+    {"a long prompt in chunks", 2, 8, 4, 99, {PROMPT(100, 0), FREE}, {4, 0}},
+    {"the oldest prompt first", 3, 8, 8, 99, {PROMPT(7, 5), PROMPT(6, 2), PROMPT(5, 9)}, {2, 6, 0}},
+    {"decoding goes before older prompts", 3, 4, 8, 99, {PROMPT(9, 0), DECODE, DECODE}, {2, 1, 1}},
     {"the budget is left to the next prompt",
      3,
      9,
      3,
+     99,
      {PROMPT(9, 0), PROMPT(9, 1), PROMPT(9, 2)},
      {3, 3, 3}},
-    {"a full budget of decoding slots", 3, 3, 8, {DECODE, DECODE, DECODE}, {1, 1, 1}},
-    {"large arrival numbers", 2, 4, 4, {PROMPT(4, UINT64_MAX), PROMPT(4, UINT64_MAX - 1)}, {0, 4}},
+    {"a full budget of decoding slots", 3, 3, 8, 99, {DECODE, DECODE, DECODE}, {1, 1, 1}},
+    {"large arrival numbers",
+     2,
+     4,
+     4,
+     99,
+     {PROMPT(4, UINT64_MAX), PROMPT(4, UINT64_MAX - 1)},
+     {0, 4}},
+    {"beside streams as many prompt rows and some",
+     4,
+     50,
+     9,
+     2,
+     {DECODE, PROMPT(30, 1), DECODE, PROMPT(30, 0)},
+     {1, 0, 1, 4}},
+    {"beside streams at least one", 2, 50, 9, 0, {DECODE, PROMPT(30, 0)}, {1, 1}},
+    {"alone whole chunks", 2, 50, 9, 0, {FREE, PROMPT(30, 0)}, {0, 9}},
 };
 
 static void follows_the_examples(void **state)
@@ -54,7 +70,7 @@ static void follows_the_examples(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const example *c = &examples[i];
-        lx_schedule_limits limits = {c->max_tokens, c->chunk};
+        lx_schedule_limits limits = {c->max_tokens, c->chunk, c->beside};
         int32_t rows[6], scratch[6], sum = 0;
         int32_t total = lx_schedule(c->slots, c->n_slots, &limits, rows, scratch);
         for (int32_t k = 0; k < c->n_slots; k++) {
@@ -92,7 +108,12 @@ static int32_t smaller(int32_t a, int32_t b)
 static void check_laws(const lx_slot_view *slots, int32_t n, const lx_schedule_limits *limits,
                        const int32_t *rows, int32_t total)
 {
-    int32_t sum = 0, busy = 0;
+    int32_t sum = 0, busy = 0, n_decode = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_decode += slots[i].phase == LX_SLOT_DECODE;
+    int32_t limit = limits->max_tokens;
+    if (n_decode > 0)
+        limit = smaller(limit, 2 * n_decode + limits->prompt_beside);
     for (int32_t i = 0; i < n; i++) {
         sum += rows[i];
         busy += slots[i].phase != LX_SLOT_FREE;
@@ -109,10 +130,10 @@ static void check_laws(const lx_slot_view *slots, int32_t n, const lx_schedule_l
                 assert_int_equal(rows[k], 0);
         }
         if (rows[i] < most)
-            assert_int_equal(total, limits->max_tokens);
+            assert_int_equal(total, limit);
     }
     assert_int_equal(total, sum);
-    assert_true(total <= limits->max_tokens);
+    assert_true(total <= limit);
     assert_int_equal(total > 0, busy > 0);
 }
 
@@ -124,7 +145,8 @@ static void keeps_its_laws_for_random_slots(void **state)
         lx_slot_view slots[MAX];
         int32_t rows[MAX], scratch[MAX], n = 1 + (int32_t)random_below(&seed, MAX);
         lx_schedule_limits limits = {n + (int32_t)random_below(&seed, 200),
-                                     1 + (int32_t)random_below(&seed, 70)};
+                                     1 + (int32_t)random_below(&seed, 70),
+                                     (int32_t)random_below(&seed, 40)};
         make_slots(&seed, slots, n);
         check_laws(slots, n, &limits, rows, lx_schedule(slots, n, &limits, rows, scratch));
     }
@@ -138,7 +160,7 @@ static void a_prompt_is_never_starved(void **state)
     for (int32_t i = 0; i < MAX; i++)
         slots[i] = (lx_slot_view)DECODE;
     slots[10] = (lx_slot_view)PROMPT(33, 0);
-    lx_schedule_limits limits = {MAX, 16}; /* one row is left for the prompt */
+    lx_schedule_limits limits = {MAX, 16, 0}; /* one row is left for the prompt */
     int32_t rows[MAX], scratch[MAX], steps = 0;
     for (; slots[10].rows_left > 0; steps++) {
         (void)lx_schedule(slots, MAX, &limits, rows, scratch);
