@@ -108,3 +108,18 @@ lx_cgroup lx_cgroup_own(void)
 {
     return lx_cgroup_read("/sys/fs/cgroup", "/proc/self/cgroup");
 }
+
+int64_t lx_cgroup_free_memory(void)
+{
+    long long available_kb = 0;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "re");
+    static const char label[] = "MemAvailable:";
+    while (f != NULL && available_kb == 0 && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, label, sizeof label - 1) == 0)
+            available_kb = strtoll(line + sizeof label - 1, NULL, 10);
+    if (f != NULL)
+        (void)fclose(f);
+    int64_t limit = lx_cgroup_own().memory_bytes;
+    return limit > 0 && limit < available_kb * 1024 ? limit : available_kb * 1024;
+}

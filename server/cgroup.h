@@ -19,4 +19,10 @@ lx_cgroup lx_cgroup_read(const char *mount, const char *self);
 /* The same of this process. */
 lx_cgroup lx_cgroup_own(void);
 
+/*
+ * Bytes the machine has free, or a container's limit where that is fewer; 0 where neither is known.
+ * What is shared out by it (slots, states) is a fixed part each, so that the parts fit together.
+ */
+int64_t lx_cgroup_free_memory(void);
+
 #endif

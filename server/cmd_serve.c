@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/cgroup.h"
 #include "server/commands.h"
 #include "server/gate.h"
 #include "server/routes.h"
@@ -25,6 +26,7 @@
 #include "server/version.h"
 
 enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000, MAX_PEM = 1 << 20 };
+enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
 
 static void set_log_level(const char *name)
 {
@@ -167,6 +169,15 @@ static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_
     return lx_serving_load(serving, &s, err);
 }
 
+/* --max-state-bytes, or what goes well with slots and weights in the same memory. */
+static int64_t state_bytes(int64_t wanted)
+{
+    int64_t share = lx_cgroup_free_memory() / 8;
+    if (wanted > 0)
+        return wanted;
+    return share > 0 && share < MAX_STATE_BYTES ? share : MAX_STATE_BYTES;
+}
+
 static lx_status open_states(const lx_serve_options *o, lx_api *api, lx_error *err)
 {
     if (o->state_key != NULL && o->state_key[0] == '\0')
@@ -174,7 +185,7 @@ static lx_status open_states(const lx_serve_options *o, lx_api *api, lx_error *e
     lx_state_store_options s = {
         .where = o->state_store,
         .max_states = o->max_states,
-        .max_bytes = o->max_state_bytes,
+        .max_bytes = state_bytes(o->max_state_bytes),
         .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
     };
     return lx_state_store_open(&s, &api->states, err);

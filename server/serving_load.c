@@ -90,22 +90,6 @@ void lx_folders_free(lx_folder_list *l)
 /* --- one model
  * ------------------------------------------------------------------------------------ */
 
-/* Bytes the machine has free, or fewer where a container is allowed fewer. */
-static int64_t free_memory(void)
-{
-    long long available_kb = 0;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "re");
-    static const char label[] = "MemAvailable:";
-    while (f != NULL && available_kb == 0 && fgets(line, sizeof line, f) != NULL)
-        if (strncmp(line, label, sizeof label - 1) == 0)
-            available_kb = strtoll(line + sizeof label - 1, NULL, 10);
-    if (f != NULL)
-        (void)fclose(f);
-    int64_t limit = lx_cgroup_own().memory_bytes;
-    return limit > 0 && limit < available_kb * 1024 ? limit : available_kb * 1024;
-}
-
 /* About what a slot needs beside its state: the activations of a row, and what a step is given. */
 static int64_t row_bytes(const lx_config *c)
 {
@@ -121,7 +105,7 @@ static int64_t row_bytes(const lx_config *c)
 static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int32_t n_models,
                                    int32_t *out, lx_error *err)
 {
-    int64_t most = MAX_SLOTS, bytes = free_memory() / 4, each = lx_serving_state_bytes(m);
+    int64_t most = MAX_SLOTS, bytes = lx_cgroup_free_memory() / 4, each = lx_serving_state_bytes(m);
     if (be->ops->memory != NULL) {
         lx_status st = be->ops->memory(be, &bytes, err);
         if (st != LX_OK)
@@ -133,6 +117,14 @@ static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int
     int64_t n = each > 0 ? bytes / n_models / each : most;
     *out = n < 1 ? 1 : n > most ? (int32_t)most : (int32_t)n;
     return LX_OK;
+}
+
+/* The bytes asked for prompts' states, or fewer: all models' take an eighth of free memory at most.
+ */
+static int64_t prefix_bytes(lx_backend *be, int64_t wanted, int32_t n_models)
+{
+    int64_t most = lx_cgroup_free_memory() / 8 / n_models;
+    return be->ops->memory != NULL || wanted < most ? wanted : most;
 }
 
 /* One token through the whole model; its logits must be numbers. */
@@ -231,7 +223,7 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, i
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside = prompt_beside(s->be),
-                                .prefix_bytes = o->prefix_bytes,
+                                .prefix_bytes = prefix_bytes(s->be, o->prefix_bytes, n_models),
                                 .prefix_every = o->prefix_every,
                                 .probe_ns = o->probe_ns};
     st = lx_transformer_new(m->model, s->be, max_tokens, max_tokens, &m->transformer, err);

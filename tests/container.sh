@@ -192,6 +192,18 @@ under_load() {
         -H 'Content-Type: application/json' -d '{"model": "mnist", "n": 8, "seed": {}}' &&
         [ "$(cat "$work/done")" -eq 48 ]
 }
+# As many states, of as many prompts, as it takes until it says that no more can be kept.
+fills_what_it_keeps() {
+    local first second
+    for first in 天 地 玄 黄 宇 宙 洪 荒 日 月 盈 昃 辰 宿; do
+        for second in 寒 来 暑 往 秋 收 冬 藏 闰 余 成 岁 律 吕; do
+            printf '{"model": "couplet", "prompt": "%s"}\0' "$first$second"
+        done
+    done | xargs -0 -P 8 -n 1 curl -sS -o /dev/null -w '%{http_code}\n' "$url/v1/states" \
+        -H 'Content-Type: application/json' -d >"$work/codes"
+    say "      $(grep -c 201 "$work/codes") states kept, $(grep -c 429 "$work/codes") refused"
+    [ "$(grep -cE '^(201|429)$' "$work/codes")" -eq 196 ] && grep -q 201 "$work/codes" && grep -q 429 "$work/codes"
+}
 kept_its_memory() {
     local limit peak
     limit=$(cat "$(group_file "$1" memory.limit_in_bytes memory.max)")
@@ -247,6 +259,7 @@ run_tests() {
     ok "there is no shell to start" has_no_shell one
     ok "threads and slots fit the limits" fits_its_limits one
     ok "every answer under load is whole" under_load
+    ok "kept states and prompts fill what they may have" fills_what_it_keeps
     ok "the memory limit is kept under load" kept_its_memory one
     ok "SIGTERM: the stream is finished, status 0 in time" stops_after_its_stream one
     port=$(free_port) url=http://127.0.0.1:$port
