@@ -54,6 +54,11 @@ endif()
 set(LINNET_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "GPU architectures")
 set(CMAKE_CUDA_ARCHITECTURES ${LINNET_CUDA_ARCHITECTURES})
 enable_language(CUDA)
+# Debian 12's CMake (3.25.1) sets a property of this target without looking whether it is there; CUDA 13 has
+# no such library. Nothing uses it.
+if(CMAKE_VERSION VERSION_LESS 3.26 AND NOT TARGET CUDA::nvToolsExt)
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+endif()
 find_package(CUDAToolkit REQUIRED)
 add_library(kernels_cuda_device OBJECT ${linnet_cuda_device})
 target_include_directories(kernels_cuda_device PRIVATE ${CMAKE_SOURCE_DIR})
