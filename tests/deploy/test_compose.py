@@ -49,7 +49,12 @@ def test_services_are_closed():
 def test_there_is_time_to_drain():
     common = COMPOSE["x-linnet"]
     drain = int(common["environment"]["LINNET_DRAIN_TIMEOUT"])
-    assert int(common["stop_grace_period"].rstrip("s")) > drain
+    grace = int(common["stop_grace_period"].rstrip("s"))
+    assert grace > drain
+    # HAProxy carries those streams: it leaves softly, and not before them.
+    haproxy = SERVICES["haproxy"]
+    assert haproxy["stop_signal"] == "SIGUSR1"
+    assert int(haproxy["stop_grace_period"].rstrip("s")) >= grace
 
 
 def test_mounted_files_exist():

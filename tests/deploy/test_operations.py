@@ -45,3 +45,13 @@ def test_variables_that_are_set_are_options(variables):
     names = {*compose["x-linnet"]["environment"], *names_of_kubernetes(), *dockerfile}
     assert len(names) >= 4
     assert names <= variables, names - variables
+
+
+def test_the_longest_answer_fits_into_the_drain():
+    """compose and Kubernetes leave --timeout as it is: nothing that runs is cut, then."""
+    default = re.search(r"`LINNET_TIMEOUT` \| `(\d+)`", run("serve", "--help=markdown").stdout)
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["x-linnet"]["environment"]
+    deployment = yaml.safe_load((DEPLOY / "k8s/base/deployment.yaml").read_text())
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    for variables in (compose, {entry["name"]: entry["value"] for entry in container["env"]}):
+        assert float(variables.get("LINNET_TIMEOUT", default[1])) <= float(variables["LINNET_DRAIN_TIMEOUT"])
