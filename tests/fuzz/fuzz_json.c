@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/json_images.h"
+#include "server/json_states.h"
 #include "tests/fuzz/subject.h"
 
 enum { MAX_N = 8 };
@@ -26,6 +26,10 @@ static void check_prompts(const lx_completion_params *p)
     MUST(p->n_prompts >= 1 && p->n_prompts <= LX_MAX_PROMPTS);
     for (int32_t i = 0; i < p->n_prompts; i++) {
         const lx_prompt *one = &p->prompts[i];
+        if (p->state != NULL) { /* one that stands for the state's */
+            MUST(p->n_prompts == 1 && one->text == NULL && one->ids == NULL && p->state[0] != '\0');
+            continue;
+        }
         MUST((one->text != NULL) != (one->ids != NULL));
         MUST(one->text == NULL || one->text[one->bytes] == '\0');
         for (int32_t k = 0; k < one->n_ids; k++)
@@ -71,7 +75,7 @@ static void try_images(const char *body, size_t n, bool edit)
     lx_status st = edit ? lx_json_read_edit(body, n, MAX_N, &p, &err)
                         : lx_json_read_generation(body, n, MAX_N, &p, &err);
     if (st == LX_OK)
-        MUST(p.n >= 1 && p.n <= MAX_N);
+        MUST(p.n >= 1 && p.n <= MAX_N && p.max_tokens >= 0 && p.max_tokens <= LX_MAX_JOB_VALUES);
     else
         check_failure(st, &err);
     lx_image_params_fini(&p);
@@ -87,6 +91,30 @@ static void try_score(const char *body, size_t n)
     lx_score_params_fini(&p);
 }
 
+static void try_state_create(const char *body, size_t n)
+{
+    lx_error err = {0};
+    lx_state_create p;
+    lx_status st = lx_json_read_state_create(body, n, &p, &err);
+    if (st == LX_OK)
+        MUST(p.seed >= 0 && p.seed <= LX_MAX_SEED && p.timeout_ms >= 0);
+    else
+        check_failure(st, &err);
+    lx_state_create_fini(&p);
+}
+
+static void try_state_fork(const char *body, size_t n)
+{
+    lx_error err = {0};
+    lx_state_fork p;
+    lx_status st = lx_json_read_state_fork(body, n, MAX_N, &p, &err);
+    if (st != LX_OK)
+        check_failure(st, &err);
+    for (int32_t i = 0; st == LX_OK && p.seeds != NULL && i < p.n; i++)
+        MUST(p.seeds[i] <= (uint64_t)LX_MAX_SEED);
+    free(p.seeds);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (n == 0)
@@ -94,17 +122,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     char *body = malloc(n); /* of the exact size and without a NUL behind, n - 1 is used */
     MUST(body != NULL);
     memcpy(body, data + 1, n - 1);
-    switch (data[0] % 5) {
+    int route = data[0] % 7;
+    switch (route) {
     case 0:
     case 1:
-        try_completion(body, n - 1, data[0] % 5 == 1);
+        try_completion(body, n - 1, route == 1);
         break;
     case 2:
     case 3:
-        try_images(body, n - 1, data[0] % 5 == 3);
+        try_images(body, n - 1, route == 3);
+        break;
+    case 4:
+        try_score(body, n - 1);
+        break;
+    case 5:
+        try_state_create(body, n - 1);
         break;
     default:
-        try_score(body, n - 1);
+        try_state_fork(body, n - 1);
     }
     free(body);
     return 0;

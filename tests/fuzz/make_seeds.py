@@ -149,7 +149,7 @@ def forms() -> dict[str, bytes]:
 
 
 def bodies() -> dict[str, bytes]:
-    """The route's number and a body: completions, chat, pictures, edits, scores."""
+    """The route's number and a body: completions, chat, pictures, edits, scores, states, their forks."""
     text = {"model": "m", "prompt": "海上明月", "n": 2, "seed": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 3,
             "stop": ["天", "ab"], "logit_bias": {"5": -100, "17": 2.5}, "stream": True, "logprobs": 2, "echo": True,
             "stream_options": {"include_usage": True}, "max_tokens": 3, "timeout_ms": 1000, "user": "u"}
@@ -168,6 +168,12 @@ def bodies() -> dict[str, bytes]:
         "images": (2, images),
         "edit": (3, {**images, "images": [picture], "mask": picture}),
         "score": (4, {"model": "m", "prompt": "a", "completion": "b", "image": picture["image_url"]}),
+        "go-on": (0, {"state": "state-1", "prompt": "", "return_state": True, "park": True, "max_tokens": 3}),
+        "chat-park": (1, chat | {"return_state": False, "park": True}),
+        "image-go-on": (2, {"state": "AAAA", "max_tokens": 9, "return_state": True, "park": False}),
+        "state": (5, {"model": "m", "prompt": "月", "rules": False, "seed": 3, "timeout_ms": 5}),
+        "image-state": (5, {"image": picture["image_url"], "mask": picture["image_url"]}),
+        "fork": (6, {"n": 2, "seeds": [1, 9007199254740991]}),
     }
     made = {name: bytes([route]) + json.dumps(body, ensure_ascii=False).encode() for name, (route, body) in seeds.items()}
     deep = b'{"model":"m","prompt":' + b"[" * 40 + b"]" * 40 + b"}"
