@@ -249,6 +249,7 @@ static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes, bool r
         return st;
     plan->n_prompt = l->n + 2;
     plan->n_new = plan->n_pieces = l->n;
+    plan->runs_ahead = !rules;
     fill_prompt(plan, l);
     return LX_OK;
 }

@@ -180,6 +180,7 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     plan->data = r;
     plan->n_prompt = request->n_values + 1;
     plan->n_new = lx_image_size(c) - request->n_values;
+    plan->runs_ahead = true;
     plan->prompt_ids = calloc((n + 1) * (size_t)c->n_inputs, sizeof *plan->prompt_ids);
     if (r == NULL || plan->prompt_ids == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an image");

@@ -6,7 +6,7 @@
  *   2. under the mutex: sleep while there is nothing at all; go through the queue, taking out
  *      cancelled and late jobs and those that get a slot now
  *   3. outside it: end the former, start the latter, fork samples (engine_runs.c)
- *   4. compute one batch (engine_step.c)
+ *   4. start one batch and read the results of the one `ahead` steps before (engine_step.c)
  * Without any job it sleeps, and computes one row every probe_ns, so that a device that was lost
  * meanwhile is known before the next client comes.
  * The thread never sleeps while a job is with it, so cancellations and deadlines are noticed within
@@ -41,6 +41,11 @@ static int64_t total_tokens(const lx_job *job)
 {
     const lx_job_params *p = lx_job_get_params(job);
     return (int64_t)p->n * (p->max_new - p->start.n_tokens);
+}
+
+int32_t lx_engine_best_ahead(const lx_backend *be)
+{
+    return be->ops->memory != NULL ? 2 : 0;
 }
 
 static void publish_slots(lx_engine *e)
@@ -177,6 +182,7 @@ static void fail(lx_engine *e, lx_status status, const lx_error *err)
         atomic_store(&e->healthy, false);
         (void)pthread_mutex_unlock(&e->mutex);
     }
+    lx_engine_abandon(e);
     end_taken(e, lost ? LX_ERR_DEVICE : LX_ERR_INTERNAL, err);
     if (lost)
         end_queued(e, LX_ERR_DEVICE, err);
@@ -200,6 +206,7 @@ static void *run_thread(void *context)
     }
     lx_error err;
     (void)lx_fail(&err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
+    lx_engine_abandon(e);
     end_taken(e, LX_ERR_UNAVAILABLE, &err);
     end_queued(e, LX_ERR_UNAVAILABLE, &err);
     return NULL;
@@ -224,6 +231,9 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
     if (o->prompt_beside < 0)
         return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, below nothing",
                        o->prompt_beside);
+    if (o->ahead < 0 || o->ahead > LX_MAX_AHEAD)
+        return lx_fail(err, LX_ERR_INVALID, "ahead", "ahead is %d, not in 0 .. %d", o->ahead,
+                       LX_MAX_AHEAD);
     if (o->prompt_chunk < 1)
         return lx_fail(err, LX_ERR_INVALID, "prompt_chunk", "prompt_chunk is %d, not at least 1",
                        o->prompt_chunk);
@@ -236,6 +246,29 @@ static void *grab(size_t n, size_t size, bool *ok)
     void *p = calloc(n, size);
     *ok = *ok && p != NULL;
     return p;
+}
+
+static bool allocate_frame(const lx_engine *e, lx_frame *f)
+{
+    bool ok = true;
+    size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
+    f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
+    f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
+    f->constraints = grab(n, sizeof *f->constraints, &ok);
+    f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
+    f->output_row = grab(rows, sizeof *f->output_row, &ok);
+    f->output_slot = grab(rows, sizeof *f->output_slot, &ok);
+    f->sampling = grab(rows, sizeof *f->sampling, &ok);
+    f->samples = grab(rows, sizeof *f->samples, &ok);
+    return ok;
+}
+
+static void free_frame(lx_frame *f)
+{
+    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,
+                      f->output_row, f->output_slot, f->sampling,    f->samples};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
 }
 
 #define GRAB(field, n) (e->field = grab((size_t)(n), sizeof *e->field, &ok))
@@ -255,14 +288,8 @@ static bool allocate(lx_engine *e)
     GRAB(views, n);
     GRAB(rows, n);
     GRAB(scratch, n);
-    GRAB(seq_start, n + 1);
-    GRAB(seq_slot, n);
-    GRAB(output_row, e->options.max_tokens);
-    GRAB(output_slot, e->options.max_tokens);
-    GRAB(ids, (int64_t)e->options.max_tokens * e->model->config.n_inputs);
-    GRAB(constraints, n);
-    GRAB(sampling, e->options.max_tokens);
-    GRAB(samples, e->options.max_tokens);
+    for (int32_t i = 0; i <= e->options.ahead; i++)
+        ok = ok && allocate_frame(e, &e->frames[i]);
     return ok;
 }
 
@@ -272,10 +299,10 @@ static void release(lx_engine *e)
         e->be->ops->mask_free(e->be, e->masks[i]);
     e->be->ops->states_free(e->be, e->states);
     lx_prefix_cache_free(e->prefixes);
-    void *arrays[] = {e->masks,      e->queue,       e->admitted,  e->dropped,    e->slots,
-                      e->free_slots, e->runs,        e->free_runs, e->views,      e->rows,
-                      e->scratch,    e->seq_start,   e->seq_slot,  e->output_row, e->output_slot,
-                      e->ids,        e->constraints, e->sampling,  e->samples};
+    for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
+        free_frame(&e->frames[i]);
+    void *arrays[] = {e->masks, e->queue,     e->admitted, e->dropped, e->slots,  e->free_slots,
+                      e->runs,  e->free_runs, e->views,    e->rows,    e->scratch};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(e);
@@ -365,6 +392,8 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
         st = make_states(e, err);
     if (st == LX_OK)
         st = make_masks(e, err);
+    if (st == LX_OK)
+        st = lx_engine_warm(e, err);
     if (st == LX_OK) {
         lx_runs_init(e);
         e->credit = options->n_slots;

@@ -11,6 +11,12 @@
  * Slots are given strictly in order of arrival: all samples of a job before the next job's first.
  * A job with a large n delays later ones by n / n_slots generations, a time with an end.
  *
+ * With `ahead`, a step is started before the tokens of those before it are read: a sample whose
+ * next input nothing but its own tokens decides (lx_plan.runs_ahead, no stop strings) feeds them
+ * back on the device. So tokens reach their jobs, and cancelled jobs end, at most that many steps
+ * late; how many tokens a sample gets is known, so no step is computed in vain, and no answer
+ * changes.
+ *
  * submit() reserves a slot or a place in a bounded queue, or refuses; nothing is computed before.
  */
 #ifndef LINNET_SERVER_ENGINE_H
@@ -31,7 +37,15 @@ typedef struct lx_engine_options {
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
     int32_t prefix_every;  /* keep one every so many prompt rows too, 0: only ends and branches */
     int64_t probe_ns;      /* idle for so long, it computes one row to see that it can; 0: never */
+    int32_t ahead;         /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
 } lx_engine_options;
+
+/* A step may have as many before it whose tokens nobody has read. */
+enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
+
+/* What pays on this back end: 2 where steps run on a device of their own, so that it is never
+   without work; 0 where they run on the processor that would read the results. */
+int32_t lx_engine_best_ahead(const lx_backend *be);
 
 /* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The
    transformer allows max_tokens rows and as many output rows (a scored job's). */

@@ -1,7 +1,8 @@
 /*
  * What the engine's files share: engine.c (queue, thread, public functions), engine_runs.c (which
- * job has which slots), engine_prefix.c (prompts' states that are kept), engine_step.c (one batch).
- * Everything outside the part marked "shared" is touched by the engine's thread only.
+ * job has which slots), engine_prefix.c (prompts' states that are kept), engine_batch.c (what a
+ * step computes), engine_step.c (steps under way, and what comes of them), engine_warm.c (before
+ * all). Everything outside the part marked "shared" is touched by the engine's thread only.
  */
 #ifndef LINNET_SERVER_ENGINE_INTERNAL_H
 #define LINNET_SERVER_ENGINE_INTERNAL_H
@@ -26,6 +27,8 @@ typedef struct lx_run {
     bool advanced;       /* got a token in this step that its reader waits for */
     bool failed;         /* a sample had no finite logits */
     bool prompted;       /* no new token is wanted, and the state is there */
+    bool ending;         /* it ends as soon as its steps under way are done: nothing is added */
+    int32_t under_way;   /* of its slots, in steps under way */
     int32_t first_row;   /* of the prompt that is computed, those before it were in a state */
     int32_t branch;      /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;
@@ -38,10 +41,27 @@ typedef struct lx_slot {
     int32_t run;        /* -1: free */
     int32_t sample;     /* of the run; -1 while it computes a shared prompt */
     int32_t prompt_row; /* the next one to compute */
-    int32_t step;       /* tokens generated */
+    int32_t step;       /* tokens generated, those of steps under way too */
+    int32_t under_way;  /* steps that compute rows of it */
     bool paused;        /* the state after this step's rows is to be kept for other prompts */
     int64_t token_ns;   /* when the newest was */
 } lx_slot;
+
+/* A step that is being made or under way; its arrays are the back end's until it is done. */
+typedef struct lx_frame {
+    lx_step step;
+    uint64_t number; /* the back end's */
+    int64_t begin_ns;
+    int32_t n_prompt_rows;
+    bool awaited;                      /* what a slot computes next depends on what it draws here */
+    int32_t *seq_start;                /* [n_slots + 1] */
+    int32_t *seq_slot;                 /* [n_slots] */
+    lx_constraint *constraints;        /* [n_slots] */
+    int32_t *ids;                      /* [max_tokens, n_inputs] */
+    int32_t *output_row, *output_slot; /* [max_tokens], like those below */
+    lx_sampling *sampling;
+    lx_sample *samples;
+} lx_frame;
 
 struct lx_engine {
     lx_transformer *transformer;
@@ -84,16 +104,13 @@ struct lx_engine {
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
 
-    /* one step's arrays */
-    lx_slot_view *views; /* [n_slots], like those below unless said otherwise */
+    lx_slot_view *views; /* [n_slots], like those below: what the next step may compute */
     int32_t *rows, *scratch;
-    int32_t *seq_start; /* [n_slots + 1] */
-    int32_t *seq_slot;
-    lx_constraint *constraints;
-    int32_t *ids;                      /* [max_tokens, n_inputs] */
-    int32_t *output_row, *output_slot; /* [max_tokens], like those below */
-    lx_sampling *sampling;
-    lx_sample *samples;
+
+    /* steps in order: those up to n_done are done, those up to n_started under way */
+    lx_frame frames[LX_MAX_AHEAD + 1]; /* step i has number i % (ahead + 1) */
+    uint64_t n_started, n_done;
+    int64_t done_ns; /* when the newest was done */
 };
 
 /* --- engine.c: the end of a job: status, wake, the engine's reference --- */
@@ -116,6 +133,17 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
 /* Copies the state of the slot's sample to its job, if that keeps states. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 
+/* --- engine_batch.c --- */
+/* How many of the plan's rows its first slot computes before a sample decodes. */
+int32_t lx_run_prompt_end(const lx_run *r);
+/* Whether the run's next input may be computed before its newest token is known. */
+bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
+/* Fills the frame with rows of the slots that have some and advances these; false: none has. */
+bool lx_engine_batch(lx_engine *e, lx_frame *f);
+
+/* --- engine_warm.c: steps of every size, so that later ones allocate nothing --- */
+lx_status lx_engine_warm(lx_engine *e, lx_error *err) LX_MUST_USE;
+
 /* --- engine_probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
    fails or gives no number. --- */
 lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
@@ -130,9 +158,10 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- engine_step.c --- */
-/* How many of the plan's rows its first slot computes before a sample decodes. */
-int32_t lx_run_prompt_end(const lx_run *r);
-/* Computes one batch, if a slot has work, and hands out what has come of it. */
+/* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out
+   what has come of them. */
 lx_status lx_engine_step(lx_engine *e, lx_error *err);
+/* Waits for the steps under way and drops what comes of them. */
+void lx_engine_abandon(lx_engine *e);
 
 #endif

@@ -268,6 +268,9 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
         lx_error why = {0};
         newer = e->runs[i].newer;
         lx_status st = lx_engine_check_job(e, e->runs[i].job, now, &why);
+        e->runs[i].ending = st != LX_OK;
+        if (e->runs[i].under_way > 0)
+            continue; /* its slots and its job's memory are still in use */
         lx_status parked = st == LX_ERR_UNAVAILABLE ? park(e, i, err) : LX_OK;
         if (parked != LX_OK)
             return parked;

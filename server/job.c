@@ -411,6 +411,11 @@ lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step)
     return job->params.n_top > 0 ? job->top + (row_of(job, i) + step) * job->params.n_top : NULL;
 }
 
+void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in)
+{
+    job->tokens[row_of(job, i) + step] = stand_in;
+}
+
 /* The text of the newest of n tokens, as much as a stop string can have of it; the history does not
    count. */
 static const lx_buffer *read_tail(lx_job *job, const int32_t *tokens, int32_t n)

@@ -118,6 +118,8 @@ bool lx_job_parked(const lx_job *job);
 void lx_job_mark_submitted(lx_job *job); /* by lx_engine_submit, before the engine sees it */
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
+/* Writes what stands for token `step` until it is pushed; readers do not see it. */
+void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
 /* True when the reader wants to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job);

@@ -225,7 +225,8 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, i
                                 .prompt_beside = prompt_beside(s->be),
                                 .prefix_bytes = prefix_bytes(s->be, o->prefix_bytes, n_models),
                                 .prefix_every = o->prefix_every,
-                                .probe_ns = o->probe_ns};
+                                .probe_ns = o->probe_ns,
+                                .ahead = lx_engine_best_ahead(s->be)};
     st = lx_transformer_new(m->model, s->be, max_tokens, max_tokens, &m->transformer, err);
     if (st == LX_OK)
         st = warm_up(m, err);

@@ -59,14 +59,16 @@ rig rig_start(rig_options o)
     options.max_tokens = or_default(o.max_tokens, options.n_slots + 32);
     options.prompt_chunk = or_default(o.prompt_chunk, 64);
     options.prompt_beside = or_default(o.prompt_beside, 64);
-    options.prefix_bytes = o.n_prefixes * model->state.fixed_floats * 4;
+    const lx_model *served = o.model != NULL ? o.model : model;
+    options.prefix_bytes = o.n_prefixes * served->state.fixed_floats * 4;
     options.prefix_every = o.prefix_every;
     options.probe_ns = o.probe_ns;
-    r.be = gate_open_backend("cpu", or_default(o.n_threads, 1));
+    options.ahead = o.ahead;
+    r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
     r.metrics = calloc(1, sizeof *r.metrics);
     if (r.be == NULL || r.metrics == NULL)
         fail_msg("no back end");
-    if (lx_transformer_new(model, r.be, options.max_tokens, options.max_tokens, &r.transformer,
+    if (lx_transformer_new(served, r.be, options.max_tokens, options.max_tokens, &r.transformer,
                            &err) != LX_OK ||
         lx_engine_start(r.transformer, &options, r.metrics, &r.engine, &err) != LX_OK)
         fail_msg("no engine: %s", err.text);
