@@ -360,9 +360,11 @@ struct lx_kernels {
        waits for the oldest. After LX_ERR_DEVICE every state is undefined. */
     lx_status (*end)(lx_backend *be, uint64_t *step, lx_error *err);
     lx_status (*sync)(lx_backend *be, uint64_t step, lx_error *err);
-    /* The sizes of decoding steps (one row and one output a sequence) that are prepared apart: the
-       smallest of at least n sequences. The first step of each size allocates what all up to that
-       size need. NULL: nothing is prepared by size. */
+    /* In place of end(): the step does not happen, but what it would allocate is there from then on,
+       for all that are not larger; of decoding steps (one row and one output a sequence), for those
+       of its size: step_size() says up to how many sequences they are of the size that n have. Both
+       NULL where nothing is worth it. */
+    lx_status (*prepare)(lx_backend *be, lx_error *err);
     int32_t (*step_size)(int32_t n);
 };
 

@@ -344,8 +344,8 @@ static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s
     queue_sample(t, states, s);
 }
 
-lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *s,
-                               uint64_t *number, lx_error *err)
+/* Everything of a step but its end. */
+static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
 {
     const lx_config *c = &t->model->config;
     const lx_kernels *ops = t->be->ops;
@@ -363,7 +363,21 @@ lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_st
         queue_layer(t, i, states);
     if (s->batch.n_outputs > 0)
         queue_outputs(t, states, s);
-    return ops->end(t->be, number, err);
+    return LX_OK;
+}
+
+lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *s,
+                               uint64_t *number, lx_error *err)
+{
+    lx_status st = queue_step(t, states, s, err);
+    return st == LX_OK ? t->be->ops->end(t->be, number, err) : st;
+}
+
+lx_status lx_transformer_prepare(lx_transformer *t, lx_states *states, const lx_step *s,
+                                 lx_error *err)
+{
+    lx_status st = queue_step(t, states, s, err);
+    return st == LX_OK ? t->be->ops->prepare(t->be, err) : st;
 }
 
 lx_status lx_transformer_wait(lx_transformer *t, uint64_t number, lx_error *err)

@@ -47,6 +47,11 @@ lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_st
                                uint64_t *number, lx_error *err) LX_MUST_USE;
 lx_status lx_transformer_wait(lx_transformer *t, uint64_t number, lx_error *err) LX_MUST_USE;
 
+/* Does not run the step, but allocates all that it and smaller ones need; see kernels.h: prepare,
+   which the back end must have. */
+lx_status lx_transformer_prepare(lx_transformer *t, lx_states *states, const lx_step *step,
+                                 lx_error *err) LX_MUST_USE;
+
 /* Runs one step and waits for it. LX_ERR_INVALID when sizes or ids are out of range (no state is
    changed then), LX_ERR_DEVICE when the device is lost. */
 lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *step,

@@ -393,7 +393,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     if (st == LX_OK)
         st = make_masks(e, err);
     if (st == LX_OK)
-        st = lx_engine_warm(e, err);
+        st = lx_engine_prepare(e, err);
     if (st == LX_OK) {
         lx_runs_init(e);
         e->credit = options->n_slots;

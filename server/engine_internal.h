@@ -1,7 +1,7 @@
 /*
  * What the engine's files share: engine.c (queue, thread, public functions), engine_runs.c (which
  * job has which slots), engine_prefix.c (prompts' states that are kept), engine_batch.c (what a
- * step computes), engine_step.c (steps under way, and what comes of them), engine_warm.c (before
+ * step computes), engine_step.c (steps under way, and what comes of them), engine_prepare.c (before
  * all). Everything outside the part marked "shared" is touched by the engine's thread only.
  */
 #ifndef LINNET_SERVER_ENGINE_INTERNAL_H
@@ -141,8 +141,8 @@ bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
 /* Fills the frame with rows of the slots that have some and advances these; false: none has. */
 bool lx_engine_batch(lx_engine *e, lx_frame *f);
 
-/* --- engine_warm.c: steps of every size, so that later ones allocate nothing --- */
-lx_status lx_engine_warm(lx_engine *e, lx_error *err) LX_MUST_USE;
+/* --- engine_prepare.c: before all steps, so that they allocate nothing --- */
+lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
 
 /* --- engine_probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
    fails or gives no number. --- */

@@ -136,7 +136,8 @@ static const lx_kernels table = {
     .sample_mixture = lx_cuda_record_mixture,
     .end = lx_cuda_end,
     .sync = lx_cuda_sync,
-    .step_size = lx_cuda_bucket,
+    .prepare = lx_cuda_prepare,
+    .step_size = lx_cuda_step_size,
 };
 
 /* --- opening ------------------------------------------------------------------------------------

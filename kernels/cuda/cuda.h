@@ -64,7 +64,8 @@ typedef struct lx_cuda_graph {
     uint64_t last_use;
 } lx_cuda_graph;
 
-/* An engine has some thirty (a bucket each); a model that replaces another one has its own. */
+/* An engine of 10,000 slots has some fifty (two a bucket); a model that replaces another one has
+ * its own. */
 #define LX_CUDA_MAX_GRAPHS 256
 
 #define LX_CUDA_STEPS 8     /* that may be under way: ended, their results not handed out */
@@ -177,12 +178,17 @@ void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *args);
 void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *args);
 lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err);
 lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err);
+lx_status lx_cuda_prepare(lx_backend *be, lx_error *err);
 /* Waits for all steps under way and hands their results out: what they use may be replaced. */
 lx_status lx_cuda_finish_all(lx_cuda *c, lx_error *err);
 
 /* graph.c */
 int32_t lx_cuda_bucket(int32_t n); /* the smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n */
-lx_status lx_cuda_graph_run(lx_cuda *c); /* the recorded operations, captured when they are new */
+/* How many sequences the steps have at most that run as the graph of those of n. */
+int32_t lx_cuda_step_size(int32_t n);
+/* The graph of the recorded operations, captured when they are new; the newest 256 are kept. */
+lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out);
+lx_status lx_cuda_graph_run(lx_cuda *c);
 void lx_cuda_graphs_drop(lx_cuda *c);
 
 /* run.c: queues one recorded operation on c->target. */

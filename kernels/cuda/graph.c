@@ -29,6 +29,13 @@ int32_t lx_cuda_bucket(int32_t n)
     return power >= 4 && power / 4 * 3 >= n ? power / 4 * 3 : power;
 }
 
+/* A full bucket is apart, see make_key. */
+int32_t lx_cuda_step_size(int32_t n)
+{
+    int32_t bucket = lx_cuda_bucket(n);
+    return n == bucket ? n : bucket - 1;
+}
+
 static void drop(lx_cuda_graph *g)
 {
     if (g->exec != NULL)
@@ -229,6 +236,13 @@ static lx_status capture(lx_cuda *c, cudaGraphExec_t *exec)
             *exec = NULL;
             st = lx_cuda_lose(c, e, "making a graph", &c->error);
         }
+        /* now, not when it runs for the first time: the device's memory for it */
+        e = st == LX_OK ? cudaGraphUpload(*exec, c->stream) : cudaSuccess;
+        if (e != cudaSuccess) {
+            (void)cudaGraphExecDestroy(*exec);
+            *exec = NULL;
+            st = lx_cuda_lose(c, e, "uploading a graph", &c->error);
+        }
     }
     if (graph != NULL)
         (void)cudaGraphDestroy(graph);
@@ -252,7 +266,7 @@ static lx_status add(lx_cuda *c, lx_cuda_graph **out)
     return LX_OK;
 }
 
-lx_status lx_cuda_graph_run(lx_cuda *c)
+lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out)
 {
     uint64_t freed = atomic_load(&c->freed);
     if (freed != c->graphs_freed) {
@@ -262,12 +276,20 @@ lx_status lx_cuda_graph_run(lx_cuda *c)
     lx_status st = make_key(c);
     if (st != LX_OK)
         return st;
-    lx_cuda_graph *g = find(c);
-    if (g == NULL)
-        st = add(c, &g);
+    *out = find(c);
+    if (*out == NULL)
+        st = add(c, out);
+    if (st == LX_OK)
+        (*out)->last_use = ++c->n_steps;
+    return st;
+}
+
+lx_status lx_cuda_graph_run(lx_cuda *c)
+{
+    lx_cuda_graph *g = NULL;
+    lx_status st = lx_cuda_graph_get(c, &g);
     if (st != LX_OK)
         return st;
-    g->last_use = ++c->n_steps;
     cudaError_t e = cudaGraphLaunch(g->exec, c->stream);
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step's graph", &c->error);
 }

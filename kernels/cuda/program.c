@@ -425,6 +425,22 @@ static lx_status queue(lx_cuda *c)
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step", &c->error);
 }
 
+lx_status lx_cuda_prepare(lx_backend *be, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_cuda_graph *graph = NULL;
+    if (c->failed == LX_OK)
+        c->failed = grow_scratch(c);
+    if (c->failed == LX_OK && c->captured)
+        c->failed = lx_cuda_graph_get(c, &graph);
+    lx_status st = c->failed;
+    if (st != LX_OK && err != NULL)
+        *err = c->error;
+    c->batch = NULL;
+    lx_turn_give(&c->turn);
+    return st;
+}
+
 lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;

@@ -183,11 +183,45 @@ static bool steps_wait_for_room(device *dut, device *oracle)
     return true;
 }
 
+/* A step that is only prepared leaves everything as it is, and the next one is not disturbed. */
+static bool a_prepared_step_does_not_happen(device *dut, device *oracle)
+{
+    (void)oracle;
+    if (dut->k->prepare == NULL) {
+        CHECK(dut->k->step_size == NULL, "sizes of what is not prepared");
+        return true;
+    }
+    world w = make_world(dut);
+    const lx_batch *b = single_rows(2);
+    const lx_sampling seven[] = {forced(7, 1), forced(7, 1)}, nine[] = {forced(9, 1), forced(9, 1)};
+    const int32_t ids[] = {lx_drawn_id(1), lx_drawn_id(1)}, want[] = {7, 7};
+    lx_sample out[2] = {{-2, 0}, {-2, 0}};
+    lx_sample_args sample = {w.logits, IDS, nine, out, w.states};
+    lx_embed_args broken = {NULL, 1, w.tables, ids, w.states};
+    if (!draw(dut, &w, b, seven, false, w.logits, w.states))
+        return false;
+    CHECK_OK(dut->k->begin(dut->be, b, NULL));
+    dut->k->sample(dut->be, &sample);
+    CHECK_OK(dut->k->prepare(dut->be, NULL));
+    CHECK_OK(dut->k->begin(dut->be, b, NULL));
+    dut->k->embed(dut->be, &broken);
+    CHECK(dut->k->prepare(dut->be, NULL) == LX_ERR_INVALID, "accepted without a result");
+    if (!gives(dut, &w, b, ids, want))
+        return false;
+    CHECK(out[0].token == -2 && out[1].token == -2, "the step has happened");
+    for (int32_t n = 1, size; n < 100; n = size + 1) {
+        size = dut->k->step_size(n);
+        CHECK(size >= n, "%d sequences have size %d", n, size);
+    }
+    return true;
+}
+
 const test drawn_tests[] = {
     {"drawn_tokens_are_kept", drawn_tokens_are_kept},
     {"the_last_output_is_kept", the_last_output_is_kept},
     {"nothing_drawn_is_id_0", nothing_drawn_is_id_0},
     {"states_move_without_them", states_move_without_them},
     {"steps_wait_for_room", steps_wait_for_room},
+    {"a_prepared_step_does_not_happen", a_prepared_step_does_not_happen},
     {NULL, NULL},
 };

@@ -18,7 +18,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int64_t permits; /* OPEN: as many as you like */
-    int64_t n_steps;
+    int64_t n_steps, n_ended, n_synced, most_ahead;
     bool waiting, lost, fail_next, spoil;
     int64_t delay_ns;
     uint64_t spoilt_seed;
@@ -62,6 +62,11 @@ static lx_status end(lx_backend *be, uint64_t *number, lx_error *err)
 {
     lx_status st = gate.real->end(be, number, err);
     under_way[*number % STEPS] = step;
+    (void)pthread_mutex_lock(&gate.mutex);
+    gate.n_ended++;
+    if (gate.n_ended - gate.n_synced - 1 > gate.most_ahead)
+        gate.most_ahead = gate.n_ended - gate.n_synced - 1;
+    (void)pthread_mutex_unlock(&gate.mutex);
     return st;
 }
 
@@ -81,6 +86,7 @@ static lx_status sync(lx_backend *be, uint64_t number, lx_error *err)
     int64_t delay = gate.delay_ns;
     uint64_t seed = gate.spoilt_seed;
     gate.fail_next = false;
+    gate.n_synced++;
     (void)pthread_mutex_unlock(&gate.mutex);
     if (delay > 0)
         (void)nanosleep(&(struct timespec){delay / 1000000000, delay % 1000000000}, NULL);
@@ -108,7 +114,7 @@ lx_backend *gate_open_backend(const char *name, int32_t n_threads)
     gate.table.end = end;
     gate.table.sync = sync;
     gate.permits = OPEN;
-    gate.n_steps = gate.delay_ns = 0;
+    gate.n_steps = gate.delay_ns = gate.n_ended = gate.n_synced = gate.most_ahead = 0;
     gate.waiting = gate.lost = gate.fail_next = gate.spoil = false;
     be->ops = &gate.table;
     return be;
@@ -149,6 +155,13 @@ int64_t gate_steps(void)
 {
     int64_t n;
     UNDER_LOCK(n = gate.n_steps);
+    return n;
+}
+
+int64_t gate_most_ahead(void)
+{
+    int64_t n;
+    UNDER_LOCK(n = gate.most_ahead);
     return n;
 }
 

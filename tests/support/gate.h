@@ -15,6 +15,7 @@ void gate_open(void);          /* steps begin as they come */
 void gate_let_pass(int32_t n); /* with the gate closed: n more steps */
 void gate_wait_for_step(void); /* returns when a step stands before the closed gate */
 int64_t gate_steps(void);      /* begun since the back end was opened */
+int64_t gate_most_ahead(void); /* the most that were started before one was waited for */
 
 void gate_slow_down(int64_t ns);     /* each step takes that much longer */
 void gate_spoil_seed(uint64_t seed); /* samples of this seed get no token, as if logits were NaN */

@@ -86,13 +86,16 @@ void rig_stop(rig *r)
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
 {
-    lx_task_request request = {
-        .text = q->line, .text_bytes = strlen(q->line), .rules = !q->no_rules};
+    lx_task_request request = {.text = q->line,
+                               .text_bytes = q->line != NULL ? strlen(q->line) : 0,
+                               .rules = !q->no_rules,
+                               .values = q->values,
+                               .n_values = q->n_values};
     lx_plan *plan = NULL;
     lx_job *job = NULL;
     lx_error err = {0};
-    if (lx_plan_new(model, &request, &plan, &err) != LX_OK)
-        fail_msg("%s: %s", q->line, err.text);
+    if (lx_plan_new(q->model != NULL ? q->model : model, &request, &plan, &err) != LX_OK)
+        fail_msg("%s", err.text);
     lx_job_params p = {
         .n = or_default(q->n, 1),
         .max_new = q->keep_state ? q->max_new : or_default(q->max_new, plan->n_new),
@@ -106,6 +109,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .keep_state = q->keep_state,
         .park = q->park,
         .stops = q->stops,
+        .n_top = q->n_top,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
         fail_msg("%s", err.text);

@@ -47,6 +47,9 @@ typedef struct rig_request {
     bool keep_state; /* max_new 0 is none then */
     bool park;
     const lx_stops *stops;
+    const lx_model *model; /* NULL: the tiny one; of images: no line, the values instead */
+    const uint8_t *values;
+    int32_t n_values, n_top;
 } rig_request;
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);

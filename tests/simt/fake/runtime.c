@@ -2,12 +2,16 @@
  * The fake runtime of cuda_runtime_api.h beside it. Every call (and every launch) counts; a test
  * names the call that fails, and from then on all do, as after a fault of a real device.
  *
+ * Allocations count too: those of the runtime, and malloc, calloc and realloc of everything in this
+ * library (the linker's --wrap), so that a test can see that a step needs none.
+ *
  * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested; when
  * the file named by LINNET_SIMT_LOST appears, the device is lost.
  */
 #include "tests/simt/counts.h"
 #include "tests/simt/fake/cuda_runtime_api.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +19,41 @@
 int simt_fail_now(void);
 /* The nth call from now fails with `error`, and all after it; n = 0: none. Returns calls so far. */
 __attribute__((visibility("default"))) long simt_fail_at(long n, int error);
+
+/* Allocations so far. */
+__attribute__((visibility("default"))) long simt_allocations(void);
+
+static atomic_long allocations;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+long simt_allocations(void)
+{
+    return atomic_load(&allocations);
+}
+
+void *__wrap_malloc(size_t n)
+{
+    (void)atomic_fetch_add(&allocations, 1);
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    (void)atomic_fetch_add(&allocations, 1);
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    (void)atomic_fetch_add(&allocations, 1);
+    return __real_realloc(p, n);
+}
 
 struct CUstream_st {
     cudaGraph_t capturing; /* NULL: what is queued happens at once */
@@ -131,6 +170,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 static cudaError_t allocate(void **p, size_t n_bytes)
 {
     CALL();
+    (void)atomic_fetch_add(&allocations, 1);
     if (posix_memalign(p, 256, n_bytes > 0 ? n_bytes : 1) != 0)
         return cudaErrorMemoryAllocation;
     memset(*p, 0xff, n_bytes);
@@ -274,6 +314,12 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
     drop_nodes(exec->first);
     free(exec);
     return (cudaError_t)simt_fail_now();
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    CALL();
+    return exec->first != NULL && stream->capturing == NULL ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)

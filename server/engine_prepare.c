@@ -1,10 +1,8 @@
 /*
- * Before the first job: a step of every size that the back end prepares apart, and one as large as
- * any. So all memory that steps need is there, or the start fails, and what is made once (captured
- * graphs, loaded kernels) is made now. Only lists of biases, of which a job may bring many, can
+ * Before the first job, steps are prepared: one of every size that the back end keeps apart, and
+ * one as large as any. So all memory that steps need is there, or the start fails, and what is made
+ * once (captured graphs) is made now. Only lists of biases, of which a job may bring many, can
  * still make a later step larger.
- *
- * What these steps leave in the slots does not matter: a job sets its slot's state before anything.
  */
 #include "server/engine_internal.h"
 
@@ -32,8 +30,8 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
     };
 }
 
-/* A step of n_rows rows in n_seqs sequences, all of them outputs. */
-static lx_status warm_step(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
+/* For steps of n_rows rows in n_seqs sequences, all of them outputs. */
+static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
 {
     lx_frame *f = &e->frames[0];
     f->step = (lx_step){
@@ -53,20 +51,20 @@ static lx_status warm_step(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *
         }
     }
     f->seq_start[n_seqs] = n_rows;
-    return lx_transformer_step(e->transformer, e->states, &f->step, err);
+    return lx_transformer_prepare(e->transformer, e->states, &f->step, err);
 }
 
-lx_status lx_engine_warm(lx_engine *e, lx_error *err)
+lx_status lx_engine_prepare(lx_engine *e, lx_error *err)
 {
     lists l = {0};
     int32_t n_slots = e->options.n_slots, size = 0;
-    if (e->be->ops->step_size == NULL)
+    if (e->be->ops->prepare == NULL)
         return LX_OK;
-    lx_status st = warm_step(e, n_slots, e->options.max_tokens, &l, err);
+    lx_status st = prepare(e, n_slots, e->options.max_tokens, &l, err);
     while (st == LX_OK && size < n_slots) {
         size = e->be->ops->step_size(size + 1);
         int32_t n = size < n_slots ? size : n_slots;
-        st = warm_step(e, n, n, &l, err);
+        st = prepare(e, n, n, &l, err);
     }
     return st;
 }

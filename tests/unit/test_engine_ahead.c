@@ -1,0 +1,474 @@
+/*
+ * Steps that are started before the tokens of those before them are read: the same bytes (tokens,
+ * log-probabilities, likeliest ids, states) at every depth, for images, lines with and without
+ * rules, stop strings and scores in one engine, with cancellations in whatever phase a job is; no
+ * step is computed in vain or in a slot that has another owner; a parked job goes on where it was;
+ * a failed step ends its jobs and nothing else.
+ *
+ *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference
+ *
+ * With the cuda back end of tests/simt, also: after the start a step allocates nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dlfcn.h>
+
+#include "tests/support/rig.h"
+#include "tests/support/tiny_model.h"
+
+enum { N_REQUESTS = 20, CANCELLED = 5 };
+
+static const char *const lines[] = {"月", "海上明月", "春风，春雨", "山山水水，花花草草",
+                                    "千里云中日，年年花不去"};
+static const lx_stops stops = {.n = 2, .stop = {{.bytes = 3, .text = "月"}, {3, "日"}}};
+static const int32_t targets[] = {20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30};
+static uint8_t pixels[48];
+
+static const char *backend;
+static lx_model *pictures;
+
+static bool is_cuda(void)
+{
+    return strcmp(backend, "cuda") == 0;
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static rig_request line_request(int32_t i)
+{
+    rig_request q = {.line = lines[i % 5], .seed = (uint64_t)i, .n = 1 + i % 3};
+    switch (i % 6) {
+    case 0:
+        break;
+    case 1:
+        q.no_rules = true;
+        q.n_top = 4;
+        break;
+    case 2:
+        q.no_rules = true;
+        q.stops = &stops;
+        break;
+    case 3: /* "10 more": the whole line, and its state */
+        q = (rig_request){.line = lines[3], .seed = 7, .no_rules = true, .keep_state = true};
+        q.max_new = 9;
+        break;
+    case 4:
+        q = (rig_request){.line = lines[4], .targets = targets, .n_top = 2};
+        break;
+    default: /* nothing but the state after the prompt */
+        q = (rig_request){.line = lines[4], .keep_state = true};
+    }
+    return q;
+}
+
+static rig_request picture_request(int32_t i)
+{
+    rig_request q = {.model = pictures,
+                     .seed = (uint64_t)i,
+                     .n = 1 + i % 3,
+                     .values = pixels,
+                     .n_values = i % 9 == 7 ? 47 : i * 5 % 30,
+                     .temperature = i % 5 == 4 ? 0.2f : 1};
+    if (i % 3 == 0) { /* ends before the picture does */
+        q.keep_state = true;
+        q.max_new = 1 + i % 8;
+        q.n = 1;
+    }
+    return q;
+}
+
+static bool of_pictures; /* the engine's model */
+
+static rig_request request(int32_t i)
+{
+    return of_pictures ? picture_request(i) : line_request(i);
+}
+
+static int32_t n_requests(void)
+{
+    return is_cuda() ? N_REQUESTS / 2 : N_REQUESTS;
+}
+
+static rig start(int32_t n_slots, int32_t ahead)
+{
+    return rig_start((rig_options){.n_slots = n_slots,
+                                   .max_queue = 100,
+                                   .prompt_chunk = 5,
+                                   .n_prefixes = 8,
+                                   .ahead = ahead,
+                                   .backend = backend,
+                                   .model = of_pictures ? pictures : rig_model()});
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static void assert_same(const lx_job *got, const lx_job *want)
+{
+    const lx_job_params *p = lx_job_get_params(want);
+    size_t state = (size_t)lx_job_plan(want)->model->state.fixed_floats * sizeof(float);
+    assert_true(rig_hash(got) == rig_hash(want));
+    for (int32_t i = 0; i < p->n; i++) {
+        int32_t rows = 0, rows_got = 0, n = lx_job_tokens(want, i, NULL, NULL);
+        const float *s = lx_job_state(want, i, &rows), *t = lx_job_state(got, i, &rows_got);
+        assert_int_equal(rows_got, rows);
+        if (p->keep_state)
+            assert_memory_equal(t, s, state);
+        if (p->n_top > 0)
+            assert_memory_equal(lx_job_top(got, i), lx_job_top(want, i),
+                                (size_t)(n * p->n_top) * sizeof(lx_sample));
+    }
+}
+
+/* What a cancelled job had got is what the whole one begins with. */
+static void assert_begins(const lx_job *part, const lx_job *whole)
+{
+    for (int32_t i = 0; i < lx_job_get_params(part)->n; i++) {
+        const int32_t *some, *all;
+        int32_t n = lx_job_tokens(part, i, &some, NULL);
+        assert_true(lx_job_tokens(whole, i, &all, NULL) >= n);
+        assert_memory_equal(some, all, (size_t)n * sizeof *some);
+    }
+}
+
+static lx_job *alone[N_REQUESTS];
+
+static void compute_alone(void)
+{
+    rig r = start(4, 0);
+    for (int32_t i = 0; i < n_requests(); i++) {
+        rig_request q = request(i);
+        alone[i] = rig_submit(&r, &q);
+        lx_job_wait(alone[i]);
+        assert_int_equal(lx_job_status(alone[i], NULL), LX_OK);
+    }
+    assert_int_equal(gate_most_ahead(), 0);
+    rig_stop(&r);
+}
+
+static void forget_alone(void)
+{
+    for (int32_t i = 0; i < n_requests(); i++)
+        lx_job_unref(alone[i]);
+}
+
+static void assert_same_together(int32_t n_slots, int32_t ahead)
+{
+    rig r = start(n_slots, ahead);
+    lx_job *jobs[N_REQUESTS], *cancelled[CANCELLED];
+    int32_t n = n_requests();
+    gate_close(); /* so that all are there when the engine begins */
+    for (int32_t i = 0; i < n; i++) {
+        rig_request q = request(i), also = request(i / 2);
+        jobs[i] = rig_submit(&r, &q);
+        if (i % 2 == 0 && i / 2 < CANCELLED)
+            cancelled[i / 2] = rig_submit(&r, &also);
+    }
+    for (int32_t i = 0; i < CANCELLED; i++) { /* in whatever phase each is by now */
+        gate_wait_for_step();
+        lx_job_cancel(cancelled[i]);
+        gate_let_pass(1 + i % 4);
+    }
+    gate_open();
+    for (int32_t i = 0; i < n; i++) {
+        lx_job_wait(jobs[i]);
+        assert_same(jobs[i], alone[i]);
+        rig_expect(jobs[i], LX_OK);
+    }
+    for (int32_t i = 0; i < CANCELLED; i++) {
+        lx_job_wait(cancelled[i]);
+        assert_begins(cancelled[i], alone[i]);
+        rig_expect(cancelled[i],
+                   lx_job_status(cancelled[i], NULL) == LX_OK ? LX_OK : LX_ERR_CANCELLED);
+    }
+    assert_true(gate_most_ahead() <= ahead);
+    assert_true(!of_pictures || gate_most_ahead() == ahead);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void same_bytes_at_every_depth(bool images)
+{
+    of_pictures = images;
+    compute_alone();
+    for (int32_t ahead = is_cuda() ? 2 : 0; ahead <= (is_cuda() ? 2 : LX_MAX_AHEAD); ahead++) {
+        assert_same_together(16, ahead);
+        assert_same_together(2, ahead);
+    }
+    forget_alone();
+}
+
+static void lines_have_the_same_bytes(void **state)
+{
+    (void)state;
+    same_bytes_at_every_depth(false);
+}
+
+static void pictures_have_the_same_bytes(void **state)
+{
+    (void)state;
+    same_bytes_at_every_depth(true);
+}
+
+/* --- what goes ahead -------------------------------------------------------------------------- */
+
+static int64_t most_ahead_of(rig_request q, int64_t *steps)
+{
+    rig r = start(4, 2);
+    int64_t before = gate_steps();
+    lx_job *job = rig_submit(&r, &q);
+    rig_expect(job, LX_OK);
+    *steps = gate_steps() - before;
+    int64_t most = gate_most_ahead();
+    rig_stop(&r);
+    return most;
+}
+
+/* And no step is computed in vain: as many as without. */
+static void only_what_the_host_does_not_decide_goes_ahead(void **state)
+{
+    (void)state;
+    int64_t steps = 0;
+    of_pictures = true;
+    assert_int_equal(most_ahead_of((rig_request){.model = pictures, .n_values = 0}, &steps), 2);
+    assert_int_equal(steps, 48);
+    of_pictures = false;
+    const char *line = lines[3]; /* two steps for the prompt: it pauses before its last row */
+    assert_int_equal(most_ahead_of((rig_request){.line = line, .no_rules = true}, &steps), 2);
+    int64_t free_steps = steps;
+    assert_int_equal(most_ahead_of((rig_request){.line = line}, &steps), 2); /* its prompt's */
+    assert_int_equal(steps, free_steps);
+    (void)most_ahead_of((rig_request){.line = line, .no_rules = true, .stops = &stops}, &steps);
+    assert_true(steps <= free_steps);
+}
+
+/* A lone job is gone without a further step, one beside another at most `ahead` steps later. */
+static void cancelling_is_at_most_so_many_steps_late(void **state)
+{
+    (void)state;
+    of_pictures = true;
+    rig_request q = {.model = pictures};
+    for (int32_t ahead = 0; ahead <= LX_MAX_AHEAD; ahead++) {
+        for (int32_t others = 0; others < 2; others++) {
+            rig r = start(2, ahead);
+            gate_close();
+            lx_job *job = rig_submit(&r, &q), *other = others > 0 ? rig_submit(&r, &q) : NULL;
+            gate_wait_for_step();
+            gate_let_pass(12);
+            gate_wait_for_step();
+            lx_job_cancel(job);
+            gate_let_pass(others > 0 ? 1 + ahead : 1); /* the step that waits has been made */
+            lx_job_wait(job);
+            rig_expect(job, LX_ERR_CANCELLED);
+            gate_open();
+            if (other != NULL)
+                rig_expect(other, LX_OK);
+            rig_assert_empty(&r);
+            rig_stop(&r);
+        }
+    }
+}
+
+/* --- parking ---------------------------------------------------------------------------------- */
+
+static void parked_jobs_go_on_where_they_were(void **state)
+{
+    (void)state;
+    of_pictures = true;
+    rig_request q = {.model = pictures, .seed = 3, .park = true};
+    rig r = start(1, 0);
+    lx_job *whole = rig_submit(&r, &q);
+    lx_job_wait(whole);
+    rig_stop(&r);
+    for (int32_t n = 1; n < 48; n += is_cuda() ? 20 : 5) {
+        rig first = start(2, 2), second = start(2, 2);
+        gate_close();
+        lx_job *job = rig_submit(&first, &q);
+        gate_wait_for_step();
+        gate_let_pass(n);
+        gate_wait_for_step();
+        lx_engine_park(first.engine);
+        gate_open();
+        lx_job_wait(job);
+        assert_int_equal(lx_job_status(job, NULL), LX_ERR_UNAVAILABLE);
+        assert_true(lx_job_parked(job));
+        assert_begins(job, whole);
+        rig_request rest = q;
+        rest.start.state = lx_job_state(job, 0, &rest.start.rows);
+        rest.start.n_tokens = lx_job_tokens(job, 0, &rest.start.tokens, NULL);
+        assert_true(rest.start.n_tokens >= n);
+        lx_job *end = rig_submit(&second, &rest);
+        lx_job_wait(end);
+        const int32_t *got, *want;
+        int32_t n_want = lx_job_tokens(whole, 0, &want, NULL);
+        assert_int_equal(lx_job_tokens(end, 0, &got, NULL), n_want);
+        assert_memory_equal(got, want, (size_t)n_want * sizeof *got);
+        rig_expect(end, LX_OK);
+        rig_expect(job, LX_ERR_UNAVAILABLE);
+        rig_stop(&first);
+        rig_stop(&second);
+    }
+    rig_expect(whole, LX_OK);
+}
+
+/* --- failures --------------------------------------------------------------------------------- */
+
+static void a_failed_step_ends_its_jobs_and_no_other(void **state)
+{
+    (void)state;
+    of_pictures = true;
+    compute_alone();
+    rig r = start(2, 2);
+    gate_close();
+    lx_job *jobs[4];
+    for (int32_t i = 0; i < 4; i++) {
+        rig_request q = request(i + 1); /* all of them longer than what passes */
+        jobs[i] = rig_submit(&r, &q);
+    }
+    gate_wait_for_step();
+    gate_let_pass(7);
+    gate_wait_for_step();
+    gate_fail_step();
+    gate_open();
+    int32_t n_failed = 0;
+    for (int32_t i = 0; i < 4; i++) {
+        lx_job_wait(jobs[i]);
+        lx_status st = lx_job_status(jobs[i], NULL);
+        n_failed += st == LX_ERR_INTERNAL;
+        if (st == LX_OK)
+            assert_same(jobs[i], alone[i + 1]);
+        rig_expect(jobs[i], st == LX_OK ? LX_OK : LX_ERR_INTERNAL);
+    }
+    assert_in_range(n_failed, 1, 2);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+    forget_alone();
+}
+
+static void a_lost_device_ends_all(void **state)
+{
+    (void)state;
+    of_pictures = true;
+    rig r = start(2, 2);
+    gate_close();
+    lx_job *jobs[4];
+    for (int32_t i = 0; i < 4; i++)
+        jobs[i] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 1, .n = 2});
+    gate_wait_for_step();
+    gate_let_pass(5);
+    gate_wait_for_step();
+    gate_lose_device();
+    gate_open();
+    for (int32_t i = 0; i < 4; i++)
+        rig_expect(jobs[i], LX_ERR_DEVICE);
+    assert_false(lx_engine_healthy(r.engine));
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* One sample without a token: its run ends when its steps under way are done; others go on. */
+static void a_broken_sample_ends_its_run_only(void **state)
+{
+    (void)state;
+    of_pictures = false;
+    rig_request q = {.line = lines[4], .seed = 5, .no_rules = true, .n = 2}, bad = q;
+    bad.seed = 6;
+    rig r = start(3, 0);
+    lx_job *want = rig_submit(&r, &q);
+    lx_job_wait(want);
+    rig_stop(&r);
+    r = start(3, 3);
+    gate_spoil_seed(6);
+    gate_close();
+    lx_job *spoilt = rig_submit(&r, &bad), *sound = rig_submit(&r, &q);
+    gate_open();
+    lx_job_wait(sound);
+    assert_same(sound, want);
+    rig_expect(spoilt, LX_ERR_INTERNAL);
+    rig_expect(sound, LX_OK);
+    rig_expect(want, LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* --- allocations ------------------------------------------------------------------------------ */
+
+static void nothing_is_allocated_after_the_start(void **state)
+{
+    (void)state;
+    if (!is_cuda())
+        return; /* the others have no such promise, nor the counter */
+    void *library = dlopen("libkernels_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = library != NULL ? dlsym(library, "simt_allocations") : NULL;
+    long (*allocations)(void) = NULL;
+    memcpy(&allocations, &symbol, sizeof allocations);
+    assert_non_null(allocations);
+    for (int32_t images = 0; images < 2; images++) {
+        of_pictures = images > 0;
+        rig r = start(7 + images, 2); /* buckets that are full, and one that never is */
+        lx_job *jobs[N_REQUESTS];
+        long before = allocations();
+        assert_true(before > 100);
+        for (int32_t i = 0; i < n_requests(); i++) {
+            rig_request q = request(i);
+            jobs[i] = rig_submit(&r, &q);
+        }
+        for (int32_t i = 0; i < n_requests(); i++)
+            rig_expect(jobs[i], LX_OK);
+        assert_int_equal(allocations() - before, 0);
+        rig_stop(&r);
+    }
+    (void)dlclose(library);
+}
+
+static int setup(void **state)
+{
+    lx_error err = {0};
+    char *folder = tiny_model_make("pictures", &tiny_model_image);
+    lx_status st = folder != NULL ? lx_model_load(folder, &pictures, &err) : LX_ERR_IO;
+    tiny_model_remove(folder);
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 11);
+    if (st != LX_OK)
+        print_error("no tiny model of pictures: %s\n", err.text);
+    return st == LX_OK ? rig_setup(state) : -1;
+}
+
+static int teardown(void **state)
+{
+    lx_model_free(pictures);
+    pictures = NULL;
+    return rig_teardown(state);
+}
+
+static int run(const char *name)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_have_the_same_bytes),
+        cmocka_unit_test(pictures_have_the_same_bytes),
+        cmocka_unit_test(only_what_the_host_does_not_decide_goes_ahead),
+        cmocka_unit_test(cancelling_is_at_most_so_many_steps_late),
+        cmocka_unit_test(parked_jobs_go_on_where_they_were),
+        cmocka_unit_test(a_failed_step_ends_its_jobs_and_no_other),
+        cmocka_unit_test(a_lost_device_ends_all),
+        cmocka_unit_test(a_broken_sample_ends_its_run_only),
+        cmocka_unit_test(nothing_is_allocated_after_the_start),
+    };
+    backend = name;
+    return cmocka_run_group_tests_name(name, tests, setup, teardown);
+}
+
+int main(int argc, char **argv)
+{
+    int n_failed = 0;
+    if (argc < 2)
+        return run("cpu") + run("reference");
+    for (int i = 1; i < argc; i++)
+        n_failed += run(argv[i]);
+    return n_failed;
+}
