@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 
+#include "tests/simt/counts.h"
 #include "tests/support/rig.h"
 #include "tests/support/tiny_model.h"
 
@@ -404,23 +405,27 @@ static void nothing_is_allocated_after_the_start(void **state)
     if (!is_cuda())
         return; /* the others have no such promise, nor the counter */
     void *library = dlopen("libkernels_cuda.so", RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = library != NULL ? dlsym(library, "simt_allocations") : NULL;
-    long (*allocations)(void) = NULL;
-    memcpy(&allocations, &symbol, sizeof allocations);
-    assert_non_null(allocations);
+    void *symbol = library != NULL ? dlsym(library, "simt_count") : NULL;
+    simt_counts before, after;
+    simt_count_fn count = NULL;
+    memcpy(&count, &symbol, sizeof count);
+    assert_non_null(count);
     for (int32_t images = 0; images < 2; images++) {
         of_pictures = images > 0;
         rig r = start(7 + images, 2); /* buckets that are full, and one that never is */
         lx_job *jobs[N_REQUESTS];
-        long before = allocations();
-        assert_true(before > 100);
+        count(&before);
+        assert_true(before.allocations > 100);
         for (int32_t i = 0; i < n_requests(); i++) {
             rig_request q = request(i);
             jobs[i] = rig_submit(&r, &q);
         }
         for (int32_t i = 0; i < n_requests(); i++)
             rig_expect(jobs[i], LX_OK);
-        assert_int_equal(allocations() - before, 0);
+        count(&after);
+        assert_int_equal(after.allocations, before.allocations);
+        assert_int_equal(after.captured, before.captured);
+        assert_true(after.replayed > before.replayed + 10);
         rig_stop(&r);
     }
     (void)dlclose(library);

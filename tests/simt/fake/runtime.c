@@ -20,9 +20,6 @@ int simt_fail_now(void);
 /* The nth call from now fails with `error`, and all after it; n = 0: none. Returns calls so far. */
 __attribute__((visibility("default"))) long simt_fail_at(long n, int error);
 
-/* Allocations so far. */
-__attribute__((visibility("default"))) long simt_allocations(void);
-
 static atomic_long allocations;
 
 void *__real_malloc(size_t n);
@@ -31,11 +28,6 @@ void *__real_realloc(void *p, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
-
-long simt_allocations(void)
-{
-    return atomic_load(&allocations);
-}
 
 void *__wrap_malloc(size_t n)
 {
@@ -70,6 +62,7 @@ void simt_count(simt_counts *out)
 {
     (void)pthread_mutex_lock(&lock);
     *out = counts;
+    out->allocations = atomic_load(&allocations);
     (void)pthread_mutex_unlock(&lock);
 }
 
