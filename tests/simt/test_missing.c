@@ -1,23 +1,33 @@
 /*
- * Asks for cuda where its library is missing or is none: an error that names it, and the process
- * goes on. Run with an empty folder, or one with an empty libkernels_cuda.so, in LD_LIBRARY_PATH.
+ * Asks for cuda where its library is missing, is none, or is another version's: an error that names
+ * it and says why, `auto` takes the cpu and says why, and the process goes on.
+ *
+ *   cuda_missing WHY    with the folder of that library in LD_LIBRARY_PATH
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 
-int main(void)
+static bool tells(const char *text, const char *why)
+{
+    (void)printf("%s\n", text);
+    return strstr(text, "libkernels_cuda.so") != NULL && strstr(text, why) != NULL;
+}
+
+int main(int argc, char **argv)
 {
     lx_backend_options o = {.n_threads = 1};
     lx_backend *be = NULL;
     lx_error err = {0};
+    char why[512];
+    if (argc != 2)
+        return 2;
     lx_status st = lx_backend_open("cuda", &o, &be, &err);
-    (void)printf("%s: %s\n", lx_status_text(st), err.text);
-    if (st != LX_ERR_UNSUPPORTED || be != NULL || strstr(err.text, "libkernels_cuda.so") == NULL)
+    if (st != LX_ERR_UNSUPPORTED || be != NULL || !tells(err.text, argv[1]))
         return 1;
-    st = lx_backend_open("cpu", &o, &be, &err);
-    if (st != LX_OK)
+    st = lx_backend_choose("auto", &o, &be, why, sizeof why, &err);
+    if (st != LX_OK || strcmp(be->ops->name, "cpu") != 0 || !tells(why, argv[1]))
         return 1;
     be->ops->close(be);
     return 0;
