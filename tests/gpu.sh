@@ -65,16 +65,22 @@ left_out() { table+=("$(printf '%-22s left out: %s' "$1" "$2")"); }
 
 # The packages' files under $build/root, and where pkg-config, the compiler and the loader look for them.
 unpack() {
-    local root=$PWD/$build/root file libraries
+    local root=$PWD/$build/root folder file machine libraries
+    machine=$(uname -m)-linux-gnu
+    folder=$(cd "$1" && pwd) || no "no folder $1"
     mkdir -p "$root"
-    for file in "$1"/*.deb; do
+    for file in "$folder"/*.deb; do
         dpkg -x "$file" "$root" || no "$file cannot be unpacked"
     done
-    libraries=$root/usr/lib/$(uname -m)-linux-gnu
+    find "$root" -type l -lname '/*' -print0 | while IFS= read -r -d '' file; do
+        ln -sfn "$root$(readlink "$file")" "$file" # links name places of the whole system
+    done
+    libraries=$root/usr/lib/$machine
     export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$libraries/pkgconfig:$root/usr/share/pkgconfig
-    export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH=$libraries:$root/lib/$machine${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export CMAKE_PREFIX_PATH=$root/usr # hiredis.pc names a folder that it is not in
     export LDFLAGS="-L$libraries -Wl,-rpath-link,$libraries" PATH=$root/usr/bin:$PATH
-    [ ! -d "$1/python" ] || export PYTHONPATH=$PWD/$1/python${PYTHONPATH:+:$PYTHONPATH}
+    [ ! -d "$folder/python" ] || export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH}
 }
 
 [ $# -eq 0 ] || unpack "$1"
