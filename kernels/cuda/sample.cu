@@ -17,6 +17,7 @@ struct shared_row {
     float value[MOST_THREADS / 16];
     double sum[MOST_THREADS / 16];
     int32_t number;
+    float weight[BLOCK];
     int32_t list[FEW];
     int32_t id;
     double found_sum;
@@ -158,19 +159,36 @@ LX_DEVICE int32_t last_with_weight(const row &r)
     return -block_min_id(r.shared, -last);
 }
 
-/* Walks one block of ids; -1 when the sum is not exceeded and no id has weight. */
-LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, double sum,
-                                double wanted)
+/* Walks n weights; -1 when the sum is not exceeded and none is above 0. */
+LX_DEVICE int32_t walk_weights(const float *weight, int32_t n, double sum, double wanted)
 {
-    int32_t end = r.n - from < BLOCK ? r.n : from + BLOCK, last = -1;
-    for (int32_t i = from; i < end; i++) {
-        float weight = weight_of(w, logit_at(r, i));
-        sum += (double)weight;
-        last = weight > 0.0f ? i : last;
+    int32_t last = -1;
+    for (int32_t i = 0; i < n; i++) {
+        sum += (double)weight[i];
+        last = weight[i] > 0.0f ? i : last;
         if (sum > wanted)
             return i;
     }
     return last;
+}
+
+/* The id in one block of ids, or -1. All threads weigh, one adds up: order decides. */
+LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, double sum,
+                                double wanted)
+{
+    shared_row *s = r.shared;
+    int32_t n = r.n - from < BLOCK ? r.n - from : BLOCK;
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += (int32_t)blockDim.x)
+        s->weight[i] = weight_of(w, logit_at(r, from + i));
+    __syncthreads();
+    if (threadIdx.x == 0u) {
+        int32_t at = walk_weights(s->weight, n, sum, wanted);
+        s->id = at >= 0 ? from + at : -1;
+    }
+    __syncthreads();
+    int32_t id = s->id;
+    __syncthreads();
+    return id;
 }
 
 /* The first id whose cumulative weight exceeds `wanted`, in the order of ids. */
@@ -186,11 +204,7 @@ LX_DEVICE int32_t draw_in_order(const row &r, double wanted)
         __syncthreads();
         for (int32_t g = 0; g < groups && at + g * BLOCK < r.n; g++) {
             if (sum + r.shared->sum[g] > wanted) {
-                if (threadIdx.x == 0u)
-                    r.shared->id = draw_in_block(r, w, at + g * BLOCK, sum, wanted);
-                __syncthreads();
-                int32_t id = r.shared->id;
-                __syncthreads();
+                int32_t id = draw_in_block(r, w, at + g * BLOCK, sum, wanted);
                 if (id >= 0)
                     return id;
             }
