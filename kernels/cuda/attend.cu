@@ -41,10 +41,28 @@ template <int LANES> LX_DEVICE float add_partials(float *p, uint32_t lanes)
     return p[0];
 }
 
-template <int D>
-LX_DEVICE float4 attend_token(head<D> &h, const float *q, const float *k, float4 v, float eps,
-                              int lane, uint32_t lanes)
+/* What a lane needs of a token's row: its keys of q and k, its columns of v. */
+template <int D> struct token {
+    float q[head<D>::own], k[head<D>::own];
+    float4 v;
+};
+
+template <int D> LX_DEVICE token<D> load_token(const float *qkv, int64_t width, int lane)
 {
+    token<D> t;
+    LX_UNROLL
+    for (int i = 0; i < head<D>::own; i++) {
+        t.q[i] = qkv[lane + head<D>::lanes * i];
+        t.k[i] = qkv[width + lane + head<D>::lanes * i];
+    }
+    t.v = ((const float4 *)(qkv + 2 * width))[lane];
+    return t;
+}
+
+template <int D>
+LX_DEVICE float4 attend_token(head<D> &h, const token<D> &t, float eps, uint32_t lanes)
+{
+    const float4 v = t.v;
     const int L = head<D>::lanes;
     float phi_q[head<D>::own], phi_k[head<D>::own], dot[16 / L];
     LX_UNROLL
@@ -52,8 +70,8 @@ LX_DEVICE float4 attend_token(head<D> &h, const float *q, const float *k, float4
         dot[i] = 0.0f;
     LX_UNROLL
     for (int i = 0; i < head<D>::own; i++) {
-        phi_q[i] = lx_phi(q[lane + L * i]);
-        phi_k[i] = lx_phi(k[lane + L * i]);
+        phi_q[i] = lx_phi(t.q[i]);
+        phi_k[i] = lx_phi(t.k[i]);
         h.z[i] += phi_k[i];
         dot[i % (16 / L)] = fmaf(phi_q[i], h.z[i], dot[i % (16 / L)]);
     }
@@ -89,9 +107,13 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
     LX_UNROLL
     for (int i = 0; i < head<D>::own; i++)
         h.z[i] = state[D * D + lane + L * i];
-    for (int64_t t = a.seq_start[seq]; t < a.seq_start[seq + 1]; t++) {
-        const float *q = a.qkv + t * 3 * n * D + at * D, *k = q + n * D, *v = k + n * D;
-        float4 y = attend_token<D>(h, q, k, ((const float4 *)v)[lane], a.eps, lane, lanes);
+    int64_t begin = a.seq_start[seq], end = a.seq_start[seq + 1];
+    token<D> next = load_token<D>(a.qkv + begin * 3 * n * D + at * D, n * D, lane);
+    for (int64_t t = begin; t < end; t++) {
+        token<D> now = next; /* the one behind it is on its way meanwhile */
+        if (t + 1 < end)
+            next = load_token<D>(a.qkv + (t + 1) * 3 * n * D + at * D, n * D, lane);
+        float4 y = attend_token<D>(h, now, a.eps, lanes);
         ((float4 *)(a.y + (t * n + at) * D))[lane] = y;
         if (a.twin != NULL)
             ((lx_bf16x4 *)(a.twin + (t * n + at) * D))[lane] = lx_to_bf16x4(y);
