@@ -11,6 +11,21 @@
 
 #include "kernels/cpu/body_linear.h"
 
+/* --- embed ------------------------------------------------------------------------------------ */
+
+static void add_row(float *y, const void *row, lx_dtype dtype, int64_t n)
+{
+    const float *f32 = row;
+    const uint16_t *bf16 = row;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        v16 v = dtype == LX_F32 ? v16_load(f32 + i) : v16_load_bf16(bf16 + i);
+        v16_store(y + i, v16_add(v16_load(y + i), v));
+    }
+    for (; i < n; i++)
+        y[i] += dtype == LX_F32 ? f32[i] : lx_bf16_to_f32(bf16[i]);
+}
+
 /* --- norm ------------------------------------------------------------------------------------- */
 
 static void norm(float *y, const float *x, const float *gamma, const float *beta, int32_t d,
@@ -221,6 +236,7 @@ static double weights(float *w, const float *x, int32_t n, float largest, float 
 const lx_cpu_isa BODY_TABLE = {
     .name = BODY_NAME,
     .linear = linear,
+    .add_row = add_row,
     .norm = norm,
     .attend = attend,
     .scan = scan,

@@ -65,6 +65,8 @@ typedef struct lx_cpu_mixture {
 typedef struct lx_cpu_isa {
     const char *name;
     void (*linear)(const lx_cpu_linear *job);
+    /* y += row of n values, f32 or bf16 */
+    void (*add_row)(float *y, const void *row, lx_dtype dtype, int64_t n);
     void (*norm)(float *y, const float *x, const float *gamma, const float *beta, int32_t d,
                  float eps);
     void (*attend)(const lx_cpu_attend *job);

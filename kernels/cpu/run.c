@@ -28,28 +28,18 @@ static range shared_rows(const lx_cpu_part *p, lx_rows rows)
     return share_of(r.from, r.to, p);
 }
 
-/* y = or += row `id` of a table */
-static void add_table_row(float *y, const lx_table *t, int64_t id, bool first)
+/* y += row `id` of a table */
+static void add_table_row(const lx_cpu *c, float *y, const lx_table *t, int64_t id)
 {
     int64_t d = t->cols;
-    const float *f32 = (const float *)t->data + id * d;
-    const uint16_t *half = (const uint16_t *)t->data + id * d;
-    if (first)
-        memset(y, 0, (size_t)d * sizeof *y);
-    if (t->dtype == LX_F32) {
-        for (int64_t i = 0; i < d; i++)
-            y[i] += f32[i];
-    } else if (t->dtype == LX_BF16) {
-        for (int64_t i = 0; i < d; i++) {
-            uint32_t bits = (uint32_t)half[i] << 16;
-            float f;
-            memcpy(&f, &bits, sizeof f);
-            y[i] += f;
-        }
-    } else {
-        for (int64_t i = 0; i < d; i++)
-            y[i] += lx_f16_to_f32(half[i]);
+    if (t->dtype != LX_F16) {
+        size_t size = t->dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
+        c->isa->add_row(y, (const char *)t->data + (size_t)(id * d) * size, t->dtype, d);
+        return;
     }
+    const uint16_t *half = (const uint16_t *)t->data + id * d;
+    for (int64_t i = 0; i < d; i++)
+        y[i] += lx_f16_to_f32(half[i]);
 }
 
 /* The id, or the drawn token that it stands for. */
@@ -70,9 +60,10 @@ static void run_embed(const lx_cpu *c, const lx_embed_args *a, const lx_cpu_part
         const int32_t *ids = a->ids + r * a->n_tables;
         while (c->batch->seq_start[seq + 1] <= r)
             seq++;
+        float *y = a->y->data + r * d;
+        memset(y, 0, (size_t)d * sizeof *y);
         for (int32_t j = 0; j < a->n_tables; j++)
-            add_table_row(a->y->data + r * d, a->tables[j],
-                          id_of(a, j, c->batch->slot[seq], ids[j]), j == 0);
+            add_table_row(c, y, a->tables[j], id_of(a, j, c->batch->slot[seq], ids[j]));
     }
 }
 

@@ -100,6 +100,15 @@ V16_FN float v16_sum(v16 v)
     b = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
+V16_FN __m256 v16_load_8_bf16(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+V16_FN v16 v16_load_bf16(const uint16_t *p)
+{
+    return (v16){v16_load_8_bf16(p), v16_load_8_bf16(p + 8)};
+}
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
     return (v16u){_mm256_load_si256((const __m256i *)(const void *)p),

@@ -91,6 +91,12 @@ V16_FN float v16_sum(v16 v)
     b = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
+/* Sixteen bf16. */
+V16_FN v16 v16_load_bf16(const uint16_t *p)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
     return _mm512_load_si512(p);

@@ -131,6 +131,10 @@ V16_FN float v16_sum(v16 v)
     }
     return v.f[0];
 }
+V16_FN v16 v16_load_bf16(const uint16_t *p)
+{
+    V16_EACH(v16_of_bits((uint32_t)p[i] << 16));
+}
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
     v16u w;
