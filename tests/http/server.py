@@ -57,6 +57,7 @@ class Server:
     def __init__(self, *flags, model_dir=MODEL_DIR):
         self.args = [LINNET, "serve", "--port", "0", "--model", model_dir, *flags]
         self.process = self.port = None
+        self.ending = False  # it was told to end
         self.log_file = tempfile.NamedTemporaryFile(prefix="linnet-log-", suffix=".txt")
 
     @property
@@ -90,6 +91,7 @@ class Server:
         return found is not None
 
     def signal(self, number=signal.SIGTERM):
+        self.ending = self.ending or number in (signal.SIGTERM, signal.SIGINT)
         self.process.send_signal(number)
 
     def wait(self, timeout=STOP_TIMEOUT):
@@ -101,7 +103,7 @@ class Server:
             raise AssertionError(f"did not end within {timeout} s: {self.log}") from None
 
     def stop(self):
-        if self.process.poll() is None:
+        if self.process.poll() is None and not self.ending:  # a second signal ends it the hard way
             self.signal()
         status = self.wait()
         self.check_log()

@@ -120,9 +120,8 @@ def test_states_outlive_the_server(shared_redis, how):
             sock.sendall(client.encode_request("POST", "/v1/completions", body, port=first.port))
             assert sock.recv(100)
             first.signal(how)
-            if how == signal.SIGKILL:
-                assert first.wait() == -signal.SIGKILL
-                first.process.returncode = 0
+        assert first.wait() == (-how if how == signal.SIGKILL else 0)
+        first.process.returncode = 0
     with server_with(shared_redis) as second:
         check_rest(second.port, states, expected)
 
