@@ -33,7 +33,7 @@ static void workload_free(workload *w)
     free(w->seq_start);
     free(w->slot);
     free(w->times);
-    for (int32_t i = 0; i <= w->ahead; i++) {
+    for (int32_t i = 0; i <= LX_MAX_AHEAD; i++) {
         free(w->frames[i].ids);
         free(w->frames[i].sampling);
         free(w->frames[i].samples);
@@ -76,7 +76,7 @@ static lx_status workload_init(workload *w, const lx_config *c, int32_t batch, i
     w->slot = calloc((size_t)batch, sizeof *w->slot);
     w->times = calloc((size_t)steps, sizeof *w->times);
     bool made = w->seq_start != NULL && w->slot != NULL && w->times != NULL;
-    for (int32_t i = 0; made && i <= ahead; i++)
+    for (int32_t i = 0; made && i <= LX_MAX_AHEAD; i++)
         made = frame_init(&w->frames[i], w, c);
     if (!made)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a batch of %d", batch);
