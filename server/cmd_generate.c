@@ -215,6 +215,7 @@ static lx_status run_job(lx_transformer *t, lx_job *job, lx_error *err)
                                 .max_queue = 1,
                                 .max_tokens = STEP_ROWS,
                                 .prompt_chunk = STEP_ROWS - MAX_SLOTS,
+                                .prompt_beside = STEP_ROWS,
                                 .ahead = lx_engine_best_ahead(lx_transformer_backend(t))};
     lx_engine *engine = NULL;
     lx_status st = lx_engine_start(t, &limits, &metrics, &engine, err);

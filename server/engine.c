@@ -228,8 +228,8 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
                        MAX_ROWS);
     if (o->prefix_bytes < 0 || o->prefix_every < 0)
         return lx_fail(err, LX_ERR_INVALID, "prefix_cache_mb", "kept prefixes are below nothing");
-    if (o->prompt_beside < 0)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, below nothing",
+    if (o->prompt_beside < 1)
+        return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, not at least 1",
                        o->prompt_beside);
     if (o->ahead < 0 || o->ahead > LX_MAX_AHEAD)
         return lx_fail(err, LX_ERR_INVALID, "ahead", "ahead is %d, not in 0 .. %d", o->ahead,

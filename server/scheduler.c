@@ -59,7 +59,7 @@ int32_t lx_schedule(const lx_slot_view *slots, int32_t n_slots, const lx_schedul
             scratch[n_prompts++] = i;
     }
     int32_t left = limits->max_tokens - total;
-    if (total > 0 && left - total > limits->prompt_beside)
-        left = total + limits->prompt_beside;
+    if (total > 0 && left - total / 2 > limits->prompt_beside)
+        left = total / 2 + limits->prompt_beside;
     return total + give_prompts(slots, scratch, n_prompts, left, limits->prompt_chunk, rows);
 }

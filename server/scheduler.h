@@ -3,9 +3,8 @@
  *
  * Every decoding slot gets its one row first (all of them fit: max_tokens >= n_slots). What is left
  * of the budget goes to waiting prompts in order of arrival, each in chunks of at most prompt_chunk
- * rows. Beside n decoding slots all prompts together get at most n + prompt_beside rows: a step's
- * time grows with its rows, so running streams keep their pace within a known factor, and prompts
- * go on at least as fast as what they disturb.
+ * rows. Beside n decoding slots all prompts together get at most n / 2 + prompt_beside rows: a
+ * step's time grows with its rows, so running streams keep their pace within a known factor.
  */
 #ifndef LINNET_SERVER_SCHEDULER_H
 #define LINNET_SERVER_SCHEDULER_H
@@ -23,7 +22,8 @@ typedef struct lx_slot_view {
 typedef struct lx_schedule_limits {
     int32_t max_tokens;    /* rows a step */
     int32_t prompt_chunk;  /* prompt rows a slot and step */
-    int32_t prompt_beside; /* prompt rows of a step that also decodes, above the rows it decodes */
+    int32_t prompt_beside; /* >= 1, prompt rows of a step that also decodes, above half of the rows
+                              it decodes */
 } lx_schedule_limits;
 
 /* rows[i] = how many rows slot i computes in the next step, 0 for none. Returns the sum, which is

@@ -23,7 +23,7 @@ enum {
     MAX_DEVICE_SLOTS = 16384,
     MIN_PROMPT_ROWS = 256,
     PROMPT_CHUNK = 256,
-    PROMPT_BESIDE = 4,
+    PROMPT_BESIDE = 3,
 };
 
 /* --- which folders
@@ -200,7 +200,7 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
 }
 
 /*
- * On a processor a step takes a + b rows, a for the weights being about 2 b: n + 4 prompt rows
+ * On a processor a step takes a + b rows, a for the weights being about 2 b: n / 2 + 3 prompt rows
  * beside n streams keep it below three times what it takes without. A GPU does not notice some
  * hundred rows.
  */

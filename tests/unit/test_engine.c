@@ -399,13 +399,22 @@ static void refuses_options_out_of_range(void **state)
     (void)state;
     rig r = rig_start((rig_options){0});
     static const lx_engine_options bad[] = {
-        {.n_slots = 0, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8},
-        {.n_slots = 1, .max_queue = -1, .max_tokens = 8, .prompt_chunk = 8},
-        {.n_slots = 9, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8},
-        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 0},
-        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prompt_beside = -1},
-        {.n_slots = 1, .max_queue = 1, .max_tokens = INT32_MAX, .prompt_chunk = 8},
-        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prefix_bytes = -1}};
+        {.n_slots = 0, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prompt_beside = 1},
+        {.n_slots = 1, .max_queue = -1, .max_tokens = 8, .prompt_chunk = 8, .prompt_beside = 1},
+        {.n_slots = 9, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prompt_beside = 1},
+        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 0, .prompt_beside = 1},
+        {.n_slots = 1, .max_queue = 1, .max_tokens = 8, .prompt_chunk = 8, .prompt_beside = 0},
+        {.n_slots = 1,
+         .max_queue = 1,
+         .max_tokens = INT32_MAX,
+         .prompt_chunk = 8,
+         .prompt_beside = 1},
+        {.n_slots = 1,
+         .max_queue = 1,
+         .max_tokens = 8,
+         .prompt_chunk = 8,
+         .prompt_beside = 1,
+         .prefix_bytes = -1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lx_engine *e = NULL;
         lx_error err = {0};
