@@ -136,17 +136,6 @@ static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
     return n < 1 ? 1 : (int32_t)least(n, most);
 }
 
-/* Operation i is a norm of few rows whose result goes into the `linear` behind it. */
-static bool is_own_norm(const lx_cpu *c, int32_t i)
-{
-    const lx_cpu_op *norm = &c->ops[i], *next = norm + 1;
-    return c->n_threads > 1 && norm->kind == LX_CPU_NORM && i + 1 < c->n_ops &&
-           next->kind == LX_CPU_LINEAR && next->linear.x == norm->norm.y &&
-           next->linear.rows == norm->norm.rows && norm->norm.x != norm->norm.y &&
-           next->linear.y != norm->norm.x && pieces_of(c, next) > 1 &&
-           lx_host_row_count(c->batch, norm->norm.rows) <= LX_CPU_OWN_NORMS;
-}
-
 /* Operation i makes the input of the `attend` behind it, heads being whole groups of its outputs.
  */
 static bool is_by_heads(const lx_cpu *c, int32_t i)
@@ -159,6 +148,23 @@ static bool is_by_heads(const lx_cpu *c, int32_t i)
     return a->qkv == linear->linear.y && linear->linear.residual == NULL &&
            linear->linear.x != a->y && a->d_key % LX_CPU_GROUP == 0 &&
            a->d_value % LX_CPU_GROUP == 0 && a->n_heads >= c->n_threads;
+}
+
+/*
+ * Operation i is a norm of few rows whose result goes into the `linear` behind it, and nothing that
+ * the pieces read while they compute it is written by another piece of their phase.
+ */
+static bool is_own_norm(const lx_cpu *c, int32_t i)
+{
+    const lx_cpu_op *norm = &c->ops[i], *next = norm + 1;
+    if (c->n_threads == 1 || norm->kind != LX_CPU_NORM || i + 1 == c->n_ops ||
+        next->kind != LX_CPU_LINEAR)
+        return false;
+    const lx_array *x = norm->norm.x, *y = norm->norm.y;
+    const lx_linear_args *a = &next->linear;
+    return a->x == y && a->rows == norm->norm.rows && x != y && a->y != x && a->residual != y &&
+           !(is_by_heads(c, i + 1) && next[1].attend_linear.y == x) && pieces_of(c, next) > 1 &&
+           lx_host_row_count(c->batch, a->rows) <= LX_CPU_OWN_NORMS;
 }
 
 /* The phase that begins with operation i. */

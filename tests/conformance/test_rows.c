@@ -3,6 +3,7 @@
  * is rounded, against the answer itself.
  */
 #include <math.h>
+#include <string.h>
 
 #include "conformance.h"
 
@@ -86,6 +87,63 @@ static bool norm_matches_oracle(device *dut, device *oracle)
         c.beta = random_floats(&r, c.d, p, 2, 2);
         if (!check_norm(dut, oracle, &c))
             return false;
+    }
+    return true;
+}
+
+/* y = W norm(x) + residual, in one step or in two; residual: nothing, x or the norm itself. */
+static bool run_norm_and_product(device *dev, const norm_case *c, const lx_matrix *w, int residual,
+                                 bool two_steps, float *normed, float *y)
+{
+    int64_t n = (int64_t)c->rows * c->d;
+    lx_batch *b = single_rows(c->rows);
+    lx_array *x = dev_array(dev, c->x, n), *mid = dev_array(dev, NULL, n);
+    lx_array *out = dev_array(dev, NULL, n);
+    lx_norm_args norm = {.y = mid,
+                         .x = x,
+                         .gamma = dev_array(dev, c->gamma, c->d),
+                         .beta = dev_array(dev, c->beta, c->d),
+                         .d = c->d,
+                         .eps = norm_eps,
+                         .rows = LX_ROWS_TOKENS};
+    const lx_array *const residuals[] = {NULL, x, mid};
+    lx_linear_args product = {
+        .y = out, .x = mid, .w = w, .residual = residuals[residual], .rows = LX_ROWS_TOKENS};
+    CHECK_OK(dev->k->begin(dev->be, b, NULL));
+    dev->k->norm(dev->be, &norm);
+    if (two_steps) {
+        if (!dev_finish(dev))
+            return false;
+        CHECK_OK(dev->k->begin(dev->be, b, NULL));
+    }
+    dev->k->linear(dev->be, &product);
+    return dev_finish(dev) && dev_read(dev, mid, normed, n) && dev_read(dev, out, y, n);
+}
+
+/* A back end may put a norm and the product behind it together; nobody may notice. */
+static bool norm_feeds_a_product(device *dut, device *oracle)
+{
+    enum { D = 256, MOST = 6 };
+    (void)oracle;
+    rng r = {6};
+    norm_case c = {.d = D};
+    c.x = random_floats(&r, MOST * D, UNIFORM, 0, 0);
+    c.gamma = random_floats(&r, D, UNIFORM, 0, 0);
+    c.beta = random_floats(&r, D, UNIFORM, 0, 0);
+    lx_host_tensor t = {LX_F32, D, D, random_floats(&r, D * D, UNIFORM, 0, 0)};
+    float *normed[] = {floats(MOST * D), floats(MOST * D)};
+    float *y[] = {floats(MOST * D), floats(MOST * D)};
+    for (int i = 0; i < 3 * MOST * 8; i++) {
+        c.rows = 1 + i / 3 % MOST;
+        const lx_matrix *w = dev_matrix(dut, &t, NULL);
+        for (int two = 0; two < 2; two++) {
+            if (!run_norm_and_product(dut, &c, w, i % 3, two == 1, normed[two], y[two]))
+                return false;
+        }
+        size_t bytes = (size_t)(c.rows * D) * sizeof(float);
+        CHECK(memcmp(normed[0], normed[1], bytes) == 0 && memcmp(y[0], y[1], bytes) == 0,
+              "%d rows, residual %d: other bytes in one step", c.rows, i % 3);
+        dev_release(dut);
     }
     return true;
 }
@@ -221,6 +279,7 @@ static bool gather_copies_output_rows(device *dut, device *oracle)
 
 const test row_tests[] = {
     {"norm_matches_oracle", norm_matches_oracle},
+    {"norm_feeds_a_product", norm_feeds_a_product},
     {"norm_rows_are_independent", norm_rows_are_independent},
     {"embed_adds_table_rows", embed_adds_table_rows},
     {"gather_copies_output_rows", gather_copies_output_rows},
