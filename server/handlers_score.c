@@ -51,12 +51,6 @@ static void finish(void *context, lx_response *rs)
     lx_response_take(rs, 200, "application/json", &body);
 }
 
-static void release(void *context)
-{
-    lx_work_fini(context);
-    free(context);
-}
-
 /* --- what is scored
  * ------------------------------------------------------------------------------- */
 
@@ -122,26 +116,7 @@ static void start(lx_api *api, lx_served_model *served, lx_plan *plan, const int
     lx_work_params params = {.n = 1, .top_p = 1, .targets = targets, .timeout_ms = timeout_ms};
     params.temperature = 1;
     params.has_seed = true;
-    lx_error err = {0};
-    int32_t retry_after_s = 0;
-    lx_work *w = calloc(1, sizeof *w);
-    if (w == NULL) {
-        lx_plan_free(plan);
-        lx_respond_status(rs, LX_ERR_NO_MEMORY, &err);
-        return;
-    }
-    lx_status st = lx_work_start(w, api, served, plan, &params, rq, &retry_after_s, &err);
-    if (st != LX_OK) {
-        free(w);
-        lx_respond_unstarted(rs, st, &err, retry_after_s);
-        return;
-    }
-    rs->deferred = (lx_deferred){.context = w,
-                                 .ready = lx_work_ready,
-                                 .finish = finish,
-                                 .cancel = lx_work_cancel,
-                                 .release = release,
-                                 .deadline_ns = w->deadline_ns};
+    lx_work_defer(api, served, plan, &params, rq, finish, rs);
 }
 
 static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,

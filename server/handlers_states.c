@@ -76,11 +76,6 @@ static void ask_release(void *context)
     free(a);
 }
 
-static void refuse(lx_response *rs, lx_status st, const lx_error *err)
-{
-    lx_respond_status(rs, st, err);
-}
-
 /* The id is the first *n bytes of rq->tail. */
 static lx_status check_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
 {
@@ -102,7 +97,7 @@ static ask *ask_new(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK && a == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     if (st != LX_OK) {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
         return NULL;
     }
     a->api = api;
@@ -118,7 +113,7 @@ static void ask_store(ask *a, lx_store_op op, const void *bytes, size_t n, const
     lx_status st = lx_store_call_start(a->api->states, op, a->id, bytes, n, a->api->state_ttl_ms,
                                        rq, &a->call, &err);
     if (st != LX_OK) {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
         ask_release(a);
         return;
     }
@@ -157,7 +152,7 @@ static void answer_facts(ask *a, lx_response *rs)
     if (st == LX_OK)
         respond_facts(a->api, 200, a->id, &s, bytes, ttl_ms, rs);
     else
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
     lx_state_fini(&s);
 }
 
@@ -226,7 +221,7 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
         ask_store(a, LX_STORE_PUT, rq->body, rq->body_bytes, rq, rs);
         return;
     }
-    refuse(rs, st, &err);
+    lx_respond_status(rs, st, &err);
     ask_release(a);
 }
 
@@ -297,7 +292,7 @@ static void answer_look(ask *a, lx_response *rs)
         write_head(a, &s, &served->model->config, &body);
         respond_json(rs, 200, &body);
     } else {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
     }
     lx_state_fini(&s);
 }
@@ -312,7 +307,7 @@ void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = read_index(rq, "head", &a->head, &err);
     if (st != LX_OK) {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
         ask_release(a);
         return;
     }
@@ -323,11 +318,6 @@ void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs)
 /* --- making and copying ----------------------------------------------------------------------- */
 
 /* A state from a prompt: a job that generates nothing and keeps its state. */
-static bool create_ready(void *context)
-{
-    return lx_work_ready(context);
-}
-
 static lx_status kept_state(lx_work *w, lx_error *err)
 {
     lx_status st = lx_work_status(w, err);
@@ -347,7 +337,7 @@ static void create_finish(void *context, lx_response *rs)
     lx_error err = {0};
     lx_status st = kept_state(w, &err);
     if (st != LX_OK) {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
         return;
     }
     const lx_kept_state *k = &w->keeper.states[0];
@@ -361,12 +351,6 @@ static void create_finish(void *context, lx_response *rs)
     int32_t turn = lx_serving_enter(w->api->serving);
     respond_facts(w->api, 201, k->id, &s, k->bytes, w->api->state_ttl_ms, rs);
     lx_serving_leave(w->api->serving, turn);
-}
-
-static void create_release(void *context)
-{
-    lx_work_fini(context);
-    free(context);
 }
 
 static lx_status plan_image(lx_served_model *served, const lx_state_create *p, lx_plan **plan,
@@ -409,26 +393,7 @@ static void start_create(lx_api *api, lx_served_model *served, const lx_state_cr
                              .timeout_ms = p->timeout_ms,
                              .return_state = true,
                              .state_only = true};
-    lx_error err = {0};
-    int32_t retry_after_s = 0;
-    lx_work *w = calloc(1, sizeof *w);
-    if (w == NULL) {
-        lx_plan_free(plan);
-        refuse(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"), &err);
-        return;
-    }
-    lx_status st = lx_work_start(w, api, served, plan, &params, rq, &retry_after_s, &err);
-    if (st != LX_OK) {
-        free(w);
-        lx_respond_unstarted(rs, st, &err, retry_after_s);
-        return;
-    }
-    rs->deferred = (lx_deferred){.context = w,
-                                 .ready = create_ready,
-                                 .finish = create_finish,
-                                 .cancel = lx_work_cancel,
-                                 .release = create_release,
-                                 .deadline_ns = w->deadline_ns};
+    lx_work_defer(api, served, plan, &params, rq, create_finish, rs);
 }
 
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
@@ -508,7 +473,7 @@ static void fork_finish(void *context, lx_response *rs)
         lx_json_write_state_list(facts, f->n, &body);
         respond_json(rs, 201, &body);
     } else {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
     }
     lx_serving_leave(f->api->serving, turn);
     free(facts);
@@ -561,7 +526,7 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
     for (int32_t i = 0; st == LX_OK && i < p->n; i++)
         st = start_copy(f, i, p, rq, err);
     if (st != LX_OK) {
-        refuse(rs, st, err);
+        lx_respond_status(rs, st, err);
         if (f != NULL)
             fork_release(f);
         return;
@@ -588,7 +553,7 @@ void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, &p, &err);
     if (st != LX_OK) {
-        refuse(rs, st, &err);
+        lx_respond_status(rs, st, &err);
         fini_fork(&p);
         return;
     }

@@ -1,6 +1,7 @@
 /* One request's job on its way (see work.h). */
 #include "server/work.h"
 
+#include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -121,6 +122,39 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     lx_count_outcome(served, st);
     lx_work_fini(w);
     return st;
+}
+
+static void release(void *context)
+{
+    lx_work_fini(context);
+    free(context);
+}
+
+void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
+                   const lx_request *rq, void (*finish)(void *work, lx_response *rs),
+                   lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    lx_work *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        lx_plan_free(plan);
+        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
+                          &err);
+        return;
+    }
+    lx_status st = lx_work_start(w, api, served, plan, p, rq, &retry_after_s, &err);
+    if (st != LX_OK) {
+        free(w);
+        lx_respond_unstarted(rs, st, &err, retry_after_s);
+        return;
+    }
+    rs->deferred = (lx_deferred){.context = w,
+                                 .ready = lx_work_ready,
+                                 .finish = finish,
+                                 .cancel = lx_work_cancel,
+                                 .release = release,
+                                 .deadline_ns = w->deadline_ns};
 }
 
 void lx_work_fini(lx_work *w)

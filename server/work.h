@@ -57,6 +57,12 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err) LX_MUST_USE;
+
+/* The same as all that a deferred answer needs: `finish` gets the work, which is freed after it.
+   What is wrong is answered. */
+void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
+                   const lx_request *rq, void (*finish)(void *work, lx_response *rs),
+                   lx_response *rs);
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 
