@@ -100,19 +100,24 @@ def check_draining(idle, port):
 
 
 def test_queued_work_finishes_too():
-    with Server("--slots", "1", "--queue", "8") as server:
-        streams = [open_stream(server.port, seed=1)]
-        for seed in range(2, 5):
+    """Its turn comes after the signal: until then a client holds the only slot, who leaves."""
+    asked = {"model": client.MODEL, "prompt": LONG, "stream": True}
+    with Server("--slots", "1", "--queue", "8", "--max-n", "4096") as server:
+        holder, _ = open_stream(server.port, n=4096)
+        queued = []
+        for seed in range(3):
             sock = client.connect(server.port)
-            body = {"model": client.MODEL, "prompt": LONG, "seed": seed, "stream": True}
+            body = {**asked, "seed": seed}
             sock.sendall(client.encode_request("POST", "/v1/completions", body, port=server.port))
-            streams.append((sock, b""))
-        wait_until(lambda: server.metric("linnet_requests_total") == 0
-                   and server.metric("linnet_queue_length") >= 1, 10, "queue filled")
+            queued.append(sock)
+        wait_until(lambda: server.metric("linnet_queue_length") == 3, 20, "three wait")
+        assert server.metric("linnet_requests_total") == 0
         server.signal()
-        for sock, received in streams:
-            events = client.parse_events(read_to_end(sock, received).body)
-            assert all("error" not in event for event in events)
+        wait_until(lambda: refuses(server.port), 20, "new connections refused")
+        client.reset(holder)
+        for sock in queued:
+            events = client.parse_events(read_to_end(sock, b"").body)
+            assert {len(text) for text in client.join_stream(events)[0].values()} == {len(LONG)}
             sock.close()
         assert server.wait() == 0
 
