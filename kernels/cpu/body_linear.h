@@ -32,24 +32,23 @@ V16_FN v16 activate(v16 x, lx_activation activation)
     return activation == LX_ACT_GELU ? v16_gelu(x) : x;
 }
 
-/* The epilogue of sixteen outputs of one row. */
-V16_FN void finish(const lx_cpu_linear *job, int64_t row, int64_t panel, v16 sum)
-{
-    int64_t outputs = job->w->rows, at = row * outputs + panel * 16;
-    int64_t left = outputs - panel * 16;
-    int n = left < 16 ? (int)left : 16;
-    v16 y = activate(sum, job->activation);
-    if (job->residual != NULL)
-        y = v16_add(y, v16_load_n(job->residual + at, n, y));
-    v16_store_n(job->y + at, y, n);
-}
-
-/* Apart from the micro-kernels, so that they stay small. Panels of padding only are left out. */
+/*
+ * The epilogue. Apart from the micro-kernels, so that they stay small. Panels of padding only are
+ * left out.
+ */
 static void finish_block(const block *b, const v16 *sums, int rows, int panels)
 {
-    for (int v = 0; v < panels && (b->panel + v) * 16 < b->job->w->rows; v++) {
-        for (int r = 0; r < rows; r++)
-            finish(b->job, b->row + r, b->panel + v, sums[r * panels + v]);
+    const lx_cpu_linear *job = b->job;
+    int64_t outputs = job->w->rows;
+    for (int v = 0; v < panels && (b->panel + v) * 16 < outputs; v++) {
+        int64_t first = (b->panel + v) * 16, at = b->row * outputs + first;
+        int n = outputs - first < 16 ? (int)(outputs - first) : 16;
+        for (int r = 0; r < rows; r++, at += outputs) {
+            v16 y = activate(sums[r * panels + v], job->activation);
+            if (job->residual != NULL)
+                y = v16_add(y, v16_load_n(job->residual + at, n, y));
+            v16_store_n(job->y + at, y, n);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
  * on its neighbours. Coefficients are minimax fits; errors are in docs/numerics.md, measured by
  * tests/conformance.
  */
+#include "kernels/gelu.h"
+
 #define BODY_ROUND 12582912.0f /* 1.5 * 2^23: adding it rounds to a whole number */
 
 /* exp(x) for x <= 80, NaN stays NaN. Exact scaling in two steps, so that tiny results fade to 0. */
@@ -33,27 +35,19 @@ V16_FN v16 v16_phi(v16 x)
     return v16_select_gt(x, zero, v16_add(x, v16_set1(1.0f)), below);
 }
 
-/*
- * x Phi(x) by the tail Phi(-a) = exp(-a^2 / 2) t P(t), t = 1 / (1 + 0.3 a), a = |x|: for x > 0 it
- * is x - x tail, else x tail.
- */
+static const float gelu_tail[LX_GELU_DEGREE + 1][16] = LX_GELU_TAIL;
+
+/* x Phi(x), see gelu.h. */
 V16_FN v16 v16_gelu(v16 x)
 {
-    v16 zero = v16_set1(0.0f), one = v16_set1(1.0f), a = v16_abs(x);
-    v16 t = v16_div(one, v16_fma(a, v16_set1(0.3f), one));
-    v16 p = v16_set1(-0.020623552f);
-    p = v16_fma(p, t, v16_set1(0.11243606f));
-    p = v16_fma(p, t, v16_set1(-0.22821465f));
-    p = v16_fma(p, t, v16_set1(0.19178593f));
-    p = v16_fma(p, t, v16_set1(-0.079424635f));
-    p = v16_fma(p, t, v16_set1(0.09615744f));
-    p = v16_fma(p, t, v16_set1(0.07838944f));
-    p = v16_fma(p, t, v16_set1(0.11023547f));
-    p = v16_fma(p, t, v16_set1(0.11957181f));
-    p = v16_fma(p, t, v16_set1(0.11968669f));
-    v16 gauss = v16_exp(v16_mul(v16_mul(a, a), v16_set1(-0.5f)));
-    v16 part = v16_mul(x, v16_mul(gauss, v16_mul(t, p))); /* x tail */
-    return v16_select_gt(x, zero, v16_sub(x, part), part);
+    v16 zero = v16_set1(0.0f), magic = v16_set1(BODY_ROUND), size = v16_abs(x);
+    v16 a = v16_min(size, v16_set1(LX_GELU_END));
+    v16 t = v16_fma(a, v16_set1(1.0f / LX_GELU_WIDTH), magic);
+    v16 r = v16_fma(v16_sub(t, magic), v16_set1(-LX_GELU_WIDTH), a);
+    v16 p = v16_pick(gelu_tail[LX_GELU_DEGREE], t);
+    for (int n = LX_GELU_DEGREE - 1; n >= 0; n--)
+        p = v16_fma(p, r, v16_pick(gelu_tail[n], t));
+    return v16_fma(v16_sub(zero, size), p, v16_max(zero, x)); /* NaN stays */
 }
 
 static float v16_greatest(v16 v)

@@ -74,6 +74,10 @@ V16_FN v16 v16_max(v16 a, v16 b)
 {
     return (v16){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
 }
+V16_FN v16 v16_min(v16 a, v16 b)
+{
+    return (v16){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
 V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
 {
     return (v16){_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ)),
@@ -92,6 +96,17 @@ V16_FN __m256 v16_pow2_half(__m256 t)
 V16_FN v16 v16_pow2(v16 t)
 {
     return (v16){v16_pow2_half(t.lo), v16_pow2_half(t.hi)};
+}
+V16_FN __m256 v16_pick_half(const float *table, __m256i n)
+{
+    __m256 first = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), n);
+    __m256 second = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), n);
+    return _mm256_blendv_ps(first, second, _mm256_castsi256_ps(_mm256_slli_epi32(n, 28)));
+}
+V16_FN v16 v16_pick(const float *table, v16 t)
+{
+    return (v16){v16_pick_half(table, _mm256_castps_si256(t.lo)),
+                 v16_pick_half(table, _mm256_castps_si256(t.hi))};
 }
 V16_FN float v16_sum(v16 v)
 {

@@ -67,6 +67,11 @@ V16_FN v16 v16_max(v16 a, v16 b)
 {
     return _mm512_max_ps(a, b);
 }
+/* a < b ? a : b, so b when one is NaN */
+V16_FN v16 v16_min(v16 a, v16 b)
+{
+    return _mm512_min_ps(a, b);
+}
 /* a > b ? x : y */
 V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
 {
@@ -81,6 +86,11 @@ V16_FN v16 v16_pow2(v16 t)
 {
     __m512i n = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(n, _mm512_set1_epi32(0x3f800000)));
+}
+/* table[n mod 16] for t = 1.5 * 2^23 + n */
+V16_FN v16 v16_pick(const float *table, v16 t)
+{
+    return _mm512_permutexvar_ps(_mm512_castps_si512(t), v16_load(table));
 }
 /* Lanes i and i + 8 are added, then i and i + 4, i + 2, i + 1. */
 V16_FN float v16_sum(v16 v)

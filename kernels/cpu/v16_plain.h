@@ -99,6 +99,10 @@ V16_FN v16 v16_max(v16 a, v16 b)
 {
     V16_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);
 }
+V16_FN v16 v16_min(v16 a, v16 b)
+{
+    V16_EACH(a.f[i] < b.f[i] ? a.f[i] : b.f[i]);
+}
 V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
 {
     V16_EACH(a.f[i] > b.f[i] ? x.f[i] : y.f[i]);
@@ -122,6 +126,10 @@ V16_FN uint32_t v16_bits(float f)
 V16_FN v16 v16_pow2(v16 t)
 {
     V16_EACH(v16_of_bits((v16_bits(t.f[i]) << 23) + 0x3f800000u));
+}
+V16_FN v16 v16_pick(const float *table, v16 t)
+{
+    V16_EACH(table[v16_bits(t.f[i]) & 15]);
 }
 V16_FN float v16_sum(v16 v)
 {

@@ -14,12 +14,14 @@
 #define LINNET_KERNELS_CUDA_DEVICE_CUH
 
 #include "kernels/cuda/launch.h"
+#include "kernels/gelu.h"
 
 #ifdef __CUDACC__
 #define LX_DEVICE static __device__ __forceinline__
 #define LX_METHOD __device__ __forceinline__
 #define LX_KERNEL(threads) static __global__ void __launch_bounds__(threads)
 #define LX_SHARED __shared__
+#define LX_NUMBERS static __device__ const
 #define LX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
     (kernel<<<(unsigned)(blocks), (unsigned)(threads), (size_t)(shared), (stream)>>>(__VA_ARGS__), \
@@ -62,22 +64,21 @@ LX_DEVICE float lx_phi(float x)
     return x > 0.0f ? x + 1.0f : lx_exp(x);
 }
 
+LX_NUMBERS float lx_gelu_tail[LX_GELU_DEGREE + 1][16] = LX_GELU_TAIL;
+
+/* x Phi(x), see gelu.h. A coefficient of all polynomials fills half a cache line. */
 LX_DEVICE float lx_gelu(float x)
 {
-    float a = fabsf(x), t = 1.0f / fmaf(a, 0.3f, 1.0f);
-    float p = -0.020623552f;
-    p = fmaf(p, t, 0.11243606f);
-    p = fmaf(p, t, -0.22821465f);
-    p = fmaf(p, t, 0.19178593f);
-    p = fmaf(p, t, -0.079424635f);
-    p = fmaf(p, t, 0.09615744f);
-    p = fmaf(p, t, 0.07838944f);
-    p = fmaf(p, t, 0.11023547f);
-    p = fmaf(p, t, 0.11957181f);
-    p = fmaf(p, t, 0.11968669f);
-    float gauss = lx_exp(a * a * -0.5f);
-    float part = x * (gauss * (t * p));
-    return x > 0.0f ? x - part : part;
+    const float magic = 12582912.0f;
+    float size = fabsf(x), a = size < LX_GELU_END ? size : LX_GELU_END;
+    float t = fmaf(a, 1.0f / LX_GELU_WIDTH, magic);
+    float r = fmaf(t - magic, -LX_GELU_WIDTH, a);
+    uint32_t i = __float_as_uint(t) & 15u;
+    float p = lx_gelu_tail[LX_GELU_DEGREE][i];
+    LX_UNROLL
+    for (int n = LX_GELU_DEGREE - 1; n >= 0; n--)
+        p = fmaf(p, r, lx_gelu_tail[n][i]);
+    return fmaf(-size, p, 0.0f > x ? 0.0f : x);
 }
 
 LX_DEVICE float lx_activate(float x, int32_t activation)

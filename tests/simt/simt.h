@@ -56,6 +56,7 @@ template <class T> static inline void __stcs(T *at, T x)
 #define LX_DEVICE static inline
 #define LX_METHOD inline
 #define LX_KERNEL(threads) static void
+#define LX_NUMBERS static const
 #define LX_SHARED static /* one launch runs at a time */
 #define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
 #define LX_UNROLL
