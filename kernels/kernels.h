@@ -61,9 +61,13 @@ typedef enum lx_feature_map { LX_PHI_ELU1 /* elu(x) + 1 */ } lx_feature_map;
 
 /*
  * The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has for the
- * precision. The first three give the same bits; avx512bf16 rounds activations for bf16 products
- * and is there for precision auto only. avx512vnni has a faster product of whole numbers, for
- * precision int8 only, where it gives the bits of the first three.
+ * precision.
+ *
+ *   plain, avx2, avx512    every precision, the same bits
+ *   avx512bf16             auto only: rounds activations to bf16, bits of its own
+ *   avx512vnni             int8 only: the bits of the first three
+ *   amx                    auto: bf16 on tiles, bits of its own; int8: the bits of the first three
+ *   amxplain               the bits of amx in plain C, slowly: never chosen by auto
  */
 typedef enum lx_isa {
     LX_ISA_AUTO,
@@ -71,8 +75,14 @@ typedef enum lx_isa {
     LX_ISA_AVX2,
     LX_ISA_AVX512,
     LX_ISA_AVX512_BF16,
-    LX_ISA_AVX512_VNNI
+    LX_ISA_AVX512_VNNI,
+    LX_ISA_AMX,
+    LX_ISA_AMX_PLAIN
 } lx_isa;
+
+/* As in options and descriptions, "auto" to "amxplain"; NULL behind the last. Static; any thread.
+ */
+const char *lx_isa_name(lx_isa isa);
 
 /*
  * How the factors enter a product. Everything else is f32 always, states too.

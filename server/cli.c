@@ -19,18 +19,10 @@ int32_t lx_cli_core_count(void)
 
 static lx_isa isa_by_name(const char *name)
 {
-    static const struct {
-        const char *name;
-        lx_isa isa;
-    } names[] = {{"plain", LX_ISA_PLAIN},
-                 {"avx2", LX_ISA_AVX2},
-                 {"avx512", LX_ISA_AVX512},
-                 {"avx512bf16", LX_ISA_AVX512_BF16},
-                 {"avx512vnni", LX_ISA_AVX512_VNNI}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].isa;
-    return LX_ISA_AUTO;
+    lx_isa isa = LX_ISA_AUTO;
+    while (lx_isa_name(isa) != NULL && strcmp(lx_isa_name(isa), name) != 0)
+        isa++;
+    return isa;
 }
 
 lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)

@@ -168,15 +168,24 @@ void lx_served_free(lx_served_model *m)
     free(m);
 }
 
+/* The instruction set in a back end's description, "cpu (avx512, 2 threads)", with "-" before it.
+ */
+static void name_isa(const char *text, char *out, size_t size)
+{
+    char pattern[24];
+    out[0] = '\0';
+    for (lx_isa isa = LX_ISA_PLAIN; lx_isa_name(isa) != NULL; isa++) {
+        (void)snprintf(pattern, sizeof pattern, "(%s,", lx_isa_name(isa));
+        if (strstr(text, pattern) != NULL)
+            (void)snprintf(out, size, "-%s", lx_isa_name(isa));
+    }
+}
+
 /* "linnet-0.1.0-1a2b...-cpu-avx512": build, weights, back end. */
 static void name_fingerprint(lx_served_model *m, const char *backend, const char *backend_text)
 {
-    char isa[32] = "";
-    for (const char *const *p =
-             (const char *const[]){"avx512bf16", "avx512vnni", "avx512", "avx2", "plain", NULL};
-         *p; p++)
-        if (isa[0] == '\0' && strstr(backend_text, *p) != NULL)
-            (void)snprintf(isa, sizeof isa, "-%s", *p);
+    char isa[24];
+    name_isa(backend_text, isa, sizeof isa);
     (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s", LX_VERSION,
                    (unsigned long long)m->model->hash, backend, isa,
                    strstr(backend_text, ", int8,") != NULL ? "-int8" : "");

@@ -4,6 +4,7 @@
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
  *   run.c      one operation on one piece        sample.c samples a row
  *   pack.c     weights in reading order          pool.c, gate.c  the threads
+ *   choose.c   which instruction set
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h), compiled by isa_*.c
  *
  * The instruction set is chosen when the back end is opened. Results are the same, to the bit, for
@@ -14,81 +15,6 @@
 
 #include "kernels/backends.h"
 #include "kernels/cpu/cpu.h"
-
-#if defined(__x86_64__)
-
-static bool has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-static bool has_avx512(void)
-{
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-static bool has_avx512bf16(void)
-{
-    return has_avx512() && __builtin_cpu_supports("avx512bf16");
-}
-
-static bool has_avx512vnni(void)
-{
-    return has_avx512() && __builtin_cpu_supports("avx512vnni");
-}
-
-#endif
-
-static bool has_plain(void)
-{
-    return true;
-}
-
-#define BIT(precision) (1u << (precision))
-#define ANY (BIT(LX_PRECISION_F32) | BIT(LX_PRECISION_AUTO) | BIT(LX_PRECISION_INT8))
-
-typedef struct choice {
-    lx_isa isa;
-    unsigned precisions; /* that it is for */
-    bool (*is_there)(void);
-    const lx_cpu_isa *table;
-} choice;
-
-/* Best first. */
-static const choice choices[] = {
-#if defined(__x86_64__)
-    {LX_ISA_AVX512_BF16, BIT(LX_PRECISION_AUTO), has_avx512bf16, &lx_cpu_avx512bf16},
-    {LX_ISA_AVX512_VNNI, BIT(LX_PRECISION_INT8), has_avx512vnni, &lx_cpu_avx512vnni},
-    {LX_ISA_AVX512, ANY, has_avx512, &lx_cpu_avx512},
-    {LX_ISA_AVX2, ANY, has_avx2, &lx_cpu_avx2},
-#endif
-    {LX_ISA_PLAIN, ANY, has_plain, &lx_cpu_plain},
-};
-
-static lx_status find_isa(const lx_backend_options *o, const lx_cpu_isa **out, lx_error *err)
-{
-    static const char *const names[] = {"auto",   "plain",      "avx2",
-                                        "avx512", "avx512bf16", "avx512vnni"};
-    if ((unsigned)o->isa >= sizeof names / sizeof names[0])
-        return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)o->isa);
-    if ((unsigned)o->precision > LX_PRECISION_INT8)
-        return lx_fail(err, LX_ERR_INVALID, "precision", "unknown precision %d", (int)o->precision);
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        const choice *c = &choices[i];
-        if (o->isa != LX_ISA_AUTO && o->isa != c->isa)
-            continue;
-        bool allowed = (c->precisions & BIT(o->precision)) != 0;
-        if (!allowed && o->isa != LX_ISA_AUTO)
-            return lx_fail(err, LX_ERR_INVALID, "isa", "%s is for precision %s", names[o->isa],
-                           c->isa == LX_ISA_AVX512_BF16 ? "auto" : "int8");
-        if (allowed && c->is_there()) {
-            *out = c->table;
-            return LX_OK;
-        }
-    }
-    return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s", names[o->isa]);
-}
 
 static void cpu_close(lx_backend *be)
 {
@@ -163,7 +89,7 @@ static lx_status start(lx_cpu *c, lx_error *err)
 lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
 {
     const lx_cpu_isa *isa = NULL;
-    lx_status st = find_isa(options, &isa, err);
+    lx_status st = lx_cpu_choose(options, &isa, err);
     if (st != LX_OK)
         return st;
     lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds a gate */

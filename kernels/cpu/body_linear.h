@@ -13,44 +13,12 @@
  *
  * With V16_DOT (isa_avx512bf16.c) rows that meet bf16 weights are rounded to bf16 when they are
  * copied, and one instruction adds two inputs at a time; still the same order for every shape.
+ * With V16_TILES (isa_amx*.c) what follows is for f32 weights only, body_tiles.h has the others.
  */
+#include "kernels/cpu/body_epilogue.h"
+#include "kernels/cpu/body_rows.h"
+
 #define BODY_CACHE_BYTES ((int64_t)256 * 1024)
-#define BODY_ROW_STRIDE (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD)
-
-/* One micro-kernel call: n rows from `row`, outputs from panel `panel` on. */
-typedef struct block {
-    const lx_cpu_linear *job;
-    const float *x;       /* chunks of rows, BODY_ROW_STRIDE apart within a chunk */
-    int64_t chunk_stride; /* between chunks, in floats or words of two bf16 */
-    int64_t row, panel;
-} block;
-
-V16_FN v16 activate(v16 x, lx_activation activation)
-{
-    if (activation == LX_ACT_RELU)
-        return v16_max(v16_set1(0.0f), x); /* NaN stays */
-    return activation == LX_ACT_GELU ? v16_gelu(x) : x;
-}
-
-/*
- * The epilogue. Apart from the micro-kernels, so that they stay small. Panels of padding only are
- * left out.
- */
-static void finish_block(const block *b, const v16 *sums, int rows, int panels)
-{
-    const lx_cpu_linear *job = b->job;
-    int64_t outputs = job->w->rows;
-    for (int v = 0; v < panels && (b->panel + v) * 16 < outputs; v++) {
-        int64_t first = (b->panel + v) * 16, at = b->row * outputs + first;
-        int n = outputs - first < 16 ? (int)(outputs - first) : 16;
-        for (int r = 0; r < rows; r++, at += outputs) {
-            v16 y = activate(sums[r * panels + v], job->activation);
-            if (job->residual != NULL)
-                y = v16_add(y, v16_load_n(job->residual + at, n, y));
-            v16_store_n(job->y + at, y, n);
-        }
-    }
-}
 
 /* The first weights of a panel's group, at the panel's own lanes. */
 V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel)
@@ -107,7 +75,7 @@ V16_FN void add_f32(v16 *sums, const float *x, const float *w, const int v, cons
         add_input(sums, x, v16_load(w + 16), v + 1, rows, panels);
 }
 
-#ifndef V16_DOT
+#ifndef V16_PAIRS
 
 /* Two bf16 inputs of a group, or with `both` false the first of them. */
 V16_FN void add_bf16(v16 *sums, const float *x, const uint32_t *w, const int v, const bool both,
@@ -154,9 +122,6 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
 }
 
 #ifdef V16_DOT
-
-/* Words of a row in a chunk, each a pair of inputs. */
-#define BODY_PAIR_STRIDE (BODY_ROW_STRIDE / 2)
 
 /* Adds a pair of inputs of all rows, x pointing at it in the first, to the sums of panel v. */
 V16_FN void add_pair(v16 *sums, const uint32_t *x, v16u weights, const int v, const int rows,
@@ -211,7 +176,7 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     }
 }
 
-#else
+#elif !defined(V16_TILES)
 
 V16_FN void add_bf16_groups(v16 *sums, const float *x, const uint32_t *words, int64_t group,
                             const bool both, const int rows, const int panels)
@@ -241,10 +206,7 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
 
 #endif
 
-#ifndef V16_DOT
-
-/* A row's bytes of a chunk, its scale behind them, and room so that rows lie in different sets. */
-#define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD) /* words */
+#ifndef V16_PAIRS
 
 /* Adds four inputs of all rows, x pointing at them in the first, to the sums of panel v. */
 V16_FN void add_bytes(v16u *sums, const uint32_t *x, v16u weights, const int v, const int rows,
@@ -361,7 +323,7 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 #undef BODY_COPY
 }
 
-#ifndef V16_DOT
+#ifndef V16_PAIRS
 
 V16_FN void run_block_int8(const block *b, const v16 *bias, const int rows, const int panels)
 {
@@ -392,16 +354,20 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         copy_sums(sums + r * panels, bias, panels);
     BODY_REPEAT(BODY_START)
 #undef BODY_START
-#ifndef V16_DOT
+#ifndef V16_PAIRS
     if (b->job->w->format == LX_CPU_INT8) {
         run_block_int8(b, bias, rows, panels);
         return;
     }
 #endif
+#ifdef V16_TILES
+    run_f32(b, sums, rows, panels);
+#else
     if (b->job->w->format == LX_CPU_BF16)
         run_bf16(b, sums, rows, panels);
     else
         run_f32(b, sums, rows, panels);
+#endif
 #define BODY_END(r)                                                                                \
     if (r < rows)                                                                                  \
         copy_sums(done + r * panels, sums + r * panels, panels);
@@ -448,83 +414,31 @@ static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
         narrow->run(b);
 }
 
-/* Copies rows side by side: chunk after chunk, each [rows][BODY_ROW_STRIDE]. */
-static void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
-{
-    float *to = job->scratch;
-    int64_t cols = job->w->cols;
-    for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
-        for (int r = 0; r < rows; r++, to += BODY_ROW_STRIDE)
-            memcpy(to, job->x + (row + r) * cols + k, (size_t)n * sizeof *to);
-    }
-}
-
-#ifdef V16_DOT
-
-/* The same with the inputs rounded to bf16, two a word; what is missing in the last word is 0. */
-static void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
-{
-    uint32_t *to = (uint32_t *)job->scratch;
-    int64_t cols = job->w->cols;
-    for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
-        for (int r = 0; r < rows; r++, to += BODY_PAIR_STRIDE) {
-            const float *from = job->x + (row + r) * cols + k;
-            for (int64_t i = 0; i < n; i += 32)
-                v16_store_pairs(to + i / 2, from + i, n - i < 32 ? (int)(n - i) : 32);
-        }
-    }
-}
-
+#ifdef V16_TILES
+#include "kernels/cpu/body_tiles.h"
 #endif
 
-#ifndef V16_DOT
-
-/*
- * n inputs of a row as whole numbers, plus 128 so that they are unsigned, and their scale. Where
- * one is not finite the scale is NaN, and so is every output.
- */
-static void quantise(uint32_t *to, const float *from, int64_t n)
+/* Rows that run_rows takes at once, at most. */
+static int64_t block_rows(const lx_cpu_linear *job)
 {
-    v16 zero = v16_set1(0.0f), most = zero, nothing = zero;
-    for (int64_t i = 0; i < n; i += 16) {
-        v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
-        most = v16_max(v16_abs(v), most);
-        nothing = v16_fma(v, zero, nothing);
-    }
-    float largest = v16_greatest(most);
-    bool usable = largest > LX_CPU_LEAST_INT8;
-    v16 inverse = v16_set1(usable ? 127.0f / largest : 0.0f);
-    float scale = (usable ? largest / 127.0f : 0.0f) + v16_sum(nothing);
-    /* 1.5 * 2^23 + 128: the sum's low bits are the nearest whole number plus 128 */
-    v16 shift = v16_set1(12582912.0f + 128.0f);
-    for (int64_t i = 0; i < n; i += 16) {
-        v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
-        v16_store_low_bytes((uint8_t *)to + i, v16_fma(v, inverse, shift));
-    }
-    memcpy(to + LX_CPU_CHUNK / 4, &scale, sizeof scale);
-}
-
-/* Like pack_rows, in bytes. */
-static void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
-{
-    uint32_t *to = (uint32_t *)job->scratch;
-    int64_t cols = job->w->cols;
-    for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
-        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
-            quantise(to, job->x + (row + r) * cols + k, n);
-    }
-}
-
+#ifdef V16_TILES
+    if (job->w->format != LX_CPU_F32)
+        return TILE_BLOCK_ROWS;
 #endif
+    (void)job;
+    return BODY_ROWS;
+}
 
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
                      int64_t group1)
 {
     block b = {job, job->x + row * job->w->cols, LX_CPU_CHUNK, row, 0}; /* one row: as it lies */
-#ifdef V16_DOT
+#if defined(V16_TILES)
+    if (job->w->format != LX_CPU_F32) {
+        run_rows_on_tiles(job, row, rows, group0, group1);
+        return;
+    }
+#elif defined(V16_PAIRS)
     if (job->w->format == LX_CPU_BF16) {
         pack_pairs(job, row, rows);
         b.x = job->scratch;
@@ -551,7 +465,8 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t gr
 
 static void linear(const lx_cpu_linear *job)
 {
-    int64_t rows = job->row1 - job->row0, blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
+    int64_t rows = job->row1 - job->row0, most = block_rows(job);
+    int64_t blocks = (rows + most - 1) / most;
     int64_t step = BODY_CACHE_BYTES / (job->w->group_words * 4);
     step = step < 4 ? 4 : step / 4 * 4; /* whole wide shapes */
     for (int64_t g = job->group0; g < job->group1; g += step) {

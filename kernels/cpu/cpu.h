@@ -133,6 +133,9 @@ int64_t lx_cpu_sample_scratch(int32_t n_ids);
 lx_sample lx_cpu_mixture_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *parameters,
                              int32_t n, int32_t levels, float *scratch);
 
+/* The inner loops for these options (choose.c). */
+lx_status lx_cpu_choose(const lx_backend_options *options, const lx_cpu_isa **out, lx_error *err);
+
 /* Weights in the order described in isa.h (pack.c). */
 lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
                             lx_matrix **out, lx_error *err);

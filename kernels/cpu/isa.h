@@ -1,6 +1,6 @@
 /*
- * What the cpu back end asks of an instruction set: the inner loops, on plain pointers. The three
- * tables are made from one text (body.h) and give the same results to the bit.
+ * What the cpu back end asks of an instruction set: the inner loops, on plain pointers. All tables
+ * are made from one text (body.h); what they give, and which give the same bits, is at lx_isa.
  * Thread: any; nothing here has state.
  */
 #ifndef LINNET_KERNELS_CPU_ISA_H
@@ -13,8 +13,11 @@
  * inputs outermost within it. f32: [groups][cols][32]. bf16: [groups][(cols + 1) / 2][32] words
  * that hold inputs 2k (low half) and 2k + 1 (high half), so that a shift and a mask turn one load
  * into the f32 weights of two inputs. int8: [groups][(cols + 3) / 4][32] words of four inputs.
+ * Of both the words of inputs are padded with zeros to a multiple of LX_CPU_TILE, so that tiles of
+ * sixteen words read zeros behind the last.
  */
 #define LX_CPU_GROUP 32
+#define LX_CPU_TILE 16
 
 typedef enum lx_cpu_format { LX_CPU_F32, LX_CPU_BF16, LX_CPU_INT8 } lx_cpu_format;
 
@@ -88,7 +91,7 @@ typedef struct lx_cpu_isa {
 } lx_cpu_isa;
 
 #define LX_CPU_BLOCK 256    /* ids summed in f32 before the sum goes on in double */
-#define LX_CPU_MAX_ROWS 12  /* rows one micro-kernel takes at once, at most */
+#define LX_CPU_MAX_ROWS 16  /* rows of f32 that are copied at once, at most; of pairs, 32 */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
 #define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */
 #define LX_CPU_MIXTURE LX_MIXTURE_MAX_COMPONENTS
@@ -111,9 +114,10 @@ static inline int64_t lx_cpu_attend_scratch(int64_t d_key)
     return 2 * ((d_key + 15) / 16 * 16);
 }
 
-extern const lx_cpu_isa lx_cpu_plain;
+extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain;
 #if defined(__x86_64__)
-extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512, lx_cpu_avx512bf16, lx_cpu_avx512vnni;
+extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512, lx_cpu_avx512bf16, lx_cpu_avx512vnni,
+    lx_cpu_amx;
 #endif
 
 #endif

@@ -21,6 +21,7 @@
 #endif
 
 #include "kernels/cpu/v16_avx512.h"
+#include "kernels/cpu/v16_avx512bf16.h"
 
 #define V16_DOT 1
 
@@ -28,15 +29,6 @@
 V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
 {
     return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)_mm512_set1_epi32((int)x));
-}
-
-/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, zeros behind the end: 16 words. */
-V16_FN void v16_store_pairs(uint32_t *to, const float *from, int n)
-{
-    v16 zero = v16_set1(0.0f);
-    v16 low = v16_load_n(from, n < 16 ? n : 16, zero);
-    v16 high = n > 16 ? v16_load_n(from + 16, n - 16, zero) : zero;
-    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
 #define BODY_NAME "avx512bf16"

@@ -68,11 +68,13 @@ static size_t starts_bytes(const lx_matrix *w)
     return (size_t)(w->groups * lx_cpu_chunks(w->cols) * LX_CPU_GROUP) * sizeof(int32_t);
 }
 
-/* Words of a group: as many as there are inputs, pairs or quadruples of them. */
+/* Words of a group: as many as there are inputs, or pairs or quadruples of them in whole tiles. */
 static int64_t words_of(lx_cpu_format format, int64_t cols)
 {
-    int64_t inputs = format == LX_CPU_INT8 ? 4 : format == LX_CPU_BF16 ? 2 : 1;
-    return (cols + inputs - 1) / inputs * LX_CPU_GROUP;
+    if (format == LX_CPU_F32)
+        return cols * LX_CPU_GROUP;
+    int64_t inputs = LX_CPU_TILE * (format == LX_CPU_INT8 ? 4 : 2);
+    return (cols + inputs - 1) / inputs * LX_CPU_TILE * LX_CPU_GROUP;
 }
 
 static bool reserve(lx_matrix *w)

@@ -26,12 +26,9 @@ typedef struct v16u {
 #define V16_FN static inline
 #endif
 
-V16_FN float v16_one_fma(float a, float b, float c)
+/* p + z, rounded to odd: then to f32 it rounds as if it had been exact. */
+V16_FN double v16_add_odd(double p, double z)
 {
-#ifdef __FP_FAST_FMAF
-    return __builtin_fmaf(a, b, c);
-#else
-    double p = (double)a * (double)b, z = (double)c;
     double s = p + z, back = s - p;
     double rest = (p - (s - back)) + (z - back); /* s + rest = p + z exactly; NaN unless finite */
     int64_t bits;
@@ -40,7 +37,15 @@ V16_FN float v16_one_fma(float a, float b, float c)
     step = s < 0 ? -step : step;
     bits += (bits & 1) != 0 ? 0 : step;
     memcpy(&s, &bits, sizeof s);
-    return (float)s;
+    return s;
+}
+
+V16_FN float v16_one_fma(float a, float b, float c)
+{
+#ifdef __FP_FAST_FMAF
+    return __builtin_fmaf(a, b, c);
+#else
+    return (float)v16_add_odd((double)a * (double)b, (double)c);
 #endif
 }
 

@@ -23,6 +23,7 @@ typedef struct device {
     int threads;
     bool rounds; /* activations to bf16, before a product with bf16 weights */
     bool int8;   /* products of whole numbers (lx_precision) */
+    bool tiles;  /* the instruction set has tiles */
     struct owned {
         owned_kind kind;
         void *object;
@@ -75,6 +76,26 @@ const char *dtype_name(lx_dtype dtype);
  */
 double worst_error(const float *got, const float *want, const double *scale, int64_t n);
 bool same_bytes(const float *a, const float *b, int64_t n);
+
+/* FNV-1a: goes on from `hash`, which is NO_BYTES before the first. */
+#define NO_BYTES UINT64_C(0xcbf29ce484222325)
+uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n);
+
+/*
+ * What the first cpu back end of a kind gave in this run of the program: kinds of products are the
+ * exact ones, of bf16 on lanes and on tiles, of whole numbers.
+ */
+enum { PRODUCT_KINDS = 4 };
+typedef struct agreement {
+    struct {
+        bool seen;
+        uint64_t hash;
+        char label[96];
+    } first[PRODUCT_KINDS];
+} agreement;
+
+/* Whether d, if a cpu, gives what the first of its kind gave. */
+bool agrees(const device *d, agreement *a, uint64_t hash);
 
 /* Sequence i has length[i] rows and the slot slots[i] (NULL: i). Output rows: none are set. */
 lx_batch *ragged_batch(int32_t n_seqs, const int32_t *length, const int32_t *slots);

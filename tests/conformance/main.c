@@ -24,9 +24,6 @@ typedef struct count {
     int passed, failed;
 } count;
 
-static const char *const isa_names[] = {"auto",   "plain",      "avx2",
-                                        "avx512", "avx512bf16", "avx512vnni"};
-
 /* Whether a list of names, a comma between them, has this one; NULL has all. */
 static bool is_listed(const char *list, const char *name)
 {
@@ -67,14 +64,15 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
         d->k = d->be->ops;
         d->rounds = precision == LX_PRECISION_AUTO;
         d->int8 = precision == LX_PRECISION_INT8;
+        d->tiles = isa == LX_ISA_AMX || isa == LX_ISA_AMX_PLAIN;
         d->threads = threads;
         return true;
     }
-    (void)printf("skipped: %s, %s, %d threads: %s\n", name, isa_names[isa], threads, err.text);
+    (void)printf("skipped: %s, %s, %d threads: %s\n", name, lx_isa_name(isa), threads, err.text);
     return false;
 }
 
-/* Of an instruction set that runs with precision f32 too, int8 needs the tests of products only. */
+/* Of an instruction set that has another precision, int8 needs the tests of products only. */
 static void run_device(const options *o, const char *name, lx_isa isa, int threads,
                        lx_precision precision, count *c)
 {
@@ -103,7 +101,7 @@ static void run_device(const options *o, const char *name, lx_isa isa, int threa
 static bool wanted(const options *o, const char *name, lx_isa isa, int threads)
 {
     return (o->backend == NULL || strcmp(o->backend, name) == 0) &&
-           (o->isa == NULL || strcmp(o->isa, isa_names[isa]) == 0) &&
+           (o->isa == NULL || strcmp(o->isa, lx_isa_name(isa)) == 0) &&
            (o->threads == 0 || o->threads == threads);
 }
 
@@ -124,6 +122,20 @@ static bool parse(int argc, char **argv, options *o)
     return argc % 2 == 1;
 }
 
+/* Every instruction set in every precision that differs, with 1 to `threads` threads. */
+static const struct {
+    lx_isa isa;
+    lx_precision precision;
+    int threads;
+} cpus[] = {
+    {LX_ISA_PLAIN, LX_PRECISION_F32, 3},      {LX_ISA_AVX2, LX_PRECISION_F32, 3},
+    {LX_ISA_AVX512, LX_PRECISION_F32, 3},     {LX_ISA_AVX512_BF16, LX_PRECISION_AUTO, 3},
+    {LX_ISA_AMX_PLAIN, LX_PRECISION_AUTO, 2}, {LX_ISA_AMX, LX_PRECISION_AUTO, 3},
+    {LX_ISA_PLAIN, LX_PRECISION_INT8, 2},     {LX_ISA_AVX2, LX_PRECISION_INT8, 2},
+    {LX_ISA_AVX512, LX_PRECISION_INT8, 2},    {LX_ISA_AVX512_VNNI, LX_PRECISION_INT8, 2},
+    {LX_ISA_AMX_PLAIN, LX_PRECISION_INT8, 2}, {LX_ISA_AMX, LX_PRECISION_INT8, 2},
+};
+
 int main(int argc, char **argv)
 {
     options o = {0};
@@ -131,25 +143,15 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &o)) {
         (void)fprintf(
             stderr,
-            "usage: conformance [--backend NAME] [--isa plain|avx2|avx512|avx512bf16|avx512vnni]"
-            " [--threads N] [--test NAME,..]\n");
+            "usage: conformance [--backend NAME] [--isa NAME] [--threads N] [--test NAME,..]\n");
         return 2;
     }
     if (wanted(&o, "reference", LX_ISA_AUTO, 1))
         run_device(&o, "reference", LX_ISA_AUTO, 1, LX_PRECISION_F32, &c);
-    for (lx_isa isa = LX_ISA_PLAIN; isa <= LX_ISA_AVX512_BF16; isa++) {
-        for (int threads = 1; threads <= 3; threads++) {
-            if (wanted(&o, "cpu", isa, threads))
-                run_device(&o, "cpu", isa, threads,
-                           isa == LX_ISA_AVX512_BF16 ? LX_PRECISION_AUTO : LX_PRECISION_F32, &c);
-        }
-    }
-    static const lx_isa int8_isas[] = {LX_ISA_PLAIN, LX_ISA_AVX2, LX_ISA_AVX512,
-                                       LX_ISA_AVX512_VNNI};
-    for (int i = 0; i < 4; i++) {
-        for (int threads = 1; threads <= 2; threads++) {
-            if (wanted(&o, "cpu", int8_isas[i], threads))
-                run_device(&o, "cpu", int8_isas[i], threads, LX_PRECISION_INT8, &c);
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
+        for (int threads = 1; threads <= cpus[i].threads; threads++) {
+            if (wanted(&o, "cpu", cpus[i].isa, threads))
+                run_device(&o, "cpu", cpus[i].isa, threads, cpus[i].precision, &c);
         }
     }
     for (int rounds = 0; rounds <= 1; rounds++) {

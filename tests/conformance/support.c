@@ -146,6 +146,28 @@ bool same_bytes(const float *a, const float *b, int64_t n)
     return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
+uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+bool agrees(const device *d, agreement *a, uint64_t hash)
+{
+    int kind = d->int8 ? 3 : d->rounds ? 1 + d->tiles : 0;
+    if (!d->is_cpu)
+        return true;
+    if (!a->first[kind].seen) {
+        a->first[kind].seen = true;
+        a->first[kind].hash = hash;
+        (void)snprintf(a->first[kind].label, sizeof a->first[kind].label, "%s", d->label);
+    }
+    CHECK(hash == a->first[kind].hash, "%s: other bytes than %s", d->label, a->first[kind].label);
+    return true;
+}
+
 /* --- batches ---------------------------------------------------------------------------------- */
 
 lx_batch *ragged_batch(int32_t n_seqs, const int32_t *length, const int32_t *slots)

@@ -279,6 +279,7 @@ static bool unknown_back_ends_are_refused(device *dut, device *oracle)
                        odd = {.n_threads = 1, .isa = (lx_isa)9},
                        inexact = {.n_threads = 1, .isa = LX_ISA_AVX512_BF16},
                        whole = {.n_threads = 1, .isa = LX_ISA_AVX512_VNNI},
+                       tiles = {.n_threads = 1, .isa = LX_ISA_AMX_PLAIN},
                        bytes = {.n_threads = 1, .precision = LX_PRECISION_INT8},
                        unknown = {.n_threads = 1, .precision = (lx_precision)9};
     CHECK(lx_backend_open("tpu", &one, &be, &err) == LX_ERR_UNSUPPORTED, "a back end \"tpu\"");
@@ -288,6 +289,7 @@ static bool unknown_back_ends_are_refused(device *dut, device *oracle)
     CHECK(lx_backend_open("cpu", &odd, &be, &err) == LX_ERR_INVALID, "instruction set 9");
     CHECK(lx_backend_open("cpu", &inexact, &be, &err) == LX_ERR_INVALID, "bf16 as exact");
     CHECK(lx_backend_open("cpu", &whole, &be, &err) == LX_ERR_INVALID, "int8 as exact");
+    CHECK(lx_backend_open("cpu", &tiles, &be, &err) == LX_ERR_INVALID, "tiles as exact");
     CHECK(lx_backend_open("cpu", &unknown, &be, &err) == LX_ERR_INVALID, "precision 9");
     CHECK(lx_backend_open("reference", &bytes, &be, &err) == LX_ERR_UNSUPPORTED, "int8 oracle");
     CHECK(be == NULL, "an output was set on failure");

@@ -256,6 +256,36 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
+/* Odd and even sizes; every third case so small that many products and sums are denormal. */
+static bool linear_has_equal_bytes_on_every_cpu(device *dut, device *oracle)
+{
+    (void)oracle;
+    static agreement seen;
+    rng r = {4};
+    uint64_t hash = NO_BYTES;
+    for (size_t i = 0; i < COUNT(sizes) * COUNT(row_counts); i++) {
+        linear_case c = {
+            .cols = sizes[i % COUNT(sizes)],
+            .outputs = output_sizes[i % COUNT(output_sizes)],
+            .rows = row_counts[i / COUNT(sizes)] % 65,
+            .dtype = LX_BF16,
+            .activation = (lx_activation)random_below(&r, 3),
+            .bias = i % 3 != 0,
+        };
+        linear_data data = make_data(&c, &r);
+        for (int64_t k = 0; i % 3 == 0 && k < c.rows * c.cols; k++)
+            data.x[k] *= 1e-36f;
+        int64_t n = c.rows * c.outputs;
+        float *y = floats(n);
+        const lx_matrix *w = dev_matrix(dut, &data.w, c.bias ? data.bias : NULL);
+        if (!run_linear(dut, &c, &data, w, 0, c.rows, false, y))
+            return false;
+        hash = hash_bytes(hash, y, (size_t)n * sizeof *y);
+        dev_release(dut);
+    }
+    return agrees(dut, &seen, hash);
+}
+
 /* A back end that rounds inputs of products rounds them to the nearest, and nothing else. */
 static bool linear_rounds_inputs_as_it_says(device *dut, device *oracle)
 {
@@ -322,6 +352,7 @@ static bool gelu_is_accurate(device *dut, device *oracle)
 const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
+    {"linear_has_equal_bytes_on_every_cpu", linear_has_equal_bytes_on_every_cpu},
     {"linear_rounds_inputs_as_it_says", linear_rounds_inputs_as_it_says},
     {"int8_odd_values", int8_odd_values},
     {"gelu_is_accurate", gelu_is_accurate},

@@ -1,0 +1,122 @@
+/*
+ * Chooses the instruction set when a back end is opened: the one that was asked for, or the best
+ * that the processor has for the precision.
+ */
+#include <stdint.h>
+
+#include "kernels/backends.h"
+#include "kernels/cpu/cpu.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
+static bool has_avx512vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+/*
+ * Tiles are 8 KiB of registers, which Linux saves for a process only once it has asked; it refuses
+ * where it does not know them, or where a thread's stack for signals would be too small.
+ */
+static bool may_use_tiles(void)
+{
+    enum { ARCH_REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+static bool has_amx(void)
+{
+    enum { BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25, ALL = BF16 | TILE | INT8 };
+    unsigned a, b, c, d;
+    return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & ALL) == ALL &&
+           may_use_tiles();
+}
+
+#endif
+
+static bool has_plain(void)
+{
+    return true;
+}
+
+#define BIT(precision) (1u << (precision))
+#define ROUNDED (BIT(LX_PRECISION_AUTO) | BIT(LX_PRECISION_INT8))
+#define ANY (BIT(LX_PRECISION_F32) | ROUNDED)
+
+typedef struct choice {
+    lx_isa isa;
+    unsigned precisions; /* that it is for */
+    bool (*is_there)(void);
+    const lx_cpu_isa *table;
+} choice;
+
+/* Best first; plain C is always there, so what comes behind it is taken only when asked for. */
+static const choice choices[] = {
+#if defined(__x86_64__)
+    {LX_ISA_AMX, ROUNDED, has_amx, &lx_cpu_amx},
+    {LX_ISA_AVX512_BF16, BIT(LX_PRECISION_AUTO), has_avx512bf16, &lx_cpu_avx512bf16},
+    {LX_ISA_AVX512_VNNI, BIT(LX_PRECISION_INT8), has_avx512vnni, &lx_cpu_avx512vnni},
+    {LX_ISA_AVX512, ANY, has_avx512, &lx_cpu_avx512},
+    {LX_ISA_AVX2, ANY, has_avx2, &lx_cpu_avx2},
+#endif
+    {LX_ISA_PLAIN, ANY, has_plain, &lx_cpu_plain},
+    {LX_ISA_AMX_PLAIN, ROUNDED, has_plain, &lx_cpu_amxplain},
+};
+
+const char *lx_isa_name(lx_isa isa)
+{
+    static const char *const names[] = {"auto",       "plain",      "avx2", "avx512",
+                                        "avx512bf16", "avx512vnni", "amx",  "amxplain"};
+    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : NULL;
+}
+
+/* The precisions of a choice, for an error. */
+static const char *precisions_of(const choice *c)
+{
+    return c->precisions == ROUNDED                  ? "auto or int8"
+           : c->precisions == BIT(LX_PRECISION_AUTO) ? "auto"
+                                                     : "int8";
+}
+
+lx_status lx_cpu_choose(const lx_backend_options *o, const lx_cpu_isa **out, lx_error *err)
+{
+    const char *name = lx_isa_name(o->isa);
+    if (name == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)o->isa);
+    if ((unsigned)o->precision > LX_PRECISION_INT8)
+        return lx_fail(err, LX_ERR_INVALID, "precision", "unknown precision %d", (int)o->precision);
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        const choice *c = &choices[i];
+        if (o->isa != LX_ISA_AUTO && o->isa != c->isa)
+            continue;
+        bool allowed = (c->precisions & BIT(o->precision)) != 0;
+        if (!allowed && o->isa != LX_ISA_AUTO)
+            return lx_fail(err, LX_ERR_INVALID, "isa", "%s is for precision %s", name,
+                           precisions_of(c));
+        if (allowed && c->is_there()) {
+            *out = c->table;
+            return LX_OK;
+        }
+    }
+    return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s", name);
+}

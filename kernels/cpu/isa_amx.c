@@ -1,0 +1,45 @@
+/*
+ * AMX (Sapphire Rapids and later): products on tiles, of bf16 with precision auto and of bytes with
+ * int8 (body_tiles.h); everything else is as in isa_avx512.c. With bf16 the bits are its own, with
+ * int8 those of every instruction set. A process must have asked for the tiles (choose.c).
+ */
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/isa.h"
+
+#ifdef __clang__
+#pragma clang attribute push(                                                                      \
+    __attribute__((target(                                                                         \
+        "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma"))),    \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target(                                                                                \
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma")
+#endif
+
+#include "kernels/cpu/v16_avx512.h"
+#include "kernels/cpu/v16_avx512bf16.h"
+
+#include "kernels/cpu/tiles_amx.h"
+
+#define V16_TILES 1
+
+#define BODY_NAME "amx"
+#define BODY_TABLE lx_cpu_amx
+#include "kernels/cpu/shapes_avx512.h"
+
+#include "kernels/cpu/body.h"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+typedef int lx_no_such_isa; /* a file may not be empty */
+#endif
