@@ -26,6 +26,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/compute_thread.h"
 #include "common/log.h"
 #include "server/engine_internal.h"
 
@@ -191,6 +192,7 @@ static void fail(lx_engine *e, lx_status status, const lx_error *err)
 static void *run_thread(void *context)
 {
     lx_engine *e = context;
+    lx_compute_thread();
     for (;;) {
         lx_error err = {0};
         int64_t now = lx_now_ns();

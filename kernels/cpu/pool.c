@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/compute_thread.h"
 #include "kernels/cpu/gate.h"
 
 #define OPEN 0x10000u
@@ -50,6 +51,7 @@ static void *work(void *argument)
 {
     struct worker *w = argument;
     lx_cpu_pool *pool = w->pool;
+    lx_compute_thread();
     for (unsigned seen = 0;;) {
         lx_cpu_gate_wait(&pool->start, seen);
         seen = lx_cpu_gate_value(&pool->start);
