@@ -160,7 +160,7 @@ class Server:
         names = ("linnet_slots_used", "linnet_queue_length")
         return sum(v for (name, _), v in metrics.items() if name in names) == 0
 
-    def wait_idle(self, timeout=5.0):
+    def wait_idle(self, timeout=60.0):
         return wait_until(self.is_idle, timeout, "slots and queue empty")
 
     def requests(self, outcome):

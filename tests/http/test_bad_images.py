@@ -263,7 +263,7 @@ def test_a_hundred_megabytes(image_server, framing):
     block = bytes(1 << 20)
     received = b""
     with client.connect(port) as sock:
-        sock.settimeout(10)
+        sock.settimeout(client.PATIENCE)
         try:
             sock.sendall(head.encode())
             for _ in range(100):

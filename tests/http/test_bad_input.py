@@ -434,7 +434,7 @@ def test_refusals_hold_no_descriptor():
             sock = client.connect(server.port, 10)
             sock.sendall(data)
             sockets.append(sock)
-        wait_until(lambda: server.open_files() <= before, 10, "all closed")
+        wait_until(lambda: server.open_files() <= before, 60, "all closed")
         for sock in sockets:
             sock.close()
         server.check_unharmed()
@@ -443,6 +443,7 @@ def test_refusals_hold_no_descriptor():
 # --- clients that take their time ----------------------------------------------------------------
 
 READ_TIMEOUT = 2
+SLACK = 20  # seconds that a slow machine may add; without a limit it would be for ever
 
 
 @pytest.fixture(scope="module")
@@ -473,8 +474,8 @@ def seconds_until_closed(sock, limit):
 def test_request_that_stops_halfway_is_closed(impatient, data):
     with client.connect(impatient.port) as sock:
         sock.sendall(data)
-        seconds, received = seconds_until_closed(sock, READ_TIMEOUT + 6)
-    assert seconds < READ_TIMEOUT + 4
+        seconds, received = seconds_until_closed(sock, READ_TIMEOUT + 2 * SLACK)
+    assert seconds < READ_TIMEOUT + SLACK
     for reply in client.parse_replies(received)[0]:
         assert reply.status in (400, 408)
 
@@ -500,7 +501,7 @@ def test_request_of_one_byte_now_and_then_is_closed(impatient, data):
             except OSError:
                 closed = True
         assert closed
-        assert time.monotonic() - start < READ_TIMEOUT + 4
+        assert time.monotonic() - start < READ_TIMEOUT + SLACK
 
 
 def test_body_that_stops_and_closes_is_forgotten(server):
@@ -510,7 +511,14 @@ def test_body_that_stops_and_closes_is_forgotten(server):
             sock = client.connect(server.port)
             sock.sendall(post_head(HOST, f"Content-Length: {len(JSON)}") + JSON[:cut])
             leave(sock)
-    wait_until(lambda: server.open_files() <= files, 5, "connections closed")
+    wait_until(lambda: server.open_files() <= files, 60, "connections closed")
+
+
+def rests(server):
+    """Half a second in which the server has hardly worked."""
+    before = server.cpu_seconds()
+    time.sleep(0.5)
+    return server.cpu_seconds() - before < 0.1
 
 
 @pytest.mark.heavy
@@ -532,12 +540,10 @@ def test_ten_thousand_idle_connections():
             server.check_unharmed()
             grown = server.resident_bytes() - before
             assert grown < count * 40_000, f"{grown} bytes for {count} connections"
-            cpu = server.cpu_seconds()
-            time.sleep(1)
-            assert server.cpu_seconds() - cpu < 0.3, "idle connections keep the server busy"
+            wait_until(lambda: rests(server), 60, "idle connections do not keep the server busy")
             for sock in sockets:
                 sock.close()
-            wait_until(lambda: server.open_files() < 200, 10, "connections closed")
+            wait_until(lambda: server.open_files() < 200, 60, "connections closed")
             server.check_unharmed()
     finally:
         for sock in sockets:
@@ -552,5 +558,5 @@ def test_more_connections_than_allowed():
         time.sleep(0.2)
         for sock in sockets:
             sock.close()
-        wait_until(lambda: server.open_files() < 100, 5, "connections closed")
+        wait_until(lambda: server.open_files() < 100, 60, "connections closed")
         server.check_unharmed()

@@ -3,11 +3,9 @@
 import pytest
 
 import client
-import lines
+import holding
+from holding import ENDLESS, LONG, send
 from server import Server, wait_until
-from test_overload import send
-
-LONG = lines.of_length(32)
 
 
 def capacity(server):
@@ -21,7 +19,7 @@ def capacity(server):
 
 @pytest.fixture
 def small():
-    with Server("--slots", "2", "--queue", "4") as server:
+    with Server("--slots", "2", "--queue", "4", *holding.FLAGS) as server:
         yield server
 
 
@@ -37,7 +35,7 @@ def test_idle(small):
 
 def test_busy(small):
     client.complete_ok(small.port, prompt=LONG)
-    socks = [send(small.port, {"prompt": LONG, "n": 128}, stream=True) for _ in range(3)]
+    socks = [send(small.port, ENDLESS, stream=True) for _ in range(3)]
 
     def is_full():
         _, model = capacity(small)
@@ -45,10 +43,10 @@ def test_busy(small):
         assert model["slots"]["free"] == 2 - used and 0 <= waiting <= 4
         return (used, waiting) == (2, 2)
 
-    wait_until(is_full, 20, "two slots used, two requests waiting")
+    wait_until(is_full, 60, "two slots used, two requests waiting")
     _, model = capacity(small)
     assert model["step_s"] > 0
-    assert 0 < model["estimated_wait_s"] <= 3 * 128 * 32 / 2 * model["step_s"] * 4
+    assert 0 < model["estimated_wait_s"] <= 3 * holding.TOKENS / 2 * model["step_s"] * 4
     for sock in socks:
         client.reset(sock)
     small.wait_idle()
@@ -58,7 +56,7 @@ def test_busy(small):
 def test_an_idle_model_is_probed():
     with Server("--probe-interval", "0.05") as server:
         probes = server.metric("linnet_probe_steps_total")
-        wait_until(lambda: server.metric("linnet_probe_steps_total") > probes + 2, 20, "probes")
+        wait_until(lambda: server.metric("linnet_probe_steps_total") > probes + 2, 60, "probes")
         assert server.metric("linnet_steps_total") == 0
         ready = client.call(server.port, "GET", "/readyz")
         assert ready.status == 200 and 0 <= ready.json()["last_step_ms"] < 10000
@@ -69,5 +67,5 @@ def test_or_not():
     with Server("--probe-interval", "0") as server:
         first = client.call(server.port, "GET", "/readyz").json()["last_step_ms"]
         wait_until(lambda: client.call(server.port, "GET", "/readyz").json()["last_step_ms"]
-                   > first + 100, 20, "time passes without a step")
+                   > first + 100, 60, "time passes without a step")
         assert server.metric("linnet_probe_steps_total") == 0

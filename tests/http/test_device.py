@@ -75,6 +75,6 @@ def test_lost_device_fails_requests_and_readiness_but_not_the_process(fake_gpu):
             bad = client.complete(s.port, **COUPLET)
             assert bad.status in (500, 503), bad.text
             assert bad.json()["error"]["message"]
-        wait_until(lambda: client.call(s.port, "GET", "/readyz").status == 503, 10, "readyz")
+        wait_until(lambda: client.call(s.port, "GET", "/readyz").status == 503, 60, "readyz")
         assert client.call(s.port, "GET", "/livez").status == 200
         assert s.process.poll() is None

@@ -4,21 +4,19 @@ And limits of time, phase by phase."""
 import pytest
 
 import client
+import holding
 import image_model
 import images
-import lines
 import png
+from holding import ENDLESS, LONG, hold, send
 from server import Server, wait_until
-from test_overload import send
 
-LONG = lines.of_length(32)
-BIG = {"prompt": LONG, "n": 64}
-SIDE = 64
+SIDE = 512
 
 
 @pytest.fixture
 def small():
-    with Server("--slots", "2", "--queue", "8") as server:
+    with Server("--slots", "2", "--queue", "8", *holding.FLAGS) as server:
         yield server
 
 
@@ -27,7 +25,7 @@ def abandoned(server, phase):
 
 
 def wait_for(server, phase, count):
-    wait_until(lambda: abandoned(server, phase) == count, 10, f"{count} left in phase {phase}")
+    wait_until(lambda: abandoned(server, phase) == count, 60, f"{count} left in phase {phase}")
     server.wait_idle()
     others = {"queue", "prompt", "decode", "answer"} - {phase}
     assert sum(abandoned(server, other) for other in others) == 0
@@ -38,50 +36,42 @@ def wait_for(server, phase, count):
 def test_in_the_request(small, leave):
     sock = client.connect(small.port)
     sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-    wait_until(lambda: small.metric("linnet_http_requests_active") == 2, 10, "it is being read")
+    wait_until(lambda: small.metric("linnet_http_requests_active") == 2, 60, "it is being read")
     leave(sock)
-    wait_until(lambda: small.metric("linnet_http_requests_abandoned_total") == 1, 10, "its end")
+    wait_until(lambda: small.metric("linnet_http_requests_abandoned_total") == 1, 60, "its end")
     small.check_unharmed()
 
 
 def test_in_the_queue(small):
-    running = send(small.port, {"prompt": LONG, "n": 128}, stream=True)
-    wait_until(lambda: small.slots_used() == 2, 20, "slots taken")
-    waiting = send(small.port, BIG, stream=False)
-    wait_until(lambda: small.metric("linnet_queue_length") == 1, 20, "one waits")
+    running = hold(small, stream=True)
+    waiting = send(small.port, ENDLESS, stream=False)
+    wait_until(lambda: small.metric("linnet_queue_length") == 1, 60, "one waits")
     client.reset(waiting)
-    wait_until(lambda: abandoned(small, "queue") == 1, 10, "its end")
-    wait_until(lambda: small.metric("linnet_queue_length") == 0, 10, "its place")
+    wait_until(lambda: abandoned(small, "queue") == 1, 60, "its end")
+    wait_until(lambda: small.metric("linnet_queue_length") == 0, 60, "its place")
     client.reset(running)
-    wait_until(lambda: abandoned(small, "decode") == 1, 10, "the other's end")
+    wait_until(lambda: abandoned(small, "decode") == 1, 60, "the other's end")
     small.wait_idle()
 
 
 def test_in_the_prompt(tmp_path):
-    """Long prompts of many requests, so that a moment within them is easy to meet."""
+    """A long prompt, and a state is kept at each of its tokens, which takes steps without end."""
     image_model.write(tmp_path / images.SMALL, SIDE, SIDE)
     picture = png.write(SIDE, SIDE - 1, bytes(SIDE * (SIDE - 1)))
     fields = {"model": images.SMALL, "images": [{"image_url": images.data_url(picture)}]}
-    with Server("--models", tmp_path) as server:
-        for _ in range(50):
-            socks = []
-            for _ in range(16):
-                sock = client.connect(server.port)
-                sock.sendall(client.encode_request("POST", images.EDITS, fields, port=server.port))
-                socks.append(sock)
-            for sock in socks:
-                client.reset(sock)
-            server.wait_idle()
-            if abandoned(server, "prompt") > 0:
-                break
-        assert abandoned(server, "prompt") > 0
-        server.check_unharmed()
+    with Server("--models", tmp_path, "--prefix-every", "1") as server:
+        sock = client.connect(server.port)
+        sock.sendall(client.encode_request("POST", images.EDITS, fields, port=server.port))
+        wait_until(lambda: server.metric("linnet_prompt_tokens_total") > 0, 60, "its beginning")
+        client.reset(sock)
+        wait_for(server, "prompt", 1)
+        assert server.metric("linnet_prompt_tokens_total") < SIDE * (SIDE - 1)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_in_the_answer(small, stream):
-    sock = send(small.port, BIG, stream)
-    wait_until(lambda: small.metric("linnet_generated_tokens_total") > 4, 20, "first tokens")
+    sock = send(small.port, ENDLESS, stream)
+    wait_until(lambda: small.metric("linnet_generated_tokens_total") > 4, 60, "first tokens")
     client.reset(sock)
     wait_for(small, "decode", 1)
 
@@ -117,28 +107,27 @@ def test_who_reads_all_has_not_left(small):
 
 
 def test_time_in_the_queue():
-    with Server("--slots", "1", "--queue", "4", "--queue-timeout", "0.1") as server:
-        running = send(server.port, {"prompt": LONG, "n": 128}, stream=True)
-        wait_until(lambda: server.slots_used() == 1, 20, "slot taken")
-        reply = client.complete(server.port, **BIG)
+    with Server("--slots", "1", "--queue", "4", "--queue-timeout", "0.1", *holding.FLAGS) as server:
+        running = hold(server)
+        reply = client.complete(server.port, **ENDLESS)
         assert reply.status == 429, reply.text
         assert reply.error["code"] == "server_is_overloaded"
         assert int(reply.headers["retry-after"]) >= 1
         assert server.requests("busy") == 1
         client.reset(running)
         server.wait_idle()
-        wait_until(lambda: client.complete(server.port, **BIG).status == 200, 20,
+        few = {"prompt": LONG, "n": 64}
+        wait_until(lambda: client.complete(server.port, **few).status == 200, 60,
                    "with a slot it may take longer than that")
 
 
 def test_time_to_the_first_token():
-    with Server("--slots", "1", "--queue", "4", "--first-token-timeout", "0.3") as server:
-        running = [send(server.port, {"prompt": LONG, "n": 128}, stream=True) for _ in range(3)]
-        wait_until(lambda: server.metric("linnet_queue_length") == 2, 20, "one runs, two wait")
-        reply = client.complete(server.port, **BIG)
+    flags = ["--slots", "1", "--queue", "4", "--first-token-timeout", "1", *holding.FLAGS]
+    with Server(*flags) as server:
+        running = hold(server)
+        reply = client.complete(server.port, **ENDLESS)
         assert reply.status == 504, reply.text
         assert "first token" in reply.error["message"]
-        for sock in running:
-            client.reset(sock)
+        client.reset(running)
         server.wait_idle()
-        wait_until(lambda: client.complete(server.port, prompt="月下").status == 200, 20, "a token")
+        wait_until(lambda: client.complete(server.port, prompt="月下").status == 200, 60, "a token")

@@ -12,7 +12,7 @@ from server import run
 
 
 def health(*args):
-    return run("health", *args, timeout=20)
+    return run("health", *args)
 
 
 def words(result, status):

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import holding
 from couplet_rules import broken_rules
 from server import Server, wait_until
 from settings import MODEL, MODEL_DIR
@@ -89,26 +90,31 @@ def test_chat_logprobs(api):
     assert streamed == entries
 
 
+def client_of(server, retries):
+    url = f"http://127.0.0.1:{server.port}/v1"
+    return openai.OpenAI(base_url=url, api_key="none", max_retries=retries)
+
+
+def test_a_refused_request_is_an_error():
+    """A long request holds the only slot."""
+    with Server("--slots", "1", "--queue", "0", *holding.FLAGS) as server:
+        holder = holding.hold(server)
+        with client_of(server, 0) as impatient, pytest.raises(openai.RateLimitError) as caught:
+            impatient.completions.create(model=MODEL, prompt=UPPER)
+        assert caught.value.code == "server_is_overloaded"
+        assert int(caught.value.response.headers["retry-after"]) >= 1
+        holder.close()
+
+
 def test_a_refused_request_is_tried_again():
-    """A long stream holds the only slot: 429. The client comes again by itself when it is free."""
-    with Server("--slots", "1", "--queue", "0", "--max-n", "400") as server:
-        url = f"http://127.0.0.1:{server.port}/v1"
-        with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as impatient:
-            line = (UPPER * 4)[:32]
-            stream = impatient.completions.create(model=MODEL, prompt=line, n=400, stream=True)
+    """The only request that is allowed at a time is a long stream: 429. The client comes again by itself."""
+    with Server("--slots", "1", "--key-concurrency", "1", *holding.FLAGS) as server:
+        with client_of(server, 0) as streaming, client_of(server, 50) as patient:
+            stream = streaming.completions.create(model=MODEL, prompt=UPPER, n=4096, stream=True)
             next(iter(stream))
-            with pytest.raises(openai.RateLimitError) as caught:
-                impatient.completions.create(model=MODEL, prompt=UPPER)
-            assert int(caught.value.response.headers["retry-after"]) >= 1
-            busy = server.metric("linnet_requests_total", outcome="busy")
-            with ThreadPoolExecutor(1) as pool, openai.OpenAI(
-                base_url=url, api_key="none", max_retries=50
-            ) as patient:
+            with ThreadPoolExecutor(1) as pool:
                 answer = pool.submit(patient.completions.create, model=MODEL, prompt=UPPER)
-                wait_until(
-                    lambda: server.metric("linnet_requests_total", outcome="busy") > busy,
-                    60, "a refused request",
-                )
+                wait_until(lambda: "/v1/completions 429" in server.log, 60, "a refused request")
                 stream.close()
                 assert len(answer.result().choices[0].text) == len(UPPER)
 

@@ -7,42 +7,43 @@ import time
 import pytest
 
 import client
-import lines
+import holding
 from client import Connection
+from holding import ENDLESS, LONG, send
 from server import Server, wait_until
 
-LONG = lines.of_length(32)
-BIG = {"prompt": LONG, "n": 64}
-BIG_TOKENS = 64 * 32
-FREED_WITHIN = 1.0  # seconds, less than the abandoned work would take
+SOON = 50  # steps from the moment the server knows that a client left
 
 
-def send(port, fields, stream):
-    """A request whose answer nobody reads yet."""
-    sock = client.connect(port)
-    body = {"model": client.MODEL, **fields, "stream": stream}
-    sock.sendall(client.encode_request("POST", "/v1/completions", body, port=port))
-    return sock
+async def leave_when(holder, server, refused):
+    """The holder of the slots leaves when so many others have been refused."""
+    while server.requests("busy") < refused:
+        await asyncio.sleep(0.01)
+    client.reset(holder)
 
 
 def test_only_answers_and_refusals_under_overload():
-    with Server("--slots", "2", "--queue", "4") as server:
+    """The slots are taken, so four of a hundred find a place in the queue."""
+    with Server("--slots", "2", "--queue", "4", *holding.FLAGS) as server:
         requests = [{"prompt": LONG, "seed": i, "stream": i % 2 == 0} for i in range(100)]
+        holder = holding.hold(server)
 
         async def ask(fields):
             async with Connection(server.port) as connection:
                 return await connection.complete(**fields)
 
         async def ask_all():
-            return await asyncio.gather(*(ask(fields) for fields in requests))
+            _, *replies = await asyncio.gather(
+                leave_when(holder, server, 96), *(ask(fields) for fields in requests))
+            return replies
 
         replies = asyncio.run(ask_all())
         refused = [reply for reply in replies if reply.status == 429]
         answered = [reply for reply in replies if reply.status == 200]
         assert len(refused) + len(answered) == len(replies), {r.status for r in replies}
-        assert len(answered) >= 6 and len(refused) >= 20
+        assert (len(answered), len(refused)) == (4, 96)
         for reply in refused:
-            assert 1 <= int(reply.headers["retry-after"]) <= 60
+            assert 1 <= int(reply.headers["retry-after"]) <= 3600
             assert reply.error["type"] == "rate_limit_error"
         for reply in answered:
             if reply.headers["content-type"].startswith("text/event-stream"):
@@ -71,8 +72,13 @@ def test_ten_thousand_requests_against_a_queue_of_64():
         await asyncio.gather(*(ask(count // clients) for _ in range(clients)))
         return statuses
 
-    with Server("--slots", "4", "--queue", "64") as server:
-        statuses = asyncio.run(ask_many(server, 2000))
+    with Server("--slots", "4", "--queue", "64", *holding.FLAGS) as server:
+        holder = holding.hold(server)  # so that the queue is full at first, however fast the server is
+
+        async def begin():
+            return (await asyncio.gather(ask_many(server, 2000), leave_when(holder, server, 100)))[0]
+
+        statuses = asyncio.run(begin())
         server.wait_idle()
         before = server.resident_bytes()
         statuses += asyncio.run(ask_many(server, 8000))
@@ -85,14 +91,15 @@ def test_ten_thousand_requests_against_a_queue_of_64():
 
 
 def test_queue_never_exceeds_its_limit():
-    with Server("--slots", "1", "--queue", "3") as server:
-        socks = [send(server.port, BIG, stream=True) for _ in range(30)]
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
-            metrics = server.metrics()
-            values = {name: value for (name, _), value in metrics.items()}
+    with Server("--slots", "1", "--queue", "3", *holding.FLAGS) as server:
+        socks = []
+        for _ in range(30):
+            socks.append(send(server.port, ENDLESS, stream=True))
+            values = {name: value for (name, _), value in server.metrics().items()}
             assert values["linnet_queue_length"] <= 3
             assert values["linnet_slots_used"] <= 1
+        wait_until(lambda: server.requests("busy") == 26, 60, "all but four refused")
+        assert (server.slots_used(), server.metric("linnet_queue_length")) == (1, 3)
         for sock in socks:
             client.reset(sock)
         server.wait_idle()
@@ -104,7 +111,8 @@ def test_client_that_obeys_retry_after_is_served():
         answers = []
 
         def persist(seed):
-            for _ in range(60):
+            end = time.monotonic() + client.PATIENCE
+            while time.monotonic() < end:
                 reply = client.complete(server.port, prompt="春江夜雨", n=4, seed=seed)
                 if reply.status == 200:
                     answers.append(seed)
@@ -126,56 +134,69 @@ LEAVE = {"close": lambda sock: sock.close(), "reset": client.reset}
 
 
 def check_freed(server, cancelled):
-    """Soon idle, the cancellations are counted, and most of the work was never done."""
-    took = server.wait_idle(FREED_WITHIN)
+    """Idle again, the cancellations are counted, and most of the work was never done."""
+    server.wait_idle()
+    assert server.metric("linnet_generated_tokens_total") < holding.TOKENS / 2
     assert server.requests("cancelled") == cancelled
     server.check_unharmed()
-    return took
 
 
 @pytest.fixture
 def small():
-    with Server("--slots", "2", "--queue", "8") as server:
+    with Server("--slots", "2", "--queue", "8", *holding.FLAGS) as server:
         yield server
 
 
 @pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE.keys())
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_leaving_while_generating(small, leave, stream):
-    sock = send(small.port, BIG, stream)
-    wait_until(lambda: small.metric("linnet_generated_tokens_total") > 4, 20, "first tokens")
-    before = small.metric("linnet_generated_tokens_total")
+    sock = send(small.port, ENDLESS, stream)
+    wait_until(lambda: small.metric("linnet_generated_tokens_total") > 4, 60, "first tokens")
     leave(sock)
-    took = small.wait_idle(FREED_WITHIN)
-    steps = (small.metric("linnet_generated_tokens_total") - before) / 2
-    assert steps <= 50, f"{steps} steps, {took * 1000:.1f} ms after the client left"
+    known = tokens_when_it_is_known(small)
+    small.wait_idle()
+    steps = (small.metric("linnet_generated_tokens_total") - known) / 2
+    assert steps <= SOON, f"{steps} steps after the server knew"
     check_freed(small, 1)
+
+
+def tokens_when_it_is_known(server):
+    """Tokens generated when the server counts one client that left, from one page of metrics."""
+    pages = [{}]
+
+    def is_counted():
+        pages[0] = {name: 0 for (name, _) in server.metrics()}
+        for (name, _), value in server.metrics().items():
+            pages[0][name] += value
+        return pages[0]["linnet_requests_abandoned_total"] == 1
+
+    wait_until(is_counted, 60, "it is counted")
+    return pages[0]["linnet_generated_tokens_total"]
 
 
 @pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE.keys())
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_leaving_while_queued(small, leave, stream):
-    running = send(small.port, BIG, stream=True)
-    wait_until(lambda: small.slots_used() == 2, 20, "slots taken")
-    waiting = [send(small.port, BIG, stream) for _ in range(4)]
-    wait_until(lambda: small.metric("linnet_queue_length") == 4, 20, "queue filled")
+    running = holding.hold(small, stream=True)
+    waiting = [send(small.port, ENDLESS, stream) for _ in range(4)]
+    wait_until(lambda: small.metric("linnet_queue_length") == 4, 60, "queue filled")
     for sock in waiting:
         leave(sock)
-    wait_until(lambda: small.metric("linnet_queue_length") == 0, FREED_WITHIN, "queue emptied")
+    wait_until(lambda: small.metric("linnet_queue_length") == 0, 60, "queue emptied")
+    assert small.slots_used() == 2
     leave(running)
     check_freed(small, 5)
-    assert small.metric("linnet_generated_tokens_total") < BIG_TOKENS
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_leaving_at_once(small, stream):
     """The client has gone before the engine has seen the request."""
     for _ in range(20):
-        sock = send(small.port, BIG, stream)
+        sock = send(small.port, ENDLESS, stream)
         client.reset(sock)
-    small.wait_idle(FREED_WITHIN)
+    small.wait_idle()
+    assert small.metric("linnet_generated_tokens_total") < 20 * holding.TOKENS / 4
     small.check_unharmed()
-    assert small.metric("linnet_generated_tokens_total") < 20 * BIG_TOKENS / 4
 
 
 def test_half_closed_client_is_answered_or_cancelled_but_never_forgotten(small):
@@ -183,7 +204,7 @@ def test_half_closed_client_is_answered_or_cancelled_but_never_forgotten(small):
     sock.shutdown(client.socket.SHUT_WR)
     client.read_all(sock, 5)
     sock.close()
-    small.wait_idle(FREED_WITHIN)
+    small.wait_idle()
     small.check_unharmed()
 
 
@@ -198,8 +219,8 @@ def test_files_are_closed_after_clients_left(small):
             except TimeoutError:
                 pass
         client.reset(sock)
-    small.wait_idle(FREED_WITHIN)
-    wait_until(lambda: small.open_files() <= files, 5, "files closed")
+    small.wait_idle()
+    wait_until(lambda: small.open_files() <= files, 60, "files closed")
     small.check_unharmed()
 
 
@@ -207,7 +228,7 @@ def test_files_are_closed_after_clients_left(small):
 def test_no_memory_is_lost_when_clients_come_and_go(small):
     def round_of(count):
         for i in range(count):
-            client.reset(send(small.port, BIG, stream=i % 2 == 0))
+            client.reset(send(small.port, {"prompt": LONG, "n": 64}, stream=i % 2 == 0))
             if i % 10 == 0:
                 client.complete(small.port, prompt=LONG, seed=i)
         small.wait_idle()
@@ -222,34 +243,33 @@ def test_no_memory_is_lost_when_clients_come_and_go(small):
 
 
 def test_deadline_passes_while_generating(small):
-    reply = client.complete(small.port, **BIG, timeout_ms=30)
+    reply = client.complete(small.port, **ENDLESS, timeout_ms=30)
     assert reply.status == 504, reply.text
     assert reply.error["type"]
-    small.wait_idle(FREED_WITHIN)
+    small.wait_idle()
     assert small.requests("timeout") == 1
     small.check_unharmed()
 
 
 def test_deadline_passes_while_queued(small):
-    running = send(small.port, BIG, stream=True)
-    wait_until(lambda: small.slots_used() == 2, 20, "slots taken")
-    start = time.monotonic()
+    """Refused while the slots are still taken: it did not wait for one."""
+    running = holding.hold(small, stream=True)
     reply = client.complete(small.port, prompt="月下", timeout_ms=20)
     assert reply.status == 504, reply.text
-    assert time.monotonic() - start < 2
+    assert small.slots_used() == 2
     client.reset(running)
-    small.wait_idle(FREED_WITHIN)
+    small.wait_idle()
     assert small.requests("timeout") == 1
 
 
 def test_deadline_of_a_stream_is_an_error_event(small):
-    reply = client.complete(small.port, **BIG, timeout_ms=100, stream=True)
+    reply = client.complete(small.port, **ENDLESS, timeout_ms=100, stream=True)
     assert reply.status == 200
     parser = client.EventParser()
     events = parser.feed(reply.body)
     assert parser.buffer == b""
     last = client.Reply(200, {}, events[-1].encode())
     assert last.error["message"]
-    small.wait_idle(FREED_WITHIN)
+    small.wait_idle()
     assert small.requests("timeout") == 1
     small.check_unharmed()

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 import client
+import holding
 import image_model
 import images
 import png
@@ -16,7 +17,7 @@ from images import EDITS, GENERATIONS, SMALL
 from server import Server, wait_until
 from test_reload import Folder
 
-SIDE = 48  # large enough that a signal can come before the end
+SIDE = 256  # large enough that a signal comes before the end
 CHAT = "/v1/chat/completions"
 
 
@@ -34,12 +35,11 @@ def large(tmp_path_factory):
     return folder
 
 
-def begin(port, body, path=GENERATIONS, received=1):
-    """(socket, what came): an answer of which so many events or bytes are there."""
-    sock = client.connect(port)
-    sock.sendall(client.encode_request("POST", path, body, port=port))
+def begin(port, body):
+    """(socket, what came): a stream of which an event is there."""
+    sock = images.connect_and_send(port, body)
     data = b""
-    while data.count(b"event: ") < received:
+    while b"event: " not in data:
         part = sock.recv(65536)
         assert part, data
         data += part
@@ -95,13 +95,14 @@ def test_queued_pictures_are_parked(redis, image_models, path, stream):
     store = "--state-store", redis.url
     given = {"images": [{"image_url": images.data_url(png.write(14, 3, bytes(42)))}]}
     body = {"model": SMALL, "seed": 3, **(given if path == EDITS else {})}
-    with Folder(image_models, "--slots", "1", *store) as first:
+    with Folder(image_models, "--slots", "1", *holding.IMAGE_FLAGS, *store) as first:
         expected = images.files(client.call(first.port, "POST", path, body).json())[0]
-        busy, _ = begin(first.port, {"model": SMALL, "n": 1000, "stream": True})
+        busy = images.connect_and_send(first.port, holding.ENDLESS_IMAGES)
+        wait_until(first.slots_used, 60, "the slot is taken")
         sock = client.connect(first.port)
         body = {**body, "park": True, "stream": stream}
         sock.sendall(client.encode_request("POST", path, body, port=first.port))
-        wait_until(lambda: first.metric("linnet_queue_length") == 1, 30, "it is queued")
+        wait_until(lambda: first.metric("linnet_queue_length") == 1, 60, "it is queued")
         first.signal(signal.SIGTERM)
         reply = read_reply(sock)
         busy.close()
@@ -125,14 +126,12 @@ def test_a_queued_chat_is_parked(redis, stream):
     store = "--state-store", redis.url
     body = {"model": client.MODEL, "seed": 5, "park": True, "stream": stream,
             "messages": [{"role": "user", "content": UPPER}]}
-    with Server("--slots", "1", *store) as first:
+    with Server("--slots", "1", *holding.FLAGS, *store) as first:
         expected = whole(first.port, UPPER, 5)
-        long = {"model": client.MODEL, "prompt": UPPER, "n": 128, "stream": True}
-        busy, _ = begin(first.port, long, "/v1/completions", received=0)
-        wait_until(lambda: first.slots_used() == 1, 30, "the slot is taken")
+        busy = holding.hold(first)
         sock = client.connect(first.port)
         sock.sendall(client.encode_request("POST", CHAT, body, port=first.port))
-        wait_until(lambda: first.metric("linnet_queue_length") == 1, 30, "it is queued")
+        wait_until(lambda: first.metric("linnet_queue_length") == 1, 60, "it is queued")
         first.signal(signal.SIGTERM)
         reply = read_reply(sock)
         busy.close()

@@ -25,7 +25,7 @@ from server import Server, run, wait_until
 from settings import MODEL_DIR
 from test_reload import Folder
 
-TIMEOUT = 1.0
+TIMEOUT = 2.0
 
 
 def server_with(redis, *flags):
@@ -155,10 +155,10 @@ def test_time_to_live_is_redis_own(shared_redis):
         talk = Conversation(UPPER, 1, 4)
         talk.turn(server.port)
         key = f"linnet:state:{talk.state}"
-        assert 590_000 < int(shared_redis.command("PTTL", key)) <= 600_000
-        shared_redis.command("PEXPIRE", key, 5000)
+        assert 500_000 < int(shared_redis.command("PTTL", key)) <= 600_000
+        shared_redis.command("PEXPIRE", key, 100_000)
         assert text_of(complete_ok(server.port, state=talk.state))
-        assert int(shared_redis.command("PTTL", key)) > 590_000  # used, so its time begins anew
+        assert int(shared_redis.command("PTTL", key)) > 500_000  # used, so its time begins anew
         shared_redis.command("DEL", key)
         assert call(server.port, "GET", f"/v1/states/{talk.state}").status == 404
 
@@ -223,10 +223,10 @@ def test_redis_dies_and_comes_back():
         talk = Conversation(UPPER, 4, 8)
         talk.turn(server.port)
         redis.kill()
-        wait_until(lambda: server.metric("linnet_state_store_up") == 0, 20, "outage noticed")
+        wait_until(lambda: server.metric("linnet_state_store_up") == 0, 60, "outage noticed")
         check_outage(server, talk.state)
         redis.start_again()  # empty: it kept nothing on disk
-        wait_until(lambda: server.metric("linnet_state_store_up") == 1, 20, "store is back")
+        wait_until(lambda: server.metric("linnet_state_store_up") == 1, 60, "store is back")
         assert complete(server.port, state=talk.state).status == 404
         again = Conversation(UPPER, 4, 8)
         while not again.done:
@@ -244,7 +244,7 @@ def test_redis_hangs_and_goes_on():
         assert reply.status == 503 and time.monotonic() - start < TIMEOUT + 20
         check_outage(server, talk.state)
         redis.resume()
-        wait_until(lambda: server.metric("linnet_state_store_up") == 1, 20, "store is back")
+        wait_until(lambda: server.metric("linnet_state_store_up") == 1, 60, "store is back")
         while not talk.done:
             talk.turn(server.port)
         assert talk.text == whole(server.port, UPPER, 4)
@@ -256,7 +256,7 @@ def test_starts_without_its_redis():
         with server_with(redis) as server:
             check_outage(server, "state-1")
             redis.start_again()
-            wait_until(lambda: server.metric("linnet_state_store_up") == 1, 20, "store found")
+            wait_until(lambda: server.metric("linnet_state_store_up") == 1, 60, "store found")
             Conversation(UPPER, 4, 8).turn(server.port)
 
 
@@ -288,7 +288,7 @@ def test_full_redis_refuses_new_states_and_keeps_old_ones():
     ("rediss://h", "rediss"),
 ])
 def test_malformed_url_is_told(url, word):
-    result = run("serve", "--port", "0", "--model", MODEL_DIR, "--state-store", url, timeout=20)
+    result = run("serve", "--port", "0", "--model", MODEL_DIR, "--state-store", url, timeout=60)
     assert result.returncode in (1, 2), result
     last = result.stderr.strip().splitlines()[-1]
     assert "--state-store" in last and word in last, last

@@ -17,7 +17,7 @@ def request_lines(server, path):
 
 def wait_for_line(server, path):
     """The line of a request is written after its answer."""
-    wait_until(lambda: server.log.endswith("\n") and request_lines(server, path), 10, "its line")
+    wait_until(lambda: server.log.endswith("\n") and request_lines(server, path), 60, "its line")
     return request_lines(server, path)[-1]
 
 
@@ -56,7 +56,7 @@ def test_bodies_when_asked_for(json_lines):
     with Server(*flags) as server:
         body = {"model": client.MODEL, "prompt": PROMPT}
         client.call(server.port, "POST", "/v1/completions", body)
-        wait_until(lambda: PROMPT in server.log, 10, "the prompt")
+        wait_until(lambda: PROMPT in server.log, 60, "the prompt")
         if json_lines:
             assert json.loads(wait_for_line(server, "/v1/completions")["body"]) == body
 

@@ -11,6 +11,7 @@ Nothing in it grows with the number of tokens that were sent.
 """
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -18,10 +19,11 @@ import time
 import pytest
 
 import client
+import holding
 import lines
 from client import Connection, call, join_stream
 from couplet_rules import broken_rules
-from server import Server
+from server import Server, wait_until
 
 CLIENTS = 1000
 LEAVING = 200
@@ -94,19 +96,23 @@ def test_a_thousand_streams_at_once(slots):
 
 
 async def leave_after(port, fields, n_events):
-    """Reads some events, then goes without a word; False when the answer was over before."""
-    connection = await Connection(port).__aenter__()
+    """Reads some events of a stream, then goes without a word; how many had come by then. On a busy machine
+    that may be all of them."""
+    loop, sock, data = asyncio.get_running_loop(), socket.socket(), b""
+    sock.setblocking(False)
     try:
-        seen = 0
-        async for _ in connection.events(**fields):
-            seen += 1
-            if seen == n_events:
-                connection.abort()
-                return True
-        return False
+        await loop.sock_connect(sock, (client.HOST, port))
+        body = {"model": client.MODEL, **fields, "stream": True}
+        await loop.sock_sendall(sock, client.encode_request("POST", "/v1/completions", body, port=port))
+        while data.count(b"data: ") < n_events:
+            part = await asyncio.wait_for(loop.sock_recv(sock, 1 << 16), client.PATIENCE)
+            assert part, data
+            data += part
+        with contextlib.suppress(BlockingIOError):
+            data += sock.recv(1 << 20)
     finally:
-        if connection.writer is not None:
-            connection.close()
+        client.reset(sock)
+    return data.count(b"data: ")
 
 
 async def leave_some(port, requests, leaving):
@@ -127,13 +133,14 @@ def test_two_hundred_of_a_thousand_leave(slots):
     assert len(leaving) == LEAVING
     with Server("--slots", str(slots), "--queue", str(CLIENTS)) as server:
         results = asyncio.run(leave_some(server.port, requests, leaving))
-        took = server.wait_idle(1.0)
+        took = server.wait_idle()
         print(f"all slots free {took * 1000:.0f} ms after the last client")
-        left = sum(1 for i in leaving if results[i])
-        assert left > LEAVING / 2
-        # An answer may be on its way as a whole when its client, busy with a thousand, leaves.
+        # An answer may be on its way as a whole when its client, busy with a thousand, leaves; hardly so
+        # when less than half of it had come.
+        early = sum(results[i] < len(LONG) / 2 for i in leaving)
         cancelled = server.requests("cancelled")
-        assert LEAVING / 4 < cancelled <= left
+        print(f"{early} left before the half of their answers, {cancelled:.0f} were cancelled")
+        assert early / 2 <= cancelled <= LEAVING
         assert server.requests("ok") == CLIENTS - cancelled
         for i, result in enumerate(results):
             if i not in leaving:
@@ -142,20 +149,18 @@ def test_two_hundred_of_a_thousand_leave(slots):
 
 def test_slots_of_those_who_left_serve_the_next():
     """Every slot is taken by a client who leaves; the next one does not wait for their answers."""
-    with Server("--slots", "4", "--queue", "64") as server:
+    with Server("--slots", "4", "--queue", "64", *holding.FLAGS) as server:
 
         async def run():
-            started = time.monotonic()
-            leavers = [leave_after(server.port, {"prompt": LONG, "seed": i, "n": 4}, 1)
-                       for i in range(40)]
+            leavers = [leave_after(server.port, {**holding.ENDLESS, "seed": i}, 1) for i in range(40)]
             await asyncio.gather(*leavers)
             await stream_text(server.port, {"prompt": "海上明月", "seed": 1})
-            return time.monotonic() - started
 
         asyncio.run(run())
-        server.wait_idle(1.0)
+        server.wait_idle()
+        assert server.requests("cancelled") == 40
         generated = server.metric("linnet_generated_tokens_total")
-        assert generated < 40 * 4 * 32 / 2, "the answers of clients who left were computed"
+        assert generated < 40 * holding.TOKENS / 10, "the answers of clients who left were computed"
 
 
 # --- slow readers ------------------------------------------------------------------------------
@@ -177,6 +182,7 @@ class SlowReaders:
     def __init__(self, port, requests):
         self.sockets = [slow_socket(port, fields) for fields in requests]
         self.received = [b"" for _ in requests]
+        self.rounds = 0
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.read)
 
@@ -184,6 +190,7 @@ class SlowReaders:
         while not self.stopping.wait(1.0):
             for i, sock in enumerate(self.sockets):
                 self.received[i] += sock.recv(1)
+            self.rounds += 1
 
     def __enter__(self):
         self.thread.start()
@@ -209,15 +216,15 @@ def test_slow_readers_slow_nobody():
 
         usual = min(timed() for _ in range(3))
         with SlowReaders(server.port, [{"prompt": LONG, "n": 8, "seed": i} for i in range(8)]) as slow:
-            server.wait_idle(40.0)
+            server.wait_idle()
             beside = min(timed() for _ in range(3))
-            cpu = server.cpu_seconds()
-            time.sleep(4)
+            cpu, rounds = server.cpu_seconds(), slow.rounds
+            wait_until(lambda: slow.rounds >= rounds + 3, 60, "some bytes more")
             used = server.cpu_seconds() - cpu
         assert beside < 2 * usual + 0.5, f"{usual:.2f} s alone, {beside:.2f} s beside slow readers"
-        assert used < 0.3, "slow readers keep the server busy"
+        assert used < 0.2, "slow readers keep the server busy"
         for received in slow.received:
-            assert 4 <= len(received) < 60 and b"HTTP/1.1 200".startswith(received[:12])
+            assert len(received) == slow.rounds and b"HTTP/1.1 200".startswith(received[:12])
 
 
 def test_slow_reader_gets_everything():
@@ -225,7 +232,7 @@ def test_slow_reader_gets_everything():
     fields = {"prompt": LONG, "n": 8, "seed": 5}
     with Server("--slots", "16") as server:
         sock = slow_socket(server.port, fields)
-        time.sleep(1.5)
+        wait_until(lambda: server.metric("linnet_generated_tokens_total") == 8 * 32, 60, "all made")
         received = client.read_all(sock, 20)
         sock.close()
         (reply,), rest = client.parse_replies(received)
@@ -237,12 +244,12 @@ def test_slow_reader_gets_everything():
 
 def test_first_token_comes_before_the_last_is_made():
     """A stream is a stream: when its first event arrives most of a long answer is still to be made."""
-    with Server("--slots", "1") as server:
+    with Server("--slots", "1", *holding.FLAGS) as server:
 
         async def tokens_made_at_first_event():
             async with Connection(server.port) as connection:
-                async for _ in connection.events(prompt=LONG, seed=1, n=16):
+                async for _ in connection.events(**holding.ENDLESS, seed=1):
                     return server.metric("linnet_generated_tokens_total")
 
         made = asyncio.run(tokens_made_at_first_event())
-        assert made < 16 * len(LONG), "the first event came when all was made"
+        assert made < holding.TOKENS / 2, "the first event came when all was made"
