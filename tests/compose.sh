@@ -51,7 +51,7 @@ start_api() {
     api=$!
     others+=("$api")
     within=(nsenter "--net=/proc/$api/ns/net" --)
-    wait_for 10 test -S "$work/podman.sock"
+    wait_for 60 test -S "$work/podman.sock"
 }
 bridges_work() {
     "${within[@]}" podman --root "$work/root" --runroot "$work/run" --storage-driver "$driver" network create try &&
@@ -102,7 +102,7 @@ checks_of_compose() {
     ok "the first is replaced under load" recreated linnet1
     ok "the second is replaced under load" recreated linnet2
     ok "the conversation goes on from Redis" goes_on
-    ok "Prometheus scrapes both and HAProxy" wait_for 30 scraped 2
+    ok "Prometheus scrapes both and HAProxy" wait_for 90 scraped 2
     ok "all of it is stopped under load" stops_under_load
     ok "until then no stream was refused; none was cut or changed" load_is_over
     ok "all of it ended by itself with 0" ended_well

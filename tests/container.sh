@@ -218,16 +218,16 @@ stops_after_its_stream() {
     local start whole
     : >"$work/stream"
     "${within[@]}" curl -fsSN "$url/v1/images/generations" -H 'Content-Type: application/json' \
-        -d '{"model": "mnist", "n": 32, "seed": 1, "stream": true, "partial_images": 3}' >"$work/stream" &
+        -d '{"model": "mnist", "n": 128, "seed": 1, "stream": true, "partial_images": 3}' >"$work/stream" &
     loaders=($!)
-    wait_for 20 test -s "$work/stream" || return
+    wait_for 60 test -s "$work/stream" || return
     start=$SECONDS
     podman_ stop -t "$GRACE_S" "$1" >>"$work/log" 2>&1 || return
     wait "${loaders[0]}" || return
     loaders=()
     whole=$(grep -c '^data: .*completed' "$work/stream")
-    say "      ended after $((SECONDS - start)) s of $GRACE_S, $whole of 32 pictures whole"
-    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] && [ "$whole" -eq 32 ] &&
+    say "      ended after $((SECONDS - start)) s of $GRACE_S, $whole of 128 pictures whole"
+    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] && [ "$whole" -eq 128 ] &&
         ok "      it was still at it when it was told to go" drained "$1"
 }
 # By its log, the pictures were done after the signal.
@@ -287,7 +287,7 @@ start_cluster() {
     LINNET_BIND=${url#http://} LINNET_1=127.0.0.1:${ports[0]} LINNET_2=127.0.0.1:${ports[1]} \
         LINNET_STATUS_BIND=127.0.0.1:$(free_port) haproxy -db -f deploy/haproxy.cfg >>"$work/log" 2>&1 &
     others+=($!)
-    wait_for 20 answer "$url/readyz" 2>/dev/null
+    wait_for 60 answer "$url/readyz" 2>/dev/null
 }
 
 # replaced NAME PORT: told to go while it answers, ends by itself, its successor is ready.

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from watching import emptied
+
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 REFUSED = r"status of 4\d\d"  # Chromium reports every refused request as a console error
 N = 2  # pictures in tests that need no more
@@ -106,9 +108,34 @@ def fulfil_models(page, *names):
 
 # --- painting
 
+# A stream whose first pieces come with some frames between them, however fast the server makes them and
+# however slow the browser draws.
+SLOW_STREAM = """() => {
+    const real = window.fetch;
+    const frames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    window.fetch = async (url, options) => {
+        window.fetch = real;
+        const answer = await real(url, options);
+        const reader = answer.body.getReader();
+        let pieces = 0;
+        const body = new ReadableStream({
+            pull: async (c) => {
+                const { value, done } = await reader.read();
+                if (done) return c.close();
+                for (let at = 0; at < value.length; at += 4000) {
+                    c.enqueue(value.slice(at, at + 4000));
+                    if (pieces++ < 8) await frames();
+                }
+            },
+        });
+        return new Response(body, { status: answer.status, headers: answer.headers });
+    };
+}"""
+
 
 def test_pictures_are_painted_live(images):
     page = images()
+    page.evaluate(SLOW_STREAM)
     page.evaluate(
         """() => {
             window.frames_ = [];
@@ -126,11 +153,10 @@ def test_pictures_are_painted_live(images):
             })();
         }"""
     )
-    n = 16  # enough work for several frames, however slow the machine is at drawing them
-    paint(page, n)
+    paint(page)
     values = painted(page)
     size = len(values[0])
-    assert len(values) == n and all(v is not None for picture in values for v in picture)
+    assert len(values) == N and all(v is not None for picture in values for v in picture)
     partial = [frame for frame in page.evaluate("frames_") if 0 < frame["made"] < size]
     counts = [frame["made"] for frame in partial]
     assert len(counts) >= 3 and counts == sorted(counts)
@@ -138,8 +164,8 @@ def test_pictures_are_painted_live(images):
     assert {frame["state"] for frame in partial} == {f"State of one picture: {kib} KiB, the same at every pixel"}
     assert len({frame["cache"] for frame in partial}) >= 3  # what does not stay constant elsewhere
     assert len({frame["text"] for frame in partial}) >= 3
-    expect(page.locator(".made .text")).to_have_text(f"{n * size:,} of {n * size:,} pixels")
-    expect(page.locator("#live")).to_have_text(f"{n} pictures are painted.")
+    expect(page.locator(".made .text")).to_have_text(f"{N * size:,} of {N * size:,} pixels")
+    expect(page.locator("#live")).to_have_text(f"{N} pictures are painted.")
 
 
 def test_finished_pictures_are_those_of_the_api(images):
@@ -487,7 +513,8 @@ def test_picture(images, screenshots):
     page.screenshot(path=screenshots / "images-painting.png")
     painted(page)
     stroke(page, [(9, 8), (12, 5), (16, 5), (19, 8), (18, 11), (15, 14)])
-    paint(page, n=16, seed=4, button="#complete")
+    with emptied(page, ".easel .facts"):
+        paint(page, n=16, seed=4, button="#complete")
     painted(page)
     expect(page.locator(".bits")).not_to_be_empty(timeout=60_000)
     page.evaluate("document.activeElement.blur()")

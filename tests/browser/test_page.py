@@ -6,6 +6,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from watching import emptied
+
 UPPER = "海上明月"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 REFUSED = r"status of 4\d\d"  # Chromium reports every refused request as a console error
@@ -117,8 +119,8 @@ def test_candidates_are_chosen_with_the_keyboard(open_page):
         page.keyboard.press(key)
         expect(lower).to_have_text(answer)
         expect(page.locator(".candidates [aria-selected=true] .line")).to_have_text(answer)
-    page.keyboard.press("Enter")  # writes the same line once more
-    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent.length < 4")
+    with emptied(page, ".scroll.lower"):
+        page.keyboard.press("Enter")  # writes the same line once more
     expect(lower).to_have_text(answers[0])
 
 
@@ -216,12 +218,12 @@ def test_a_link_is_only_text(open_page):
 def test_same_seed_same_answer_and_again(open_page):
     page = open_page("#一盏青灯听夜雨&seed=11")
     first = finished(page)
-    page.click("#submit")
-    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
+    with emptied(page, ".scroll.lower"):
+        page.click("#submit")
     assert finished(page) == first
     page.focus("#again")
-    page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
+    with emptied(page, ".scroll.lower"):
+        page.keyboard.press("Enter")
     finished(page)
     expect(page.locator("#again")).to_be_focused()
     assert page.input_value("#seed") not in ("", "11")
@@ -315,8 +317,8 @@ def test_picture(open_page, screenshots):
     view = {"width": 1280, "height": 900}
     page = open_page(f"#{UPPER}&seed=7&banner=月满人间", viewport=view, locale="zh-CN")
     finished(page)
-    page.click("#submit")  # once more: the first answer's time has the loading of the page in it
-    page.wait_for_function("() => document.querySelector('.scroll.lower').textContent === ''")
+    with emptied(page, ".scroll.lower"):
+        page.click("#submit")  # once more: the first answer's time has the loading of the page in it
     finished(page)
     page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(600)  # the last character's ink dries

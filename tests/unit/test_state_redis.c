@@ -322,7 +322,7 @@ static void test_hanging_server(void **state)
     (void)state;
     if (redis.pid == 0)
         skip();
-    enum { SHORT_MS = 300, N = 50 };
+    enum { SHORT_MS = 1000, N = 50 };
     lx_state_store *s = open_store(SHORT_MS);
     assert_int_equal(put(s, "kept", "x", 1, LONG_MS), LX_OK);
     (void)kill(redis.pid, SIGSTOP);
