@@ -15,6 +15,7 @@ import holding
 from cluster import HAProxy
 from holding import LONG
 from server import Server, wait_until
+from test_lifecycle import refuses
 
 
 @contextlib.contextmanager
@@ -109,6 +110,7 @@ def test_draining_server_gets_no_more(own_pair):
         sock.sendall(client.encode_request("POST", "/v1/completions", body, port=a.port))
         received = sock.recv(100)
         a.signal(signal.SIGTERM)
+        wait_until(lambda: refuses(a.port), 60, "it has heard")
         for seed in range(10):
             client.complete_ok(proxy.port, prompt="海上明月", seed=seed)
         assert answered(b) == 10
