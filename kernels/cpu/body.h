@@ -84,7 +84,8 @@ static float normaliser(const lx_cpu_attend *a)
 /*
  * Asks for row d of the state that comes next, and with d = d_key for its z, which lies behind s.
  * States of many streams lie in memory, not in caches, and a head's 4 KiB are over before the
- * processor has seen in which direction they lie.
+ * processor has seen in which direction they lie. The first cache has room for what is on its way
+ * for one head only; so the second is asked for one that comes later.
  */
 V16_FN void ask_for_row(const lx_cpu_attend *a, int32_t d)
 {
@@ -92,6 +93,11 @@ V16_FN void ask_for_row(const lx_cpu_attend *a, int32_t d)
         const float *row = a->next + (int64_t)d * a->d_value;
         __builtin_prefetch(row, 1, 3);
         __builtin_prefetch(row + 16, 1, 3);
+    }
+    if (a->later != NULL) {
+        const float *row = a->later + (int64_t)d * a->d_value;
+        __builtin_prefetch(row, 0, 2);
+        __builtin_prefetch(row + 16, 0, 2);
     }
 }
 

@@ -50,8 +50,9 @@ typedef struct lx_cpu_linear {
 typedef struct lx_cpu_attend {
     const float *q, *k, *v;
     float *y;
-    float *s, *z;      /* the state: [d_key, d_value], [d_key] */
-    const float *next; /* the state this thread takes after it, s and behind it z, or NULL */
+    float *s, *z; /* the state: [d_key, d_value], [d_key] */
+    /* the states this thread takes next, s and behind it z, and some heads later; or NULL */
+    const float *next, *later;
     int64_t n_tokens, x_stride, y_stride;
     int32_t d_key, d_value;
     float eps;
