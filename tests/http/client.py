@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from settings import MODEL
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0  # seconds any single wait may take before a test fails
+PATIENCE = 120.0  # seconds any single wait may take before a test fails
 
 
 @dataclass

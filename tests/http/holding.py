@@ -9,6 +9,7 @@ from server import wait_until
 
 FLAGS = ("--max-n", "4096")  # of a server that takes it
 LONG = lines.of_length(32)
+DRAIN = ("--drain-timeout", "600")  # time enough for what has to be finished
 ENDLESS = {"prompt": LONG, "n": 4096}
 TOKENS = 4096 * 32
 # The same of pictures, for a server with these flags.

@@ -26,7 +26,7 @@ def environment():
     return env
 
 
-def run(*args, timeout=60, **options):
+def run(*args, timeout=180, **options):
     """Runs the program to its end; for everything that is not a server."""
     result = subprocess.run(
         [LINNET, *map(str, args)],

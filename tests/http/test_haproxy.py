@@ -20,7 +20,7 @@ from test_lifecycle import refuses
 
 @contextlib.contextmanager
 def two_servers():
-    flags = "--slots", "4", *holding.FLAGS
+    flags = "--slots", "4", *holding.FLAGS, *holding.DRAIN
     with Server(*flags) as a, Server(*flags) as b:
         with HAProxy(a.port, b.port) as proxy:
             yield proxy, a, b

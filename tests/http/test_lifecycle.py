@@ -64,12 +64,12 @@ def test_sigterm_when_idle_ends_at_once():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_running_streams_finish(number):
-    with Server("--slots", "1", "--queue", "16") as server:
+    with Server("--slots", "1", "--queue", "16", *holding.DRAIN) as server:
         idle = client.connect(server.port)
         idle.sendall(client.encode_request("GET", "/health", port=server.port))
         assert idle.recv(65536).startswith(b"HTTP/1.1 200")
-        expected = client.complete_ok(server.port, prompt=LONG, n=32, seed=1)["choices"]
-        streams = [open_stream(server.port, n=32, seed=1)]
+        expected = client.complete_ok(server.port, prompt=LONG, n=16, seed=1)["choices"]
+        streams = [open_stream(server.port, n=16, seed=1)]
         server.signal(number)
         wait_until(lambda: refuses(server.port), AT_ONCE, "new connections refused")
         check_draining(idle, server.port)
@@ -104,7 +104,7 @@ def check_draining(idle, port):
 
 def test_queued_work_finishes_too():
     """Its turn comes after the signal: until then a client holds the only slot, who leaves."""
-    with Server("--slots", "1", "--queue", "8", *holding.FLAGS) as server:
+    with Server("--slots", "1", "--queue", "8", *holding.FLAGS, *holding.DRAIN) as server:
         holder = hold(server, stream=True)
         queued = [send(server.port, {"prompt": LONG, "seed": i}, stream=True) for i in range(3)]
         wait_until(lambda: server.metric("linnet_queue_length") == 3, 60, "three wait")

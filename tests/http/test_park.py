@@ -159,7 +159,7 @@ def test_bad_requests(redis, fields):
 def test_without_its_store_a_request_runs_to_its_end():
     """Redis dies, and before anybody has noticed the server is told to stop: nothing is parked."""
     with Redis() as own:
-        with Server(*ONE_SLOT, "--state-store", own.url) as server:
+        with Server(*ONE_SLOT, *holding.DRAIN, "--state-store", own.url) as server:
             expected = [whole(server.port, UPPER, seed) for seed in range(REQUESTS)]
             busy, socks = send_behind_another(server, stream=False)
             own.kill()

@@ -143,7 +143,7 @@ def test_a_client_that_never_shakes_hands_is_dropped(pair):
 
 
 def test_streams_finish_on_sigterm(pair):
-    with TlsServer(pair, "--slots", "1") as server:
+    with TlsServer(pair, "--slots", "1", *holding.DRAIN) as server:
         sock = server.connect()
         body = {"model": client.MODEL, "prompt": LONG, "n": 16, "stream": True}
         sock.sendall(client.encode_request("POST", "/v1/completions", body, port=server.port))
