@@ -35,7 +35,7 @@ LAYERS, D, D_FF = constant_time.LAYERS, constant_time.D_MODEL, constant_time.D_F
 STATE_BYTES = LAYERS * constant_time.HEADS * (D // constant_time.HEADS) * (D // constant_time.HEADS + 1) * 4
 WEIGHTS = LAYERS * (4 * D * D + 2 * D * D_FF) + 3 * constant_time.COMPONENTS * D
 ONE, MANY = 1, 256
-GOALS = [(ONE, "auto", 5.0), (ONE, "int8", 8.0), (MANY, "auto", 7.0)]
+GOALS = [(ONE, "auto", 5.0), (ONE, "int8", 8.0), (MANY, "auto", 7.0), (MANY, "int8", 7.0)]
 TWO_CORES, OF_ROOFLINE = 1.8, 0.75
 
 
