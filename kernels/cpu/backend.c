@@ -5,7 +5,8 @@
  *   run.c      one operation on one piece        sample.c samples a row
  *   pack.c     weights in reading order          pool.c, gate.c  the threads
  *   choose.c   which instruction set
- *   body*.h    the inner loops, over sixteen lanes (v16_*.h), compiled by isa_*.c
+ *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
+ * isa_*.c
  *
  * The instruction set is chosen when the back end is opened. Results are the same, to the bit, for
  * every exact instruction set, thread count and batch (the rule is at the top of body.h).

@@ -6,8 +6,8 @@
 /* The outputs of some panels, from `panel` on, for some rows, from `row` on. */
 typedef struct block {
     const lx_cpu_linear *job;
-    const float *x;       /* chunks of rows, BODY_ROW_STRIDE apart within a chunk */
-    int64_t chunk_stride; /* between chunks, in floats or words of two bf16 */
+    const float *x;       /* chunks of rows, as body_rows.h lays them out */
+    int64_t chunk_stride; /* between chunks, in floats or words */
     int64_t row, panel;
 } block;
 

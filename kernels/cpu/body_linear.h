@@ -108,7 +108,7 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
     const float *x = b->x, *words = (const float *)panel_words(w, b->panel);
     int64_t group = w->group_words;
     for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(w->cols, k0);
         for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
             add_f32(sums, x + k, words, 0, rows, panels);
             if (panels > 2)
@@ -163,7 +163,7 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     const lx_matrix *w = b->job->w;
     const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
     for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(w->cols, k0);
         for (int64_t k = 0; k < (n + 1) / 2; k++, words += LX_CPU_GROUP) {
             add_pair_group(sums, x + k, words, 0, rows, panels);
             if (panels > 2)
@@ -196,7 +196,7 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     const float *x = b->x;
     const uint32_t *words = panel_words(w, b->panel);
     for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(w->cols, k0);
         for (int64_t k = 0; k + 1 < n; k += 2, words += LX_CPU_GROUP)
             add_bf16_groups(sums, x + k, words, w->group_words, true, rows, panels);
         if (n % 2 != 0) /* in the last chunk only: LX_CPU_CHUNK is even */
@@ -289,7 +289,7 @@ V16_FN void run_int8(const block *b, v16 *done, const int rows, const int panels
     const uint32_t *starts =
         (const uint32_t *)w->starts + b->panel / 2 * starts_group + b->panel % 2 * 16;
     for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = w->cols - k0 < LX_CPU_CHUNK ? w->cols - k0 : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(w->cols, k0);
         v16u sums[96];
 #define BODY_START_PANEL(v)                                                                        \
     start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);

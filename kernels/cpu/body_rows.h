@@ -10,13 +10,19 @@
 #define BODY_PAIR_STRIDE (BODY_ROW_STRIDE / 2)
 #define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD)
 
+/* Inputs of the chunk that begins with input k. */
+static inline int64_t chunk_inputs(int64_t cols, int64_t k)
+{
+    return cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
+}
+
 /* Copies rows side by side: chunk after chunk, each [rows][BODY_ROW_STRIDE]. */
 static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
 {
     float *to = job->scratch;
     int64_t cols = job->w->cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_ROW_STRIDE)
             memcpy(to, job->x + (row + r) * cols + k, (size_t)n * sizeof *to);
     }
@@ -30,7 +36,7 @@ static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
     uint32_t *to = (uint32_t *)job->scratch;
     int64_t cols = job->w->cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_PAIR_STRIDE) {
             const float *from = job->x + (row + r) * cols + k;
             for (int64_t i = 0; i < n; i += 32)
@@ -72,7 +78,7 @@ static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
     uint32_t *to = (uint32_t *)job->scratch;
     int64_t cols = job->w->cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
+        int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
             quantise(to, job->x + (row + r) * cols + k, n);
     }

@@ -13,9 +13,11 @@
  *   int8  as on lanes, to the bit: whole numbers over a chunk of inputs, exactly, then one fma.
  */
 #define TILE_ROWS 16
-#define TILE_LANES 16 /* words of a row */
+#define TILE_LANES LX_CPU_TILE /* words of a row */
 #define TILE_BLOCK_ROWS (2 * TILE_ROWS)
 #define TILE_MAX_SUMS (4 * TILE_ROWS)
+_Static_assert(TILE_BLOCK_ROWS *BODY_PAIR_STRIDE <= LX_CPU_MAX_ROWS * BODY_ROW_STRIDE,
+               "the scratch of lx_cpu_linear_scratch holds a block of rows");
 
 /* Sums are tiles 0 .. 3, activations 4 and 5, weights 6 and 7. */
 enum { TILES = 8, TILE_X = 4, TILE_W = 6 };
@@ -96,11 +98,6 @@ V16_FN void tiles_store(const tile_rows *r, void *sums, const int groups)
     }
 }
 
-static int64_t inputs_of_chunk(const lx_matrix *w, int64_t k)
-{
-    return w->cols - k < LX_CPU_CHUNK ? w->cols - k : LX_CPU_CHUNK;
-}
-
 V16_FN void run_tiles_bf16(const block *b, const tile_rows *r, const int groups)
 {
     const lx_matrix *w = b->job->w;
@@ -108,7 +105,7 @@ V16_FN void run_tiles_bf16(const block *b, const tile_rows *r, const int groups)
     v16 sums[TILE_MAX_SUMS];
     tiles_start(r, w->bias + b->panel * TILE_LANES, LX_CPU_GROUP, groups);
     for (int64_t k = 0; k < w->cols; k += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = (inputs_of_chunk(w, k) + 1) / 2;
+        int64_t n = (chunk_inputs(w->cols, k) + 1) / 2;
         tiles_add(r, x, BODY_PAIR_STRIDE, words, w->group_words, n, groups, false);
         words += LX_CPU_CHUNK / 2 * LX_CPU_GROUP;
     }
@@ -143,7 +140,7 @@ V16_FN void run_tiles_int8(const block *b, const tile_rows *r, const int groups)
         done[i] = v16_load(w->bias + (b->panel + i % panels) * TILE_LANES);
     for (int64_t k = 0; k < w->cols; k += LX_CPU_CHUNK, x += b->chunk_stride) {
         tiles_start(r, starts, starts_group, groups);
-        int64_t n = (inputs_of_chunk(w, k) + 3) / 4;
+        int64_t n = (chunk_inputs(w->cols, k) + 3) / 4;
         tiles_add(r, x, BODY_BYTES_STRIDE, words, w->group_words, n, groups, true);
         tiles_store(r, whole, groups);
         fold_tiles(done, whole, x, w->scales + b->panel * TILE_LANES, rows, panels);

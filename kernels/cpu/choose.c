@@ -83,13 +83,6 @@ static const choice choices[] = {
     {LX_ISA_AMX_PLAIN, ROUNDED, has_plain, &lx_cpu_amxplain},
 };
 
-const char *lx_isa_name(lx_isa isa)
-{
-    static const char *const names[] = {"auto",       "plain",      "avx2", "avx512",
-                                        "avx512bf16", "avx512vnni", "amx",  "amxplain"};
-    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : NULL;
-}
-
 /* The precisions of a choice, for an error. */
 static const char *precisions_of(const choice *c)
 {
