@@ -1,4 +1,4 @@
-"""Writes a trained module in the server's weights format (docs/weights-format.md)."""
+"""Writes a trained module in the server's weights format (docs/weights-format.md), and reads one back."""
 
 import json
 import pathlib
@@ -57,3 +57,36 @@ def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabu
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     if vocabulary:
         (out / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+
+
+TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+
+
+def read_safetensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
+    data = bytearray(path.read_bytes())
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        part = memoryview(data)[8 + length + begin : 8 + length + end]
+        tensors[name] = torch.frombuffer(part, dtype=TYPES[entry["dtype"]]).view(entry["shape"])
+    return tensors
+
+
+def load_exported(folder: pathlib.Path, model: torch.nn.Module):
+    """Gives the module the weights of an exported one. An input that one did not have starts at zero, and changes
+    nothing until it is trained."""
+    tensors = read_safetensors(folder / "model.safetensors")
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            saved = tensors.pop(tensor_name(name), None)
+            if saved is None and name.startswith("embedding."):
+                parameter.zero_()
+            elif saved is None or saved.shape != parameter.shape:
+                raise SystemExit(f"--init {folder}: it has no {tensor_name(name)} of shape {list(parameter.shape)}")
+            else:
+                parameter.copy_(saved)
+    if tensors:
+        raise SystemExit(f"--init {folder}: this model has no {', '.join(tensors)}")

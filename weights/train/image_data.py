@@ -9,6 +9,7 @@ that order and predicts it; the server's image task repeats these streams exactl
   nn           the pixel two above
   row, column  of pixel t
   position     t
+  class        what the image shows: 0 .. CLASSES - 1, or NO_CLASS where nobody says
 
 A neighbour outside the image is NONE. All but the last pixel seen are known from at most two rows
 back, so the streams cost a window of fixed size and nothing in the recurrent state.
@@ -21,6 +22,7 @@ import numpy as np
 
 LEVELS = 256
 START = NONE = LEVELS
+CLASSES = NO_CLASS = 10
 NEIGHBOURS = {"ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
 
 
@@ -33,14 +35,24 @@ def read_idx(path: pathlib.Path) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=16).reshape(count, height, width)
 
 
+def read_labels(path: pathlib.Path) -> np.ndarray:
+    """uint8 [images]"""
+    data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
+    magic, count = np.frombuffer(data, ">i4", 2)
+    if magic != 2049 or len(data) != 8 + count:
+        raise ValueError(f"{path}: not an idx file of 8-bit labels")
+    return np.frombuffer(data, np.uint8, offset=8)
+
+
 def stream_sizes(names: list[str], height: int, width: int) -> list[tuple[str, int]]:
     """The streams' names and numbers of ids, as the config lists them."""
-    sizes = {"row": height, "column": width, "position": height * width}
+    sizes = {"row": height, "column": width, "position": height * width, "class": CLASSES + 1}
     return [(name, sizes.get(name, LEVELS + 1)) for name in names]
 
 
-def make_inputs(images: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 [B, height, width] -> input ids [B, height * width, streams] and targets [B, height * width]."""
+def make_inputs(images: np.ndarray, classes: np.ndarray | None, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 [B, height, width] and [B], or None for no class -> input ids [B, height * width, streams] and targets
+    [B, height * width]."""
     b, height, width = images.shape
     flat = images.reshape(b, -1).astype(np.int64)
     padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2)), constant_values=NONE)
@@ -50,6 +62,7 @@ def make_inputs(images: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.nd
         "row": position // width,
         "column": position % width,
         "position": position,
+        "class": np.full((b, 1), NO_CLASS) if classes is None else classes.astype(np.int64)[:, None],
     }
     for name, (dy, dx) in NEIGHBOURS.items():
         streams[name] = padded[:, 2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width].reshape(b, -1)

@@ -3,8 +3,10 @@
 
     python3 weights/train/mnist.py --data DIR --run RUN_DIR --out weights/mnist
 
-DIR holds train-images-idx3-ubyte(.gz); its last 5,000 images are held out. How a run is resumed and
-how the learning rate goes: trainer.py.
+DIR holds train-images-idx3-ubyte(.gz) and train-labels-idx1-ubyte(.gz); the last 5,000 images are held
+out. A fifth of the training images are shown without their class, so that the model also paints when
+nobody asks for a digit; the figures on held-out images are those without a class. How a run is resumed
+and how the learning rate goes: trainer.py.
 """
 
 import argparse
@@ -21,7 +23,8 @@ from linear_transformer import LinearTransformer, model_config, override
 
 HELD_OUT = 5000
 SIDE = 28
-STREAMS = ["token", *data.NEIGHBOURS, "row", "column"]
+UNLABELLED = 0.2
+STREAMS = ["token", *data.NEIGHBOURS, "row", "column", "class"]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -53,6 +56,7 @@ class Mnist:
         self.args = args
         images = data.read_idx(next(args.data.glob("train-images-idx3-ubyte*")))
         self.train, self.held_out = images[:-HELD_OUT], images[-HELD_OUT:]
+        self.labels = data.read_labels(next(args.data.glob("train-labels-idx1-ubyte*")))
         self.config = make_config(args.streams, args.head)
         override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout, args.chunk).to(args.device)
@@ -78,11 +82,14 @@ class Mnist:
     def count(self, batch: np.ndarray) -> int:
         return len(batch) * SIDE * SIDE
 
-    def loss_of(self, images: np.ndarray) -> torch.Tensor:
-        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in data.make_inputs(images, self.args.streams)))
+    def loss_of(self, images: np.ndarray, classes: np.ndarray | None = None) -> torch.Tensor:
+        arrays = data.make_inputs(images, classes, self.args.streams)
+        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in arrays))
 
     def loss(self, batch: np.ndarray) -> torch.Tensor:
-        return self.loss_of(self.train[batch])
+        rng = np.random.default_rng(batch)  # the same draw when the step is done again after a resumption
+        shown = rng.random(len(batch)) >= UNLABELLED
+        return self.loss_of(self.train[batch], np.where(shown, self.labels[batch], data.NO_CLASS))
 
     @torch.no_grad()
     def validate(self) -> float:

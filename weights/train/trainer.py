@@ -29,13 +29,14 @@ import torch
 from tqdm import tqdm
 
 from curve import draw_curves
-from export import check_exportable, export_model
+from export import check_exportable, export_model, load_exported
 from muon import Muon
 
 
 def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float):
     p.add_argument("--data", type=pathlib.Path, required=True)
     p.add_argument("--run", type=pathlib.Path, required=True, help="checkpoints and log")
+    p.add_argument("--init", type=pathlib.Path, help="begin with the weights of this exported model")
     p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
     p.add_argument("--tokens", type=float, default=tokens, help="tokens to train on")
     p.add_argument("--batch-tokens", type=int, default=batch_tokens)
@@ -123,6 +124,8 @@ class Run:
 
     def load(self):
         if not self.path.exists():
+            if self.args.init:
+                load_exported(self.args.init, self.recipe.model)
             return
         state = torch.load(self.path, map_location=self.args.device, weights_only=True)
         self.recipe.model.load_state_dict(state["model"])
