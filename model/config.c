@@ -241,7 +241,7 @@ static void take_inputs(reader *r, section s, lx_config *c)
     if (list == NULL)
         return;
     if (n < 1 || n > LX_MAX_INPUTS) {
-        wrong(r, s, "inputs", "must be a list of 1 to 8 objects");
+        wrong(r, s, "inputs", "must be a list of 1 to 12 objects");
         return;
     }
     for (size_t i = 0; i < n && r->st == LX_OK; i++)
@@ -266,6 +266,38 @@ static void take_head(reader *r, section s, lx_config *c)
     release(s, "head");
 }
 
+/* Words without upper-case letters and control characters, with single spaces between. */
+static bool are_class_names(const char *text)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n >= LX_MAX_CLASS_NAMES || text[0] == ' ' || text[n - 1] == ' ')
+        return false;
+    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++)
+        if (*p < ' ' || *p == 0x7f || (*p >= 'A' && *p <= 'Z') || (p[0] == ' ' && p[1] == ' '))
+            return false;
+    return true;
+}
+
+static void take_classes(reader *r, section s, lx_config *c)
+{
+    json_t *list = look(r, s, "classes");
+    size_t n = json_array_size(list); /* 0 for what is no array */
+    if (list != NULL && (n < 1 || n > LX_MAX_CLASSES))
+        wrong(r, s, "classes", "must be a list of 1 to 100 texts");
+    for (size_t i = 0; i < n && r->st == LX_OK; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (text == NULL || !are_class_names(text)) {
+            wrong(r, s, "classes",
+                  "must hold texts of 1 to 63 bytes: a class's names in lower case, with single "
+                  "spaces between");
+            return;
+        }
+        memcpy(c->classes[c->n_classes++], text, strlen(text) + 1);
+    }
+    if (r->st == LX_OK)
+        release(s, "classes");
+}
+
 static void take_image(reader *r, section s, lx_config *c)
 {
     section i = take_section(r, s, "image", "image.");
@@ -276,6 +308,8 @@ static void take_image(reader *r, section s, lx_config *c)
         wrong(r, i, "channels", "must be 1 (grey) or 3 (red, green, blue)");
     if (r->st == LX_OK && (int64_t)c->width * c->height * c->n_channels > MAX_VALUES)
         wrong(r, i, "width", "times height times channels is more than 1048576");
+    if (has(r, i, "classes"))
+        take_classes(r, i, c);
     finish(r, i);
     release(s, "image");
 }

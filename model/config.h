@@ -9,7 +9,13 @@
 
 #include "kernels/kernels.h"
 
-enum { LX_MAX_INPUTS = 8, LX_MAX_NAME = 32, LX_MAX_LAYERS = 256 };
+enum {
+    LX_MAX_INPUTS = 12,
+    LX_MAX_NAME = 32,
+    LX_MAX_LAYERS = 256,
+    LX_MAX_CLASSES = 100,
+    LX_MAX_CLASS_NAMES = 64
+};
 
 typedef enum lx_norm_place { LX_NORM_PRE, LX_NORM_POST } lx_norm_place;
 typedef enum lx_head_kind { LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE } lx_head_kind;
@@ -39,6 +45,10 @@ typedef struct lx_config {
     int32_t max_chars;     /* couplet: the longest line, 0 for other tasks */
     int32_t width, height; /* image, otherwise 0 */
     int32_t n_channels;    /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
+    int32_t n_classes;     /* image: what it can be asked for, 0: nothing */
+    /* What each class is called, with single spaces between: "seven 7 七"; the first is its name.
+     */
+    char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];
 } lx_config;
 
 /* Reads and checks `path`. */

@@ -356,6 +356,14 @@ static bool restate(const lx_plan *plan, lx_buffer *out)
     return l->rules;
 }
 
+static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+                        lx_error *err)
+{
+    (void)err;
+    *request = (lx_task_request){.text = bytes, .text_bytes = n, .rules = flag};
+    return LX_OK;
+}
+
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
@@ -367,6 +375,7 @@ const lx_task_ops lx_couplet_task = {
     .input = input,
     .constrain = constrain,
     .restate = restate,
+    .reread = reread,
     .render = render,
     .render_prompt = render_prompt,
 };

@@ -11,7 +11,7 @@
 
 enum { LEVELS = 256, OUTSIDE = LEVELS };
 
-typedef enum stream_kind { TOKEN, NEIGHBOUR, ROW, COLUMN, CHANNEL, POSITION } stream_kind;
+typedef enum stream_kind { TOKEN, NEIGHBOUR, ROW, COLUMN, CHANNEL, POSITION, CLASS } stream_kind;
 
 typedef struct stream {
     const char *name;
@@ -23,11 +23,11 @@ static const stream streams[] = {
     {"token", TOKEN, 0, 0},     {"w", NEIGHBOUR, 0, -1},      {"ww", NEIGHBOUR, 0, -2},
     {"n", NEIGHBOUR, -1, 0},    {"nw", NEIGHBOUR, -1, -1},    {"ne", NEIGHBOUR, -1, 1},
     {"nn", NEIGHBOUR, -2, 0},   {"row", ROW, 0, 0},           {"column", COLUMN, 0, 0},
-    {"channel", CHANNEL, 0, 0}, {"position", POSITION, 0, 0},
+    {"channel", CHANNEL, 0, 0}, {"position", POSITION, 0, 0}, {"class", CLASS, 0, 0},
 };
 
 typedef struct raster {
-    int32_t n_given;
+    int32_t n_given, class_number;       /* see lx_task_request */
     const stream *inputs[LX_MAX_INPUTS]; /* in the order of the config */
     uint8_t given[];
 } raster;
@@ -61,27 +61,33 @@ static int32_t stream_size(const lx_config *c, stream_kind kind)
     case CHANNEL:
         return c->n_channels;
     case POSITION:
+        return lx_image_size(c);
+    case CLASS:
         break;
     }
-    return lx_image_size(c);
+    return c->n_classes + 1;
 }
 
 static lx_status check_inputs(const lx_config *c, lx_error *err)
 {
-    bool has_token = false;
+    bool has_token = false, has_class = false;
     for (int32_t i = 0; i < c->n_inputs; i++) {
         const stream *s = find_stream(c->inputs[i].name);
         if (s == NULL)
             return lx_fail(err, LX_ERR_FORMAT, "inputs",
                            "config.json: inputs: the image task has no input %s (token, w, ww, n, "
-                           "nw, ne, nn, row, column, channel, position)",
+                           "nw, ne, nn, row, column, channel, position, class)",
                            c->inputs[i].name);
         if (c->inputs[i].size != stream_size(c, s->kind))
             return lx_fail(err, LX_ERR_FORMAT, "inputs",
                            "config.json: inputs: %s: size %d, but this image needs %d", s->name,
                            c->inputs[i].size, stream_size(c, s->kind));
         has_token = has_token || s->kind == TOKEN;
+        has_class = has_class || s->kind == CLASS;
     }
+    if (has_class != (c->n_classes > 0))
+        return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                       "config.json: the input class and image.classes belong together");
     if (!has_token)
         return lx_fail(err, LX_ERR_FORMAT, "inputs",
                        "config.json: inputs: the image task needs the input token");
@@ -150,6 +156,9 @@ static void put_row(const lx_plan *plan, int32_t t, const int32_t *tokens, int32
         case POSITION:
             ids[i] = t;
             break;
+        case CLASS:
+            ids[i] = r->class_number > 0 ? r->class_number - 1 : c->n_classes;
+            break;
         }
     }
 }
@@ -160,6 +169,11 @@ static lx_status check_request(const lx_config *c, const lx_task_request *reques
     if (request->text != NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "this model makes images: it cannot be asked with text");
+    if (request->class_number > c->n_classes)
+        return c->n_classes == 0
+                   ? lx_fail(err, LX_ERR_INVALID, "class", "this model has no classes")
+                   : lx_fail(err, LX_ERR_INVALID, "class", "class must be 0 to %d",
+                             c->n_classes - 1);
     if (request->n_values < 0 || request->n_values > size)
         return lx_fail(err, LX_ERR_INVALID, "image", "%d values are given, an image has %d",
                        request->n_values, size);
@@ -185,6 +199,7 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     if (r == NULL || plan->prompt_ids == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an image");
     r->n_given = request->n_values;
+    r->class_number = request->class_number;
     if (n > 0)
         memcpy(r->given, request->values, n);
     for (int32_t i = 0; i < c->n_inputs; i++)
@@ -218,8 +233,26 @@ static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, 
 static bool restate(const lx_plan *plan, lx_buffer *out)
 {
     const raster *r = plan->data;
+    uint8_t class_index = (uint8_t)(r->class_number - 1); /* LX_MAX_CLASSES fit */
+    if (r->class_number > 0)
+        lx_buffer_append(out, &class_index, 1);
     lx_buffer_append(out, r->given, (size_t)r->n_given);
-    return false;
+    return r->class_number > 0;
+}
+
+static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+                        lx_error *err)
+{
+    const uint8_t *values = bytes;
+    if (flag && n == 0)
+        return lx_fail(err, LX_ERR_INVALID, "state",
+                       "the state lacks the class that it begins with");
+    if (flag)
+        *request = (lx_task_request){
+            .class_number = values[0] + 1, .values = values + 1, .n_values = (int32_t)n - 1};
+    else
+        *request = (lx_task_request){.values = values, .n_values = (int32_t)n};
+    return LX_OK;
 }
 
 const lx_task_ops lx_image_task = {
@@ -231,6 +264,7 @@ const lx_task_ops lx_image_task = {
     .plan_init = plan_init,
     .plan_fini = plan_fini,
     .restate = restate,
+    .reread = reread,
     .input = input,
     .constrain = constrain,
     .render = NULL,
@@ -241,6 +275,11 @@ const lx_task_ops lx_image_task = {
 int32_t lx_image_given(const lx_plan *plan)
 {
     return ((const raster *)plan->data)->n_given;
+}
+
+int32_t lx_image_class(const lx_plan *plan)
+{
+    return ((const raster *)plan->data)->class_number;
 }
 
 int32_t lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t n, uint8_t *out)
@@ -261,4 +300,52 @@ int32_t lx_image_kept(const lx_config *config, const uint8_t *keep)
             return -1;
     }
     return kept * config->n_channels;
+}
+
+/* --- classes --------------------------------------------------------------------------------- */
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+static bool is_word(char c)
+{
+    c = lower(c);
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* Whether the name stands at `at`, as a whole word where it begins or ends like one. */
+static bool stands_at(const char *text, size_t n_bytes, size_t at, const char *name, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (at + i >= n_bytes || lower(text[at + i]) != name[i])
+            return false;
+    bool open_left = at == 0 || !is_word(name[0]) || !is_word(text[at - 1]);
+    bool open_right = at + n == n_bytes || !is_word(name[n - 1]) || !is_word(text[at + n]);
+    return open_left && open_right;
+}
+
+static bool names_class(const char *text, size_t n_bytes, const char *names)
+{
+    for (size_t n; names[0] != '\0'; names += n + (names[n] == ' ')) {
+        n = strcspn(names, " ");
+        for (size_t at = 0; at < n_bytes; at++)
+            if (stands_at(text, n_bytes, at, names, n))
+                return true;
+    }
+    return false;
+}
+
+int32_t lx_image_find_class(const lx_config *config, const char *text, size_t n_bytes)
+{
+    int32_t found = 0;
+    for (int32_t i = 0; i < config->n_classes; i++) {
+        if (!names_class(text, n_bytes, config->classes[i]))
+            continue;
+        if (found > 0)
+            return 0;
+        found = i + 1;
+    }
+    return found;
 }

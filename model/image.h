@@ -9,6 +9,7 @@
  *   nn           the pixel two above
  *   row, column, channel                                              (height, width, channels)
  *   position     t                                                    (height * width * channels)
+ *   class        what the image is to show, n_classes for "anything"  (n_classes + 1)
  * Neighbours are those of the same channel; one outside the image, and START, is id `levels`.
  * `token` is required, the others are the model's choice, in any order. All are known before the
  * step; none touches the recurrent state.
@@ -31,6 +32,14 @@ int32_t lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t n, u
 
 /* Of a plan: how many values were given. */
 int32_t lx_image_given(const lx_plan *plan);
+
+/* The class that a text asks for by one of its names in config.json ("a seven", "7"), whatever
+   stands around it: its number + 1, or 0 when the text names none or several. Letters A to Z count
+   as a to z; a name of ASCII letters and digits must be a whole word. */
+int32_t lx_image_find_class(const lx_config *config, const char *text, size_t n_bytes);
+
+/* Of a plan: the class it shows + 1, 0 for none. */
+int32_t lx_image_class(const lx_plan *plan);
 
 /* The given part of a picture that is to be completed. keep[i] says whether pixel i (not value)
    stays; what stays must be the first pixels of the raster. Returns the number of given values, or

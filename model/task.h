@@ -36,6 +36,7 @@ typedef struct lx_task_request {
     bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
     const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
     int32_t n_values;
+    int32_t class_number; /* image: the class to show + 1; 0: any */
 } lx_task_request;
 
 /* What comes out of a task. */
@@ -73,9 +74,12 @@ typedef struct lx_task_ops {
     /* The constraint for generating token `step`, tokens[0 .. step - 1] are valid. */
     void (*constrain)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out);
 
-    /* The request again, as it was read: appends the line or the given values; true with rules.
-       What plan_init makes of it is the same plan. */
+    /* The request again, as bytes and a flag: appends the line, and the flag says that the rules
+       hold; or the given values, and the flag says that a byte with the class comes first. */
     bool (*restate)(const lx_plan *plan, lx_buffer *out);
+    /* The other way round: the same plan comes of *request, which borrows the bytes. */
+    lx_status (*reread)(const void *bytes, size_t n, bool flag, lx_task_request *request,
+                        lx_error *err);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
        streamed answer). Images: model/image.h. */

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
+#include "model/image.h"
 #include "server/cli.h"
 #include "server/commands.h"
 #include "server/engine.h"
@@ -21,7 +22,7 @@ enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
 typedef struct generate_options {
     lx_cli_model_options local;
     const char *prompt, *png, *complete;
-    int64_t n, seed, top_k, max_tokens;
+    int64_t n, class_index, seed, top_k, max_tokens;
     double temperature, top_p;
     bool rules, scores;
 } generate_options;
@@ -34,7 +35,15 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(prompt),
      .value = "TEXT",
-     .help = "what to answer: the upper line of a couplet"},
+     .help = "what to answer: the upper line of a couplet; or what to paint: \"a seven\""},
+    {.name = "class",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(class_index),
+     .fallback = "-1",
+     .min = -1,
+     .max = LX_MAX_CLASSES - 1,
+     .value = "N",
+     .help = "what to paint, by the number of its class, -1: anything"},
     {.name = "png",
      .short_name = 'o',
      .kind = LX_OPTION_STRING,
@@ -109,13 +118,16 @@ static const lx_command command = {
 /* Which options a model's kind wants and which mean nothing to it. */
 static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
 {
-    bool image = model->task->modality == LX_IMAGE;
-    const char *made = image ? "paints images" : "writes lines";
+    bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;
+    const char *made = !image    ? "writes lines"
+                       : classes ? "paints images"
+                                 : "paints images that cannot be asked for";
     const struct {
         const char *name, *value;
         bool fits, required;
     } checks[] = {
-        {"prompt", "TEXT", !image || o->prompt == NULL, !image && o->prompt == NULL},
+        {"prompt", "TEXT", !image || o->prompt == NULL || classes, !image && o->prompt == NULL},
+        {"class", "N", o->class_index < 0 || classes, false},
         {"png", "FILE", image || o->png == NULL, image && o->png == NULL},
         {"complete", "FILE", image || o->complete == NULL, false},
         {"max-tokens", "N", !image || o->max_tokens == 0, false},
@@ -142,15 +154,34 @@ static uint64_t choose_seed(int64_t wanted)
     return seed & ((UINT64_C(1) << 53) - 1);
 }
 
+/* What is to be painted. */
+static lx_status read_class(const generate_options *o, const lx_config *c, int32_t *number,
+                            lx_error *err)
+{
+    *number = (int32_t)o->class_index + 1;
+    if (*number > 0 || o->prompt == NULL)
+        return LX_OK;
+    *number = lx_image_find_class(c, o->prompt, strlen(o->prompt));
+    if (*number > 0)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "prompt",
+                   "--prompt must name one of the model's %d classes, such as \"%.*s\"",
+                   c->n_classes, (int)strcspn(c->classes[0], " "), c->classes[0]);
+}
+
 static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
                            lx_error *err)
 {
-    lx_task_request request = {.text = o->prompt,
-                               .text_bytes = o->prompt != NULL ? strlen(o->prompt) : 0,
-                               .rules = o->rules};
+    lx_task_request request = {.rules = o->rules};
     uint8_t *given = NULL;
     lx_status st = LX_OK;
-    if (o->complete != NULL)
+    if (model->task->modality == LX_IMAGE) {
+        st = read_class(o, &model->config, &request.class_number, err);
+    } else {
+        request.text = o->prompt;
+        request.text_bytes = strlen(o->prompt);
+    }
+    if (st == LX_OK && o->complete != NULL)
         st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);
     request.values = given;
     if (st == LX_OK)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/image.h"
 #include "server/json_states.h"
 #include "server/picture.h"
 #include "server/sse.h"
@@ -68,6 +69,8 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
         .seed = (int64_t)w->params->seed,
         .usage = lx_image_answer_usage(a, lx_work_tokens(w)),
         .timings = &timings,
+        .class_number = a->class_number,
+        .warning = a->warning,
     };
     lx_json_images_begin(&head, out);
     st = add_all(a, out, err);
@@ -119,8 +122,8 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
         lx_sse_start(rs);
 }
 
-static lx_status new_answer(const lx_image_params *p, bool edit, int32_t given,
-                            const lx_config *config, lx_image_answer **out, lx_error *err)
+static lx_status new_answer(const lx_image_params *p, bool edit, const lx_config *config,
+                            lx_image_answer **out, lx_error *err)
 {
     lx_image_answer *a = calloc(1, sizeof *a + (size_t)p->n * sizeof *a->readers);
     if (a == NULL)
@@ -129,21 +132,39 @@ static lx_status new_answer(const lx_image_params *p, bool edit, int32_t given,
     a->contact_sheet = p->contact_sheet;
     a->partial_images = p->partial_images;
     a->unit = p->stream_unit;
-    for (int32_t i = 0; i < p->n; i++)
-        a->readers[i].sent = given;
     (void)snprintf(a->size, sizeof a->size, "%dx%d", config->width, config->height);
     lx_buffer_init(&a->event, LX_MAX_IMAGE_EVENT);
     *out = a;
     return LX_OK;
 }
 
-static void start(lx_api *api, lx_served_model *served, const lx_image_params *p, bool edit,
+/* What the prompt asks for, unless the class was given by its number. A prompt that cannot be
+   followed is answered with a picture of anything and a warning: most clients must send some
+   prompt. */
+static const lx_json_warning *read_prompt(lx_image_params *p, const lx_config *c)
+{
+    static const lx_json_warning unknown = {
+        "prompt", "the prompt names none of the model's classes, or several (GET /v1/models lists "
+                  "them): the picture shows anything"};
+    static const lx_json_warning no_classes = {
+        "prompt", "this model cannot be asked for anything: the prompt was ignored"};
+    if (p->class_number > 0 || p->prompt_bytes == 0)
+        return NULL;
+    p->class_number = lx_image_find_class(c, p->prompt, p->prompt_bytes);
+    if (p->class_number > 0)
+        return NULL;
+    return c->n_classes > 0 ? &unknown : &no_classes;
+}
+
+static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool edit,
                   const uint8_t *values, int32_t n_values, const lx_saved_state *from,
                   const lx_request *rq, lx_response *rs)
 {
+    const lx_json_warning *warning = from == NULL ? read_prompt(p, &served->model->config) : NULL;
     lx_images_request request = {
         .values = values,
         .n_values = n_values,
+        .class_number = p->class_number,
         .work = {.n = p->n,
                  .temperature = p->temperature,
                  .top_p = 1,
@@ -158,11 +179,14 @@ static void start(lx_api *api, lx_served_model *served, const lx_image_params *p
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_image_answer *a = NULL;
-    int32_t there = from != NULL ? (int32_t)from->request_bytes + from->start.n_tokens : n_values;
-    lx_status st = new_answer(p, edit, there, &served->model->config, &a, &err);
+    lx_status st = new_answer(p, edit, &served->model->config, &a, &err);
     if (st == LX_OK)
         st = lx_images_start(&a->images, api, served, &request, rq, &retry_after_s, &err);
     if (st == LX_OK) {
+        for (int32_t i = 0; i < p->n; i++)
+            a->readers[i].sent = a->images.given + a->images.work.params->start.n_tokens;
+        a->class_number = lx_image_class(lx_job_plan(a->images.work.job));
+        a->warning = warning;
         defer(a, p->stream, rs);
         return;
     }
@@ -193,7 +217,7 @@ static lx_status prepare(lx_api *api, const lx_image_params *p, lx_served_model 
     return st;
 }
 
-static void answer(lx_api *api, const lx_image_params *p, bool edit, lx_status st, lx_error *err,
+static void answer(lx_api *api, lx_image_params *p, bool edit, lx_status st, lx_error *err,
                    const lx_request *rq, lx_response *rs)
 {
     lx_served_model *served = NULL;
@@ -218,6 +242,8 @@ static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
         st = lx_state_find_model(api, state, p->model, LX_IMAGE, &served, err);
     if (st == LX_OK)
         st = check_size(p, &served->model->config, err);
+    if (st == LX_OK && p->class_number > 0)
+        st = lx_fail(err, LX_ERR_INVALID, "class", "the state's picture has its class already");
     if (st == LX_OK)
         start(api, served, p, false, NULL, 0, state, rq, rs);
     else

@@ -125,6 +125,8 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
         .seed = (int64_t)w->params->seed,
         .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
         .usage = lx_image_answer_usage(a, count - w->params->start.n_tokens),
+        .class_number = a->class_number,
+        .warning = a->warning,
         .states = lx_works_states(w, 1, &kept),
     };
     write_picture(a, count, &e);

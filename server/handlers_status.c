@@ -26,6 +26,8 @@ static lx_json_model describe(const lx_served_model *m)
         .width = c->width,
         .height = c->height,
         .channels = c->n_channels,
+        .classes = c->classes,
+        .n_classes = c->n_classes,
         .slots = m->n_slots,
     };
 }

@@ -17,10 +17,10 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
                           lx_error *err)
 {
-    lx_task_request task = {.values = r->values, .n_values = r->n_values};
+    lx_task_request task = {
+        .values = r->values, .n_values = r->n_values, .class_number = r->class_number};
     const lx_saved_state *from = r->work.from;
-    *im = (lx_images){.given = from != NULL ? (int32_t)from->request_bytes : r->n_values,
-                      .size = lx_image_size(&served->model->config)};
+    *im = (lx_images){.size = lx_image_size(&served->model->config)};
     lx_plan *plan = NULL;
     lx_status st = LX_OK;
     if (r->work.n > LX_MAX_JOB_TOKENS / im->size)
@@ -34,6 +34,8 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
     if (st == LX_OK)
         st = from != NULL ? lx_work_plan_from(served, from, &plan, err)
                           : lx_work_plan(served, &task, &plan, err);
+    if (st == LX_OK)
+        im->given = lx_image_given(plan);
     if (st == LX_OK)
         st = lx_work_start(&im->work, api, served, plan, &r->work, rq, retry_after_s, err);
     if (st != LX_OK)

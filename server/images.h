@@ -21,6 +21,7 @@ typedef struct lx_images {
 typedef struct lx_images_request {
     const uint8_t *values;
     int32_t n_values;
+    int32_t class_number; /* see lx_task_request */
     lx_work_params work;
 } lx_images_request;
 

@@ -1,6 +1,8 @@
 /* Completions, models, health and errors as JSON (see json_api.h). */
 #include "server/json_api.h"
 
+#include <string.h>
+
 #include "server/json_fields.h"
 
 /* "message", or in a chunk "delta", which tells the role once. */
@@ -82,13 +84,42 @@ void lx_json_write_error(const char *message, const char *type, const char *para
                  out);
 }
 
+json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++) {
+        json_t *w =
+            json_pack("{s:s, s:s}", "param", warnings[i].param, "message", warnings[i].message);
+        if (json_array_append_new(list, w) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* The first name of every class. */
+static json_t *make_classes(const lx_json_model *m)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < m->n_classes; i++) {
+        const char *names = m->classes[i];
+        json_t *name = json_stringn(names, strcspn(names, " "));
+        if (json_array_append_new(list, name) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 /* What only models of one modality have; false when there was no memory. */
 static bool add_own_meta(json_t *meta, const lx_json_model *m)
 {
-    json_t *own = m->width > 0
-                      ? json_pack("{s:I, s:I, s:I}", "width", (json_int_t)m->width, "height",
-                                  (json_int_t)m->height, "channels", (json_int_t)m->channels)
-                      : json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
+    json_t *own = m->width > 0 ? json_pack("{s:I, s:I, s:I, s:o}", "width", (json_int_t)m->width,
+                                           "height", (json_int_t)m->height, "channels",
+                                           (json_int_t)m->channels, "classes", make_classes(m))
+                               : json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
     bool ok = own != NULL && json_object_update(meta, own) == 0;
     json_decref(own);
     return ok;

@@ -13,6 +13,7 @@
 
 #include "common/buffer.h"
 #include "kernels/kernels.h"
+#include "model/config.h"
 #include "model/vocab.h"
 #include "server/stops.h"
 
@@ -102,6 +103,11 @@ typedef struct lx_json_timings { /* milliseconds */
     int64_t cache_n, prompt_n, predicted_n;
 } lx_json_timings;
 
+/* What a client should know of a request that was answered all the same. */
+typedef struct lx_json_warning {
+    const char *param, *message;
+} lx_json_warning;
+
 typedef struct lx_json_completion {
     const char *id, *model, *fingerprint;
     int64_t created, seed;
@@ -124,8 +130,10 @@ typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
     int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    int64_t max_chars;               /* of text */
-    int64_t width, height, channels; /* of images, otherwise 0 */
+    int64_t max_chars;                         /* of text */
+    int64_t width, height, channels;           /* of images, otherwise 0 */
+    const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
+    int32_t n_classes;
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

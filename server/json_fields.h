@@ -44,6 +44,7 @@ lx_status lx_json_read_model(const json_t *root, bool required, char *model,
  */
 void lx_json_dump(json_t *root, lx_buffer *out);
 json_t *lx_json_real_or_null(double x);
+json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
 json_t *lx_json_make_timings(const lx_json_timings *t);
 /* As completions have it, or as a chat; NULL without memory. */
 json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat);

@@ -30,6 +30,16 @@ static void append_states(const char *states, lx_buffer *out)
         lx_buffer_printf(out, ",\"states\":%s", states);
 }
 
+static void append_subject(int32_t class_number, const lx_json_warning *warning, lx_buffer *out)
+{
+    if (class_number > 0)
+        lx_buffer_printf(out, ",\"class\":%d", class_number - 1);
+    if (warning == NULL)
+        return;
+    lx_buffer_puts(out, ",\"warnings\":");
+    lx_json_dump(lx_json_make_warnings(warning, 1), out);
+}
+
 static void append_picture(const lx_buffer *png, lx_buffer *out)
 {
     if (png->status != LX_OK)
@@ -56,6 +66,7 @@ void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
                         "seed", (json_int_t)a->seed, "usage", make_usage(a->usage), "timings",
                         lx_json_make_timings(a->timings)),
               out);
+    append_subject(a->class_number, a->warning, out);
     lx_buffer_puts(out, ",\"data\":[");
 }
 
@@ -94,6 +105,7 @@ void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *pn
     dump_open(root, out);
     lx_buffer_puts(out, ",");
     append_picture(png, out);
+    append_subject(e->class_number, e->warning, out);
     append_states(e->states, out);
     lx_buffer_puts(out, "}");
 }

@@ -81,7 +81,7 @@ static bool is_typed(const char *name)
 {
     static const char *const names[] = {
         "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
-        "timeout_ms", "return_state", "max_tokens",  "park"};
+        "timeout_ms", "return_state", "max_tokens",  "park",   "class"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -149,7 +149,8 @@ void lx_image_params_fini(lx_image_params *p)
     upload_fini(&p->image);
     upload_fini(&p->mask);
     free(p->state);
-    p->state = NULL;
+    free(p->prompt);
+    p->state = p->prompt = NULL;
 }
 
 /* A string that must be `only`, when it is there. */
@@ -176,13 +177,37 @@ static lx_status read_size(const json_t *root, lx_image_params *p, lx_error *err
     return LX_OK;
 }
 
+static lx_status copy_text(const json_t *root, const char *name, char **out, size_t *bytes,
+                           lx_error *err)
+{
+    const char *text = NULL;
+    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    *out = malloc(*bytes + 1);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory for %s", name);
+    memcpy(*out, text, *bytes + 1);
+    return LX_OK;
+}
+
+/* What is to be seen. */
+static lx_status read_subject(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    int32_t class_index = -1;
+    lx_status st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
+    if (st == LX_OK && p->prompt_bytes > LX_MAX_IMAGE_PROMPT)
+        st = lx_fail(err, LX_ERR_INVALID, "prompt", "prompt has more than %d bytes",
+                     LX_MAX_IMAGE_PROMPT);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "class", 0, LX_MAX_CLASSES - 1, &class_index, err);
+    p->class_number = class_index + 1;
+    return st;
+}
+
 static lx_status read_form_of_answer(const json_t *root, lx_image_params *p, lx_error *err)
 {
-    const char *prompt = NULL;
-    size_t bytes = 0;
-    lx_status st = lx_json_read_string(root, "prompt", false, &prompt, &bytes, err);
-    if (st == LX_OK)
-        st = read_size(root, p, err);
+    lx_status st = read_size(root, p, err);
     if (st == LX_OK)
         st = read_only(root, "response_format", "b64_json", err);
     if (st == LX_OK)
@@ -263,6 +288,8 @@ static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params 
     if (st == LX_OK)
         st = lx_json_read_int(root, "timeout_ms", 1, INT64_C(86400000), &p->timeout_ms, err);
     if (st == LX_OK)
+        st = read_subject(root, p, err);
+    if (st == LX_OK)
         st = read_form_of_answer(root, p, err);
     if (st == LX_OK)
         st = read_stream(root, p, err);
@@ -318,20 +345,6 @@ void lx_score_params_fini(lx_score_params *p)
     free(p->prompt);
     free(p->completion);
     p->prompt = p->completion = NULL;
-}
-
-static lx_status copy_text(const json_t *root, const char *name, char **out, size_t *bytes,
-                           lx_error *err)
-{
-    const char *text = NULL;
-    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
-    if (st != LX_OK || text == NULL)
-        return st;
-    *out = malloc(*bytes + 1);
-    if (*out == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory for %s", name);
-    memcpy(*out, text, *bytes + 1);
-    return LX_OK;
 }
 
 static lx_status read_score_fields(const json_t *root, lx_score_params *p, lx_error *err)

@@ -10,7 +10,7 @@
 
 #include "server/json_api.h"
 
-enum { LX_MAX_PARTIAL_IMAGES = 3, LX_MAX_JOB_VALUES = 1 << 24 };
+enum { LX_MAX_IMAGE_PROMPT = 32 << 10, LX_MAX_PARTIAL_IMAGES = 3, LX_MAX_JOB_VALUES = 1 << 24 };
 
 typedef enum lx_stream_unit {
     LX_STREAM_NO_VALUES,
@@ -37,7 +37,10 @@ typedef struct lx_image_params {
     lx_upload image, mask; /* edits */
     char *state;           /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
     bool return_state, park;
-    int32_t max_tokens; /* values that are generated, 0: the rest of the image */
+    int32_t max_tokens;   /* values that are generated, 0: the rest of the image */
+    int32_t class_number; /* what is to be seen: the class + 1; 0: the prompt says it, or not */
+    char *prompt;         /* owned; NULL: none, or empty */
+    size_t prompt_bytes;  /* at most LX_MAX_IMAGE_PROMPT */
 } lx_image_params;
 
 /* Every default: n 1, temperature 1. */
@@ -79,6 +82,8 @@ typedef struct lx_json_images {
     int64_t created, seed;
     lx_json_pixels usage;
     const lx_json_timings *timings;
+    int32_t class_number;           /* what was asked for: the class + 1, 0: nothing */
+    const lx_json_warning *warning; /* NULL: none */
 } lx_json_images;
 
 /* begin, then add for each image, then end. */
@@ -98,7 +103,9 @@ typedef struct lx_json_image_event {
     int64_t seed;
     double bits_per_dim;
     lx_json_pixels usage;
-    const char *states; /* a JSON list of what was kept; NULL: nothing is told of it */
+    int32_t class_number;           /* of the last picture, as lx_json_images has it */
+    const lx_json_warning *warning; /* likewise */
+    const char *states;             /* a JSON list of what was kept; NULL: nothing is told of it */
 } lx_json_image_event;
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out);

@@ -93,15 +93,10 @@ lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_m
 lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan **out,
                         lx_error *err)
 {
-    lx_task_request request = {.rules = s->rules};
-    if (s->modality == LX_TEXT) {
-        request.text = s->request;
-        request.text_bytes = s->request_bytes;
-    } else {
-        request.values = s->request;
-        request.n_values = (int32_t)s->request_bytes;
-    }
-    lx_status st = lx_plan_new(model, &request, out, err);
+    lx_task_request request;
+    lx_status st = model->task->reread(s->request, s->request_bytes, s->rules, &request, err);
+    if (st == LX_OK)
+        st = lx_plan_new(model, &request, out, err);
     if (st == LX_ERR_INVALID) /* what was wrong with the request is wrong with the state */
         (void)snprintf(err->param, sizeof err->param, "state");
     return st;

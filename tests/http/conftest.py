@@ -41,11 +41,12 @@ def port(server):
 
 @pytest.fixture(scope="session")
 def image_models(tmp_path_factory):
-    """A folder with two small image models, a grey and a coloured one."""
+    """A folder with small image models: a grey and a coloured one, and one with classes."""
     folder = tmp_path_factory.mktemp("models")
     image_model.write(folder / images.SMALL, images.WIDTH, images.HEIGHT)
     size = images.COLOUR_WIDTH, images.COLOUR_HEIGHT
     image_model.write(folder / images.COLOUR, *size, channels=3, mixture=False)
+    image_model.write(folder / images.CLASSES, images.WIDTH, images.HEIGHT, classes=images.CLASS_NAMES)
     return folder
 
 

@@ -13,12 +13,15 @@ D_MODEL, D_FF, HEADS, LAYERS, COMPONENTS, LEVELS = 32, 64, 4, 2, 3, 256
 MIXTURE = {"kind": "logistic_mixture", "components": COMPONENTS, "levels": LEVELS}
 
 
-def config(width, height, channels, mixture):
+def config(width, height, channels, mixture, classes=()):
     neighbours = ["token", "ww", "n", "nw", "ne"]
     inputs = [{"name": name, "size": LEVELS + 1} for name in neighbours]
     inputs += [{"name": "row", "size": height}, {"name": "column", "size": width}]
     if channels > 1:
         inputs.append({"name": "channel", "size": channels})
+    if classes:
+        inputs.append({"name": "class", "size": len(classes) + 1})
+    named = {"classes": classes} if classes else {}
     return {
         "format": "linnet",
         "format_version": 1,
@@ -33,7 +36,7 @@ def config(width, height, channels, mixture):
         "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
         "inputs": inputs,
         "head": MIXTURE if mixture else {"kind": "categorical", "size": LEVELS},
-        "image": {"width": width, "height": height, "channels": channels},
+        "image": {"width": width, "height": height, "channels": channels, **named},
     }
 
 
@@ -74,10 +77,10 @@ def write_tensors(path, conf, seed):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def write(folder, width, height, channels=1, mixture=True, seed=1):
+def write(folder, width, height, channels=1, mixture=True, seed=1, classes=()):
     """A model folder, with a mixture of logistics as head or with one row a level; returns it."""
     folder.mkdir(parents=True)
-    conf = config(width, height, channels, mixture)
+    conf = config(width, height, channels, mixture, classes)
     (folder / "config.json").write_text(json.dumps(conf))
     write_tensors(folder / "model.safetensors", conf, seed)
     return folder

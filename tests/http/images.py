@@ -15,6 +15,9 @@ SMALL, COLOUR = "squares", "tiles"
 WIDTH, HEIGHT = 14, 14
 PIXELS = WIDTH * HEIGHT
 COLOUR_WIDTH, COLOUR_HEIGHT = 6, 5
+# One that can be asked for something.
+CLASSES = "things"
+CLASS_NAMES = ["circle ring o 圆", "square box 方", "line 1 一"]
 
 
 @dataclass

@@ -15,6 +15,7 @@ import lines
 import png
 from client import Connection, call
 from images import (
+    CLASSES,
     COLOUR,
     COLOUR_HEIGHT,
     COLOUR_WIDTH,
@@ -99,7 +100,7 @@ def test_temperature_zero_is_one_picture(image_port):
 
 def test_models(image_port):
     listed = {m["id"]: m for m in call(image_port, "GET", "/v1/models").json()["data"]}
-    assert set(listed) == {MODEL, SMALL, COLOUR}
+    assert set(listed) == {MODEL, SMALL, COLOUR, CLASSES}
     image = listed[COLOUR]
     assert image["architecture"] == {"input_modalities": ["image"], "output_modalities": ["image"]}
     assert image["meta"]["task"] == "image"

@@ -149,6 +149,19 @@ static void every_rule_of_images_is_kept(void **state)
         {"\"channels\": 3", "\"channels\": 2", "image.channels must be 1 (grey) or 3"},
         {"\"channels\": 3", "\"channels\": 4", "image.channels must be"},
         {"\"channels\": 3", "\"channels\": 3, \"depth\": 8", "image.depth is not a known key"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": []", "image.classes must be a list"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": {}", "image.classes must be a list"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [7]", "image.classes must hold"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [\"a\", \"\"]", "image.classes must"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [\"Seven\"]", "in lower case"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [\" a\"]", "single spaces"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [\"a \"]", "single spaces"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [\"a  b\"]", "single spaces"},
+        {"\"channels\": 3", "\"channels\": 3, \"classes\": [\"a\\tb\"]", "image.classes must"},
+        {"\"channels\": 3",
+         "\"channels\": 3, \"classes\": "
+         "[\"0123456789012345678901234567890123456789012345678901234567890123\"]",
+         "1 to 63 bytes"},
         {"\"width\": 28, \"height\": 20", "\"width\": 592, \"height\": 591", "more than 1048576"},
         {"{\"width\": 28, \"height\": 20, \"channels\": 3}", "28", "image must be an object"},
         {",\n \"image\": {\"width\": 28, \"height\": 20, \"channels\": 3}", "", "image is missing"},
@@ -156,6 +169,19 @@ static void every_rule_of_images_is_kept(void **state)
         {"\"task\": \"image\"", "\"task\": \"text\"", "image is not a known key"},
     };
     expect_rules(image, rules, sizeof rules / sizeof *rules);
+}
+
+static void classes_are_read(void **state)
+{
+    (void)state;
+    static lx_config c;
+    char *text = scratch_replace(image, "\"channels\": 3",
+                                 "\"channels\": 3, \"classes\": [\"zero 0 零\", \"one\"]");
+    assert_int_equal(load(text, strlen(text), &c, NULL), LX_OK);
+    assert_int_equal(c.n_classes, 2);
+    assert_string_equal(c.classes[0], "zero 0 零");
+    assert_string_equal(c.classes[1], "one");
+    free(text);
 }
 
 static void the_largest_image_is_read(void **state)
@@ -221,11 +247,11 @@ static void every_rule_is_kept(void **state)
         {"{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06}", "\"linear\"",
          "attention must be an object"},
         {"[{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}]", "[]",
-         "inputs must be a list of 1 to 8"},
+         "inputs must be a list of 1 to 12"},
         {"[{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}]", "{}",
-         "inputs must be a list of 1 to 8"},
+         "inputs must be a list of 1 to 12"},
         {"[{\"name\": \"token\", \"size\": 100}, {\"name\": \"position\", \"size\": 33}]",
-         "[1,2,3,4,5,6,7,8,9]", "inputs must be a list of 1 to 8"},
+         "[1,2,3,4,5,6,7,8,9,10,11,12,13]", "inputs must be a list of 1 to 12"},
         {"{\"name\": \"position\", \"size\": 33}", "33", "inputs[1] must be an object"},
         {"\"position\"", "\"token\"", "inputs[1].name is the name of another"},
         {"\"position\"", "\"../x\"", "inputs[1].name must be"},
@@ -336,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_good_one_is_read),
         cmocka_unit_test(the_other_values_are_read),
         cmocka_unit_test(an_image_model_is_read),
+        cmocka_unit_test(classes_are_read),
         cmocka_unit_test(the_largest_image_is_read),
         cmocka_unit_test(every_rule_is_kept),
         cmocka_unit_test(every_rule_of_images_is_kept),

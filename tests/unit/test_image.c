@@ -17,10 +17,17 @@
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
-enum { MAX_SIDE = 9, MAX_SIZE = MAX_SIDE * MAX_SIDE * 3, OUTSIDE = 256, N_NAMES = 11 };
+enum {
+    MAX_SIDE = 9,
+    MAX_SIZE = MAX_SIDE * MAX_SIDE * 3,
+    OUTSIDE = 256,
+    N_NAMES = 12,
+    N_INPUTS = 8,
+    SHOWN = 2
+};
 
-static const char *const names[N_NAMES] = {"token", "w",   "ww",     "n",       "nw",      "ne",
-                                           "nn",    "row", "column", "channel", "position"};
+static const char *const names[N_NAMES] = {
+    "token", "w", "ww", "n", "nw", "ne", "nn", "row", "column", "channel", "position", "class"};
 
 /* --- the streams, another way ----------------------------------------------------------------- */
 
@@ -62,7 +69,8 @@ static int32_t expected_id(const padded *p, const char *name, int32_t y, int32_t
                                   y,
                                   x,
                                   k,
-                                  t};
+                                  t,
+                                  SHOWN};
     for (int32_t i = 0; i < N_NAMES; i++) {
         if (strcmp(names[i], name) == 0)
             return ids[i];
@@ -76,7 +84,7 @@ static int32_t expected_id(const padded *p, const char *name, int32_t y, int32_t
 static int32_t size_of(const lx_config *c, int32_t name)
 {
     const int32_t sizes[] = {c->height, c->width, c->n_channels,
-                             c->width * c->height * c->n_channels};
+                             c->width * c->height * c->n_channels, c->n_classes + 1};
     return name < 7 ? OUTSIDE + 1 : sizes[name - 7];
 }
 
@@ -89,9 +97,11 @@ static lx_model model_of(int32_t width, int32_t height, int32_t n_channels, int3
     c->height = height;
     c->n_channels = n_channels;
     c->n_values = c->head_size = 256;
-    c->n_inputs = LX_MAX_INPUTS;
-    for (int32_t i = 0; i < LX_MAX_INPUTS; i++) {
-        int32_t name = i == LX_MAX_INPUTS - 2 ? 0 : 1 + (first + i) % (N_NAMES - 1);
+    c->n_inputs = N_INPUTS;
+    for (int32_t i = 0; i < N_INPUTS; i++) {
+        int32_t name = i == N_INPUTS - 2 ? 0 : 1 + (first + i) % (N_NAMES - 1);
+        if (strcmp(names[name], "class") == 0)
+            c->n_classes = snprintf(c->classes[0], LX_MAX_CLASS_NAMES, "zero 0 零") > 0 ? 3 : 0;
         (void)snprintf(c->inputs[i].name, sizeof c->inputs[i].name, "%s", names[name]);
         c->inputs[i].size = size_of(c, name);
     }
@@ -106,7 +116,8 @@ static void fill(uint8_t *values, int32_t n, uint64_t seed)
 
 static lx_plan *plan_of(const lx_model *m, const uint8_t *values, int32_t n)
 {
-    lx_task_request request = {.values = values, .n_values = n};
+    lx_task_request request = {
+        .values = values, .n_values = n, .class_number = m->config.n_classes > 0 ? SHOWN + 1 : 0};
     lx_plan *plan = NULL;
     lx_error err = {0};
     if (lx_plan_new(m, &request, &plan, &err) != LX_OK)
@@ -134,7 +145,7 @@ static void expect_row(const lx_model *m, const padded *p, int32_t t, const int3
 static void expect_rows(const lx_model *m, const uint8_t *values, int32_t n)
 {
     static padded p;
-    int32_t size = lx_image_size(&m->config), tokens[MAX_SIZE], ids[LX_MAX_INPUTS];
+    int32_t size = lx_image_size(&m->config), tokens[MAX_SIZE], ids[N_INPUTS];
     uint8_t raster[MAX_SIZE];
     lx_plan *plan = plan_of(m, values, n);
     pad(&p, &m->config, values);
@@ -226,10 +237,10 @@ static void other_models_are_refused(void **state)
     (void)snprintf(m.config.inputs[2].name, LX_MAX_NAME, "mirror");
     refuse_model(&m, "no input mirror");
     m = good;
-    m.config.inputs[LX_MAX_INPUTS - 2] = (lx_input){"position", 60};
+    m.config.inputs[N_INPUTS - 2] = (lx_input){"position", 60};
     refuse_model(&m, "needs the input token");
     for (int32_t first = 0; first < N_NAMES - 1; first++) {
-        for (int32_t i = 0; i < LX_MAX_INPUTS; i++) {
+        for (int32_t i = 0; i < N_INPUTS; i++) {
             m = model_of(5, 4, 3, first);
             m.config.inputs[i].size += i % 2 == 0 ? 1 : -1;
             refuse_model(&m, m.config.inputs[i].name);
@@ -248,12 +259,77 @@ static void refuse_request(const lx_model *m, const lx_task_request *q, const ch
     assert_null(plan);
 }
 
+static lx_model classes_model(void)
+{
+    lx_model m = model_of(5, 4, 1, N_NAMES - 3); /* has the input class */
+    assert_int_equal(m.config.n_classes, 3);
+    (void)snprintf(m.config.classes[1], LX_MAX_CLASS_NAMES, "one 1 一");
+    (void)snprintf(m.config.classes[2], LX_MAX_CLASS_NAMES, "twenty-one 21 廿一");
+    return m;
+}
+
+static void a_text_names_a_class(void **state)
+{
+    (void)state;
+    lx_model m = classes_model();
+    static const struct {
+        const char *text;
+        int32_t found;
+    } texts[] = {
+        {"zero", 1},     {"0", 1},          {"A Zero, please", 1},
+        {"请画零。", 1}, {"one", 2},        {"ONE!", 2},
+        {"1.", 2},       {"  the one ", 2}, {"", 0},
+        {"someone", 0},  {"ones", 0},       {"10", 0},
+        {"a digit", 0},  {"0 or 1", 0},     {"one and one", 2},
+        {"21", 3},       {"twenty-one", 0}, /* names "one" too */
+        {"\xe9\x9b", 0},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int32_t found = lx_image_find_class(&m.config, texts[i].text, strlen(texts[i].text));
+        if (found != texts[i].found)
+            fail_msg("\"%s\" names %d, not %d", texts[i].text, found, texts[i].found);
+    }
+    assert_int_equal(lx_image_find_class(&m.config, "one\0zero", 3), 2); /* no further */
+    m.config.n_classes = 0;
+    assert_int_equal(lx_image_find_class(&m.config, "zero", 4), 0);
+}
+
+static void a_class_is_restated(void **state)
+{
+    (void)state;
+    lx_model m = classes_model();
+    uint8_t values[3] = {7, 8, 9};
+    for (int32_t number = 0; number <= 3; number++) {
+        lx_task_request request = {.values = values, .n_values = 3, .class_number = number}, again;
+        lx_plan *plan = NULL;
+        lx_buffer bytes;
+        assert_int_equal(lx_plan_new(&m, &request, &plan, NULL), LX_OK);
+        assert_int_equal(lx_image_class(plan), number);
+        lx_buffer_init(&bytes, 100);
+        bool flag = m.task->restate(plan, &bytes);
+        assert_int_equal(bytes.length, number > 0 ? 4 : 3);
+        assert_int_equal(m.task->reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
+        assert_int_equal(again.class_number, number);
+        assert_int_equal(again.n_values, 3);
+        assert_memory_equal(again.values, values, 3);
+        lx_buffer_fini(&bytes);
+        lx_plan_free(plan);
+    }
+    lx_task_request none;
+    lx_error err = {0};
+    assert_int_equal(m.task->reread("", 0, true, &none, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "state");
+}
+
 static void wrong_requests_are_refused(void **state)
 {
     (void)state;
     lx_model m = model_of(5, 4, 3, 0);
     uint8_t values[61] = {0};
     refuse_request(&m, &(lx_task_request){.text = "海", .text_bytes = 3}, "prompt");
+    refuse_request(&m, &(lx_task_request){.class_number = 1}, "class");
+    lx_model classes = classes_model();
+    refuse_request(&classes, &(lx_task_request){.class_number = 4}, "class");
     refuse_request(&m, &(lx_task_request){.values = values, .n_values = 60}, "image");
     refuse_request(&m, &(lx_task_request){.values = values, .n_values = 61}, "image");
     refuse_request(&m, &(lx_task_request){.values = values, .n_values = INT32_MAX}, "image");
@@ -324,6 +400,8 @@ int main(void)
         cmocka_unit_test(streams_are_as_described),
         cmocka_unit_test(nothing_is_forbidden),
         cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(a_text_names_a_class),
+        cmocka_unit_test(a_class_is_restated),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(a_plan_has_values_of_its_own),
         cmocka_unit_test(what_is_kept_is_a_beginning),

@@ -44,8 +44,11 @@ HEADS = {
 }
 
 
+CLASSES = ["zero 0 零 〇", "one 1 一", "two 2 二", "three 3 三", "four 4 四", "five 5 五", "six 6 六", "seven 7 七", "eight 8 八", "nine 9 九"]
+
+
 def make_config(streams: list[str], head: str) -> dict:
-    image = {"width": SIDE, "height": SIDE, "channels": 1}
+    image = {"width": SIDE, "height": SIDE, "channels": 1} | ({"classes": CLASSES} if "class" in streams else {})
     return model_config("image", data.stream_sizes(streams, SIDE, SIDE), HEADS[head], image=image)
 
 
