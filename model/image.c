@@ -282,12 +282,11 @@ int32_t lx_image_class(const lx_plan *plan)
     return ((const raster *)plan->data)->class_number;
 }
 
-int32_t lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t n, uint8_t *out)
+void lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t from, int32_t to,
+                     uint8_t *out)
 {
-    const raster *r = plan->data;
-    for (int32_t i = 0; i < r->n_given + n; i++)
-        out[i] = (uint8_t)value_at(r, tokens, i);
-    return r->n_given + n;
+    for (int32_t i = from; i < to; i++)
+        out[i - from] = (uint8_t)value_at(plan->data, tokens, i);
 }
 
 int32_t lx_image_kept(const lx_config *config, const uint8_t *keep)

@@ -27,8 +27,10 @@ extern const lx_task_ops lx_image_task;
 /* Values of one image: width * height * channels. */
 int32_t lx_image_size(const lx_config *config);
 
-/* The given values and then the n generated tokens: fills out[given + n], returns that number. */
-int32_t lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t n, uint8_t *out);
+/* Values from .. to - 1 of the raster, which are the given ones and then the generated tokens:
+   fills out[to - from]. */
+void lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t from, int32_t to,
+                     uint8_t *out);
 
 /* Of a plan: how many values were given. */
 int32_t lx_image_given(const lx_plan *plan);

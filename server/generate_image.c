@@ -38,7 +38,8 @@ static const uint8_t *sheet_image(void *context, int32_t i)
     sheet *s = context;
     const int32_t *tokens = NULL;
     int32_t n = lx_job_tokens(s->job, i, &tokens, NULL);
-    (void)lx_image_values(lx_job_plan(s->job), tokens, n, s->values);
+    const lx_plan *plan = lx_job_plan(s->job);
+    lx_image_values(plan, tokens, 0, lx_image_given(plan) + n, s->values);
     return s->values;
 }
 

@@ -65,9 +65,9 @@ static bool write_values(lx_image_answer *a, int32_t i, int32_t count)
     if (n > MAX_VALUES)
         n = MAX_VALUES;
     const char *name = event_name(a, "image_edit.values", "image_generation.values");
-    const uint8_t *values = lx_images_values(&a->images, i, count);
+    const uint8_t *values = lx_images_values(&a->images, i, r->sent, r->sent + n);
     lx_sse_begin_named(&a->event, name);
-    lx_json_write_values_event(name, i, r->sent, values + r->sent, n, &a->event);
+    lx_json_write_values_event(name, i, r->sent, values, n, &a->event);
     lx_sse_end(&a->event);
     r->sent += n;
     return true;

@@ -50,26 +50,31 @@ void lx_images_fini(lx_images *im)
     im->raster = NULL;
 }
 
-const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t n_tokens)
+const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t from, int32_t to)
 {
     const int32_t *tokens = NULL;
-    int32_t n = lx_job_tokens(im->work.job, i, &tokens, NULL);
-    n = n < n_tokens ? n : n_tokens;
-    int32_t filled = lx_image_values(lx_job_plan(im->work.job), tokens, n, im->raster);
-    memset(im->raster + filled, 0, (size_t)(im->size - filled));
+    (void)lx_job_tokens(im->work.job, i, &tokens, NULL);
+    lx_image_values(lx_job_plan(im->work.job), tokens, from, to, im->raster);
     return im->raster;
+}
+
+static const uint8_t *raster_of(lx_images *im, int32_t i, int32_t n_tokens)
+{
+    int32_t n = lx_job_tokens(im->work.job, i, NULL, NULL);
+    int32_t filled = im->given + (n < n_tokens ? n : n_tokens);
+    memset(im->raster + filled, 0, (size_t)(im->size - filled));
+    return lx_images_values(im, i, 0, filled);
 }
 
 lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out, lx_error *err)
 {
     const lx_config *c = config_of(im);
-    return lx_png_write(lx_images_values(im, i, n_tokens), c->width, c->height, c->n_channels, out,
-                        err);
+    return lx_png_write(raster_of(im, i, n_tokens), c->width, c->height, c->n_channels, out, err);
 }
 
 static const uint8_t *whole_image(void *context, int32_t i)
 {
-    return lx_images_values(context, i, INT32_MAX);
+    return raster_of(context, i, INT32_MAX);
 }
 
 lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err)

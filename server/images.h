@@ -32,11 +32,12 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           lx_error *err) LX_MUST_USE;
 void lx_images_fini(lx_images *im);
 
-/* The values of image i, its first n_tokens generated ones at most, 0 where nothing is yet. Valid
-   until the next call. */
-const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t n_tokens);
+/* Values from .. to - 1 of image i, which must be there. Valid until the next call for an image.
+   The time it takes grows with their number alone: a stream reads each value once. */
+const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t from, int32_t to);
 
-/* Appends a PNG of lx_images_values. */
+/* Appends a PNG of image i with its first n_tokens generated values at most, 0 where nothing is
+ * yet. */
 lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out,
                         lx_error *err) LX_MUST_USE;
 /* Appends one PNG of all images. */

@@ -164,9 +164,14 @@ static void expect_rows(const lx_model *m, const uint8_t *values, int32_t n)
     tokens[size - n - 1] = values[size - 1];
     for (int32_t k = 0; k <= size - n; k++) {
         memset(raster, 0xee, sizeof raster);
-        assert_int_equal(lx_image_values(plan, tokens, k, raster), n + k);
+        lx_image_values(plan, tokens, 0, n + k, raster);
         assert_memory_equal(raster, values, (size_t)(n + k));
         assert_true(n + k == size || raster[n + k] == 0xee);
+        int32_t from = (n + k) / 3;
+        memset(raster, 0xee, sizeof raster); /* no value that was not asked for is written */
+        lx_image_values(plan, tokens, from, n + k, raster);
+        assert_memory_equal(raster, values + from, (size_t)(n + k - from));
+        assert_true(n + k - from == size || raster[n + k - from] == 0xee);
     }
     lx_plan_free(plan);
 }
@@ -347,7 +352,7 @@ static void a_plan_has_values_of_its_own(void **state)
     int32_t token = 5;
     lx_plan *plan = plan_of(&m, values, 4);
     memset(values, 0, sizeof values);
-    assert_int_equal(lx_image_values(plan, &token, 1, raster), 5);
+    lx_image_values(plan, &token, 0, 5, raster);
     assert_memory_equal(raster, "\x09\x08\x07\x06\x05", 5);
     lx_plan_free(plan);
 }
