@@ -77,6 +77,20 @@ static lx_status finish_prompted(lx_engine *e, lx_error *err)
     return st;
 }
 
+/* With finite weights, numbers overflow only where a state began with absurd ones: the client's. */
+static void end_overflown(lx_engine *e, int32_t run)
+{
+    lx_error err = {0};
+    lx_status st = LX_ERR_INTERNAL;
+    if (e->runs[run].params->start.rows > 0)
+        st = lx_fail(&err, LX_ERR_INVALID, "state",
+                     "the state cannot be used: the numbers in it are so large that the model "
+                     "overflows");
+    else
+        (void)lx_fail(&err, st, NULL, "the model produced a number that is not finite");
+    lx_runs_end(e, run, st, &err);
+}
+
 /* Ends the runs that are complete or failed and wakes the others that got a token. */
 static void tell_jobs(lx_engine *e)
 {
@@ -88,10 +102,7 @@ static void tell_jobs(lx_engine *e)
         if (r->failed && r->under_way > 0)
             continue;
         if (r->failed) {
-            lx_error err;
-            (void)lx_fail(&err, LX_ERR_INTERNAL, NULL,
-                          "the model produced a number that is not finite");
-            lx_runs_end(e, i, LX_ERR_INTERNAL, &err);
+            end_overflown(e, i);
         } else if (r->n_done == r->params->n) {
             lx_runs_end(e, i, LX_OK, NULL);
         } else if (advanced) {

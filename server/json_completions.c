@@ -321,7 +321,7 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "timeout_ms", 1, INT64_C(86400000), &p->timeout_ms, err);
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
         st = read_stream_options(root, p, err);
     if (st == LX_OK)

@@ -136,6 +136,11 @@ lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, 
     return st;
 }
 
+lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err)
+{
+    return lx_json_read_int(root, "timeout_ms", 1, LX_MAX_TIMEOUT_MS, out, err);
+}
+
 lx_status lx_json_read_real(const json_t *root, const char *name, double min, double max,
                             double *out, lx_error *err)
 {

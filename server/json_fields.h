@@ -12,6 +12,8 @@
 
 #include "server/json_api.h"
 
+enum { LX_MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000 };
+
 /* The body's outermost object; the caller frees it with json_decref. */
 lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *err) LX_MUST_USE;
 
@@ -22,6 +24,9 @@ lx_status lx_json_read_int(const json_t *root, const char *name, int64_t min, in
                            int64_t *out, lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, int32_t max,
                              int32_t *out, lx_error *err) LX_MUST_USE;
+/* "timeout_ms", the only time that requests name: 1 .. LX_MAX_TIMEOUT_MS, so that no sum of times
+   can overflow. */
+lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_real(const json_t *root, const char *name, double min, double max,
                             double *out, lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,

@@ -286,7 +286,7 @@ static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params 
     if (st == LX_OK)
         st = lx_json_read_real(root, "temperature", 0, 10, &p->temperature, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "timeout_ms", 1, INT64_C(86400000), &p->timeout_ms, err);
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
         st = read_subject(root, p, err);
     if (st == LX_OK)
@@ -351,7 +351,7 @@ static lx_status read_score_fields(const json_t *root, lx_score_params *p, lx_er
 {
     lx_status st = lx_json_read_model(root, false, p->model, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "timeout_ms", 1, INT64_C(86400000), &p->timeout_ms, err);
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
         st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
     if (st == LX_OK)

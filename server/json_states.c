@@ -62,7 +62,7 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
     if (st == LX_OK)
         st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "timeout_ms", 1, LX_MAX_SEED, &p->timeout_ms, err);
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
         p->has_seed = lx_json_field(root, "seed") != NULL;
     json_decref(root);

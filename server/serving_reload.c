@@ -76,6 +76,37 @@ static lx_status put(lx_serving *s, new_table *t, lx_served_model *m, bool *seen
     return LX_OK;
 }
 
+/* The folder's last name instead of its path, also where the end of the text has cut the path. */
+static void hide_path(const char *dir, lx_error *err)
+{
+    size_t n = strlen(dir);
+    const char *slash = strrchr(dir, '/');
+    const char *name = slash != NULL ? slash + 1 : dir;
+    for (char *at = err->text; *at != '\0'; at++) {
+        size_t left = strlen(at);
+        bool cut = left < n && at + left == err->text + sizeof err->text - 1;
+        if (name == dir || *at != *dir || strncmp(at, dir, cut ? left : n) != 0)
+            continue;
+        char rest[sizeof err->text];
+        (void)snprintf(rest, sizeof rest, "%s%s", name, cut ? "" : at + n);
+        (void)snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s", rest);
+    }
+}
+
+/* Clients learn the model and the reason; where it lies is the log's. */
+static void hide_paths(const lx_serving *s, lx_error *err)
+{
+    lx_folder_list l = {.n = 0};
+    if (lx_folders_list(&s->options, &l, NULL) == LX_OK)
+        for (int32_t i = 0; i < l.n; i++)
+            hide_path(l.dirs[i], err);
+    lx_folders_free(&l);
+    if (s->options.models_dir != NULL)
+        hide_path(s->options.models_dir, err);
+    if (s->options.model_dir != NULL)
+        hide_path(s->options.model_dir, err);
+}
+
 /* Reads every folder. Only this thread changes the table, so it may look without the lock. */
 static lx_status read_all(lx_serving *s, new_table *t, lx_error *err)
 {
@@ -170,6 +201,7 @@ static lx_status reload(lx_serving *s, lx_reload *r)
         for (int32_t i = 0; i < t.n; i++)
             lx_served_free(t.models[i]);
         lx_log(LX_LOG_ERROR, "reload: %s; what was served goes on", r->error.text);
+        hide_paths(s, &r->error);
         return st;
     }
     int32_t first_retired = s->n_retired;

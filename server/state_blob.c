@@ -123,10 +123,14 @@ static bool all_zero(const void *bytes, size_t n)
     return true;
 }
 
-/* A name, then zeros to its end. */
+/* Printable ASCII, as answers repeat it, then zeros to its end. */
 static bool is_name(const char *field, size_t size)
 {
     size_t n = strnlen(field, size);
+    for (size_t i = 0; i < n; i++) {
+        if (field[i] < ' ' || field[i] > '~')
+            return false;
+    }
     return n < size && all_zero(field + n, size - n);
 }
 
@@ -146,8 +150,10 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
     if (h->request_bytes > LX_MAX_STATE_REQUEST || h->n_tokens > LX_MAX_JOB_TOKENS ||
         h->rows > (uint32_t)LX_MAX_JOB_TOKENS * 2 || h->n_layers > MAX_LAYERS ||
         h->n_floats > (uint64_t)n || h->n_floats != (h->rows > 0 ? h->slot_floats : 0) ||
-        !is_name(h->made_by, sizeof h->made_by) || size_of(h) != n)
+        size_of(h) != n)
         return bad(err, "its sizes contradict each other");
+    if (!is_name(h->made_by, sizeof h->made_by))
+        return bad(err, "the name of its maker is no printable ASCII");
     return LX_OK;
 }
 

@@ -136,7 +136,8 @@ def test_a_bad_file_changes_nothing(server, models, in_place):
             replace(path, bad)
         reply = reload(server)
         assert reply.status == 500, (kind, reply.text)
-        assert path.name in reply.error["message"]
+        assert f"{MODEL}/{path.name}: " in reply.error["message"], "the model and the file"
+        assert str(models) not in reply.text and str(path) in server.log, "the path is the log's"
         assert client.call(server.port, "GET", "/readyz").status == 200
         assert facts(answer(server)) == before, kind
     assert server.log.count("what was served goes on") == len(bad_files(good))

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import math
+import struct
 import time
 
 import pytest
@@ -18,6 +19,7 @@ from settings import MODEL, MODEL_DIR
 
 LINE = "海上明月共潮生"
 OCTETS = "application/octet-stream"
+MADE_BY, N_FLOATS = 88, 32  # where they lie in a blob, see docs/state-format.md
 
 
 def post(port, path, status, **fields):
@@ -292,6 +294,68 @@ def test_a_damaged_blob(port):
     encoded = base64.b64encode(bytes(blob[:-1])).decode()
     assert post(port, "/v1/completions", 400, state=encoded)["param"] == "state"
     assert call(port, "GET", "/v1/states/bad").status == 404
+
+
+def crc32c(data):
+    table = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
+        table.append(i)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
+    return crc ^ 0xFFFFFFFF
+
+
+def with_bytes(blob, at, data):
+    """The blob with other bytes somewhere, and the CRC that belongs to them."""
+    changed = blob[:at] + data + blob[at + len(data) : -4]
+    return changed + struct.pack("<I", crc32c(changed))
+
+
+@pytest.mark.parametrize("byte", [b"\xff", b"\x80", b"\x7f", b"\n", b"\x1b"])
+def test_a_maker_without_a_proper_name(port, byte):
+    blob = blob_of(port, begun(port, 1)[1])
+    assert put(port, "maker", with_bytes(blob, MADE_BY, b"A")).status == 201
+    assert call(port, "DELETE", "/v1/states/maker").status == 204
+    bad = with_bytes(blob, MADE_BY, byte)
+    reply = put(port, "maker", bad)
+    assert reply.status == 400 and reply.error["param"] == "state", reply.text
+    assert call(port, "GET", "/v1/states/maker").status == 404
+    error = post(port, "/v1/completions", 400, state=base64.b64encode(bad).decode())
+    assert error["param"] == "state" and "maker" in error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_absurd_numbers_are_the_clients_fault(start_server, stream):
+    server = start_server()
+    blob = blob_of(server.port, begun(server.port, 2)[1])
+    (n,) = struct.unpack_from("<Q", blob, N_FLOATS)
+    bad = with_bytes(blob, len(blob) - 4 - 4 * n, struct.pack(f"<{n}f", *[3e38] * n))
+    before = server.requests("invalid")
+    body = {"state": base64.b64encode(bad).decode(), "stream": stream}
+    reply = call(server.port, "POST", "/v1/completions", body)
+    if stream:
+        assert '"invalid_request_error"' in reply.text and '"state"' in reply.text, reply.text
+    else:
+        assert reply.status == 400 and reply.error["param"] == "state", reply.text
+    assert server.requests("error") == 0
+    assert server.requests("invalid") == before + 1
+
+
+@pytest.mark.parametrize("path, fields", [
+    ("/v1/states", {"prompt": LINE}),
+    ("/v1/completions", {"prompt": LINE}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": LINE}]}),
+    ("/v1/score", {"prompt": LINE, "completion": LINE}),
+    ("/v1/images/generations", {}),
+])
+@pytest.mark.parametrize("timeout", [86_400_001, 9_223_372_036_855, 2**53, 2**63 - 1, 0, -1])
+def test_one_limit_of_times(image_port, port, path, fields, timeout):
+    at, model = (image_port, SMALL) if "images" in path else (port, MODEL)
+    reply = call(at, "POST", path, {"model": model, "timeout_ms": timeout, **fields})
+    assert reply.status == 400 and reply.error["param"] == "timeout_ms", reply.text
 
 
 def test_a_foreign_blob(port, image_port):
