@@ -197,6 +197,7 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     *con_cls = ex;
     (void)snprintf(ex->method, sizeof ex->method, "%s", method);
     (void)snprintf(ex->path, sizeof ex->path, "%s", url);
+    ex->old_version = strcmp(version, "HTTP/1.0") == 0;
     lx_header_check check;
     lx_header_check_begin(&check, method, version);
     (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_one, &check);

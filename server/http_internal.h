@@ -90,6 +90,7 @@ typedef struct lx_exchange {
     bool suspended, woken, left, completed; /* guarded by lock */
     lx_exchange_phase phase;                /* the connection's thread only, as are the rest */
     bool answering, ended;
+    bool old_version; /* HTTP/1.0: a stream's end is the connection's */
     size_t body_bytes; /* received, dropped ones included */
     lx_buffer body;
     lx_buffer out; /* stream: made but not yet given to the library */
