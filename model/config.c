@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/attention.h"
 #include "model/file.h"
 
 enum {
@@ -204,8 +203,6 @@ static void take_attention(reader *r, section s, lx_config *c)
     static const char *const maps[] = {"elu+1", NULL};
     section a = take_section(r, s, "attention", "attention.");
     take_name(r, a, "kind", false, c->attention_kind);
-    if (r->st == LX_OK && lx_attention_find(c->attention_kind) == NULL)
-        wrong(r, a, "kind", "is not an attention kind that is built in (linear)");
     (void)take_word(r, a, "feature_map", maps);
     c->feature_map = LX_PHI_ELU1;
     c->attention_eps = take_eps(r, a, "eps");

@@ -33,7 +33,7 @@ typedef struct lx_config {
     lx_norm_place norm_place;
     float norm_eps;
     lx_activation activation;
-    char attention_kind[LX_MAX_NAME]; /* looked up in model/attention.h */
+    char attention_kind[LX_MAX_NAME]; /* of a mixer: model/mixers/mixer.h */
     lx_feature_map feature_map;
     float attention_eps;
     int32_t n_inputs;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/attention.h"
 #include "model/file.h"
 #include "model/task.h"
 
@@ -62,26 +61,20 @@ static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, 
     expect(c, prefix, ".bias", 0, outputs);
 }
 
-static void expect_layer(tensor_check *c, int32_t layer)
+static void expect_layer(tensor_check *c, int32_t index)
 {
-    const lx_config *k = &c->model->config;
-    int64_t keys = (int64_t)k->n_heads * k->d_key, values = (int64_t)k->n_heads * k->d_value;
+    const lx_layer *layer = &c->model->layers[index];
     char prefix[64];
-    int n = snprintf(prefix, sizeof prefix, "layers.%d.", layer);
-    char *end = prefix + n;
-    size_t room = sizeof prefix - (size_t)n;
-    (void)snprintf(end, room, "norm1");
-    expect_norm(c, prefix, k->d_model);
-    (void)snprintf(end, room, "attn.qkv");
-    expect_linear(c, prefix, 2 * keys + values, k->d_model);
-    (void)snprintf(end, room, "attn.out");
-    expect_linear(c, prefix, k->d_model, values);
-    (void)snprintf(end, room, "norm2");
-    expect_norm(c, prefix, k->d_model);
-    (void)snprintf(end, room, "ff.up");
-    expect_linear(c, prefix, k->d_ff, k->d_model);
-    (void)snprintf(end, room, "ff.down");
-    expect_linear(c, prefix, k->d_model, k->d_ff);
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const lx_mixer_parts *parts = &layer->branches[b].parts;
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
+        expect_norm(c, prefix, c->model->config.d_model);
+        for (int32_t i = 0; i < parts->n_tensors; i++) {
+            const lx_mixer_tensor *t = &parts->tensors[i];
+            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, t->name);
+            expect_linear(c, prefix, t->rows, t->cols);
+        }
+    }
 }
 
 static void expect_all(tensor_check *c)
@@ -171,16 +164,31 @@ static lx_status load_config(lx_model *m, lx_error *err)
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
-static lx_status set_state(lx_model *m, lx_error *err)
+static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer *mixer)
 {
-    const lx_attention_kind *kind = lx_attention_find(m->config.attention_kind);
-    if (kind == NULL)
+    lx_branch *b = &layer->branches[layer->n_branches++];
+    *b = (lx_branch){.mixer = mixer, .state_offset = m->state.fixed_floats};
+    mixer->declare(&m->config, &b->parts);
+    m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
+}
+
+/* Which mixers the layers have, and where their states lie in a slot: one behind the other. */
+static lx_status set_layers(lx_model *m, lx_error *err)
+{
+    const lx_mixer *attention = lx_mixer_find(m->config.attention_kind);
+    const lx_mixer *feed_forward = lx_mixer_find("mlp");
+    if (attention == NULL || attention == feed_forward)
         return lx_fail(err, LX_ERR_FORMAT, NULL,
-                       "%s/config.json: attention.kind \"%s\" is not known", lx_file_label(m->dir),
-                       m->config.attention_kind);
-    m->state = kind->layer_state(&m->config);
-    m->state.fixed_floats *= m->config.n_layers;
-    m->state.growing_floats *= m->config.n_layers;
+                       "%s/config.json: attention.kind \"%s\" is not an attention kind that is "
+                       "built in (linear)",
+                       lx_file_label(m->dir), m->config.attention_kind);
+    m->layers = calloc((size_t)m->config.n_layers, sizeof *m->layers);
+    if (m->layers == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+    for (int32_t i = 0; i < m->config.n_layers; i++) {
+        add_branch(m, &m->layers[i], attention);
+        add_branch(m, &m->layers[i], feed_forward);
+    }
     return LX_OK;
 }
 
@@ -234,7 +242,7 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     m->hash = LX_HASH_SEED;
-    lx_status (*const parts[])(lx_model *, lx_error *) = {load_config, set_state, load_vocab,
+    lx_status (*const parts[])(lx_model *, lx_error *) = {load_config, set_layers, load_vocab,
                                                           check_task, load_weights};
     lx_status st = set_name(m, dir, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
@@ -253,6 +261,23 @@ void lx_model_free(lx_model *m)
         return;
     lx_vocab_free(m->vocab);
     lx_safetensors_close(m->weights);
+    free(m->layers);
     free(m->dir);
     free(m);
+}
+
+const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
+                                           const char *name, int64_t *offset)
+{
+    for (int32_t b = 0; b < m->layers[layer].n_branches; b++) {
+        const lx_branch *branch = &m->layers[layer].branches[b];
+        const lx_mixer_parts *parts = &branch->parts;
+        *offset = branch->state_offset + head * lx_mixer_head_floats(parts);
+        for (int32_t i = 0; i < parts->n_fields && head < parts->n_heads; i++) {
+            if (strcmp(parts->fields[i].name, name) == 0)
+                return &parts->fields[i];
+            *offset += (int64_t)parts->fields[i].rows * parts->fields[i].cols;
+        }
+    }
+    return NULL;
 }

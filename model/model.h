@@ -7,10 +7,25 @@
 #define LINNET_MODEL_MODEL_H
 
 #include "model/config.h"
+#include "model/mixers/mixer.h"
 #include "model/safetensors.h"
 #include "model/vocab.h"
 
 struct lx_task_ops;
+
+enum { LX_MAX_BRANCHES = 2 };
+
+/* A layer is its residual branches, one after the other; each has a norm of its own. */
+typedef struct lx_branch {
+    const lx_mixer *mixer;
+    lx_mixer_parts parts;
+    int64_t state_offset; /* where its part of a slot begins, in floats */
+} lx_branch;
+
+typedef struct lx_layer {
+    int32_t n_branches;
+    lx_branch branches[LX_MAX_BRANCHES];
+} lx_layer;
 
 typedef struct lx_model {
     char name[64]; /* the folder's name, the id clients use */
@@ -21,11 +36,17 @@ typedef struct lx_model {
     const struct lx_task_ops *task;
     uint64_t hash; /* of config, vocabulary and weights */
     int64_t n_parameters;
+    lx_layer *layers;      /* [n_layers] */
     lx_state_layout state; /* of one slot */
 } lx_model;
 
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
+
+/* Field `name` of head `head` of layer `layer`: its shape, and in *offset where it begins among a
+   slot's floats. NULL when the layer has no such field or head. */
+const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
+                                           const char *name, int64_t *offset);
 
 #endif

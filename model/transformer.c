@@ -9,29 +9,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model/attention.h"
-
 typedef struct norm {
     lx_array *gamma, *beta;
 } norm;
 
+/* A residual branch: its norm, and its mixer's matrices in the order of their declaration. */
+typedef struct branch {
+    norm norm;
+    lx_matrix *weights[LX_MAX_MIXER_TENSORS];
+} branch;
+
 typedef struct layer {
-    norm norm1, norm2;
-    lx_matrix *qkv, *out, *up, *down;
+    branch branches[LX_MAX_BRANCHES];
 } layer;
 
 struct lx_transformer {
     const lx_model *model;
-    const lx_attention_kind *attention;
     lx_backend *be;
     int32_t max_tokens, max_outputs;
     lx_table *tables[LX_MAX_INPUTS];
     layer *layers;
     norm final_norm;
     lx_matrix *head;
-    /* activations: residual stream and its normed copy [T, d], [T, 2HD + HM], [T, HM], [T, d_ff],
-       output rows [n_outputs, d], [n_outputs, V] */
-    lx_array *x, *normed, *qkv, *attended, *hidden, *outputs, *logits;
+    /* activations: residual stream and its normed copy [T, d], output rows [n_outputs, d],
+       [n_outputs, V] */
+    lx_array *x, *normed, *outputs, *logits;
+    /* The mixers', for each branch of a layer as large as the largest layer wants them. */
+    lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
 };
 
 /* --- preparing the weights ------------------------------------------------------------------- */
@@ -89,23 +93,16 @@ static lx_status load_linear(lx_transformer *t, const char *prefix, lx_matrix **
     return st;
 }
 
-static lx_status load_layer(lx_transformer *t, int32_t index, lx_error *err)
+static lx_status load_branch(lx_transformer *t, int32_t index, int32_t b, lx_error *err)
 {
-    layer *l = &t->layers[index];
-    const struct {
-        const char *name;
-        lx_matrix **matrix;
-        norm *norm;
-    } parts[] = {
-        {"norm1", NULL, &l->norm1}, {"attn.qkv", &l->qkv, NULL}, {"attn.out", &l->out, NULL},
-        {"norm2", NULL, &l->norm2}, {"ff.up", &l->up, NULL},     {"ff.down", &l->down, NULL},
-    };
-    lx_status st = LX_OK;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++) {
-        char prefix[64];
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts[i].name);
-        st = parts[i].matrix != NULL ? load_linear(t, prefix, parts[i].matrix, err)
-                                     : load_norm(t, prefix, parts[i].norm, err);
+    const lx_mixer_parts *parts = &t->model->layers[index].branches[b].parts;
+    branch *to = &t->layers[index].branches[b];
+    char prefix[64];
+    (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
+    lx_status st = load_norm(t, prefix, &to->norm, err);
+    for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++) {
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
+        st = load_linear(t, prefix, &to->weights[i], err);
     }
     return st;
 }
@@ -119,33 +116,50 @@ static lx_status load_weights(lx_transformer *t, lx_error *err)
         (void)snprintf(prefix, sizeof prefix, "embed.%s", c->inputs[i].name);
         st = t->be->ops->table_new(t->be, tensor(t, prefix, ".weight"), &t->tables[i], err);
     }
-    for (int32_t i = 0; i < c->n_layers && st == LX_OK; i++)
-        st = load_layer(t, i, err);
+    for (int32_t i = 0; i < c->n_layers; i++) {
+        for (int32_t b = 0; b < t->model->layers[i].n_branches && st == LX_OK; b++)
+            st = load_branch(t, i, b, err);
+    }
     if (st == LX_OK)
         st = load_norm(t, "final_norm", &t->final_norm, err);
     return st == LX_OK ? load_linear(t, "head", &t->head, err) : st;
+}
+
+/* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
+static int64_t scratch_floats(const lx_model *m, int32_t b, int32_t i)
+{
+    int64_t most = 0;
+    for (int32_t l = 0; l < m->config.n_layers; l++) {
+        const lx_mixer_parts *parts =
+            &m->layers[l].branches[b].parts; /* zero where there is none */
+        if (parts->scratch[i] > most)
+            most = parts->scratch[i];
+    }
+    return most;
 }
 
 static lx_status new_activations(lx_transformer *t, lx_error *err)
 {
     const lx_config *c = &t->model->config;
     int64_t rows = t->max_tokens, outputs = t->max_outputs;
-    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
     const struct {
         lx_array **array;
         int64_t n;
     } arrays[] = {
         {&t->x, rows * c->d_model},
         {&t->normed, rows * c->d_model},
-        {&t->qkv, rows * (2 * keys + values)},
-        {&t->attended, rows * values},
-        {&t->hidden, rows * c->d_ff},
         {&t->outputs, outputs * c->d_model},
         {&t->logits, outputs * c->head_size},
     };
     lx_status st = LX_OK;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++)
         st = t->be->ops->array_new(t->be, arrays[i].n, arrays[i].array, err);
+    for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH && st == LX_OK; i++) {
+        int32_t b = i / LX_MAX_MIXER_SCRATCH, k = i % LX_MAX_MIXER_SCRATCH;
+        int64_t n = rows * scratch_floats(t->model, b, k);
+        if (n > 0)
+            st = t->be->ops->array_new(t->be, n, &t->scratch[b][k], err);
+    }
     return st;
 }
 
@@ -164,7 +178,6 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
     }
     *t = (lx_transformer){
         .model = model,
-        .attention = lx_attention_find(model->config.attention_kind),
         .be = be,
         .max_tokens = max_tokens,
         .max_outputs = max_outputs,
@@ -195,18 +208,20 @@ void lx_transformer_free(lx_transformer *t)
     for (int32_t i = 0; i < LX_MAX_INPUTS; i++)
         ops->table_free(t->be, t->tables[i]);
     for (int32_t i = 0; i < t->model->config.n_layers; i++) {
-        layer *l = &t->layers[i];
-        free_norm(t, &l->norm1);
-        free_norm(t, &l->norm2);
-        lx_matrix *matrices[] = {l->qkv, l->out, l->up, l->down};
-        for (size_t j = 0; j < sizeof matrices / sizeof *matrices; j++)
-            ops->matrix_free(t->be, matrices[j]);
+        for (int32_t b = 0; b < LX_MAX_BRANCHES; b++) {
+            branch *each = &t->layers[i].branches[b];
+            free_norm(t, &each->norm);
+            for (int32_t j = 0; j < LX_MAX_MIXER_TENSORS; j++)
+                ops->matrix_free(t->be, each->weights[j]);
+        }
     }
     free_norm(t, &t->final_norm);
     ops->matrix_free(t->be, t->head);
-    lx_array *arrays[] = {t->x, t->normed, t->qkv, t->attended, t->hidden, t->outputs, t->logits};
+    lx_array *arrays[] = {t->x, t->normed, t->outputs, t->logits};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         ops->array_free(t->be, arrays[i]);
+    for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH; i++)
+        ops->array_free(t->be, t->scratch[i / LX_MAX_MIXER_SCRATCH][i % LX_MAX_MIXER_SCRATCH]);
     free(t->layers);
     free(t);
 }
@@ -300,21 +315,23 @@ static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const 
                                             .rows = rows});
 }
 
-static void queue_layer(lx_transformer *t, int32_t index, lx_states *states)
+static void queue_branch(lx_transformer *t, int32_t index, int32_t b, lx_states *states)
 {
-    const lx_config *c = &t->model->config;
-    const layer *l = &t->layers[index];
-    bool pre = c->norm_place == LX_NORM_PRE;
+    const lx_branch *declared = &t->model->layers[index].branches[b];
+    const branch *own = &t->layers[index].branches[b];
+    bool pre = t->model->config.norm_place == LX_NORM_PRE;
     if (pre)
-        queue_norm(t, t->normed, t->x, &l->norm1, LX_ROWS_TOKENS);
-    queue_linear(t, t->qkv, pre ? t->normed : t->x, l->qkv, LX_ACT_NONE, NULL, LX_ROWS_TOKENS);
-    t->attention->attend(t->be, c, index, t->attended, t->qkv, states);
-    queue_linear(t, t->x, t->attended, l->out, LX_ACT_NONE, t->x, LX_ROWS_TOKENS);
-    queue_norm(t, pre ? t->normed : t->x, t->x, pre ? &l->norm2 : &l->norm1, LX_ROWS_TOKENS);
-    queue_linear(t, t->hidden, pre ? t->normed : t->x, l->up, c->activation, NULL, LX_ROWS_TOKENS);
-    queue_linear(t, t->x, t->hidden, l->down, LX_ACT_NONE, t->x, LX_ROWS_TOKENS);
+        queue_norm(t, t->normed, t->x, &own->norm, LX_ROWS_TOKENS);
+    declared->mixer->queue(&(lx_mixer_call){.be = t->be,
+                                            .config = &t->model->config,
+                                            .weights = own->weights,
+                                            .scratch = t->scratch[b],
+                                            .x = pre ? t->normed : t->x,
+                                            .residual = t->x,
+                                            .states = states,
+                                            .offset = declared->state_offset});
     if (!pre)
-        queue_norm(t, t->x, t->x, &l->norm2, LX_ROWS_TOKENS);
+        queue_norm(t, t->x, t->x, &own->norm, LX_ROWS_TOKENS);
 }
 
 static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
@@ -359,8 +376,10 @@ static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step 
                                        .tables = (const lx_table *const *)t->tables,
                                        .ids = s->ids,
                                        .states = states});
-    for (int32_t i = 0; i < c->n_layers; i++)
-        queue_layer(t, i, states);
+    for (int32_t i = 0; i < c->n_layers; i++) {
+        for (int32_t b = 0; b < t->model->layers[i].n_branches; b++)
+            queue_branch(t, i, b, states);
+    }
     if (s->batch.n_outputs > 0)
         queue_outputs(t, states, s);
     return LX_OK;

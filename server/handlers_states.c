@@ -248,25 +248,28 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
     return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
 }
 
-/* The layers' parts of a slot follow each other, a head's s before its z (kernels.h). */
-static void write_head(const ask *a, const lx_saved_state *s, const lx_config *c, lx_buffer *out)
+static void write_head(const ask *a, const lx_saved_state *s, const lx_model *m, lx_buffer *out)
 {
-    int32_t d = c->d_model / c->n_heads;
-    int64_t head = (int64_t)d * d + d;
-    float *nothing = s->start.state == NULL ? calloc((size_t)head, sizeof *nothing) : NULL;
-    const float *at = nothing;
-    if (s->start.state != NULL)
-        at = s->start.state + (a->layer * (int64_t)c->n_heads + a->head) * head;
-    if (at != NULL)
+    int64_t at_s = 0, at_z = 0;
+    const lx_state_field *field = lx_model_state_field(m, a->layer, a->head, "s", &at_s);
+    if (field == NULL || lx_model_state_field(m, a->layer, a->head, "z", &at_z) == NULL) {
+        out->status = LX_ERR_UNSUPPORTED;
+        return;
+    }
+    float *nothing = NULL;
+    if (s->start.state == NULL)
+        nothing = calloc((size_t)m->state.fixed_floats, sizeof *nothing);
+    const float *state = s->start.state != NULL ? s->start.state : nothing;
+    if (state != NULL)
         lx_json_write_look(&(lx_json_look){.id = a->id,
                                            .layer = a->layer,
                                            .head = a->head,
-                                           .n_layers = c->n_layers,
-                                           .n_heads = c->n_heads,
-                                           .d_key = d,
-                                           .d_value = d,
-                                           .s = at,
-                                           .z = at + (int64_t)d * d},
+                                           .n_layers = m->config.n_layers,
+                                           .n_heads = m->config.n_heads,
+                                           .d_key = field->rows,
+                                           .d_value = field->cols,
+                                           .s = state + at_s,
+                                           .z = state + at_z},
                            out);
     else
         out->status = LX_ERR_NO_MEMORY;
@@ -289,7 +292,7 @@ static void answer_look(ask *a, lx_response *rs)
     if (st == LX_OK) {
         lx_buffer body;
         lx_buffer_init(&body, MAX_LOOK);
-        write_head(a, &s, &served->model->config, &body);
+        write_head(a, &s, served->model, &body);
         respond_json(rs, 200, &body);
     } else {
         lx_respond_status(rs, st, &err);

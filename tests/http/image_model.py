@@ -13,7 +13,7 @@ D_MODEL, D_FF, HEADS, LAYERS, COMPONENTS, LEVELS = 32, 64, 4, 2, 3, 256
 MIXTURE = {"kind": "logistic_mixture", "components": COMPONENTS, "levels": LEVELS}
 
 
-def config(width, height, channels, mixture, classes=()):
+def config(width, height, channels, mixture, classes=(), head_sizes=None):
     neighbours = ["token", "ww", "n", "nw", "ne"]
     inputs = [{"name": name, "size": LEVELS + 1} for name in neighbours]
     inputs += [{"name": "row", "size": height}, {"name": "column", "size": width}]
@@ -21,6 +21,7 @@ def config(width, height, channels, mixture, classes=()):
         inputs.append({"name": "channel", "size": channels})
     if classes:
         inputs.append({"name": "class", "size": len(classes) + 1})
+    heads = {"d_key": head_sizes[0], "d_value": head_sizes[1]} if head_sizes else {}
     named = {"classes": classes} if classes else {}
     return {
         "format": "linnet",
@@ -30,6 +31,7 @@ def config(width, height, channels, mixture, classes=()):
         "n_heads": HEADS,
         "d_model": D_MODEL,
         "d_ff": D_FF,
+        **heads,
         "norm": "pre",
         "norm_eps": 1e-5,
         "activation": "gelu",
@@ -43,6 +45,7 @@ def config(width, height, channels, mixture, classes=()):
 def shapes(conf):
     """Every tensor's shape, and the spread of its random weights (None: ones)."""
     d, f = D_MODEL, D_FF
+    keys, values = HEADS * conf.get("d_key", d // HEADS), HEADS * conf.get("d_value", d // HEADS)
     result = {f"embed.{x['name']}.weight": ([x["size"], d], 0.5) for x in conf["inputs"]}
     for i in range(LAYERS):
         layer = f"layers.{i}."
@@ -50,7 +53,7 @@ def shapes(conf):
             result[f"{layer}{norm}.weight"] = ([d], None)
             result[f"{layer}{norm}.bias"] = ([d], 0.1)
         for name, rows, columns in [
-            ("attn.qkv", 3 * d, d), ("attn.out", d, d), ("ff.up", f, d), ("ff.down", d, f)
+            ("attn.qkv", 2 * keys + values, d), ("attn.out", d, values), ("ff.up", f, d), ("ff.down", d, f)
         ]:
             result[f"{layer}{name}.weight"] = ([rows, columns], columns**-0.5)
             result[f"{layer}{name}.bias"] = ([rows], 0.1)
@@ -77,10 +80,10 @@ def write_tensors(path, conf, seed):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def write(folder, width, height, channels=1, mixture=True, seed=1, classes=()):
+def write(folder, width, height, channels=1, mixture=True, seed=1, classes=(), head_sizes=None):
     """A model folder, with a mixture of logistics as head or with one row a level; returns it."""
     folder.mkdir(parents=True)
-    conf = config(width, height, channels, mixture, classes)
+    conf = config(width, height, channels, mixture, classes, head_sizes)
     (folder / "config.json").write_text(json.dumps(conf))
     write_tensors(folder / "model.safetensors", conf, seed)
     return folder

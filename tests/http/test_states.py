@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import image_model
 import images
 import png
 from client import call
@@ -242,6 +243,25 @@ def test_a_look_inside(port):
     _, longer = begun(port, 3)
     later = call(port, "GET", f"/v1/states/{longer}/look?layer=1&head=3").json()
     assert all(b > a for a, b in zip(look["z"], later["z"]))
+
+
+@pytest.mark.parametrize("d_key, d_value", [(3, 5), (5, 3), (16, 1), (1, 2)])
+def test_a_look_at_heads_of_other_sizes(tmp_path, d_key, d_value):
+    """Not d_model / n_heads: every head of every layer, so that none can be taken from its neighbour's place."""
+    image_model.write(tmp_path / "odd", 6, 5, head_sizes=(d_key, d_value))
+    with Server("--models", tmp_path) as server:
+        fields = {"model": "odd", "seed": 1, "max_tokens": 7, "return_state": True}
+        state = generate_ok(server.port, **fields)["states"][0]["id"]
+        blob = call(server.port, "GET", f"/v1/states/{state}", headers={"Accept": "application/octet-stream"}).body
+        layers, heads, size = image_model.LAYERS, image_model.HEADS, d_key * d_value + d_key
+        floats = struct.unpack(f"<{layers * heads * size}f", blob[-4 - 4 * layers * heads * size : -4])
+        for layer in range(layers):
+            for head in range(heads):
+                look = call(server.port, "GET", f"/v1/states/{state}/look?layer={layer}&head={head}").json()
+                own = floats[(layer * heads + head) * size :][:size]
+                assert [x for row in look["s"] for x in row] == pytest.approx(own[: d_key * d_value], rel=1e-6)
+                assert look["z"] == pytest.approx(own[d_key * d_value :], rel=1e-6)
+                assert (len(look["s"]), len(look["s"][0])) == (d_key, d_value)
 
 
 @pytest.mark.parametrize("query, param", [

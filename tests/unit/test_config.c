@@ -240,7 +240,7 @@ static void every_rule_is_kept(void **state)
         {"1e-05", "1e999", "line 3"},
         {"1e-05", "NaN", "line 3"},
         {"\"gelu\"", "\"silu\"", "activation must be \"relu\" or \"gelu\""},
-        {"\"linear\"", "\"softmax\"", "attention.kind"},
+        {"\"linear\"", "\"Linear\"", "attention.kind must be a name"},
         {"\"elu+1\"", "\"relu\"", "attention.feature_map must be \"elu+1\""},
         {"\"eps\": 1e-06", "\"eps\": 0", "attention.eps"},
         {"\"eps\": 1e-06", "\"eps\": 1e-06, \"window\": 8", "attention.window is not a known key"},

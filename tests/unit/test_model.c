@@ -237,6 +237,8 @@ static void a_config_that_does_not_fit_the_weights_is_refused(void **state)
                    "tensor layers.0.attn.qkv.weight");
     expect_refused("config.json", "\"d_ff\": 64", "\"d_ff\": 64, \"d_key\": 4, \"d_value\": 16",
                    "tensor layers.0.attn.out.weight");
+    expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"softmax\"", "attention.kind");
+    expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"mlp\"", "attention.kind");
     expect_refused("config.json", "\"task\": \"couplet\"", "\"task\": \"sonnet\"", "");
     expect_refused("config.json", "\"categorical\", \"size\": 300",
                    "\"categorical\", \"size\": 299", "head");

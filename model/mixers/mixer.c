@@ -1,0 +1,66 @@
+/* The registry of mixers, and what their declarations add up to (see mixer.h). */
+#include "model/mixers/mixer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define MIXER(name) extern const lx_mixer lx_mixer_##name;
+#include "model/mixers/mixers.def"
+#undef MIXER
+
+static const lx_mixer *const mixers[] = {
+#define MIXER(name) &lx_mixer_##name,
+#include "model/mixers/mixers.def"
+#undef MIXER
+};
+
+const lx_mixer *lx_mixer_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof mixers / sizeof *mixers; i++) {
+        if (strcmp(mixers[i]->name, name) == 0)
+            return mixers[i];
+    }
+    return NULL;
+}
+
+void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
+{
+    assert(p->n_tensors < LX_MAX_MIXER_TENSORS);
+    p->tensors[p->n_tensors++] = (lx_mixer_tensor){name, outputs, inputs};
+}
+
+void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+{
+    assert(p->n_fields < LX_MAX_MIXER_FIELDS);
+    p->fields[p->n_fields++] = (lx_state_field){name, rows, cols};
+}
+
+void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row)
+{
+    assert(p->n_scratch < LX_MAX_MIXER_SCRATCH);
+    p->scratch[p->n_scratch++] = floats_per_row;
+}
+
+int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->n_fields; i++)
+        n += (int64_t)p->fields[i].rows * p->fields[i].cols;
+    return n;
+}
+
+int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
+{
+    return p->n_heads * lx_mixer_head_floats(p);
+}
+
+void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,
+                      lx_activation activation, const lx_array *residual)
+{
+    call->be->ops->linear(call->be, &(lx_linear_args){.y = y,
+                                                      .x = x,
+                                                      .w = call->weights[weight],
+                                                      .activation = activation,
+                                                      .residual = residual,
+                                                      .rows = LX_ROWS_TOKENS});
+}

@@ -1,0 +1,77 @@
+/*
+ * A mixer: one residual branch of a layer, x += A(norm(x)). A sequence mixer lets a token see those
+ * before it, through a state; a feed-forward net is a mixer without one. A file of this folder is a
+ * mixer, top to bottom: its source and equations, what it declares, how it queues its operations.
+ *
+ * What a mixer declares (lx_mixer_parts) is all that the rest of the program knows of it. From the
+ * tensors come the check of a weights file, their loading and the order of `linnet inspect
+ * --tensors`; from the state fields a slot's bytes and what GET /v1/states/ID/look shows; from the
+ * scratch the activation buffers, which all layers share.
+ *
+ * A new mixer touches: its file here, one line in mixers.def, weights/train for its training.
+ */
+#ifndef LINNET_MODEL_MIXERS_MIXER_H
+#define LINNET_MODEL_MIXERS_MIXER_H
+
+#include "model/config.h"
+
+enum { LX_MAX_MIXER_TENSORS = 24, LX_MAX_MIXER_FIELDS = 8, LX_MAX_MIXER_SCRATCH = 8 };
+
+/* A product's parameters, y = W x + b: NAME.weight [rows, cols] and NAME.bias [rows] behind
+   "layers.I." in the weights file. */
+typedef struct lx_mixer_tensor {
+    const char *name;   /* "attn.qkv"; static */
+    int64_t rows, cols; /* outputs, inputs */
+} lx_mixer_tensor;
+
+/* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
+   the order in which they were declared. */
+typedef struct lx_state_field {
+    const char *name; /* "s"; static */
+    int32_t rows, cols;
+} lx_state_field;
+
+typedef struct lx_mixer_parts {
+    int32_t n_tensors, n_fields, n_scratch;
+    lx_mixer_tensor tensors[LX_MAX_MIXER_TENSORS];
+    int32_t n_heads; /* how often the fields repeat; 0 without a state */
+    lx_state_field fields[LX_MAX_MIXER_FIELDS];
+    int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
+} lx_mixer_parts;
+
+/* What a mixer's queue function works on. Everything is borrowed for the call. */
+typedef struct lx_mixer_call {
+    lx_backend *be;
+    const lx_config *config;
+    lx_matrix *const *weights; /* in the order of `tensors` */
+    lx_array *const *scratch;  /* in the order of `scratch`; their content is anybody's */
+    const lx_array *x;         /* [T, d_model] input; may be `residual` */
+    lx_array *residual;        /* [T, d_model] the branch's output is added to it */
+    lx_states *states;
+    int64_t offset; /* where this branch's part of a slot begins, in floats */
+} lx_mixer_call;
+
+typedef struct lx_mixer {
+    const char *name; /* in config.json */
+    /* Fills *parts, which is zero, by the functions below. The config has been read and checked. */
+    void (*declare)(const lx_config *config, lx_mixer_parts *parts);
+    void (*queue)(const lx_mixer_call *call);
+} lx_mixer;
+
+/* NULL for an unknown name. */
+const lx_mixer *lx_mixer_find(const char *name);
+
+/* For `declare`; more than the maximum of each is a programming error (asserted). */
+void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
+void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
+void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
+
+/* Floats of one head's fields, and of a layer's whole state. */
+int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
+int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
+
+/* For `queue`: y[r] = activation(W x[r] + b) + residual[r] for every token row. */
+void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,
+                      lx_activation activation, const lx_array *residual);
+
+#endif
