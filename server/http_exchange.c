@@ -175,8 +175,10 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     lx_request_head head = {
         .method = ex->method,
         .path = url,
+        .host = header(ex, "Host"),
         .authorization = header(ex, "Authorization"),
         .origin = header(ex, "Origin"),
+        .fetch_site = header(ex, "Sec-Fetch-Site"),
         .asks_for_method = header(ex, "Access-Control-Request-Method")[0] != '\0',
     };
     lx_response rs = {0};

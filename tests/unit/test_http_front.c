@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -179,10 +179,10 @@ static void query_arguments(void **state)
     (void)state;
     static char out[ROOM];
     for (int n = LX_MAX_QUERY_ARGUMENTS; n <= LX_MAX_QUERY_ARGUMENTS + 1; n++) {
-        char in[1024] = "GET /x?a";
+        char in[1024], more[2 * LX_MAX_QUERY_ARGUMENTS + 1] = "";
         for (int i = 1; i < n; i++)
-            strcat(in, "&a");
-        strcat(in, " HTTP/1.1\r\nHost: h\r\n\r\n");
+            memcpy(more + 2 * (i - 1), "&a", 3);
+        (void)snprintf(in, sizeof in, "GET /x?a%s HTTP/1.1\r\nHost: h\r\n\r\n", more);
         lx_front f;
         size_t got = run(&f, in, strlen(in), LX_FRONT_BLOCK, out);
         out[got] = '\0';
