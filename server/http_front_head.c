@@ -181,9 +181,10 @@ void lx_front_stand_in(const char *head, size_t n, lx_buffer *out)
     lx_header_check check = {0};
     if (first.n < n && first.n > 1 && first.n < LX_HTTP_HEAD_BYTES / 2) {
         first.n--;
-        if (split_line(first, &l))
+        bool sound = split_line(first, &l);
+        if (sound)
             check_line(&l, &check);
-        if (l.target.n == 0 || l.version.n == 0 || check.fault == 400)
+        if (!sound || check.fault == 400)
             l = plain;
         l.target = cut(&(span){l.target.at, l.target.n}, '?');
         l.target = l.target.n > 0 && l.target.at[0] == '/' ? l.target : plain.target;
