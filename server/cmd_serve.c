@@ -96,6 +96,8 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
         .api_key_file = o->api_key_file,
         .public_paths = o->public_paths,
         .cors_origins = o->cors_origins,
+        .allowed_hosts = o->allowed_hosts,
+        .host = o->host,
         .limits = {.concurrent = (int32_t)o->key_concurrency, .per_minute = (int32_t)o->key_rate},
     };
     lx_status st = lx_gate_new(&gate, &p->gate, err);

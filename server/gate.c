@@ -1,11 +1,14 @@
 /* The gate (see gate.h). */
 #include "server/gate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/clock.h"
 #include "server/handlers.h"
+#include "server/hosts.h"
 #include "server/secret.h"
 
 enum { MAX_ENTRIES = 64, MAX_LIST = 4096 };
@@ -19,8 +22,9 @@ typedef struct name_list {
 
 struct lx_gate {
     lx_keys *keys;
-    name_list public_paths, origins;
-    bool any_origin;
+    name_list public_paths, origins, hosts;
+    bool any_origin, any_host;
+    char host[256]; /* that the server listens on */
 };
 
 static lx_status split(const char *text, const char *flag, name_list *l, lx_error *err)
@@ -63,6 +67,29 @@ static lx_status check_origins(lx_gate *g, lx_error *err)
     return LX_OK;
 }
 
+static lx_status check_hosts(const name_list *l, lx_error *err)
+{
+    for (int32_t i = 0; i < l->n; i++)
+        if (!lx_host_entry_ok(l->at[i]))
+            return lx_fail(
+                err, LX_ERR_INVALID, "allowed-hosts",
+                "--allowed-hosts: \"%s\" is no name (\"api.example\", \"*.example\" or *)",
+                l->at[i]);
+    return LX_OK;
+}
+
+static lx_status add_hosts(lx_gate *g, const lx_gate_options *o, lx_error *err)
+{
+    lx_status st = split(o->allowed_hosts, "allowed-hosts", &g->hosts, err);
+    if (st == LX_OK)
+        st = check_hosts(&g->hosts, err);
+    if (o->host != NULL)
+        (void)snprintf(g->host, sizeof g->host, "%s", o->host);
+    /* a foreign page has no key, whatever its name */
+    g->any_host = g->hosts.n == 0 && lx_gate_has_keys(g);
+    return st;
+}
+
 static lx_status add_keys(lx_gate *g, const lx_gate_options *o, lx_error *err)
 {
     lx_status st = lx_keys_new(&o->limits, &g->keys, err);
@@ -89,6 +116,8 @@ lx_status lx_gate_new(const lx_gate_options *o, lx_gate **out, lx_error *err)
         st = split(o->cors_origins, "cors-origins", &g->origins, err);
     if (st == LX_OK)
         st = check_origins(g, err);
+    if (st == LX_OK)
+        st = add_hosts(g, o, err);
     if (st == LX_OK)
         *out = g;
     else
@@ -137,6 +166,47 @@ static const char *allowed_origin(const lx_gate *g, const char *origin)
     return NULL;
 }
 
+static bool is_allowed_host(const lx_gate *g, const char *host)
+{
+    char name[256];
+    if (g->any_host || host[0] == '\0') /* HTTP/1.0 without one: no browser */
+        return true;
+    if (!lx_host_name(host, name, sizeof name))
+        return false;
+    if (lx_host_is_local(name) || strcasecmp(name, g->host) == 0)
+        return true;
+    for (int32_t i = 0; i < g->hosts.n; i++)
+        if (lx_host_matches(g->hosts.at[i], name))
+            return true;
+    return false;
+}
+
+/* Sent by a page of another site, and more than a look. A browser that says nothing of sites, as
+   over plain HTTP, names the page's origin. */
+static bool is_cross_site(const lx_request_head *head)
+{
+    static const char *const looks[] = {"GET", "HEAD", "OPTIONS"};
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
+        if (strcmp(head->method, looks[i]) == 0)
+            return false;
+    if (head->fetch_site[0] != '\0')
+        return strcasecmp(head->fetch_site, "cross-site") == 0;
+    return head->origin[0] != '\0' && !lx_host_of_origin(head->origin, head->host);
+}
+
+static void refuse_host(lx_response *rs)
+{
+    lx_respond_error(rs, 421, "host_not_allowed", "Host",
+                     "this server is not known by the name in Host: start it with --allowed-hosts");
+}
+
+static void refuse_site(lx_response *rs)
+{
+    lx_respond_error(
+        rs, 403, "cross_site", "Origin",
+        "a page of another site may not do this: start the server with --cors-origins");
+}
+
 static void answer_preflight(lx_response *rs)
 {
     rs->status = 204;
@@ -158,11 +228,19 @@ static void refuse_key(const lx_request_head *head, lx_response *rs)
 bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs)
 {
     lx_gate *g = context;
+    if (!is_allowed_host(g, head->host)) {
+        refuse_host(rs);
+        return false;
+    }
     pass->allow_origin = allowed_origin(g, head->origin);
     pass->vary_origin = g->origins.n > 0 && !g->any_origin;
     if (pass->allow_origin != NULL && head->asks_for_method &&
         strcmp(head->method, "OPTIONS") == 0) {
         answer_preflight(rs);
+        return false;
+    }
+    if (pass->allow_origin == NULL && is_cross_site(head)) {
+        refuse_site(rs);
         return false;
     }
     lx_key *key = lx_keys_find(g->keys, head->authorization);

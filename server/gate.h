@@ -1,7 +1,8 @@
 /*
  * The gate: what is decided about a request from its head alone, before its body is read and before
- * any handler. In this order: the browser's question whether another origin's page may ask (CORS),
- * the API key, the key's limits.
+ * any handler. In this order: the host it was sent to, the browser's question whether another
+ * origin's page may ask (CORS), requests that such a page sends without a question, the API key,
+ * its limits.
  *
  * Everything is denied without a key but the paths of the public list. Thread: made before the
  * server runs, then immutable; any thread.
@@ -13,10 +14,12 @@
 #include "server/keys.h"
 
 typedef struct lx_gate_options {
-    char *api_key;            /* NULL: none; wiped after it was hashed */
-    const char *api_key_file; /* NULL: none */
-    const char *public_paths; /* "/health,/v1/x" open without a key; a final star is any end */
-    const char *cors_origins; /* "https://a.example,https://b.example", or "*"; NULL: none */
+    char *api_key;             /* NULL: none; wiped after it was hashed */
+    const char *api_key_file;  /* NULL: none */
+    const char *public_paths;  /* "/health,/v1/x" open without a key; a final star is any end */
+    const char *cors_origins;  /* "https://a.example,https://b.example", or "*"; NULL: none */
+    const char *allowed_hosts; /* "a.example,*.b.example", or "*"; NULL: none but local ones */
+    const char *host;          /* that the server listens on */
     lx_key_limits limits;
 } lx_gate_options;
 

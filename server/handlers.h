@@ -62,8 +62,8 @@ lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
 /* --- requests, handlers_request.c
  * -------------------------------------------------------------------- */
 
-/* Whether the body is JSON or nothing is said of it. A page of another origin can post other kinds
-   without asking the browser for permission, so that they are refused is a protection. */
+/* Whether the body is said to be JSON, or there is none. A page of another origin can post other
+   kinds without asking the browser for permission, so that they are refused is a protection. */
 bool lx_request_is_json(const lx_request *rq);
 bool lx_request_is_multipart(const lx_request *rq);
 /* 415, naming what the route reads. */

@@ -15,7 +15,7 @@ static bool has_type(const lx_request *rq, const char *type)
 
 bool lx_request_is_json(const lx_request *rq)
 {
-    return rq->content_type[0] == '\0' || has_type(rq, "application/json");
+    return rq->content_type[0] == '\0' ? rq->body_bytes == 0 : has_type(rq, "application/json");
 }
 
 bool lx_request_is_multipart(const lx_request *rq)

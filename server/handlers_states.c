@@ -552,6 +552,10 @@ void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_error err = {0};
     lx_state_fork p = {0};
     size_t n = 0;
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
     lx_status st = check_id(api, rq, &n, &err);
     if (st == LX_OK)
         st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, &p, &err);

@@ -43,6 +43,14 @@ static void open_connection(lx_http *h, struct MHD_Connection *connection, void 
         *context = NULL;
         return;
     }
+    lx_front_init(&conn->front, h->options.max_body);
+    conn->front.within_tls = h->options.tls_key != NULL;
+    if (!lx_recv_attach(conn->fd, &conn->front)) {
+        lx_watch_close(&h->watch, conn);
+        free(conn);
+        *context = NULL;
+        return;
+    }
     conn->tls = lx_http_tls_attach(h, connection);
     atomic_fetch_add(&h->n_connections, 1);
 }
@@ -58,6 +66,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         lx_watch_close(&h->watch, conn);
         if (conn->refused)
             lx_linger_add(&h->watch, conn->fd);
+        lx_recv_detach(conn->fd);
+        lx_front_fini(&conn->front);
         lx_http_tls_detach(conn->tls);
         free(*context);
         *context = NULL;
@@ -113,8 +123,8 @@ static void tls_options(const lx_http_options *o, struct MHD_OptionItem *items)
 static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
 {
     const lx_http_options *o = &h->options;
-    if (!lx_http_find_queue())
-        return lx_fail(err, LX_ERR_INTERNAL, NULL, "libmicrohttpd has no MHD_queue_response");
+    if (!lx_http_tls_find_recv())
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "GnuTLS has no gnutls_record_recv");
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[4] = {{.option = MHD_OPTION_END}};
     if (o->tls_key != NULL) {
@@ -126,10 +136,10 @@ static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(o->n_threads > 1 ? o->n_threads : 0),
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LX_HTTP_HEAD_BYTES,
-        MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, h, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_per_address,
-        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)LX_HTTP_MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)o->max_per_address, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (h->daemon == NULL)
         return lx_fail(err, LX_ERR_IO, NULL, "cannot start the HTTP threads");
     return LX_OK;

@@ -77,8 +77,8 @@ void lx_response_take(lx_response *rs, int status, const char *content_type, lx_
 /* What is known of a request before its body is read; borrowed for the call. */
 typedef struct lx_request_head {
     const char *method, *path;
-    const char *authorization, *origin; /* "" when absent */
-    bool asks_for_method;               /* has Access-Control-Request-Method */
+    const char *host, *authorization, *origin, *fetch_site; /* "" when absent */
+    bool asks_for_method;                                   /* has Access-Control-Request-Method */
 } lx_request_head;
 
 /* What `admit` says of a request it lets in, or refuses. */

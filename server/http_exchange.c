@@ -16,7 +16,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/http_headers.h"
 #include "server/http_internal.h"
 
 /* A body over the limit is read and dropped so far, to have the refusal arrive; then it is cut. */
@@ -50,7 +49,7 @@ void lx_exchange_unref(lx_exchange *ex)
     free(ex);
 }
 
-void lx_http_make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
+static void make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
 {
     (void)snprintf(id, LX_MAX_REQUEST_ID + 1, "%016llx-%llx", (unsigned long long)h->id_prefix,
                    (unsigned long long)atomic_fetch_add(&h->next_id, 1));
@@ -62,7 +61,7 @@ static void choose_id(lx_exchange *ex)
     if (id != NULL && lx_request_id_ok(id))
         (void)snprintf(ex->id, sizeof ex->id, "%s", id);
     else
-        lx_http_make_id(ex->http, ex->id);
+        make_id(ex->http, ex->id);
 }
 
 static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
@@ -76,6 +75,7 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
     ex->start_ns = lx_now_ns();
     ex->connection = connection;
     ex->conn = info->socket_context;
+    ex->number = ex->conn->n_exchanges++;
     atomic_store(&ex->refs, 1);
     (void)pthread_mutex_init(&ex->lock, NULL);
     lx_buffer_init(&ex->body, h->options.max_body);
@@ -151,12 +151,14 @@ static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, 
     return lx_http_queue(ex, &rs, close);
 }
 
-static enum MHD_Result check_one(void *cls, enum MHD_ValueKind kind, const char *name,
-                                 size_t name_bytes, const char *value, size_t value_bytes)
+/* What the front says of this exchange's request: its refusal, 0 for none. */
+static int front_fault(const lx_exchange *ex, lx_error *err)
 {
-    (void)kind;
-    lx_header_check_add(cls, name, name_bytes, value != NULL ? value : "", value_bytes);
-    return MHD_YES;
+    if (ex->number < ex->conn->front.n_requests)
+        return lx_front_fault(&ex->conn->front, ex->number, err);
+    (void)lx_fail(err, LX_ERR_INTERNAL, "request", "the request was read past its checks");
+    lx_log(LX_LOG_ERROR, "http: libmicrohttpd read a request past its checks");
+    return 500;
 }
 
 static const char *header(const lx_exchange *ex, const char *name)
@@ -173,8 +175,10 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     lx_request_head head = {
         .method = ex->method,
         .path = url,
+        .host = header(ex, "Host"),
         .authorization = header(ex, "Authorization"),
         .origin = header(ex, "Origin"),
+        .fetch_site = header(ex, "Sec-Fetch-Site"),
         .asks_for_method = header(ex, "Access-Control-Request-Method")[0] != '\0',
     };
     lx_response rs = {0};
@@ -198,16 +202,16 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     (void)snprintf(ex->method, sizeof ex->method, "%s", method);
     (void)snprintf(ex->path, sizeof ex->path, "%s", url);
     ex->old_version = strcmp(version, "HTTP/1.0") == 0;
-    lx_header_check check;
-    lx_header_check_begin(&check, method, version);
-    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_one, &check);
-    int fault = lx_header_check_end(&check, h->options.max_body);
+    lx_error err = {0};
+    int fault = front_fault(ex, &err);
     if (fault != 0)
-        return refuse(ex, fault, &check.error, true);
+        return refuse(ex, fault, &err, true);
     lx_watch_set_deadline(&h->watch, ex->conn,
                           lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
     enum MHD_Result result = MHD_YES;
-    (void)admit(ex, url, check.length > 0 || check.chunked, &result);
+    bool has_body = strtoull(header(ex, "Content-Length"), NULL, 10) > 0 ||
+                    header(ex, "Transfer-Encoding")[0] != '\0';
+    (void)admit(ex, url, has_body, &result);
     return result;
 }
 
@@ -293,6 +297,10 @@ static enum MHD_Result answer_later(lx_exchange *ex, lx_response *rs)
 static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *method)
 {
     const lx_http_options *o = &ex->http->options;
+    lx_error err = {0};
+    int fault = front_fault(ex, &err);
+    if (fault != 0)
+        return refuse(ex, fault, &err, true);
     if (ex->body.status != LX_OK)
         return refuse_body(ex);
     lx_request rq = {

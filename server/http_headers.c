@@ -33,7 +33,8 @@ void lx_header_check_begin(lx_header_check *c, const char *method, const char *v
         fault(c, 400, "method", "the method is malformed");
     if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
         fault(c, 505, "version", "only HTTP/1.0 and HTTP/1.1 are spoken here");
-    c->n_host = strcmp(version, "HTTP/1.0") == 0 ? -1 : 0; /* -1: may be absent */
+    c->old = strcmp(version, "HTTP/1.0") == 0;
+    c->n_host = c->old ? -1 : 0; /* -1: may be absent */
 }
 
 static void check_value(lx_header_check *c, const char *value, size_t n)
@@ -92,6 +93,8 @@ int lx_header_check_end(lx_header_check *c, size_t max_body)
 {
     if (c->has_length && c->chunked)
         fault(c, 400, "Content-Length", "Content-Length and Transfer-Encoding exclude each other");
+    if (c->old && c->chunked)
+        fault(c, 400, "Transfer-Encoding", "HTTP/1.0 has no Transfer-Encoding");
     if (c->n_host == 0)
         fault(c, 400, "Host", "the Host header is missing");
     if (c->n_host > 1)

@@ -18,9 +18,9 @@ enum { LX_MAX_REQUEST_HEADERS = 64 };
 
 typedef struct lx_header_check {
     int32_t n_headers, n_host;
-    bool has_length, chunked;
-    uint64_t length; /* of Content-Length */
-    int fault;       /* HTTP status of the first fault, 0 for none */
+    bool has_length, chunked, old; /* old: HTTP/1.0 */
+    uint64_t length;               /* of Content-Length */
+    int fault;                     /* HTTP status of the first fault, 0 for none */
     lx_error error;
 } lx_header_check;
 

@@ -20,12 +20,14 @@
 #include <stdatomic.h>
 
 #include "server/http.h"
+#include "server/http_front.h"
 
 struct lx_exchange;
 typedef struct lx_tls_pair lx_tls_pair; /* a certificate and its key */
 
-/* Memory of a connection: its request's head must fit. */
-enum { LX_HTTP_HEAD_BYTES = 16 * 1024, LX_MAX_LINGERING = 64 };
+/* The library's memory of a connection: a head as the front hands it on, what the library makes of
+   its headers and arguments, and the head of the answer must fit. */
+enum { LX_HTTP_MEMORY_BYTES = 28 * 1024, LX_MAX_LINGERING = 64 };
 
 typedef struct lx_http_conn {
     lx_http *http;
@@ -37,6 +39,8 @@ typedef struct lx_http_conn {
     uint32_t generation; /* tells apart connections that had the same fd */
     bool hung_up;        /* the peer will send nothing more */
     bool refused;        /* closed before all that the peer sends was read */
+    lx_front front;      /* its thread only, as the number of exchanges */
+    int64_t n_exchanges;
 } lx_http_conn;
 
 /* A socket that is only read until its peer ends; see http_linger.c. */
@@ -85,12 +89,13 @@ typedef struct lx_exchange {
     lx_http *http;
     struct MHD_Connection *connection;
     lx_http_conn *conn;
+    int64_t number; /* of the connection's exchanges */
     _Atomic int32_t refs;
     pthread_mutex_t lock;
     bool suspended, woken, left, completed; /* guarded by lock */
     lx_exchange_phase phase;                /* the connection's thread only, as are the rest */
     bool answering, ended;
-    bool old_version; /* HTTP/1.0: a stream's end is the connection's */
+    bool old_version;  /* HTTP/1.0: a stream's end is the connection's */
     size_t body_bytes; /* received, dropped ones included */
     lx_buffer body;
     lx_buffer out; /* stream: made but not yet given to the library */
@@ -109,7 +114,6 @@ typedef struct lx_exchange {
 } lx_exchange;
 
 /* http_exchange.c */
-void lx_http_make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1]); /* of a request without one */
 enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
                                     const char *method, const char *version, const char *upload,
                                     size_t *upload_bytes, void **con_cls);
@@ -127,19 +131,24 @@ void lx_exchange_unref(lx_exchange *ex);
 /* http_response.c */
 enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
 enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
-void lx_http_count(lx_http *h, int status); /* in the metrics */
-/* Answers a request that the library refuses, for which there is no exchange. */
-enum MHD_Result lx_http_queue_refusal(lx_http *h, struct MHD_Connection *connection,
-                                      lx_response *rs);
 
 /* http_log.c */
 void lx_http_keep_body(lx_exchange *ex); /* for the log, if it shows bodies */
 void lx_http_log_request(const lx_exchange *ex, bool complete);
 
-/* http_refuse.c */
-bool lx_http_find_queue(void); /* once, before the library is started */
-enum MHD_Result lx_http_queue_response(struct MHD_Connection *connection, int status,
-                                       struct MHD_Response *response);
+/* http_recv.c */
+typedef struct lx_recv_source {
+    const void *from;
+    ssize_t (*read)(const void *from, char *to, size_t max); /* as recv; 0: the end */
+    ssize_t (*again)(const void *from);                      /* says that there is nothing now */
+    ssize_t (*failed)(const void *from);                     /* says that there is no memory */
+} lx_recv_source;
+
+/* From now on the library reads the socket through the front. The connection's thread only. */
+bool lx_recv_attach(int fd, lx_front *front) LX_MUST_USE;
+void lx_recv_detach(int fd);
+lx_front *lx_recv_front(int fd); /* NULL: there is none */
+ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max);
 
 /* http_linger.c */
 void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
@@ -168,5 +177,6 @@ lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound
 lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection);
 void lx_http_tls_detach(lx_tls_pair *pair); /* NULL is allowed */
 void lx_http_tls_free(lx_http *h);          /* with the last connection gone */
+bool lx_http_tls_find_recv(void);           /* once, before the library is started */
 
 #endif

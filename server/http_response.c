@@ -65,15 +65,16 @@ static void add_headers(struct MHD_Response *m, const lx_response *rs, const lx_
         (void)MHD_add_response_header(m, "Connection", "close");
 }
 
-void lx_http_count(lx_http *h, int status)
+static void count(lx_http *h, int status)
 {
     if (status >= 100 && status < 600)
         atomic_fetch_add(&h->responses[status / 100], 1);
 }
 
-static enum MHD_Result queue_whole(lx_http *h, struct MHD_Connection *connection, lx_response *rs,
-                                   const lx_pass *pass, const char *id, bool close)
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
 {
+    ex->phase = LX_EXCHANGE_SENDING;
+    ex->status = rs->status;
     struct MHD_Response *m =
         rs->body != NULL
             ? MHD_create_response_from_buffer(rs->body_bytes, rs->body, MHD_RESPMEM_MUST_FREE)
@@ -83,27 +84,11 @@ static enum MHD_Result queue_whole(lx_http *h, struct MHD_Connection *connection
         free(rs->body);
         return MHD_NO;
     }
-    add_headers(m, rs, pass, id, close);
-    enum MHD_Result result = lx_http_queue_response(connection, rs->status, m);
+    add_headers(m, rs, &ex->pass, ex->id, close || atomic_load(&ex->http->draining));
+    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
     MHD_destroy_response(m);
-    lx_http_count(h, rs->status);
+    count(ex->http, rs->status);
     return result;
-}
-
-enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
-{
-    ex->phase = LX_EXCHANGE_SENDING;
-    ex->status = rs->status;
-    return queue_whole(ex->http, ex->connection, rs, &ex->pass, ex->id,
-                       close || atomic_load(&ex->http->draining));
-}
-
-enum MHD_Result lx_http_queue_refusal(lx_http *h, struct MHD_Connection *connection,
-                                      lx_response *rs)
-{
-    char id[LX_MAX_REQUEST_ID + 1];
-    lx_http_make_id(h, id);
-    return queue_whole(h, connection, rs, &(lx_pass){0}, id, true);
 }
 
 static bool has_left(lx_exchange *ex)
@@ -189,8 +174,8 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
     ex->status = rs->status;
     atomic_store(&ex->last_sent_ns, lx_now_ns());
     atomic_store(&ex->streaming, true);
-    enum MHD_Result result = lx_http_queue_response(ex->connection, rs->status, m);
+    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
     MHD_destroy_response(m);
-    lx_http_count(ex->http, rs->status);
+    count(ex->http, rs->status);
     return result;
 }

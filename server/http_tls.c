@@ -5,6 +5,7 @@
  * connection gets ours instead, before its handshake: the newest pair, counted, so that one that
  * was replaced is freed with the last connection that began under it.
  */
+#include <dlfcn.h>
 #include <gnutls/gnutls.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,4 +101,47 @@ void lx_http_tls_free(lx_http *h)
 {
     unref(h->tls);
     (void)pthread_mutex_destroy(&h->tls_lock);
+}
+
+/* --- what the library reads (see http_recv.c)
+ * --------------------------------------------------------------------------------- */
+
+typedef ssize_t (*recv_function)(gnutls_session_t session, void *data, size_t size);
+
+static recv_function real_recv;
+
+bool lx_http_tls_find_recv(void)
+{
+    *(void **)&real_recv = dlsym(RTLD_NEXT, "gnutls_record_recv");
+    return real_recv != NULL;
+}
+
+static ssize_t read_record(const void *from, char *to, size_t max)
+{
+    return real_recv(*(const gnutls_session_t *)from, to, max);
+}
+
+static ssize_t again(const void *from)
+{
+    (void)from;
+    return GNUTLS_E_AGAIN;
+}
+
+static ssize_t failed(const void *from)
+{
+    (void)from;
+    return GNUTLS_E_MEMORY_ERROR;
+}
+
+/* Called by the library for its connections, and by `linnet health` for its own. */
+ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
+{
+    lx_front *f = lx_recv_front(gnutls_transport_get_int(session));
+    if (real_recv == NULL && !lx_http_tls_find_recv())
+        return GNUTLS_E_INTERNAL_ERROR;
+    if (f == NULL)
+        return real_recv(session, data, size);
+    const lx_recv_source source = {
+        .from = &session, .read = read_record, .again = again, .failed = failed};
+    return lx_recv_through(f, &source, data, size);
 }

@@ -203,6 +203,23 @@ def heads() -> dict[str, bytes]:
     }
 
 
+def clients() -> dict[str, bytes]:
+    """What comes on a connection; the first byte also says in which pieces."""
+    post = b"POST /x HTTP/1.1\r\nHost: h\r\n"
+    chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
+    return {
+        "get": b"GET /a?b=c&d HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer  k \r\n\r\n" * 2,
+        "absolute": b"GET http://a:1/b HTTP/1.1\r\nHost: h\r\n\r\n", "old": b"GET / HTTP/1.0\r\n\r\n",
+        "length": post + b"Content-Length: 3 \r\n\r\nabc" + post + b"\r\n",
+        "chunks": chunked + b"2;a=b\r\nab\r\n03\r\ncde\r\n0\r\nA: b\r\n\r\n" + post + b"\r\n",
+        "folded": post + b"Transfer-Enc: chunked\r\n oding\r\n\r\n", "nul": post + b"A: b\0c\r\n\r\n",
+        "lf": post + b"A: b\n\n", "chunk-lf": chunked + b"1\na\n0\n\n", "chunk-end": chunked + b"1\r\nabc",
+        "trailer": chunked + b"0\r\nA: b\r\n c\r\n\r\n", "many": b"GET /?" + b"a&" * 40 + b" HTTP/1.1\r\n",
+        "long": post + b"A: " + b"a" * 17000, "long-url": b"GET /" + b"a" * 17000, "tls": b"\x16\x03\x01\r\n\r\n",
+        "stand-in": b"GE[ \xff\xff/ HTTP/1.0\r\n\r\n",
+    }
+
+
 def state(request=b"abc", tokens=(1, 2), floats=12, rows=5, flags=0, modality=0, magic=b"LINSTAT1", made_by=b"m",
           padding=b"\0\0\0") -> bytes:
     """docs/state-format.md; the fuzzer puts size and CRC in."""
@@ -227,7 +244,8 @@ def states() -> dict[str, bytes]:
 def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
-             "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads, "state": states}
+             "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads, "front": clients,
+             "state": states}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

@@ -267,7 +267,8 @@ def test_announced_giant_is_refused_before_it_is_sent(port):
 
 
 def test_expect_continue_is_served(port):
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(JSON)}\r\n"
+    head = (f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(JSON)}\r\n")
     with client.connect(port) as sock:
         sock.sendall(f"{head}Expect: 100-continue\r\nConnection: close\r\n\r\n".encode())
         assert b" 100 " in sock.recv(65536)

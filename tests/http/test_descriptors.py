@@ -66,6 +66,13 @@ def end_stream(server):
     return sock
 
 
+def refuse_next(server):
+    """A malformed request behind a whole answer."""
+    sock = send(server.port, {"prompt": LONG}, more=b"GET / HTTP/1.1\r\nnonsense\r\n\r\n")
+    assert b" 200 " in sock.recv(65536)
+    return sock
+
+
 def refuse(server):
     sock = client.connect(server.port)
     sock.sendall(b"GET / HTTP/1.1\r\nnonsense\r\n\r\n")
@@ -85,6 +92,7 @@ LEAVES = {
     "end of HTTP/1.0": end_stream,
     "waiting": leave_waiting,
     "refused": refuse,
+    "refused after an answer": refuse_next,
     "half a body": half_body,
     "nothing sent": lambda server: client.connect(server.port),
 }

@@ -3,7 +3,7 @@
 The memory bound, above what the process holds when it is ready and idle:
 
     slots x state        the model's state of each slot (touched on first use)
-    clients x 48 KiB     connection memory of the HTTP library (16 KiB), exchange, job, plan, and
+    clients x 48 KiB     connection memory of the HTTP library (28 KiB), exchange, job, plan, and
                          the allocator's overhead
     16 MiB               activations of the largest step, thread caches
 
