@@ -96,7 +96,10 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
         .api_key_file = o->api_key_file,
         .public_paths = o->public_paths,
         .cors_origins = o->cors_origins,
-        .limits = {.concurrent = (int32_t)o->key_concurrency, .per_minute = (int32_t)o->key_rate},
+        .limits = {.concurrent = (int32_t)o->key_concurrency,
+                   .per_minute = (int32_t)o->key_rate,
+                   .max_states = o->key_states,
+                   .max_state_bytes = o->key_state_bytes},
     };
     lx_status st = lx_gate_new(&gate, &p->gate, err);
     bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
@@ -104,7 +107,19 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
     if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
         lx_log(LX_LOG_WARN, "whoever reaches %s may use the server: there is no --api-key",
                o->host);
+    if (st == LX_OK && !lx_gate_has_admin(p->gate))
+        lx_log(LX_LOG_INFO, "no API key has the right admin: POST /v1/models/reload is refused, "
+                            "SIGHUP reloads");
     return st;
+}
+
+/* A store that several keys share is filled by none of them alone. */
+static void share_store(lx_state_store *states, lx_gate *gate)
+{
+    lx_store_stats s;
+    states->ops->stats(states, &s);
+    if (s.max_states > 0)
+        lx_gate_share(gate, s.max_states, s.max_bytes);
 }
 
 static void free_parts(parts *p)
@@ -124,6 +139,7 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         st = read_tls(o, p, err);
     if (st != LX_OK)
         return st;
+    share_store(api->states, p->gate);
     lx_http_options http = {
         .host = o->host,
         .port = (int32_t)o->port,
@@ -238,7 +254,8 @@ static void note_answer(void *context, const lx_store_result *result)
 static bool store_answers(lx_state_store *states)
 {
     store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
-    states->ops->get(states, "nothing", 0, note_answer, &p);
+    static const lx_owner everybody = {.name = ""};
+    states->ops->get(states, &everybody, "nothing", 0, note_answer, &p);
     (void)pthread_mutex_lock(&p.mutex);
     while (!p.done)
         (void)pthread_cond_wait(&p.answered, &p.mutex);
