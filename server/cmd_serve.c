@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/log_sink.h"
 #include "server/cgroup.h"
 #include "server/commands.h"
 #include "server/gate.h"
@@ -25,7 +26,13 @@
 #include "server/serve_options.h"
 #include "server/version.h"
 
-enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000, MAX_PEM = 1 << 20 };
+enum {
+    RESERVED_FDS = 64,
+    POLL_MS = 20,
+    LAST_WORDS_MS = 1000,
+    LAST_LINES_MS = 500,
+    MAX_PEM = 1 << 20
+};
 enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
 
 static void set_log_level(const char *name)
@@ -377,7 +384,9 @@ int lx_command_serve(int argc, char **argv)
                   .max_forks = (int32_t)o.max_n};
     lx_http *http = NULL;
     parts p = {0};
-    lx_status st = lx_serving_new(&api.serving, &err);
+    lx_status st = lx_log_sink_start(&err);
+    if (st == LX_OK)
+        st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)
         st = open_states(&o, &api, &err);
     if (st == LX_OK)
@@ -399,5 +408,6 @@ int lx_command_serve(int argc, char **argv)
     free_parts(&p);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "stopped");
+    lx_log_sink_stop(LAST_LINES_MS);
     return exit_status;
 }
