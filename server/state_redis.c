@@ -412,11 +412,11 @@ static lx_status start_threads(redis_store *s, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_state_redis_open(const char *url, int64_t timeout_ms, lx_state_store **out,
-                              lx_error *err)
+lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
+                              lx_state_store **out, lx_error *err)
 {
     lx_redis_url parsed;
-    lx_status st = lx_redis_url_parse(url, &parsed, err);
+    lx_status st = lx_redis_url_parse(url, password, &parsed, err);
     if (st != LX_OK)
         return st;
     redis_store *s = calloc(1, sizeof *s);

@@ -202,7 +202,7 @@ static lx_state_store *open_store(int64_t timeout_ms)
 {
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open(redis.url, timeout_ms, &s, &err), LX_OK);
+    assert_int_equal(lx_state_redis_open(redis.url, NULL, timeout_ms, &s, &err), LX_OK);
     return s;
 }
 
@@ -504,7 +504,7 @@ static void test_malformed_url(void **state)
     (void)state;
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open("redis://:x@", 1, &s, &err), LX_ERR_INVALID);
+    assert_int_equal(lx_state_redis_open("redis://:x@", NULL, 1, &s, &err), LX_ERR_INVALID);
     assert_string_equal(err.param, "state-store");
 }
 
