@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "common/log_sink.h"
 
 static _Atomic int threshold = LX_LOG_INFO;
 static _Atomic bool as_json;
@@ -128,7 +129,7 @@ void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n)
         put_field(&line, &fields[i]);
     line.text[line.n++] = '}';
     line.text[line.n++] = '\n';
-    (void)!write(STDERR_FILENO, line.text, line.n);
+    lx_log_sink_write(line.text, line.n);
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -143,7 +144,7 @@ static void log_text(lx_log_level level, const char *message)
         line[n++] = control ? '?' : *message;
     }
     line[n++] = '\n';
-    (void)!write(STDERR_FILENO, line, n);
+    lx_log_sink_write(line, n);
 }
 
 void lx_log(lx_log_level level, const char *fmt, ...)

@@ -1,7 +1,7 @@
 /*
  * The server's log: one line an event on standard error, "TIME LEVEL message", or as JSON:
  * {"time": ..., "level": ..., "message": ...}.
- * Thread: any; a line is written with one write().
+ * Thread: any; a line is written with one write(), and without waiting once log_sink.h has started.
  */
 #ifndef LINNET_COMMON_LOG_H
 #define LINNET_COMMON_LOG_H

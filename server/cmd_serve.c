@@ -17,15 +17,24 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/log_sink.h"
 #include "server/cgroup.h"
 #include "server/commands.h"
 #include "server/gate.h"
+#include "server/redis_url.h"
 #include "server/routes.h"
 #include "server/secret.h"
 #include "server/serve_options.h"
 #include "server/version.h"
 
-enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000, MAX_PEM = 1 << 20 };
+enum {
+    RESERVED_FDS = 64,
+    POLL_MS = 20,
+    LAST_WORDS_MS = 1000,
+    LAST_LINES_MS = 500,
+    MAX_PEM = 1 << 20,
+    MAX_PASSWORD = 4096
+};
 enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
 
 static void set_log_level(const char *name)
@@ -73,6 +82,7 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
 typedef struct parts {
     lx_gate *gate;
     char *certificate, *key; /* PEM, NULL: no TLS */
+    char *state_key;         /* NULL: states are not signed */
 } parts;
 
 static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
@@ -98,7 +108,10 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
         .cors_origins = o->cors_origins,
         .allowed_hosts = o->allowed_hosts,
         .host = o->host,
-        .limits = {.concurrent = (int32_t)o->key_concurrency, .per_minute = (int32_t)o->key_rate},
+        .limits = {.concurrent = (int32_t)o->key_concurrency,
+                   .per_minute = (int32_t)o->key_rate,
+                   .max_states = o->key_states,
+                   .max_state_bytes = o->key_state_bytes},
     };
     lx_status st = lx_gate_new(&gate, &p->gate, err);
     bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
@@ -106,16 +119,34 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
     if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
         lx_log(LX_LOG_WARN, "whoever reaches %s may use the server: there is no --api-key",
                o->host);
+    if (st == LX_OK && !lx_gate_has_admin(p->gate))
+        lx_log(LX_LOG_INFO, "no API key has the right admin: POST /v1/models/reload is refused, "
+                            "SIGHUP reloads");
     return st;
+}
+
+/* A store that several keys share is filled by none of them alone. */
+static void share_store(lx_state_store *states, lx_gate *gate)
+{
+    lx_store_stats s;
+    states->ops->stats(states, &s);
+    if (s.max_states > 0)
+        lx_gate_share(gate, s.max_states, s.max_bytes);
+}
+
+static void free_secret(char *text)
+{
+    if (text != NULL)
+        lx_secret_wipe(text, strlen(text));
+    free(text);
 }
 
 static void free_parts(parts *p)
 {
     lx_gate_free(p->gate);
     free(p->certificate);
-    if (p->key != NULL)
-        lx_secret_wipe(p->key, strlen(p->key));
-    free(p->key);
+    free_secret(p->key);
+    free_secret(p->state_key);
 }
 
 static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
@@ -126,6 +157,7 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         st = read_tls(o, p, err);
     if (st != LX_OK)
         return st;
+    share_store(api->states, p->gate);
     lx_http_options http = {
         .host = o->host,
         .port = (int32_t)o->port,
@@ -180,17 +212,65 @@ static int64_t state_bytes(int64_t wanted)
     return share > 0 && share < MAX_STATE_BYTES ? share : MAX_STATE_BYTES;
 }
 
-static lx_status open_states(const lx_serve_options *o, lx_api *api, lx_error *err)
+/* A copy of a secret, whose original in argv or the environment is wiped, as ps and /proc would
+   show it. */
+static lx_status take_secret(const char *text, char **out, lx_error *err)
 {
-    if (o->state_key != NULL && o->state_key[0] == '\0')
+    *out = strdup(text);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a secret");
+    lx_secret_wipe((char *)(uintptr_t)text, strlen(text));
+    return LX_OK;
+}
+
+/* The file's first line. */
+static lx_status read_password(const char *path, char **out, lx_error *err)
+{
+    if (path == NULL)
+        return LX_OK;
+    lx_status st = lx_secret_read_file(path, MAX_PASSWORD, "state-store-password-file", out, err);
+    if (st == LX_OK)
+        (*out)[strcspn(*out, "\r\n")] = '\0';
+    return st;
+}
+
+/* The key that signs states, for the server's life. */
+static lx_status take_state_key(const lx_serve_options *o, lx_api *api, parts *p, lx_error *err)
+{
+    if (o->state_key == NULL)
+        return LX_OK;
+    if (o->state_key[0] == '\0')
         return lx_fail(err, LX_ERR_INVALID, "state-key", "--state-key is empty");
-    lx_state_store_options s = {
-        .where = o->state_store,
-        .max_states = o->max_states,
-        .max_bytes = state_bytes(o->max_state_bytes),
-        .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
-    };
-    return lx_state_store_open(&s, &api->states, err);
+    lx_status st = take_secret(o->state_key, &p->state_key, err);
+    api->state_key = p->state_key;
+    api->state_key_bytes = st == LX_OK ? strlen(p->state_key) : 0;
+    return st;
+}
+
+static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, lx_error *err)
+{
+    char *where = strdup(o->state_store), *password = NULL;
+    lx_status st = LX_OK;
+    if (where == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the name of a store");
+    lx_redis_url_hide_password((char *)(uintptr_t)o->state_store); /* as take_secret */
+    if (st == LX_OK)
+        st = take_state_key(o, api, p, err);
+    if (st == LX_OK)
+        st = read_password(o->state_store_password_file, &password, err);
+    if (st == LX_OK) {
+        lx_state_store_options s = {
+            .where = where,
+            .password = password,
+            .max_states = o->max_states,
+            .max_bytes = state_bytes(o->max_state_bytes),
+            .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
+        };
+        st = lx_state_store_open(&s, &api->states, err);
+    }
+    free_secret(where);
+    free_secret(password);
+    return st;
 }
 
 /* --- the end
@@ -240,7 +320,8 @@ static void note_answer(void *context, const lx_store_result *result)
 static bool store_answers(lx_state_store *states)
 {
     store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
-    states->ops->get(states, "nothing", 0, note_answer, &p);
+    static const lx_owner everybody = {.name = ""};
+    states->ops->get(states, &everybody, "nothing", 0, note_answer, &p);
     (void)pthread_mutex_lock(&p.mutex);
     while (!p.done)
         (void)pthread_cond_wait(&p.answered, &p.mutex);
@@ -357,14 +438,14 @@ int lx_command_serve(int argc, char **argv)
                   .queue_timeout_ns = (int64_t)(o.queue_timeout * 1e9),
                   .first_token_timeout_ns = (int64_t)(o.first_token_timeout * 1e9),
                   .state_ttl_ms = o.state_ttl * 1000,
-                  .state_key = o.state_key,
-                  .state_key_bytes = o.state_key != NULL ? strlen(o.state_key) : 0,
                   .max_forks = (int32_t)o.max_n};
     lx_http *http = NULL;
     parts p = {0};
-    lx_status st = lx_serving_new(&api.serving, &err);
+    lx_status st = lx_log_sink_start(&err);
     if (st == LX_OK)
-        st = open_states(&o, &api, &err);
+        st = lx_serving_new(&api.serving, &err);
+    if (st == LX_OK)
+        st = open_states(&o, &api, &p, &err);
     if (st == LX_OK)
         st = start_http(&o, &api, &p, &http, &err);
     if (st == LX_OK)
@@ -384,5 +465,6 @@ int lx_command_serve(int argc, char **argv)
     free_parts(&p);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "stopped");
+    lx_log_sink_stop(LAST_LINES_MS);
     return exit_status;
 }

@@ -94,7 +94,7 @@ static lx_status add_keys(lx_gate *g, const lx_gate_options *o, lx_error *err)
 {
     lx_status st = lx_keys_new(&o->limits, &g->keys, err);
     if (st == LX_OK && o->api_key != NULL) {
-        st = lx_keys_add(g->keys, "default", o->api_key, err);
+        st = lx_keys_add(g->keys, LX_DEFAULT_KEY_NAME, o->api_key, err);
         lx_secret_wipe(o->api_key, strlen(o->api_key));
     }
     if (st == LX_OK && o->api_key_file != NULL)
@@ -136,6 +136,16 @@ void lx_gate_free(lx_gate *g)
 bool lx_gate_has_keys(const lx_gate *g)
 {
     return lx_keys_count(g->keys) > 0;
+}
+
+bool lx_gate_has_admin(const lx_gate *g)
+{
+    return lx_keys_have_admin(g->keys);
+}
+
+void lx_gate_share(lx_gate *g, int64_t max_states, int64_t max_state_bytes)
+{
+    lx_keys_share(g->keys, max_states, max_state_bytes);
 }
 
 /* --- one request
@@ -249,6 +259,9 @@ bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx
         refuse_key(head, rs);
         return false;
     }
+    const lx_key *owner = key != NULL ? key : lx_keys_public(g->keys);
+    pass->owner = lx_key_owner(owner);
+    pass->admin = lx_key_is_admin(owner);
     if (key != NULL)
         pass->who = lx_key_name(key);
     if (key == NULL || open || strcmp(head->method, "POST") != 0)

@@ -28,6 +28,8 @@ typedef struct lx_gate lx_gate;
 lx_status lx_gate_new(const lx_gate_options *options, lx_gate **out, lx_error *err) LX_MUST_USE;
 void lx_gate_free(lx_gate *g); /* NULL is allowed */
 bool lx_gate_has_keys(const lx_gate *g);
+bool lx_gate_has_admin(const lx_gate *g); /* see keys.h, as for the next */
+void lx_gate_share(lx_gate *g, int64_t max_states, int64_t max_state_bytes);
 
 /* For lx_http_options.admit and .leave; context is the gate. */
 bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);

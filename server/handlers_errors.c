@@ -78,6 +78,8 @@ static const char *type_of(int http)
     switch (http) {
     case 401:
         return "authentication_error";
+    case 403:
+        return "permission_error";
     case 429:
         return rate_limit;
     case 503:

@@ -1,5 +1,6 @@
 /* What is served and how it is doing: models, health, metrics. */
 #include "common/clock.h"
+#include "common/log_sink.h"
 #include "server/handlers.h"
 #include "server/json_api.h"
 #include "server/version.h"
@@ -160,6 +161,10 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_buffer_printf(&body, "linnet_ready %d\n",
                      lx_serving_get_state(api->serving) == LX_SERVING_READY);
     append_states(api->states, &body);
+    append_family(&body, "linnet_log_lines_dropped_total", "counter",
+                  "Lines of the log dropped, as it was not read in time.");
+    lx_buffer_printf(&body, "linnet_log_lines_dropped_total %llu\n",
+                     (unsigned long long)lx_log_sink_dropped());
     lx_http *http = atomic_load(&api->http);
     if (http != NULL)
         append_http(http, &body);

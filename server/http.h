@@ -19,6 +19,8 @@
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 
+struct lx_owner;
+
 /* Borrowed by the handler during its call, but wake and wake_context: those stay valid until
    `release` of the deferred object has returned. */
 typedef struct lx_request {
@@ -34,6 +36,8 @@ typedef struct lx_request {
     size_t body_bytes;
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
+    const struct lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
+    bool admin;                   /* may act on the whole server */
 } lx_request;
 
 typedef struct lx_response_header {
@@ -83,8 +87,10 @@ typedef struct lx_request_head {
 
 /* What `admit` says of a request it lets in, or refuses. */
 typedef struct lx_pass {
-    void *ticket;             /* for `leave` */
-    const char *who;          /* for the log, lives as long as the server; NULL: nobody known */
+    void *ticket;                 /* for `leave` */
+    const char *who;              /* for the log, lives as long as the server; NULL: nobody known */
+    const struct lx_owner *owner; /* for the request, as is `admin` */
+    bool admin;
     const char *allow_origin; /* Access-Control-Allow-Origin, lives as long; NULL: none */
     bool vary_origin;         /* the answer depends on the Origin header */
 } lx_pass;

@@ -317,6 +317,8 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .body_bytes = ex->body.length,
         .wake = lx_exchange_wake,
         .wake_context = ex,
+        .owner = ex->pass.owner,
+        .admin = ex->pass.admin,
     };
     lx_response rs = {0};
     ex->answering = true;

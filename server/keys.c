@@ -12,12 +12,18 @@
 #include "server/digest.h"
 #include "server/secret.h"
 
-enum { MAX_FILE = 4 << 20, S_PER_MINUTE = 60, BUSY_RETRY_S = 1 };
+enum { MAX_FILE = 4 << 20, S_PER_MINUTE = 60, BUSY_RETRY_S = 1, DIGEST_SHOWN = 8 };
+
+static const int64_t MAX_STATES = 1 << 24, MAX_STATE_BYTES = INT64_C(1000000000000000);
+
+_Static_assert((int)LX_OWNER_NAME >= (int)LX_MAX_KEY_NAME, "an owner is named after its key");
 
 struct lx_key {
     lx_keys *keys;
     uint8_t digest[LX_SHA256_BYTES];
     char name[LX_MAX_KEY_NAME + 1];
+    lx_owner owner;
+    bool admin;
     /* under keys->lock */
     int32_t running;
     double tokens; /* requests it may still make now */
@@ -27,16 +33,19 @@ struct lx_key {
 struct lx_keys {
     lx_key_limits limits;
     pthread_mutex_t lock;
-    lx_key everybody;
+    lx_key everybody, public;
     lx_key *list[LX_MAX_KEYS];
     int32_t n;
 };
 
-static void key_init(lx_key *key, lx_keys *keys, const char *name)
+static void key_init(lx_key *key, lx_keys *keys, const char *name, const char *owner)
 {
     key->keys = keys;
     key->tokens = keys->limits.per_minute;
     (void)snprintf(key->name, sizeof key->name, "%s", name);
+    (void)snprintf(key->owner.name, sizeof key->owner.name, "%s", owner);
+    key->owner.max_states = keys->limits.max_states;
+    key->owner.max_bytes = keys->limits.max_state_bytes;
 }
 
 lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err)
@@ -46,7 +55,9 @@ lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
     k->limits = *limits;
     (void)pthread_mutex_init(&k->lock, NULL);
-    key_init(&k->everybody, k, "");
+    key_init(&k->everybody, k, "", "");
+    key_init(&k->public, k, "", "#public"); /* no line's name begins so */
+    k->everybody.admin = true;
     *out = k;
     return LX_OK;
 }
@@ -100,10 +111,23 @@ static lx_status check_key(const char *name, const char *key, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err)
+static void name_owner(const char *name, const uint8_t *digest, char owner[LX_OWNER_NAME + 1])
 {
+    owner[0] = '\0';
+    if (name != NULL && strcmp(name, LX_DEFAULT_KEY_NAME) != 0)
+        (void)snprintf(owner, LX_OWNER_NAME + 1, "%s", name);
+    for (int i = 0; name == NULL && i < DIGEST_SHOWN; i++)
+        (void)snprintf(owner + 1 + (size_t)2 * (size_t)i, 3, "%02x", digest[i]);
+    if (name == NULL)
+        owner[0] = '#'; /* as no line's name begins */
+}
+
+/* name NULL: it is called after its place in the list, and owns by its digest. */
+static lx_status add_key(lx_keys *k, const char *name, const char *key, lx_key **out, lx_error *err)
+{
+    char number[16], owner[LX_OWNER_NAME + 1];
     uint8_t digest[LX_SHA256_BYTES];
-    lx_status st = check_key(name, key, err);
+    lx_status st = check_key(name != NULL ? name : "", key, err);
     if (st == LX_OK && k->n == LX_MAX_KEYS)
         st = lx_fail(err, LX_ERR_TOO_LARGE, "api-key-file", "more than %d API keys", LX_MAX_KEYS);
     if (st == LX_OK)
@@ -115,26 +139,93 @@ lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *e
     lx_key *new_key = calloc(1, sizeof *new_key);
     if (new_key == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an API key");
-    key_init(new_key, k, name);
+    (void)snprintf(number, sizeof number, "key-%d", k->n + 1);
+    name_owner(name, digest, owner);
+    key_init(new_key, k, name != NULL ? name : number, owner);
     memcpy(new_key->digest, digest, sizeof digest);
-    k->list[k->n++] = new_key;
+    k->list[k->n++] = *out = new_key;
     return LX_OK;
 }
 
-/* "KEY" or "NAME KEY"; a key without a name is called after its place in the list. */
+lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err)
+{
+    lx_key *added = NULL;
+    lx_status st = add_key(k, name, key, &added, err);
+    if (st == LX_OK)
+        added->admin = true;
+    return st;
+}
+
+static lx_status read_admin(lx_key *key, const char *value, lx_error *err)
+{
+    if (value != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "the option admin has no value");
+    key->admin = true;
+    return LX_OK;
+}
+
+static lx_status read_count(const char *name, const char *value, int64_t max, int64_t *out,
+                            lx_error *err)
+{
+    char *end = NULL;
+    long long n = value != NULL && *value >= '0' && *value <= '9' ? strtoll(value, &end, 10) : 0;
+    if (end == NULL || *end != '\0' || n < 1 || n > max)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                       "the option %s wants a whole number from 1 to %lld", name, (long long)max);
+    *out = n;
+    return LX_OK;
+}
+
+static lx_status read_max_states(lx_key *key, const char *value, lx_error *err)
+{
+    return read_count("max-states", value, MAX_STATES, &key->owner.max_states, err);
+}
+
+static lx_status read_max_state_bytes(lx_key *key, const char *value, lx_error *err)
+{
+    return read_count("max-state-bytes", value, MAX_STATE_BYTES, &key->owner.max_bytes, err);
+}
+
+static const struct key_option {
+    const char *name;
+    /* value: what follows the name's '=', NULL without one */
+    lx_status (*read)(lx_key *key, const char *value, lx_error *err);
+} key_options[] = {
+    {"admin", read_admin},
+    {"max-states", read_max_states},
+    {"max-state-bytes", read_max_state_bytes},
+};
+
+/* "NAME" or "NAME=VALUE". */
+static lx_status read_option(lx_key *key, char *text, lx_error *err)
+{
+    char *equals = strchr(text, '=');
+    if (equals != NULL)
+        *equals = '\0';
+    for (size_t i = 0; i < sizeof key_options / sizeof *key_options; i++)
+        if (strcmp(text, key_options[i].name) == 0)
+            return key_options[i].read(key, equals != NULL ? equals + 1 : NULL, err);
+    return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                   "what follows a name and a key is no option of a key (number %d)",
+                   key->keys->n); /* not repeated: it may be a key */
+}
+
+/* "KEY" or "NAME KEY OPTION..." */
 static lx_status add_line(lx_keys *k, char *line, lx_error *err)
 {
     static const char blank[] = " \t\r";
-    char number[16], *rest = NULL;
+    char *rest = NULL;
     const char *first = strtok_r(line, blank, &rest);
     if (first == NULL || *first == '#')
         return LX_OK;
     const char *second = strtok_r(NULL, blank, &rest);
-    if (second != NULL && strtok_r(NULL, blank, &rest) != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
-                       "a line has more than a name and a key");
-    (void)snprintf(number, sizeof number, "key-%d", k->n + 1);
-    return lx_keys_add(k, second != NULL ? first : number, second != NULL ? second : first, err);
+    lx_key *key = NULL;
+    lx_status st =
+        add_key(k, second != NULL ? first : NULL, second != NULL ? second : first, &key, err);
+    for (char *option = strtok_r(NULL, blank, &rest); st == LX_OK && option != NULL;
+         option = strtok_r(NULL, blank, &rest))
+        st = read_option(key, option, err);
+    return st;
 }
 
 lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
@@ -179,6 +270,45 @@ lx_key *lx_keys_find(lx_keys *k, const char *authorization)
 const char *lx_key_name(const lx_key *key)
 {
     return key->name;
+}
+
+lx_key *lx_keys_public(lx_keys *k)
+{
+    return &k->public;
+}
+
+const lx_owner *lx_key_owner(const lx_key *key)
+{
+    return &key->owner;
+}
+
+bool lx_key_is_admin(const lx_key *key)
+{
+    return key->admin;
+}
+
+bool lx_keys_have_admin(const lx_keys *k)
+{
+    for (int32_t i = 0; i < k->n; i++)
+        if (k->list[i]->admin)
+            return true;
+    return k->n == 0;
+}
+
+static void share(lx_owner *o, int64_t max_states, int64_t max_bytes)
+{
+    if (o->max_states == 0)
+        o->max_states = (max_states + 1) / 2;
+    if (o->max_bytes == 0)
+        o->max_bytes = (max_bytes + 1) / 2;
+}
+
+void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes)
+{
+    for (int32_t i = 0; i < k->n && k->n > 1; i++)
+        share(&k->list[i]->owner, max_states, max_state_bytes);
+    if (k->n > 0)
+        share(&k->public.owner, max_states, max_state_bytes);
 }
 
 /* --- limits

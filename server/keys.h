@@ -7,6 +7,11 @@
  * requests a minute (a bucket that holds a minute's worth and fills evenly). Without keys everybody
  * is one client, and the limits are the server's.
  *
+ * A key owns the states it makes, by its name. The name "default", which --api-key's key has, and
+ * everybody without keys own what is kept under no name; a key without a name owns by its digest,
+ * since its place in the file may change. Rights are given by the key file; --api-key's key has
+ * all.
+ *
  * Thread: keys are added before the server runs; the rest from any thread.
  */
 #ifndef LINNET_SERVER_KEYS_H
@@ -16,12 +21,16 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "server/owner.h"
 
 enum { LX_MAX_KEYS = 4096, LX_MAX_KEY_BYTES = 512, LX_MAX_KEY_NAME = 32 };
 
+#define LX_DEFAULT_KEY_NAME "default"
+
 typedef struct lx_key_limits {
-    int32_t concurrent; /* requests of a key at once, 0: no limit */
-    int32_t per_minute; /* requests of a key, 0: no limit */
+    int32_t concurrent;                  /* requests of a key at once, 0: no limit */
+    int32_t per_minute;                  /* requests of a key, 0: no limit */
+    int64_t max_states, max_state_bytes; /* kept for a key, 0: no limits of its own */
 } lx_key_limits;
 
 typedef struct lx_keys lx_keys;
@@ -30,17 +39,28 @@ typedef struct lx_key lx_key;
 lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err) LX_MUST_USE;
 void lx_keys_free(lx_keys *k); /* NULL is allowed */
 
-/* name: what the log calls its owner, at most LX_MAX_KEY_NAME bytes. LX_ERR_INVALID for a key that
-   is empty, too long, there already, or holds other than printable ASCII. */
+/* A key with every right. name: what the log calls its owner, at most LX_MAX_KEY_NAME bytes.
+   LX_ERR_INVALID for a key that is empty, too long, there already, or holds other than printable
+   ASCII. */
 lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err) LX_MUST_USE;
-/* One key a line, alone or after its name ("alice sk-..."); empty lines and those that begin with
-   '#' are skipped. A file without any key is LX_ERR_INVALID: it would open the server. */
+/* One key a line, alone or after its name, and then its options ("alice sk-... admin
+   max-states=100 max-state-bytes=1000000"); empty lines and those that begin with '#' are skipped.
+   A file without any key is LX_ERR_INVALID: it would open the server. */
 lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err) LX_MUST_USE;
 int32_t lx_keys_count(const lx_keys *k);
+/* Of several keys, one without limits of its own may fill half of a store with these. */
+void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes);
+bool lx_keys_have_admin(const lx_keys *k); /* true without keys */
 
 /* The key that an Authorization header ("Bearer KEY") carries, NULL when it is none of these. When
    there are no keys: what stands for everybody. */
 lx_key *lx_keys_find(lx_keys *k, const char *authorization);
+/* What stands for whoever sends no key where none is needed. */
+lx_key *lx_keys_public(lx_keys *k);
+/* Valid as long as the keys. */
+const lx_owner *lx_key_owner(const lx_key *key);
+/* Whether it may use what acts on the whole server. */
+bool lx_key_is_admin(const lx_key *key);
 /* The name, "" for everybody. Valid as long as the keys. */
 const char *lx_key_name(const lx_key *key);
 

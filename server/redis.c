@@ -15,7 +15,7 @@
 
 #include "common/clock.h"
 
-enum { MAX_WORDS = 5, NUMBER_SIZE = 24 };
+enum { MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3, NUMBER_SIZE = 24 };
 
 struct lx_redis {
     lx_redis_url url;
@@ -305,6 +305,46 @@ lx_status lx_redis_get(lx_redis *r, const char *key, int64_t ttl_ms, size_t max,
     if (st == LX_OK)
         *left_ms = ttl_ms > 0 ? ttl_ms : replies[0]->integer;
     drop_replies(replies, 2);
+    return st;
+}
+
+static lx_status copy_list(const redisReply *reply, size_t max, lx_redis_list *out, lx_error *err)
+{
+    size_t n_numbers = 0;
+    lx_status st = reply->type == REDIS_REPLY_ARRAY ? LX_OK : unexpected(reply, err);
+    *out = (lx_redis_list){.bytes = NULL};
+    for (size_t i = 0; st == LX_OK && i < reply->elements; i++) {
+        const redisReply *e = reply->element[i];
+        bool number = e->type == REDIS_REPLY_INTEGER && n_numbers < 3;
+        if (number)
+            out->numbers[n_numbers++] = e->integer;
+        else if (out->bytes == NULL && e->type == REDIS_REPLY_STRING)
+            st = copy_reply(e, max, &out->bytes, &out->n, err);
+        else
+            st = unexpected(e, err);
+    }
+    if (st != LX_OK)
+        free(out->bytes);
+    return st;
+}
+
+lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *given, int n_keys,
+                          int n, size_t max, int64_t deadline_ns, lx_redis_list *out, lx_error *err)
+{
+    char number[NUMBER_SIZE];
+    redisReply *reply = NULL;
+    words w = {.n = 0};
+    (void)snprintf(number, sizeof number, "%d", n_keys);
+    add(&w, "EVAL");
+    add(&w, script);
+    add(&w, number);
+    for (int i = 0; i < n && i < LX_REDIS_SCRIPT_WORDS; i++)
+        add_bytes(&w, given[i].data, given[i].n);
+    lx_status st = commands(r, &w, 1, deadline_ns, &reply, err);
+    if (st != LX_OK)
+        return st;
+    st = copy_list(reply, max, out, err);
+    freeReplyObject(reply);
     return st;
 }
 

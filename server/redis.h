@@ -35,6 +35,22 @@ lx_status lx_redis_set(lx_redis *r, const char *key, const void *bytes, size_t n
 lx_status lx_redis_get(lx_redis *r, const char *key, int64_t ttl_ms, size_t max,
                        int64_t deadline_ns, void **bytes, size_t *n, int64_t *left_ms,
                        lx_error *err) LX_MUST_USE;
+/* A script (EVAL) with its keys, then its arguments, n <= LX_REDIS_SCRIPT_WORDS in all. It returns
+   a list: up to 3 numbers and at most one string, which is malloc'ed for the caller;
+   LX_ERR_TOO_LARGE when that has more than max bytes. */
+enum { LX_REDIS_SCRIPT_WORDS = 8 };
+typedef struct lx_redis_word {
+    const void *data;
+    size_t n;
+} lx_redis_word;
+typedef struct lx_redis_list {
+    int64_t numbers[3];
+    void *bytes; /* NULL: no string */
+    size_t n;
+} lx_redis_list;
+lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *words, int n_keys,
+                          int n, size_t max, int64_t deadline_ns, lx_redis_list *out,
+                          lx_error *err) LX_MUST_USE;
 /* LX_ERR_NOT_FOUND when there is no such key. */
 lx_status lx_redis_remove(lx_redis *r, const char *key, int64_t deadline_ns,
                           lx_error *err) LX_MUST_USE;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char param[] = "state-store";
+static const char param[] = "state-store", file_param[] = "state-store-password-file";
+static const char plain[] = "redis://", tls[] = "rediss://";
 
 static int hex(char c)
 {
@@ -60,6 +61,21 @@ static lx_status read_login(const char *begin, const char *end, lx_redis_url *u,
         return lx_fail(
             err, LX_ERR_INVALID, param,
             "--state-store: the URL's user or password is too long or has a malformed %%XX");
+    return LX_OK;
+}
+
+/* The password from elsewhere, NULL for none, and whether there is one where one is needed. */
+static lx_status set_password(lx_redis_url *u, const char *password, lx_error *err)
+{
+    if (password != NULL && u->password[0] != '\0')
+        return lx_fail(err, LX_ERR_INVALID, file_param,
+                       "--state-store-password-file: the URL of --state-store has a password too");
+    if (password != NULL && (password[0] == '\0' || strlen(password) >= sizeof u->password))
+        return lx_fail(err, LX_ERR_INVALID, file_param,
+                       "--state-store-password-file: a password has 1 to %zu bytes",
+                       sizeof u->password - 1);
+    if (password != NULL)
+        memcpy(u->password, password, strlen(password) + 1);
     if (u->user[0] != '\0' && u->password[0] == '\0')
         return lx_fail(err, LX_ERR_INVALID, param,
                        "--state-store: the URL has a user but no password");
@@ -92,9 +108,20 @@ static lx_status read_host(const char *begin, const char *end, lx_redis_url *u, 
     return LX_OK;
 }
 
-lx_status lx_redis_url_parse(const char *text, lx_redis_url *out, lx_error *err)
+void lx_redis_url_hide_password(char *text)
 {
-    static const char plain[] = "redis://", tls[] = "rediss://";
+    if (strncmp(text, plain, sizeof plain - 1) != 0)
+        return;
+    char *begin = text + sizeof plain - 1;
+    char *at = memrchr(begin, '@', strcspn(begin, "/?#"));
+    char *colon = at != NULL ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
+    if (colon != NULL)
+        memset(colon + 1, '*', (size_t)(at - colon - 1));
+}
+
+lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_url *out,
+                             lx_error *err)
+{
     lx_redis_url u = {.port = LX_REDIS_PORT};
     if (strncmp(text, tls, sizeof tls - 1) == 0)
         return lx_fail(
@@ -110,6 +137,8 @@ lx_status lx_redis_url_parse(const char *text, lx_redis_url *out, lx_error *err)
     lx_status st = at != NULL ? read_login(begin, at, &u, err) : LX_OK;
     if (st == LX_OK)
         st = read_host(at != NULL ? at + 1 : begin, end, &u, err);
+    if (st == LX_OK)
+        st = set_password(&u, password, err);
     if (st != LX_OK)
         return st;
     const char *tail = *end == '/' ? end + 1 : end;

@@ -20,7 +20,11 @@ typedef struct lx_redis_url {
     int32_t port, db;
 } lx_redis_url;
 
-/* LX_ERR_INVALID or LX_ERR_UNSUPPORTED with param "state-store". */
-lx_status lx_redis_url_parse(const char *text, lx_redis_url *out, lx_error *err) LX_MUST_USE;
+/* password: of a URL that has none, NULL for none. LX_ERR_INVALID or LX_ERR_UNSUPPORTED with param
+   "state-store" or "state-store-password-file". */
+lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_url *out,
+                             lx_error *err) LX_MUST_USE;
+/* Stars in place of the password, where the text has one. */
+void lx_redis_url_hide_password(char *text);
 
 #endif

@@ -37,6 +37,17 @@ static const struct route {
     {"GET", "/metrics", lx_handle_metrics},
 };
 
+/* What acts on the whole server: for keys with that right. */
+static const lx_handler admin_only[] = {lx_handle_reload};
+
+static bool is_admin_only(lx_handler handler)
+{
+    for (size_t i = 0; i < sizeof admin_only / sizeof *admin_only; i++)
+        if (admin_only[i] == handler)
+            return true;
+    return false;
+}
+
 /* The path from the segment that "*" stands for on, "" without one; NULL: no match. */
 static const char *match(const char *pattern, const char *path)
 {
@@ -90,7 +101,11 @@ void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_route_match m = lx_routes_find(rq->method, rq->path);
     lx_request request = *rq;
     request.tail = m.tail;
-    if (m.handler != NULL) {
+    if (is_admin_only(m.handler) && !rq->admin) {
+        lx_respond_error(rs, 403, "admin_key_needed", "Authorization",
+                         "this acts on the whole server and needs an API key with the right admin "
+                         "(--api-key, or in --api-key-file: NAME KEY admin)");
+    } else if (m.handler != NULL) {
         m.handler(api, &request, rs);
     } else if (m.allow[0] == '\0') {
         lx_respond_error(rs, 404, "not_found", "path",

@@ -1,6 +1,7 @@
 /*
  * The state store in this process's memory: a hash table of chains with as many buckets as states
- * may be kept, one lock.
+ * may be kept, one lock. What an owner keeps is counted in its account, which lives as long as it
+ * keeps something.
  *
  * What has expired is dropped when it is asked for and, all of it, when something new finds no
  * room; `soonest` is a lower bound of all ends, so that a full table is searched only when there is
@@ -19,7 +20,7 @@
 
 #include "common/clock.h"
 
-enum { MAX_STATES = 1 << 24 };
+enum { MAX_STATES = 1 << 24, N_ACCOUNT_CHAINS = 1024 };
 
 typedef struct blob {
     _Atomic int32_t refs;
@@ -27,8 +28,15 @@ typedef struct blob {
     unsigned char bytes[];
 } blob;
 
+typedef struct account {
+    struct account *next;
+    int64_t n, bytes;
+    char owner[LX_OWNER_NAME + 1];
+} account;
+
 typedef struct entry {
     struct entry *next;
+    account *account;
     int64_t ends_ns; /* lx_now_ns() */
     blob *blob;
     char id[LX_STATE_ID_MAX + 1];
@@ -39,6 +47,7 @@ typedef struct memory {
     pthread_mutex_t mutex;
     entry **buckets;
     size_t n_buckets; /* a power of two */
+    account *accounts[N_ACCOUNT_CHAINS];
     int64_t n, bytes, max_states, max_bytes;
     int64_t soonest; /* no state ends before */
 } memory;
@@ -62,29 +71,60 @@ static void blob_unref(blob *b)
 
 /* FNV-1a. Ids are made by this server or checked by its routes; a chain of chosen ids is bounded by
    the number of states a client may keep. */
-static entry **bucket_of(memory *m, const char *id)
+static uint64_t hash(uint64_t h, const char *text)
 {
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (; *id != '\0'; id++)
-        h = (h ^ (unsigned char)*id) * UINT64_C(1099511628211);
-    return &m->buckets[(h ^ h >> 32) & (m->n_buckets - 1)];
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h ^ h >> 32;
 }
 
-/* Where the id's entry hangs, or the end of its chain. */
-static entry **find(memory *m, const char *id)
+static uint64_t hash_owner(const char *name)
 {
-    entry **at = bucket_of(m, id);
-    while (*at != NULL && strcmp((*at)->id, id) != 0)
+    return hash(UINT64_C(14695981039346656037), name);
+}
+
+/* Where the entry of the owner's id hangs, or the end of its chain. */
+static entry **find(memory *m, const lx_owner *owner, const char *id)
+{
+    entry **at = &m->buckets[hash(hash_owner(owner->name), id) & (m->n_buckets - 1)];
+    while (*at != NULL &&
+           (strcmp((*at)->id, id) != 0 || strcmp((*at)->account->owner, owner->name) != 0))
         at = &(*at)->next;
     return at;
+}
+
+/* Where the owner's account hangs, or the end of its chain. */
+static account **find_account(memory *m, const char *owner)
+{
+    account **at = &m->accounts[hash_owner(owner) % N_ACCOUNT_CHAINS];
+    while (*at != NULL && strcmp((*at)->owner, owner) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void book(memory *m, account *a, int64_t n, int64_t bytes)
+{
+    m->n += n;
+    m->bytes += bytes;
+    a->n += n;
+    a->bytes += bytes;
+}
+
+static void drop_empty(memory *m, const char *owner)
+{
+    account **at = find_account(m, owner), *a = *at;
+    if (a == NULL || a->n > 0)
+        return;
+    *at = a->next;
+    free(a);
 }
 
 static void unlink_entry(memory *m, entry **at)
 {
     entry *e = *at;
     *at = e->next;
-    m->n--;
-    m->bytes -= (int64_t)e->blob->size;
+    book(m, e->account, -1, -(int64_t)e->blob->size);
+    drop_empty(m, e->account->owner);
     blob_unref(e->blob);
     free(e);
 }
@@ -114,47 +154,81 @@ static int64_t end_of(memory *m, int64_t ttl_ms)
     return end;
 }
 
-static bool has_room(const memory *m, const entry *old, size_t size)
+/* What a new blob would bring the counts to, over the owner's old one of that id. */
+static bool fits(int64_t n, int64_t bytes, const entry *old, size_t size, int64_t max_n,
+                 int64_t max_bytes)
 {
-    int64_t n = m->n + (old == NULL);
-    int64_t bytes = m->bytes + (int64_t)size - (old == NULL ? 0 : (int64_t)old->blob->size);
-    return n <= m->max_states && bytes <= m->max_bytes;
+    return n + (old == NULL) <= max_n &&
+           bytes + (int64_t)size - (old == NULL ? 0 : (int64_t)old->blob->size) <= max_bytes;
 }
 
-static entry *entry_new(const char *id)
+/* LX_ERR_BUSY for what does not fit; it says nothing of what others keep. */
+static lx_status check_room(memory *m, const lx_owner *o, const entry *old, size_t size,
+                            lx_error *err)
 {
+    const account *a = *find_account(m, o->name);
+    int64_t n = a != NULL ? a->n : 0, bytes = a != NULL ? a->bytes : 0;
+    int64_t max_n = o->max_states > 0 ? o->max_states : m->max_states;
+    int64_t max_bytes = o->max_bytes > 0 ? o->max_bytes : m->max_bytes;
+    if (!fits(n, bytes, old, size, max_n, max_bytes))
+        return lx_fail(err, LX_ERR_BUSY, "state",
+                       "this key keeps %lld states with %lld bytes and no more fit (limits: %lld, "
+                       "%lld)",
+                       (long long)n, (long long)bytes, (long long)max_n, (long long)max_bytes);
+    if (!fits(m->n, m->bytes, old, size, m->max_states, m->max_bytes))
+        return lx_fail(err, LX_ERR_BUSY, "state",
+                       "the server keeps no more states (limits of all: %lld states, %lld bytes)",
+                       (long long)m->max_states, (long long)m->max_bytes);
+    return LX_OK;
+}
+
+/* A new entry at the end of a chain, with its owner's account; NULL without memory. */
+static entry *entry_new(memory *m, entry **at, const char *owner, const char *id)
+{
+    account **held = find_account(m, owner);
     entry *e = calloc(1, sizeof *e);
-    if (e != NULL)
-        memcpy(e->id, id, strnlen(id, LX_STATE_ID_MAX));
+    account *a = *held != NULL ? *held : calloc(1, sizeof *a);
+    if (e == NULL || a == NULL) {
+        free(e);
+        if (*held == NULL)
+            free(a);
+        return NULL;
+    }
+    if (*held == NULL) {
+        memcpy(a->owner, owner, strnlen(owner, LX_OWNER_NAME));
+        *held = a;
+    }
+    e->account = a;
+    memcpy(e->id, id, strnlen(id, LX_STATE_ID_MAX));
+    *at = e;
     return e;
 }
 
 /* Under the lock; takes the blob when it succeeds. */
-static lx_status keep(memory *m, const char *id, blob *b, int64_t ttl_ms, lx_error *err)
+static lx_status keep(memory *m, const lx_owner *owner, const char *id, blob *b, int64_t ttl_ms,
+                      lx_error *err)
 {
-    entry **at = find(m, id);
-    if (!has_room(m, *at, b->size)) {
+    entry **at = find(m, owner, id);
+    lx_status st = check_room(m, owner, *at, b->size, err);
+    if (st == LX_ERR_BUSY) {
         drop_expired(m, lx_now_ns());
-        at = find(m, id);
+        at = find(m, owner, id);
+        st = check_room(m, owner, *at, b->size, err);
     }
-    if (!has_room(m, *at, b->size))
-        return lx_fail(err, LX_ERR_BUSY, "state",
-                       "%lld states with %lld bytes are kept and no more fit (limits: %lld, %lld)",
-                       (long long)m->n, (long long)m->bytes, (long long)m->max_states,
-                       (long long)m->max_bytes);
-    entry *e = *at != NULL ? *at : entry_new(id);
-    if (e == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    if (*at == NULL) {
-        *at = e;
-        m->n++;
+    if (st != LX_OK)
+        return st;
+    entry *e = *at;
+    if (e == NULL) {
+        e = entry_new(m, at, owner->name, id);
+        if (e == NULL)
+            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+        book(m, e->account, 1, (int64_t)b->size);
     } else {
-        m->bytes -= (int64_t)e->blob->size;
+        book(m, e->account, 0, (int64_t)b->size - (int64_t)e->blob->size);
         blob_unref(e->blob);
     }
     e->blob = b;
     e->ends_ns = end_of(m, ttl_ms);
-    m->bytes += (int64_t)b->size;
     return LX_OK;
 }
 
@@ -163,21 +237,24 @@ static void tell(lx_store_done done, void *context, lx_status status, const lx_e
     done(context, &(lx_store_result){.status = status, .err = status == LX_OK ? NULL : err});
 }
 
-static void memory_put(lx_state_store *s, const char *id, const void *bytes, size_t size,
-                       int64_t ttl_ms, lx_store_done done, void *context)
+static void memory_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *bytes,
+                       size_t size, int64_t ttl_ms, lx_store_done done, void *context)
 {
     memory *m = (memory *)s;
     lx_error err = {0};
     lx_status st = LX_OK;
-    if (size > (size_t)m->max_bytes)
+    int64_t most = m->max_bytes;
+    if (owner->max_bytes > 0 && owner->max_bytes < most)
+        most = owner->max_bytes;
+    if (size > (size_t)most)
         st = lx_fail(&err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %lld",
-                     size, (long long)m->max_bytes);
+                     size, (long long)most);
     blob *b = st == LX_OK ? blob_new(bytes, size) : NULL;
     if (st == LX_OK && b == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     if (st == LX_OK) {
         (void)pthread_mutex_lock(&m->mutex);
-        st = keep(m, id, b, ttl_ms, &err);
+        st = keep(m, owner, id, b, ttl_ms, &err);
         (void)pthread_mutex_unlock(&m->mutex);
         if (st != LX_OK)
             blob_unref(b);
@@ -186,9 +263,9 @@ static void memory_put(lx_state_store *s, const char *id, const void *bytes, siz
 }
 
 /* Under the lock: the id's entry, if its time is not over. */
-static entry **find_alive(memory *m, const char *id)
+static entry **find_alive(memory *m, const lx_owner *owner, const char *id)
 {
-    entry **at = find(m, id);
+    entry **at = find(m, owner, id);
     if (*at != NULL && (*at)->ends_ns <= lx_now_ns())
         unlink_entry(m, at);
     else if (*at != NULL)
@@ -201,14 +278,14 @@ static lx_status not_found(const char *id, lx_error *err)
     return lx_fail(err, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over", id);
 }
 
-static void memory_get(lx_state_store *s, const char *id, int64_t ttl_ms, lx_store_done done,
-                       void *context)
+static void memory_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
+                       lx_store_done done, void *context)
 {
     memory *m = (memory *)s;
     lx_store_result result = {.status = LX_OK};
     blob *b = NULL;
     (void)pthread_mutex_lock(&m->mutex);
-    entry **at = find_alive(m, id);
+    entry **at = find_alive(m, owner, id);
     if (at != NULL) {
         b = (*at)->blob;
         atomic_fetch_add(&b->refs, 1);
@@ -229,11 +306,12 @@ static void memory_get(lx_state_store *s, const char *id, int64_t ttl_ms, lx_sto
     blob_unref(b);
 }
 
-static void memory_remove(lx_state_store *s, const char *id, lx_store_done done, void *context)
+static void memory_remove(lx_state_store *s, const lx_owner *owner, const char *id,
+                          lx_store_done done, void *context)
 {
     memory *m = (memory *)s;
     (void)pthread_mutex_lock(&m->mutex);
-    entry **at = find_alive(m, id);
+    entry **at = find_alive(m, owner, id);
     bool there = at != NULL;
     if (there)
         unlink_entry(m, at);

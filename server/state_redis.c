@@ -2,9 +2,11 @@
  * The state store in Redis: a bounded queue of calls, N_WORKERS threads with a connection each that
  * work it off, and a watcher that asks once a second whether the server is there.
  *
- * One round trip a call. A state is the key "linnet:state:ID" with the blob as its value and the
- * state's time as its expiry, so any server with the same Redis continues it, and Redis counts,
- * limits (maxmemory) and expires.
+ * One round trip a call. A state is the key "linnet:state:OWNER:ID" ("linnet:state:ID" of the owner
+ * without a name) with the blob as its value and the state's time as its expiry, so any server with
+ * the same Redis continues it, and Redis limits (maxmemory) and expires. An id holds no colon, so
+ * no owner's name makes two states one key. Only what owners with limits of their own keep is
+ * counted, in Redis too (redis_count.h).
  *
  * Down is a mode of the store, so that an outage costs nobody a wait: the first call that loses its
  * connection or its time, or the watcher, sets it; all calls that wait and all that come end at
@@ -20,7 +22,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/redis.h"
+#include "server/redis_count.h"
 
 enum {
     N_WORKERS = 4,
@@ -32,13 +34,17 @@ enum {
 };
 
 #define KEY_PREFIX "linnet:state:"
+#define ENDS_PREFIX "linnet:ends:"
+#define SIZES_PREFIX "linnet:sizes:"
 
 typedef enum call_kind { CALL_PUT, CALL_GET, CALL_REMOVE } call_kind;
 
 typedef struct call {
     struct call *next;
     call_kind kind;
-    char key[sizeof KEY_PREFIX + LX_STATE_ID_MAX];
+    lx_owner owner;
+    char id[LX_STATE_ID_MAX + 1];
+    char key[sizeof KEY_PREFIX + LX_OWNER_NAME + 1 + LX_STATE_ID_MAX];
     int64_t ttl_ms, deadline_ns;
     lx_store_done done;
     void *context;
@@ -139,9 +145,32 @@ static void ask(redis_store *s, lx_redis *link)
 
 /* --- the threads ------------------------------------------------------------------------------ */
 
+static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *result, void **bytes,
+                                  lx_error *err)
+{
+    char ends[sizeof ENDS_PREFIX + LX_OWNER_NAME], sizes[sizeof SIZES_PREFIX + LX_OWNER_NAME];
+    (void)snprintf(ends, sizeof ends, ENDS_PREFIX "%s", c->owner.name);
+    (void)snprintf(sizes, sizeof sizes, SIZES_PREFIX "%s", c->owner.name);
+    lx_redis_counted counted = {
+        c->key, ends, sizes, c->id, c->owner.max_states, c->owner.max_bytes};
+    switch (c->kind) {
+    case CALL_PUT:
+        return lx_redis_set_counted(link, &counted, c->bytes, c->size, c->ttl_ms, c->deadline_ns,
+                                    err);
+    case CALL_GET:
+        return lx_redis_get_counted(link, &counted, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns,
+                                    bytes, &result->size, &result->ttl_ms, err);
+    case CALL_REMOVE:
+        break;
+    }
+    return lx_redis_remove_counted(link, &counted, c->deadline_ns, err);
+}
+
 static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void **bytes,
                           lx_error *err)
 {
+    if (c->owner.max_states > 0 || c->owner.max_bytes > 0)
+        return converse_counted(link, c, result, bytes, err);
     switch (c->kind) {
     case CALL_PUT:
         return lx_redis_set(link, c->key, c->bytes, c->size, c->ttl_ms, c->deadline_ns, err);
@@ -164,7 +193,7 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
     result.blob = bytes;
     if (result.status == LX_ERR_NOT_FOUND)
         (void)lx_fail(&told, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over",
-                      c->key + sizeof KEY_PREFIX - 1);
+                      c->id);
     else if (result.status == LX_ERR_UNAVAILABLE)
         (void)unreachable(&why, &told);
     else
@@ -261,8 +290,18 @@ static lx_status enqueue(redis_store *s, call *c, lx_error *err)
     return st;
 }
 
-static void submit(lx_state_store *base, call_kind kind, const char *id, const void *bytes,
-                   size_t size, int64_t ttl_ms, lx_store_done done, void *context)
+static void name_call(call *c, call_kind kind, const lx_owner *owner, const char *id)
+{
+    c->kind = kind;
+    c->owner = *owner;
+    memcpy(c->id, id, strnlen(id, LX_STATE_ID_MAX));
+    (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s%s%s", owner->name,
+                   owner->name[0] != '\0' ? ":" : "", c->id);
+}
+
+static void submit(lx_state_store *base, call_kind kind, const lx_owner *owner, const char *id,
+                   const void *bytes, size_t size, int64_t ttl_ms, lx_store_done done,
+                   void *context)
 {
     redis_store *s = (redis_store *)base;
     lx_error err = {0};
@@ -274,8 +313,7 @@ static void submit(lx_state_store *base, call_kind kind, const char *id, const v
     else if (c == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     if (st == LX_OK) {
-        c->kind = kind;
-        (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s", id);
+        name_call(c, kind, owner, id);
         c->ttl_ms = ttl_ms;
         c->deadline_ns = lx_now_ns() + s->timeout_ns;
         c->done = done;
@@ -291,21 +329,22 @@ static void submit(lx_state_store *base, call_kind kind, const char *id, const v
     done(context, &(lx_store_result){.status = st, .err = &err});
 }
 
-static void redis_put(lx_state_store *s, const char *id, const void *bytes, size_t size,
-                      int64_t ttl_ms, lx_store_done done, void *context)
+static void redis_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *bytes,
+                      size_t size, int64_t ttl_ms, lx_store_done done, void *context)
 {
-    submit(s, CALL_PUT, id, bytes, size, ttl_ms, done, context);
+    submit(s, CALL_PUT, owner, id, bytes, size, ttl_ms, done, context);
 }
 
-static void redis_get(lx_state_store *s, const char *id, int64_t ttl_ms, lx_store_done done,
-                      void *context)
+static void redis_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
+                      lx_store_done done, void *context)
 {
-    submit(s, CALL_GET, id, NULL, 0, ttl_ms, done, context);
+    submit(s, CALL_GET, owner, id, NULL, 0, ttl_ms, done, context);
 }
 
-static void redis_remove(lx_state_store *s, const char *id, lx_store_done done, void *context)
+static void redis_remove(lx_state_store *s, const lx_owner *owner, const char *id,
+                         lx_store_done done, void *context)
 {
-    submit(s, CALL_REMOVE, id, NULL, 0, 0, done, context);
+    submit(s, CALL_REMOVE, owner, id, NULL, 0, 0, done, context);
 }
 
 static void redis_stats(lx_state_store *base, lx_store_stats *out)
@@ -373,11 +412,11 @@ static lx_status start_threads(redis_store *s, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_state_redis_open(const char *url, int64_t timeout_ms, lx_state_store **out,
-                              lx_error *err)
+lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
+                              lx_state_store **out, lx_error *err)
 {
     lx_redis_url parsed;
-    lx_status st = lx_redis_url_parse(url, &parsed, err);
+    lx_status st = lx_redis_url_parse(url, password, &parsed, err);
     if (st != LX_OK)
         return st;
     redis_store *s = calloc(1, sizeof *s);

@@ -1,5 +1,6 @@
 /*
- * Where states that outlive a request are kept: blobs of bytes by id, with a time to live.
+ * Where states that outlive a request are kept: blobs of bytes by owner and id, with a time to
+ * live.
  *
  * Two stores stand behind this one table: the process's own memory (state_memory.c), and Redis.
  * A store may be far away and slow, so every call that touches a blob answers through a callback
@@ -16,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/status.h"
+#include "server/owner.h"
 
 enum { LX_STATE_ID_MAX = 64 };
 
@@ -25,7 +27,8 @@ typedef struct lx_state_store lx_state_store;
  * How a call ended; called exactly once, by any thread, perhaps before the call has returned, with
  * none of the store's locks held.
  *   LX_ERR_NOT_FOUND    no such id, or its time is over
- *   LX_ERR_BUSY         the store is full (param "state"): try again when something has expired
+ *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"): try again when
+ *                       something has expired
  *   LX_ERR_TOO_LARGE    the blob alone is over the store's limit
  *   LX_ERR_UNAVAILABLE  the store does not answer, or not in time
  *   LX_ERR_NO_MEMORY
@@ -47,17 +50,18 @@ typedef struct lx_store_stats {
     bool reachable;
 } lx_store_stats;
 
-/* All functions: any thread. ids are copied before a call returns. */
+/* All functions: any thread. Owners and ids are copied before a call returns. */
 typedef struct lx_store_ops {
     const char *name; /* "memory", "redis" */
     bool outlives;    /* what is put is there when this process is gone */
     /* Keeps a copy of the blob under the id for ttl_ms (> 0), over one that is there. */
-    void (*put)(lx_state_store *s, const char *id, const void *blob, size_t size, int64_t ttl_ms,
-                lx_store_done done, void *context);
+    void (*put)(lx_state_store *s, const lx_owner *owner, const char *id, const void *blob,
+                size_t size, int64_t ttl_ms, lx_store_done done, void *context);
     /* Also starts the id's time anew when ttl_ms > 0. */
-    void (*get)(lx_state_store *s, const char *id, int64_t ttl_ms, lx_store_done done,
-                void *context);
-    void (*remove)(lx_state_store *s, const char *id, lx_store_done done, void *context);
+    void (*get)(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
+                lx_store_done done, void *context);
+    void (*remove)(lx_state_store *s, const lx_owner *owner, const char *id, lx_store_done done,
+                   void *context);
     void (*stats)(lx_state_store *s, lx_store_stats *out);
     /* Frees the store. Calls still under way end with LX_ERR_UNAVAILABLE before it returns. */
     void (*close)(lx_state_store *s);
@@ -75,6 +79,7 @@ lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_s
 
 typedef struct lx_state_store_options {
     const char *where;             /* "memory", or a URL (redis_url.h) */
+    const char *password;          /* of a URL that has none, NULL: none */
     int64_t max_states, max_bytes; /* of memory */
     int64_t timeout_ms;            /* of Redis */
 } lx_state_store_options;

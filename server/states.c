@@ -181,7 +181,7 @@ typedef struct wait {
     void *params;
     void (*fini_params)(void *params);
     lx_store_call *call;
-    lx_request rq; /* of it only wake and id; both live as long as the exchange */
+    lx_request rq; /* of it only wake, id and owner, which live as long as the exchange */
 } wait;
 
 static void go_on(lx_api *api, const lx_state_wanted *w, const void *bytes, size_t n,

@@ -63,6 +63,8 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
                               size_t n, int64_t ttl_ms, const lx_request *rq, lx_store_call **out,
                               lx_error *err)
 {
+    if (rq->owner == NULL) /* never anybody else's states because one was forgotten */
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "a request to the state store without an owner");
     lx_store_call *c = calloc(1, sizeof *c);
     if (c == NULL || pthread_mutex_init(&c->mutex, NULL) != 0) {
         free(c);
@@ -72,11 +74,11 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
     c->wake = rq->wake;
     c->wake_context = rq->wake_context;
     if (op == LX_STORE_PUT)
-        s->ops->put(s, id, bytes, n, ttl_ms, done, c);
+        s->ops->put(s, rq->owner, id, bytes, n, ttl_ms, done, c);
     else if (op == LX_STORE_GET)
-        s->ops->get(s, id, ttl_ms, done, c);
+        s->ops->get(s, rq->owner, id, ttl_ms, done, c);
     else
-        s->ops->remove(s, id, done, c);
+        s->ops->remove(s, rq->owner, id, done, c);
     *out = c;
     return LX_OK;
 }

@@ -12,8 +12,8 @@ typedef struct lx_store_call lx_store_call;
 
 typedef enum lx_store_op { LX_STORE_PUT, LX_STORE_GET, LX_STORE_REMOVE } lx_store_op;
 
-/* Begins; rq->wake is called once when it is done, perhaps before this returns. bytes[n]: of a put.
-   ttl_ms: as the store's functions have it. */
+/* Begins, among the states of rq->owner; rq->wake is called once when it is done, perhaps before
+   this returns. bytes[n]: of a put. ttl_ms: as the store's functions have it. */
 lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id, const void *bytes,
                               size_t n, int64_t ttl_ms, const lx_request *rq, lx_store_call **out,
                               lx_error *err) LX_MUST_USE;

@@ -102,7 +102,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .served = served,
                    .created = (int64_t)time(NULL),
                    .return_state = p->return_state,
-                   .rq = {.wake = rq->wake, .wake_context = rq->wake_context}};
+                   .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
     lx_job_params params = job_params(api, p, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     lx_status st = check_park(api, p, err);

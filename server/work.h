@@ -40,7 +40,7 @@ typedef struct lx_work {
     _Atomic bool counted;        /* its outcome is in the metrics */
     bool return_state, keeping, kept;
     lx_state_keeper keeper;
-    lx_request rq; /* of it only wake; valid until the answer is released */
+    lx_request rq; /* of it only wake and owner; valid until the answer is released */
 } lx_work;
 
 /* The plan for a request; what is wrong with it is counted and told. */

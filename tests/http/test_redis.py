@@ -3,10 +3,12 @@ outage of Redis is an outage of the routes for states only."""
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 import client
+import server as server_module
 from client import call, complete, complete_ok
 from cluster import Redis
 from conversations import UPPER, Conversation, next_turn, state_of, text_of, whole
@@ -194,6 +196,50 @@ def test_password_and_database():
             assert reply.status == 503, reply.text
             assert "wrong" not in server.log.replace("WRONGPASS", "")
             server.check_unharmed()
+
+
+def shown_to_others(server):
+    """What ps and /proc show of the process."""
+    return b"".join(Path(f"/proc/{server.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+
+
+def test_the_password_stays_out_of_the_process_table(monkeypatch):
+    with Redis("--requirepass", "s@cret", login=":s%40cret@") as redis:
+        flags = "--state-store", redis.url, "--state-key", "a-key-of-states"
+        with Server(*flags) as server:
+            Conversation(UPPER, 3, 4).turn(server.port)
+            shown = shown_to_others(server)
+            assert b"cret" not in shown and b"a-key-of-states" not in shown
+            assert f":********@{client.HOST}".encode() in shown
+        own = server_module.environment()
+        own.update(LINNET_STATE_STORE=redis.url, LINNET_STATE_KEY="a-key-of-states")
+        monkeypatch.setattr(server_module, "environment", lambda: own)
+        with Server() as server:
+            Conversation(UPPER, 3, 4).turn(server.port)
+            shown = shown_to_others(server)
+            assert b"cret" not in shown and b"a-key-of-states" not in shown
+
+
+@pytest.mark.parametrize("text", ["s@cret", "s@cret\n", "s@cret\r\n"])
+def test_a_password_from_a_file(tmp_path, text):
+    path = tmp_path / "password"
+    path.write_bytes(text.encode())
+    with Redis("--requirepass", "s@cret", login=":s%40cret@") as redis:
+        plain = f"redis://{client.HOST}:{redis.port}"
+        with Server("--state-store", plain, "--state-store-password-file", path) as server:
+            Conversation(UPPER, 3, 4).turn(server.port)
+            assert "cret" not in server.log
+
+
+@pytest.mark.parametrize("url, text", [("redis://:x@h", "y"), ("redis://h", ""), ("memory", "y"),
+                                       ("redis://h", None)])
+def test_bad_password_files(tmp_path, url, text):
+    path = tmp_path / "password"
+    if text is not None:
+        path.write_text(text)
+    result = run("serve", "--port", "0", "--state-store", url, "--state-store-password-file", path)
+    assert result.returncode == 2
+    assert "--state-store-password-file" in result.stderr.splitlines()[-1]
 
 
 # --- Redis is down, or slow ---------------------------------------------------------------------------

@@ -87,6 +87,79 @@ static void test_file(void **state)
     lx_keys_free(k);
 }
 
+static const lx_owner *owner_of(lx_keys *k, const char *authorization)
+{
+    return lx_key_owner(lx_keys_find(k, authorization));
+}
+
+static void test_rights_and_limits(void **state)
+{
+    (void)state;
+    lx_keys *k = NULL;
+    lx_key_limits limits = {.max_states = 7, .max_state_bytes = 8};
+    assert_int_equal(lx_keys_new(&limits, &k, NULL), LX_OK);
+    assert_true(lx_key_is_admin(lx_keys_find(k, ""))); /* without keys */
+    assert_true(lx_keys_have_admin(k));
+    assert_int_equal(owner_of(k, "")->max_states, 7);
+    assert_int_equal(add_file(k, "alice 1 max-states=5\nbob 2\tmax-state-bytes=6 \r\n", NULL),
+                     LX_OK);
+    assert_false(lx_keys_have_admin(k));
+    assert_false(lx_key_is_admin(lx_keys_public(k)));
+    assert_int_equal(owner_of(k, "Bearer 1")->max_states, 5);
+    assert_int_equal(owner_of(k, "Bearer 1")->max_bytes, 8);
+    assert_int_equal(owner_of(k, "Bearer 2")->max_states, 7);
+    assert_int_equal(owner_of(k, "Bearer 2")->max_bytes, 6);
+    assert_int_equal(add_file(k, "carol 3 max-states=9 admin\n", NULL), LX_OK);
+    assert_true(lx_keys_have_admin(k));
+    assert_true(lx_key_is_admin(lx_keys_find(k, "Bearer 3")));
+    assert_false(lx_key_is_admin(lx_keys_find(k, "Bearer 1")));
+    assert_int_equal(lx_keys_add(k, "default", "4", NULL), LX_OK);
+    assert_true(lx_key_is_admin(lx_keys_find(k, "Bearer 4")));
+    lx_keys_free(k);
+}
+
+static void test_states_belong_to_names(void **state)
+{
+    (void)state;
+    lx_keys *k = new_keys(0, 0), *later = new_keys(0, 0);
+    assert_string_equal(owner_of(k, "")->name, "");
+    assert_int_equal(add_file(k, "alice old\nsecret\nother\n", NULL), LX_OK);
+    assert_int_equal(lx_keys_add(k, "default", "flag", NULL), LX_OK);
+    assert_string_equal(owner_of(k, "Bearer old")->name, "alice");
+    assert_string_equal(owner_of(k, "Bearer flag")->name, ""); /* as without keys */
+    /* a new secret under an old name, a line that has moved */
+    assert_int_equal(add_file(later, "other\nalice new\nsecret\n", NULL), LX_OK);
+    assert_string_equal(owner_of(later, "Bearer new")->name, "alice");
+    assert_string_equal(owner_of(k, "Bearer secret")->name, owner_of(later, "Bearer secret")->name);
+    assert_string_not_equal(owner_of(k, "Bearer secret")->name, owner_of(k, "Bearer other")->name);
+    assert_int_equal(owner_of(k, "Bearer secret")->name[0], '#');
+    assert_int_equal(strlen(owner_of(k, "Bearer secret")->name), 17);
+    assert_string_equal(lx_key_owner(lx_keys_public(k))->name, "#public");
+    lx_keys_free(k);
+    lx_keys_free(later);
+}
+
+static void test_no_key_of_several_fills_a_store(void **state)
+{
+    (void)state;
+    lx_keys *none = new_keys(0, 0), *one = new_keys(0, 0), *two = new_keys(0, 0);
+    lx_keys_share(none, 9, 100);
+    assert_int_equal(owner_of(none, "")->max_states, 0);
+    assert_int_equal(add_file(one, "a 1\n", NULL), LX_OK);
+    lx_keys_share(one, 9, 100);
+    assert_int_equal(owner_of(one, "Bearer 1")->max_states, 0);
+    assert_int_equal(add_file(two, "a 1\nb 2 max-states=8\n", NULL), LX_OK);
+    lx_keys_share(two, 9, 100);
+    assert_int_equal(owner_of(two, "Bearer 1")->max_states, 5);
+    assert_int_equal(owner_of(two, "Bearer 1")->max_bytes, 50);
+    assert_int_equal(owner_of(two, "Bearer 2")->max_states, 8);
+    assert_int_equal(owner_of(two, "Bearer 2")->max_bytes, 50);
+    assert_int_equal(lx_key_owner(lx_keys_public(two))->max_states, 5);
+    lx_keys_free(none);
+    lx_keys_free(one);
+    lx_keys_free(two);
+}
+
 static void test_bad_files(void **state)
 {
     (void)state;
@@ -97,6 +170,27 @@ static void test_bad_files(void **state)
     assert_int_equal(add_file(k, "", &err), LX_ERR_INVALID);
     assert_int_equal(add_file(k, "# nothing\n", &err), LX_ERR_INVALID);
     assert_int_equal(add_file(k, "a b c\n", &err), LX_ERR_INVALID);
+    assert_null(strstr(err.text, " c")); /* a key may stand in the wrong place */
+    static const char *const options[] = {"admin=yes",
+                                          "Admin",
+                                          "max-states",
+                                          "max-states=",
+                                          "max-states=0",
+                                          "max-states=-1",
+                                          "max-states=1x",
+                                          "max-states=99999999",
+                                          "max-state-bytes=0",
+                                          "max-states= 5",
+                                          "max-state-bytes=1e9",
+                                          "max-state-bytes",
+                                          "=",
+                                          "max-states=+1"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char line[80];
+        (void)snprintf(line, sizeof line, "n%zu k%zu %s\n", i, i, options[i]);
+        if (add_file(k, line, &err) != LX_ERR_INVALID)
+            fail_msg("%s is an option", options[i]);
+    }
     assert_int_equal(add_file(k, "same\nsame\n", &err), LX_ERR_INVALID);
     assert_int_equal(lx_keys_add_file(k, scratch_write("nul", "a\0b", 3), &err), LX_ERR_INVALID);
     lx_keys_free(k);
@@ -152,6 +246,9 @@ int main(void)
         cmocka_unit_test(test_found_by_the_whole_key_only),
         cmocka_unit_test(test_bad_keys),
         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_rights_and_limits),
+        cmocka_unit_test(test_states_belong_to_names),
+        cmocka_unit_test(test_no_key_of_several_fills_a_store),
         cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_concurrency),
         cmocka_unit_test(test_rate),

@@ -47,12 +47,51 @@ static void test_good_urls(void **state)
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         lx_redis_url u;
         lx_error err = {0};
-        assert_int_equal(lx_redis_url_parse(good[i].text, &u, &err), LX_OK);
+        assert_int_equal(lx_redis_url_parse(good[i].text, NULL, &u, &err), LX_OK);
         assert_string_equal(u.user, good[i].user);
         assert_string_equal(u.password, good[i].password);
         assert_string_equal(u.host, good[i].host);
         assert_int_equal(u.port, good[i].port);
         assert_int_equal(u.db, good[i].db);
+    }
+}
+
+static void test_passwords_from_elsewhere(void **state)
+{
+    (void)state;
+    lx_redis_url u;
+    lx_error err = {0};
+    char longest[sizeof u.password + 1];
+    memset(longest, 'p', sizeof longest);
+    longest[sizeof u.password] = '\0';
+    assert_int_equal(lx_redis_url_parse("redis://ann@h", "s@c:r/t", &u, &err), LX_OK);
+    assert_string_equal(u.user, "ann");
+    assert_string_equal(u.password, "s@c:r/t");
+    assert_int_equal(lx_redis_url_parse("redis://h", longest + 1, &u, &err), LX_OK);
+    static const char *const urls[] = {"redis://:a@h", "redis://h", "redis://h"};
+    const char *const passwords[] = {"b", "", longest};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lx_redis_url_parse(urls[i], passwords[i], &u, &err), LX_ERR_INVALID);
+        assert_string_equal(err.param, "state-store-password-file");
+    }
+}
+
+static void test_passwords_are_hidden(void **state)
+{
+    (void)state;
+    static const char *const urls[][2] = {
+        {"redis://:secret@h/1", "redis://:******@h/1"},
+        {"redis://ann:a:b@c@h:1", "redis://ann:*****@h:1"},
+        {"redis://h:6379/1", "redis://h:6379/1"},
+        {"redis://ann@h", "redis://ann@h"},
+        {"memory", "memory"},
+        {"redis://", "redis://"},
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "%s", urls[i][0]);
+        lx_redis_url_hide_password(text);
+        assert_string_equal(text, urls[i][1]);
     }
 }
 
@@ -97,7 +136,7 @@ static void test_bad_urls(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lx_redis_url u;
         lx_error err = {0};
-        if (lx_redis_url_parse(bad[i], &u, &err) == LX_OK)
+        if (lx_redis_url_parse(bad[i], NULL, &u, &err) == LX_OK)
             fail_msg("accepted: %s", bad[i]);
         assert_int_equal(err.status, LX_ERR_INVALID);
         assert_string_equal(err.param, "state-store");
@@ -111,7 +150,7 @@ static void test_tls_is_refused_by_name(void **state)
     (void)state;
     lx_redis_url u;
     lx_error err = {0};
-    assert_int_equal(lx_redis_url_parse("rediss://:secret@h", &u, &err), LX_ERR_UNSUPPORTED);
+    assert_int_equal(lx_redis_url_parse("rediss://:secret@h", NULL, &u, &err), LX_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.text, "rediss"));
     assert_null(strstr(err.text, "secret"));
 }
@@ -128,7 +167,7 @@ static void test_long_parts(void **state)
             part[n] = '\0';
             (void)snprintf(url, sizeof url, shapes[shape], part); /* NOLINT: one of three above */
             lx_redis_url u;
-            bool fits = lx_redis_url_parse(url, &u, NULL) == LX_OK;
+            bool fits = lx_redis_url_parse(url, NULL, &u, NULL) == LX_OK;
             const char *read[] = {u.host, u.password, u.user};
             const size_t room[] = {sizeof u.host, sizeof u.password, sizeof u.user};
             assert_int_equal(fits, n < room[shape]);
@@ -332,6 +371,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_urls),
+        cmocka_unit_test(test_passwords_from_elsewhere),
+        cmocka_unit_test(test_passwords_are_hidden),
         cmocka_unit_test(test_bad_urls),
         cmocka_unit_test(test_tls_is_refused_by_name),
         cmocka_unit_test(test_long_parts),

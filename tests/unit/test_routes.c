@@ -117,6 +117,20 @@ static void test_dispatch_without_a_handler(void **state)
     assert_null(rs.body);
 }
 
+/* The request's own word counts, and without one nobody has the right. */
+static void test_what_acts_on_the_server_wants_the_right(void **state)
+{
+    (void)state;
+    lx_response rs = dispatch("POST", "/v1/models/reload");
+    assert_int_equal(rs.status, 403);
+    assert_non_null(strstr(rs.body, "\"type\":\"permission_error\""));
+    assert_non_null(strstr(rs.body, "\"code\":\"admin_key_needed\""));
+    free(rs.body);
+    rs = dispatch("GET", "/v1/models/reload");
+    assert_int_equal(rs.status, 405);
+    free(rs.body);
+}
+
 static void test_assets(void **state)
 {
     (void)state;
@@ -196,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_unknown_paths),
         cmocka_unit_test(test_allow),
         cmocka_unit_test(test_dispatch_without_a_handler),
+        cmocka_unit_test(test_what_acts_on_the_server_wants_the_right),
         cmocka_unit_test(test_assets),
         cmocka_unit_test(test_every_route_is_described),
     };

@@ -23,6 +23,9 @@ typedef struct answer {
     int64_t ttl_ms;
 } answer;
 
+/* Of most tests: no limits of its own. */
+static const lx_owner owner = {.name = ""};
+
 static void note(void *context, const lx_store_result *r)
 {
     answer *a = context;
@@ -39,7 +42,7 @@ static void note(void *context, const lx_store_result *r)
 static lx_status put(lx_state_store *s, const char *id, const char *text, int64_t ttl_ms)
 {
     answer a = {0};
-    s->ops->put(s, id, text, strlen(text), ttl_ms, note, &a);
+    s->ops->put(s, &owner, id, text, strlen(text), ttl_ms, note, &a);
     assert_int_equal(a.calls, 1);
     return a.status;
 }
@@ -47,7 +50,7 @@ static lx_status put(lx_state_store *s, const char *id, const char *text, int64_
 static answer get(lx_state_store *s, const char *id, int64_t ttl_ms)
 {
     answer a = {0};
-    s->ops->get(s, id, ttl_ms, note, &a);
+    s->ops->get(s, &owner, id, ttl_ms, note, &a);
     assert_int_equal(a.calls, 1);
     return a;
 }
@@ -55,7 +58,7 @@ static answer get(lx_state_store *s, const char *id, int64_t ttl_ms)
 static lx_status drop(lx_state_store *s, const char *id)
 {
     answer a = {0};
-    s->ops->remove(s, id, note, &a);
+    s->ops->remove(s, &owner, id, note, &a);
     assert_int_equal(a.calls, 1);
     return a.status;
 }
@@ -165,6 +168,63 @@ static void ten_thousand_are_not_mixed_up(void **state)
     s->ops->close(s);
 }
 
+static lx_status put_of(lx_state_store *s, const lx_owner *o, const char *id, const char *text)
+{
+    answer a = {0};
+    s->ops->put(s, o, id, text, strlen(text), LONG, note, &a);
+    assert_int_equal(a.calls, 1);
+    return a.status;
+}
+
+static void owners_see_their_own_only(void **state)
+{
+    (void)state;
+    static const lx_owner alice = {.name = "alice"}, bob = {.name = "bob"};
+    lx_state_store *s = open_store(10, 1000);
+    assert_int_equal(put_of(s, &alice, "x", "hers"), LX_OK);
+    answer a = {0};
+    s->ops->get(s, &bob, "x", 0, note, &a);
+    assert_int_equal(a.status, LX_ERR_NOT_FOUND);
+    assert_int_equal(get(s, "x", 0).status, LX_ERR_NOT_FOUND);
+    assert_int_equal(put_of(s, &bob, "x", "his own"), LX_OK);
+    assert_held(s, 2, 4 + 7);
+    a = (answer){0};
+    s->ops->remove(s, &bob, "x", note, &a);
+    assert_int_equal(a.status, LX_OK);
+    a = (answer){0};
+    s->ops->get(s, &alice, "x", 0, note, &a);
+    assert_string_equal(a.text, "hers");
+    assert_held(s, 1, 4);
+    s->ops->close(s);
+}
+
+static void owners_have_limits(void **state)
+{
+    (void)state;
+    static const lx_owner alice = {.name = "alice", .max_states = 2, .max_bytes = 8},
+                          bob = {.name = "bob"};
+    lx_state_store *s = open_store(4, 100);
+    assert_int_equal(put_of(s, &alice, "a", "123456789"), LX_ERR_TOO_LARGE);
+    assert_int_equal(put_of(s, &alice, "a", "1234"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "b", "12345"), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "b", "1234"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "c", ""), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "a", "12345"), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "a", "12"), LX_OK); /* in place of what was there */
+    assert_int_equal(put_of(s, &bob, "a", "123456789"), LX_OK);
+    assert_int_equal(put_of(s, &bob, "b", "123456789"), LX_OK);
+    assert_int_equal(put_of(s, &bob, "c", ""), LX_ERR_BUSY); /* the store's */
+    assert_held(s, 4, 2 + 4 + 18);
+    answer a = {0};
+    s->ops->remove(s, &alice, "b", note, &a);
+    assert_int_equal(put_of(s, &alice, "c", "123456"), LX_OK);
+    a = (answer){0};
+    s->ops->get(s, &alice, "c", 1, note, &a); /* it ends now */
+    sleep_past_ms(1);
+    assert_int_equal(put_of(s, &alice, "d", "123456"), LX_OK);
+    s->ops->close(s);
+}
+
 static void *hammer(void *context)
 {
     lx_state_store *s = context;
@@ -172,11 +232,11 @@ static void *hammer(void *context)
         char id[2] = {(char)('a' + i % 5), 0};
         answer a = {0};
         if (i % 7 == 0)
-            s->ops->remove(s, id, note, &a);
+            s->ops->remove(s, &owner, id, note, &a);
         else if (i % 3 == 0)
-            s->ops->put(s, id, id, 1, i % 11 == 0 ? 1 : LONG, note, &a);
+            s->ops->put(s, &owner, id, id, 1, i % 11 == 0 ? 1 : LONG, note, &a);
         else
-            s->ops->get(s, id, 0, note, &a);
+            s->ops->get(s, &owner, id, 0, note, &a);
         if (a.calls != 1 || (a.size == 1 && a.text[0] != id[0]))
             return s;
     }
@@ -218,6 +278,8 @@ int main(void)
         cmocka_unit_test(time_ends_a_state_and_makes_room),
         cmocka_unit_test(reading_may_start_the_time_anew),
         cmocka_unit_test(ten_thousand_are_not_mixed_up),
+        cmocka_unit_test(owners_see_their_own_only),
+        cmocka_unit_test(owners_have_limits),
         cmocka_unit_test(threads_do_not_disturb_each_other),
         cmocka_unit_test(wrong_limits_are_refused),
     };

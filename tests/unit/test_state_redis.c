@@ -128,6 +128,9 @@ typedef struct answer {
     int64_t ttl_ms;
 } answer;
 
+/* Of most tests: no limits of its own. */
+static const lx_owner owner = {.name = ""};
+
 static void note(void *context, const lx_store_result *r)
 {
     answer *a = context;
@@ -163,7 +166,7 @@ static void wait_told(answer *a)
 static lx_status put(lx_state_store *s, const char *id, const void *bytes, size_t n, int64_t ttl_ms)
 {
     answer a = ANSWER;
-    s->ops->put(s, id, bytes, n, ttl_ms, note, &a);
+    s->ops->put(s, &owner, id, bytes, n, ttl_ms, note, &a);
     wait_told(&a);
     return a.status;
 }
@@ -173,7 +176,7 @@ static lx_status get(lx_state_store *s, const char *id, int64_t ttl_ms, const vo
                      size_t n, int64_t *left_ms)
 {
     answer a = ANSWER;
-    s->ops->get(s, id, ttl_ms, note, &a);
+    s->ops->get(s, &owner, id, ttl_ms, note, &a);
     wait_told(&a);
     if (a.status == LX_OK) {
         assert_int_equal(a.size, n);
@@ -190,7 +193,7 @@ static lx_status get(lx_state_store *s, const char *id, int64_t ttl_ms, const vo
 static lx_status drop(lx_state_store *s, const char *id)
 {
     answer a = ANSWER;
-    s->ops->remove(s, id, note, &a);
+    s->ops->remove(s, &owner, id, note, &a);
     wait_told(&a);
     return a.status;
 }
@@ -199,7 +202,7 @@ static lx_state_store *open_store(int64_t timeout_ms)
 {
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open(redis.url, timeout_ms, &s, &err), LX_OK);
+    assert_int_equal(lx_state_redis_open(redis.url, NULL, timeout_ms, &s, &err), LX_OK);
     return s;
 }
 
@@ -279,6 +282,110 @@ static void test_sizes(void **state)
     s->ops->close(s);
 }
 
+static lx_status put_of(lx_state_store *s, const lx_owner *o, const char *id, const char *text,
+                        int64_t ttl_ms)
+{
+    answer a = ANSWER;
+    s->ops->put(s, o, id, text, strlen(text), ttl_ms, note, &a);
+    wait_told(&a);
+    assert_true((a.status == LX_ERR_BUSY) == (strcmp(a.err.param, "state") == 0));
+    return a.status;
+}
+
+static lx_status get_of(lx_state_store *s, const lx_owner *o, const char *id, int64_t ttl_ms,
+                        const char *text)
+{
+    answer a = ANSWER;
+    s->ops->get(s, o, id, ttl_ms, note, &a);
+    wait_told(&a);
+    if (a.status == LX_OK)
+        assert_memory_equal(a.bytes, text, strlen(text));
+    free(a.bytes);
+    return a.status;
+}
+
+static lx_status drop_of(lx_state_store *s, const lx_owner *o, const char *id)
+{
+    answer a = ANSWER;
+    s->ops->remove(s, o, id, note, &a);
+    wait_told(&a);
+    return a.status;
+}
+
+static void test_owners_see_their_own_only(void **state)
+{
+    (void)state;
+    if (redis.pid == 0)
+        skip();
+    static const lx_owner owners[] = {{.name = ""},
+                                      {.name = "alice"},
+                                      {.name = "bob", .max_states = 5},
+                                      {.name = "alice:bob", .max_bytes = 50},
+                                      {.name = "#0123456789abcdef"}};
+    enum { N = sizeof owners / sizeof *owners };
+    lx_state_store *a = open_store(TIMEOUT_MS), *b = open_store(TIMEOUT_MS);
+    for (int i = 0; i < N; i++) {
+        for (int k = i; k < N; k++) {
+            assert_int_equal(get_of(a, &owners[k], "same", 0, ""), LX_ERR_NOT_FOUND);
+            assert_int_equal(drop_of(a, &owners[k], "same"), LX_ERR_NOT_FOUND);
+        }
+        assert_int_equal(put_of(a, &owners[i], "same", owners[i].name, LONG_MS), LX_OK);
+    }
+    for (int i = 0; i < N; i++)
+        assert_int_equal(get_of(b, &owners[i], "same", LONG_MS, owners[i].name), LX_OK);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(drop_of(b, &owners[i], "same"), LX_OK);
+        assert_int_equal(get_of(a, &owners[i], "same", 0, ""), LX_ERR_NOT_FOUND);
+    }
+    a->ops->close(a);
+    b->ops->close(b);
+}
+
+/* Two stores count together, whichever of them a state came through. */
+static void test_limits_of_an_owner(void **state)
+{
+    (void)state;
+    if (redis.pid == 0)
+        skip();
+    static const lx_owner few = {.name = "few", .max_states = 2}, free_few = {.name = "few"},
+                          small = {.name = "small", .max_bytes = 10};
+    lx_state_store *a = open_store(TIMEOUT_MS), *b = open_store(TIMEOUT_MS);
+    assert_int_equal(put_of(a, &few, "1", "x", LONG_MS), LX_OK);
+    assert_int_equal(put_of(b, &few, "2", "x", LONG_MS), LX_OK);
+    assert_int_equal(put_of(a, &few, "3", "x", LONG_MS), LX_ERR_BUSY);
+    assert_int_equal(get_of(b, &few, "3", 0, ""), LX_ERR_NOT_FOUND);
+    assert_int_equal(put_of(a, &few, "2", "another", LONG_MS), LX_OK);
+    assert_int_equal(drop_of(b, &few, "1"), LX_OK);
+    assert_int_equal(put_of(a, &few, "3", "x", LONG_MS), LX_OK);
+    assert_int_equal(put_of(b, &small, "1", "12345", LONG_MS), LX_OK);
+    assert_int_equal(put_of(a, &small, "2", "123456", LONG_MS), LX_ERR_BUSY);
+    assert_int_equal(put_of(a, &small, "2", "12345", LONG_MS), LX_OK);
+    assert_int_equal(put_of(a, &small, "1", "123456", LONG_MS), LX_ERR_BUSY);
+    assert_int_equal(put_of(a, &small, "1", "1", LONG_MS), LX_OK);
+    assert_int_equal(put_of(a, &small, "3", "1234", LONG_MS), LX_OK);
+    /* what was kept before there was a limit counts from its next use on */
+    assert_int_equal(drop_of(a, &few, "3"), LX_OK);
+    assert_int_equal(put_of(a, &free_few, "old", "x", LONG_MS), LX_OK);
+    assert_int_equal(get_of(a, &few, "old", LONG_MS, "x"), LX_OK);
+    assert_int_equal(put_of(a, &few, "3", "x", LONG_MS), LX_ERR_BUSY);
+    a->ops->close(a);
+    b->ops->close(b);
+}
+
+static void test_what_has_ended_is_not_counted(void **state)
+{
+    (void)state;
+    if (redis.pid == 0)
+        skip();
+    static const lx_owner one = {.name = "one", .max_states = 1, .max_bytes = 5};
+    lx_state_store *s = open_store(TIMEOUT_MS);
+    assert_int_equal(put_of(s, &one, "short", "12345", 1), LX_OK);
+    int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
+    while (put_of(s, &one, "next", "12345", LONG_MS) != LX_OK)
+        assert_true(lx_now_ns() < end);
+    s->ops->close(s);
+}
+
 enum { THREADS = 6, ROUNDS = 150 };
 
 static void *many_calls(void *context)
@@ -329,7 +436,7 @@ static void test_hanging_server(void **state)
     answer answers[N];
     for (int i = 0; i < N; i++) {
         answers[i] = (answer)ANSWER;
-        s->ops->get(s, "kept", 0, note, &answers[i]);
+        s->ops->get(s, &owner, "kept", 0, note, &answers[i]);
     }
     for (int i = 0; i < N; i++) {
         wait_told(&answers[i]);
@@ -338,7 +445,7 @@ static void test_hanging_server(void **state)
     }
     assert_false(reachable(s));
     answer refused = ANSWER;
-    s->ops->put(s, "other", "x", 1, LONG_MS, note, &refused);
+    s->ops->put(s, &owner, "other", "x", 1, LONG_MS, note, &refused);
     assert_int_equal(refused.calls, 1); /* told before the call returned */
     assert_int_equal(refused.status, LX_ERR_UNAVAILABLE);
     (void)kill(redis.pid, SIGCONT);
@@ -382,7 +489,7 @@ static void test_open_without_a_server(void **state)
     assert_non_null(answers);
     for (int i = 0; i < N; i++) {
         answers[i] = (answer)ANSWER;
-        s->ops->put(s, "a", "some bytes", 10, LONG_MS, note, &answers[i]);
+        s->ops->put(s, &owner, "a", "some bytes", 10, LONG_MS, note, &answers[i]);
     }
     s->ops->close(s);
     for (int i = 0; i < N; i++) {
@@ -397,7 +504,7 @@ static void test_malformed_url(void **state)
     (void)state;
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open("redis://:x@", 1, &s, &err), LX_ERR_INVALID);
+    assert_int_equal(lx_state_redis_open("redis://:x@", NULL, 1, &s, &err), LX_ERR_INVALID);
     assert_string_equal(err.param, "state-store");
 }
 
@@ -407,6 +514,9 @@ int main(void)
         cmocka_unit_test(test_another_store_finds_it),
         cmocka_unit_test(test_time_ends),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_owners_see_their_own_only),
+        cmocka_unit_test(test_limits_of_an_owner),
+        cmocka_unit_test(test_what_has_ended_is_not_counted),
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_hanging_server),
         cmocka_unit_test(test_killed_and_started_again),
