@@ -65,6 +65,7 @@ up() { compose "$@" "${SERVICES[@]}" >>"$work/log" 2>&1 && wait_for 60 answer "$
 
 # scraped N: Prometheus reaches N replicas and HAProxy.
 scraped() {
+    # check-tests: the test has a network of its own
     answer "http://127.0.0.1:9090/api/v1/query?query=sum(up)by(job)" 2>/dev/null &&
         grep -q '"job":"haproxy"},"value":\[[0-9.]*,"1"\]' "$work/answer" &&
         grep -q '"job":"linnet"},"value":\[[0-9.]*,"'"$1"'"\]' "$work/answer"
@@ -118,7 +119,7 @@ run_compose() {
         within=()
         return 1
     }
-    url=http://127.0.0.1:8080
+    url=http://127.0.0.1:8080 # check-tests: the test has a network of its own
     ok "stand-ins for Redis, HAProxy and Prometheus are made" make_stand_ins && checks_of_compose
     within=()
     say "      compose took $((SECONDS - start)) s; Grafana was not started: Debian has no package of it"

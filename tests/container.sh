@@ -8,7 +8,8 @@
 #   KEEP=DIR tests/container.sh   keeps base, layers and image in DIR for the next run
 #   BASE=NAME ARCHIVE=FILE        a base image of your own (podman load) instead of debootstrap's
 #
-# What a sandbox does not allow is said, with what was done instead. Exit status 1 if a check failed.
+# What a sandbox does not allow is said, with what was done instead. Exit status 1 if a check failed, 77 if nothing
+# could be built or run.
 # shellcheck disable=SC2317 # functions are called by name, through ok
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -125,7 +126,7 @@ wait_for() {
     shift
     until "$@"; do
         [ "$SECONDS" -lt "$end" ] || return 1
-        sleep 0.1
+        sleep 0.1 # check-tests: between two looks
     done
 }
 
@@ -340,10 +341,10 @@ run_in_chroot() {
 # shellcheck source=tests/compose.sh
 . tests/compose.sh
 
-tools || exit 0
+tools || exit 77
 configure
 SECONDS=0
-make_base || { tail -5 "$work/log"; instead "debootstrap made no base image here" "nothing was built or run"; exit 0; }
+make_base || { tail -5 "$work/log"; instead "debootstrap made no base image here" "nothing was built or run"; exit 77; }
 say "      base $base after $SECONDS s"
 ok "the image is built" build_image
 [ $failed -eq 0 ] || { tail -30 "$work/log"; exit 1; }

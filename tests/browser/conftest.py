@@ -57,7 +57,7 @@ def origin():
         assert process.wait(timeout=30) == 0
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=30)
 
 
 @pytest.fixture(scope="session")

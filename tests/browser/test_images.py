@@ -263,7 +263,7 @@ def test_stop_keeps_what_is_painted(images):
     expect(page.locator("#stop")).to_be_hidden()
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     first = page.evaluate(VALUES, ".tiles canvas")
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(500)  # check-tests: a span in which nothing may be painted
     assert page.evaluate(VALUES, ".tiles canvas") == first
     assert any(v is not None for v in first[0]) and any(v is None for v in first[0])
     expect(page.locator("#image-error")).to_be_hidden()

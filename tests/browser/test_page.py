@@ -321,10 +321,8 @@ def test_picture(open_page, screenshots):
         page.click("#submit")  # once more: the first answer's time has the loading of the page in it
     finished(page)
     page.evaluate("document.activeElement.blur()")
-    page.wait_for_timeout(600)  # the last character's ink dries
-    page.screenshot(path=screenshots / "page.png")
+    page.screenshot(path=screenshots / "page.png", animations="disabled")
     phone = open_page(f"#{UPPER}&seed=7", locale="zh-CN", **PHONE)
     finished(phone)
-    phone.wait_for_timeout(600)
-    phone.screenshot(path=screenshots / "phone.png")
+    phone.screenshot(path=screenshots / "phone.png", animations="disabled")
     assert (screenshots / "page.png").stat().st_size > 20_000

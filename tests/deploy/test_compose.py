@@ -22,7 +22,7 @@ def test_composes_own_check(profile):
     if tool is None:
         pytest.skip("docker-compose is not installed: compose.yaml is checked as YAML alone")
     result = subprocess.run([tool, "-f", DEPLOY / "compose.yaml", "--profile", profile, "config"],
-                            capture_output=True, text=True)
+                            capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
 
 
@@ -105,6 +105,6 @@ def test_haproxy_accepts_its_configuration():
     if shutil.which("haproxy") is None:
         pytest.skip("haproxy is not installed")
     result = subprocess.run(["haproxy", "-c", "-f", DEPLOY / "haproxy.cfg"], capture_output=True,
-                            text=True,
+                            text=True, timeout=60,
                             env={**os.environ, "LINNET_1": "127.0.0.1:1", "LINNET_2": "127.0.0.1:2"})
     assert result.returncode == 0, result.stderr

@@ -20,7 +20,7 @@ def rendered(request):
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: overlays are not rendered, files are checked alone")
     result = subprocess.run(["kubectl", "kustomize", DEPLOY / "k8s" / request.param],
-                            capture_output=True, text=True)
+                            capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

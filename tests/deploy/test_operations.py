@@ -15,7 +15,8 @@ from settings import LINNET
 
 def test_tables_are_the_programs():
     result = subprocess.run([sys.executable, ROOT / "scripts" / "operations", "--check"],
-                            capture_output=True, text=True, env={**os.environ, "LINNET": str(LINNET)})
+                            capture_output=True, text=True, timeout=300,
+                            env={**os.environ, "LINNET": str(LINNET)})
     assert result.returncode == 0, result.stdout + result.stderr
 
 

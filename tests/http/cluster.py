@@ -85,7 +85,7 @@ class Process:
     def kill(self):
         if self.runs():
             self.process.kill()
-            self.process.wait()
+            self.process.wait(START_TIMEOUT)
 
     def __enter__(self):
         return self.start()

@@ -46,7 +46,7 @@ def wait_until(condition, timeout, what):
     while not condition():
         waited = time.monotonic() - start
         assert waited < timeout, f"{what}: not within {timeout} s"
-        time.sleep(0.005)
+        time.sleep(0.005)  # check-tests: between two looks
     return time.monotonic() - start
 
 
@@ -112,7 +112,7 @@ class Server:
     def kill(self):
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(STOP_TIMEOUT)
 
     def check_log(self):
         report = SANITIZER.search(self.log)

@@ -1,7 +1,6 @@
 """Every line gets an answer over HTTP and every answer keeps every rule."""
 
 import asyncio
-import warnings
 
 import pytest
 
@@ -42,10 +41,7 @@ def test_own_lines(port):
 def test_official_lines(port):
     uppers = lines.official()
     if uppers is None:
-        uppers = lines.OWN * 4
-        warnings.warn(
-            f"no data given (LINNET_DATA): {len(lines.OWN)} own lines instead of 4,000 official"
-        )
+        pytest.skip("no data was given (LINNET_DATA): the 4,000 official lines are not asked")
     check_answers(uppers, ask_all(port, uppers))
 
 

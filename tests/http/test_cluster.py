@@ -41,7 +41,7 @@ async def talk_to_the_end(talk, port, progress):
             progress.failed += 1
             tries += 1
             assert tries < TRIES, failure
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # check-tests: a client's pause before it tries again
         else:
             progress.count()
             tries = 0

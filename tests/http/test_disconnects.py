@@ -85,6 +85,7 @@ def test_when_all_is_made_but_not_read():
 
 def leave_unread(server, n):
     sock = client.socket.socket()
+    sock.settimeout(client.PATIENCE)
     sock.setsockopt(client.socket.SOL_SOCKET, client.socket.SO_RCVBUF, 2048)
     sock.connect((client.HOST, server.port))
     body = {"model": client.MODEL, "prompt": LONG, "n": n, "logprobs": 5, "stream": True}

@@ -41,7 +41,7 @@ def own_pair():
 def test_configuration_is_clean():
     env = {"LINNET_1": "127.0.0.1:1", "LINNET_2": "127.0.0.1:2"}
     result = subprocess.run([HAProxy.program(), "-c", "-f", str(HAProxy.CONFIG)], env=env,
-                            capture_output=True, text=True)
+                            capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert "WARNING" not in result.stderr, result.stderr
 

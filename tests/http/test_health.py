@@ -30,6 +30,7 @@ def fake():
 
     def serve(listener, answer):
         connection = listener.accept()[0]
+        connection.settimeout(client.PATIENCE)
         with connection:
             request = b""
             while b"\r\n\r\n" not in request:
@@ -44,6 +45,7 @@ def fake():
 
     def start(answer):
         listener = socket.create_server((client.HOST, 0))
+        listener.settimeout(client.PATIENCE)
         thread = threading.Thread(target=serve, args=(listener, answer))
         thread.start()
         listeners.append(listener)

@@ -24,7 +24,8 @@ def test_format(port):
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian package prometheus)")
-    result = subprocess.run([promtool, "check", "metrics"], input=reply.body, capture_output=True)
+    result = subprocess.run([promtool, "check", "metrics"], input=reply.body, capture_output=True,
+                            timeout=60)
     assert result.returncode == 0, result.stderr.decode()
 
 

@@ -199,7 +199,7 @@ def test_requests_do_not_notice(server, models):
     finally:
         stop.set()
         for thread in threads:
-            thread.join()
+            thread.join(2 * client.PATIENCE)
     assert not failures
     assert seen <= known
     wait_until(lambda: server.log.count("has ended") == 5, 60, "old models freed")

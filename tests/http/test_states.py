@@ -295,7 +295,7 @@ def test_time_and_limits(start_server):
     end = time.monotonic() + 60
     while call(server.port, "GET", f"/v1/states/{state}").status == 200:
         assert time.monotonic() < end  # a read starts its time anew, so ask less often than that
-        time.sleep(1.05)
+        time.sleep(1.05)  # check-tests: longer than its time to live, which a look starts anew
     assert begun(server.port, 1)[1] and begun(server.port, 1)[1]
 
 

@@ -169,6 +169,7 @@ def test_slots_of_those_who_left_serve_the_next():
 def slow_socket(port, fields):
     """A stream whose client has the smallest receive buffer there is and does not read."""
     sock = socket.socket()
+    sock.settimeout(client.PATIENCE)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     sock.connect((client.HOST, port))
     body = {"model": client.MODEL, **fields, "stream": True}
@@ -187,7 +188,7 @@ class SlowReaders:
         self.thread = threading.Thread(target=self.read)
 
     def read(self):
-        while not self.stopping.wait(1.0):
+        while not self.stopping.wait(1.0):  # check-tests: one byte a second is what is tested
             for i, sock in enumerate(self.sockets):
                 self.received[i] += sock.recv(1)
             self.rounds += 1
@@ -198,7 +199,7 @@ class SlowReaders:
 
     def __exit__(self, *_):
         self.stopping.set()
-        self.thread.join()
+        self.thread.join(2 * client.PATIENCE)
         for sock in self.sockets:
             sock.close()
 

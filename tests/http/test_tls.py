@@ -20,7 +20,7 @@ def make_pair(folder, name):
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
          "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
          "-addext", "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True,
+        check=True, capture_output=True, timeout=60,
     )
     return cert, key
 

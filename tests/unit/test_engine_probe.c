@@ -7,22 +7,16 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "common/clock.h"
+#include "tests/support/patience.h"
 #include "tests/support/rig.h"
-
-enum { PATIENCE_S = 60 };
 
 static const char *const line = "海上明月";
 
 static void wait_for_probes(const rig *r, uint64_t n)
 {
-    int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
-    while (atomic_load(&r->metrics->probes) < n) {
-        assert_true(lx_now_ns() < end);
-        (void)nanosleep(&(struct timespec){.tv_nsec = LX_NS_PER_MS}, NULL);
-    }
+    wait_until(atomic_load(&r->metrics->probes) >= n);
 }
 
 static uint64_t answer(rig *r)
@@ -68,11 +62,7 @@ static void finds_a_lost_device(void **state)
     rig r = rig_start((rig_options){.probe_ns = LX_NS_PER_MS});
     wait_for_probes(&r, 1);
     gate_lose_device();
-    int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
-    while (lx_engine_healthy(r.engine)) {
-        assert_true(lx_now_ns() < end);
-        (void)nanosleep(&(struct timespec){.tv_nsec = LX_NS_PER_MS}, NULL);
-    }
+    wait_until(!lx_engine_healthy(r.engine));
     rig_stop(&r);
 }
 

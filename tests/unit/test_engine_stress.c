@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "tests/support/patience.h"
 #include "tests/support/rig.h"
 
 enum { THREADS = 4, ROUNDS = 60 };
@@ -46,6 +47,7 @@ static void wake(void *context)
 
 static void nap(client *c)
 {
+    /* check-tests: clients that are not equally fast */
     (void)nanosleep(&(struct timespec){.tv_nsec = random_below(c, 300000)}, NULL);
 }
 
@@ -121,8 +123,7 @@ static void threads_may_do_everything_at_once(void **state)
         }
         assert_true(n_ok > 0);
         lx_engine_drain(r.engine);
-        for (int32_t ms = 0; !lx_engine_idle(r.engine) && ms < 20000; ms++)
-            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        wait_until(lx_engine_idle(r.engine));
         rig_assert_empty(&r);
         rig_stop(&r);
         for (int32_t i = 0; i < THREADS; i++)
@@ -139,6 +140,7 @@ static void stop_may_come_at_any_moment(void **state)
         lx_job *jobs[6];
         for (int32_t i = 0; i < 6; i++)
             jobs[i] = rig_submit(&r, &(rig_request){.line = lines[1], .n = 1 + i % 3});
+        /* check-tests: another moment every round */
         (void)nanosleep(&(struct timespec){.tv_nsec = round * 50000}, NULL);
         rig_stop(&r);
         for (int32_t i = 0; i < 6; i++) {

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "server/job.h"
+#include "tests/support/patience.h"
 
 /* A task of which a job needs nothing but the end of a plan. */
 static void plan_fini(lx_plan *plan)
@@ -44,6 +45,7 @@ static lx_job *make_job(int32_t n, int32_t max_new, lx_job_wake wake, void *cont
 
 static void nap(void)
 {
+    /* check-tests: a thread that takes its time, so that others come in between */
     (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
@@ -214,8 +216,7 @@ static void detach_waits_for_a_running_wake(void **state)
         pthread_t thread;
         lx_job_ref(job);
         assert_int_equal(pthread_create(&thread, NULL, notify_often, job), 0);
-        while (atomic_load(&r.n_wakes) == 0)
-            nap();
+        wait_until(atomic_load(&r.n_wakes) > 0);
         lx_job_detach(job);
         assert_false(atomic_load(&r.inside));
         atomic_store(&r.detached, true);

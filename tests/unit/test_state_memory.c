@@ -82,7 +82,7 @@ static void assert_held(lx_state_store *s, int64_t states, int64_t bytes)
 static void sleep_past_ms(long ms)
 {
     struct timespec t = {.tv_nsec = (ms + 1) * 1000000};
-    (void)nanosleep(&t, NULL);
+    (void)nanosleep(&t, NULL); /* check-tests: a time to live has to be over */
 }
 
 static void what_is_kept_comes_back(void **state)

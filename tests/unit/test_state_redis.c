@@ -24,6 +24,7 @@
 
 #include "common/clock.h"
 #include "server/state_redis.h"
+#include "tests/support/patience.h"
 
 extern char **environ;
 
@@ -79,12 +80,8 @@ static bool start_redis(void)
             assert_int_equal(posix_spawn(&redis.pid, programs[i], NULL, NULL, argv, environ), 0);
     if (redis.pid == 0)
         return false;
-    int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
-    while (!listens(redis.port)) {
-        assert_true(lx_now_ns() < end);
-        assert_int_equal(waitpid(redis.pid, NULL, WNOHANG), 0);
-        (void)usleep(2000);
-    }
+    wait_until(listens(redis.port) || waitpid(redis.pid, NULL, WNOHANG) != 0);
+    assert_true(listens(redis.port));
     return true;
 }
 
@@ -215,11 +212,7 @@ static bool reachable(lx_state_store *s)
 
 static void wait_reachable(lx_state_store *s, bool wanted)
 {
-    int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
-    while (reachable(s) != wanted) {
-        assert_true(lx_now_ns() < end);
-        (void)usleep(2000);
-    }
+    wait_until(reachable(s) == wanted);
 }
 
 /* --- tests --------------------------------------------------------------------------------------
