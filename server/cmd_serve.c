@@ -7,6 +7,7 @@
  * is told so, HTTP stops, then the engines. A second signal skips the waiting.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #include "server/version.h"
 
 enum { RESERVED_FDS = 64, POLL_MS = 20, LAST_WORDS_MS = 1000, MAX_PEM = 1 << 20 };
+enum { LARGE_BLOCK = 1 << 20 };
 enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
 
 static void set_log_level(const char *name)
@@ -338,12 +340,21 @@ static void log_url(const char *host, int32_t port, bool tls)
            v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
+/* Large blocks go back to the system when they are freed: otherwise the C library, once it has freed
+   one, keeps later ones of its size in heaps whose holes stay, and the process grows past what is
+   reserved. */
+static void return_large_blocks(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+}
+
 int lx_command_serve(int argc, char **argv)
 {
     lx_serve_options o;
     int exit_status = 0;
     if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
+    return_large_blocks();
     set_log_level(o.log_level);
     lx_log_set_json(strcmp(o.log_format, "json") == 0);
     sigset_t signals;
@@ -360,6 +371,8 @@ int lx_command_serve(int argc, char **argv)
                   .max_forks = (int32_t)o.max_n};
     lx_http *http = NULL;
     parts p = {0};
+    lx_budget_init(&api.answers, "answer-memory", o.answer_memory << 20);
+    lx_budget_init(&api.bodies, "body-memory", o.body_memory << 20);
     lx_status st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)
         st = open_states(&o, &api, &err);

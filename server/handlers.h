@@ -4,6 +4,7 @@
 #ifndef LINNET_SERVER_HANDLERS_H
 #define LINNET_SERVER_HANDLERS_H
 
+#include "common/budget.h"
 #include "server/http.h"
 #include "server/serving.h"
 #include "server/state_store.h"
@@ -22,6 +23,8 @@ typedef struct lx_api {
     const void *state_key; /* signs states and is asked for; NULL: no signature */
     size_t state_key_bytes;
     int32_t max_forks; /* of a state, in one request */
+    lx_budget answers; /* bytes of jobs, states on their way and answers */
+    lx_budget bodies;  /* bytes of bodies, and of what reading them takes */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);

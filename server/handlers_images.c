@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cost.h"
 #include "server/json_states.h"
 #include "server/picture.h"
 #include "server/sse.h"
@@ -141,7 +142,12 @@ static void start(lx_api *api, lx_served_model *served, const lx_image_params *p
                   const uint8_t *values, int32_t n_values, const lx_saved_state *from,
                   const lx_request *rq, lx_response *rs)
 {
+    lx_images_size size = {.n = p->n,
+                           .n_states = p->return_state || p->park ? p->n : 0,
+                           .contact_sheet = p->contact_sheet,
+                           .stream = p->stream};
     lx_images_request request = {
+        .answer_bytes = lx_cost_images(&served->model->config, &size),
         .values = values,
         .n_values = n_values,
         .work = {.n = p->n,
