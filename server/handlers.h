@@ -72,6 +72,11 @@ bool lx_request_is_multipart(const lx_request *rq);
 /* 415, naming what the route reads. */
 void lx_respond_unread(lx_response *rs, const char *kinds);
 
+/* The most bytes that reading the body takes beside the body: a JSON tree, what is decoded. */
+int64_t lx_request_work_bytes(const lx_request *rq);
+/* 503: so many bytes are not left for reading the body. */
+void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
+
 /* The model of that name, or the first one of the modality when name is "". LX_ERR_NOT_FOUND when
    there is none, LX_ERR_INVALID with the right route when it makes something else. */
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,

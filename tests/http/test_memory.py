@@ -11,7 +11,7 @@ import client
 import holding
 import images
 from client import MODEL, call, complete, complete_ok
-from server import Server, wait_until
+from server import Server, run, wait_until
 from settings import ROOT
 from test_footprint import SLACK
 
@@ -154,3 +154,111 @@ def test_peak_of_many_large_requests(tmp_path):
         assert server.metric(REFUSED) >= 4
         assert peak < allowed
         wait_given_back(server)
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+BODIES = "linnet_body_bytes"
+BODY_MEMORY = 20  # MiB: just enough for one body of any kind
+WHOLE = 1 << 20  # --max-body
+
+
+def unfinished(port, length=WHOLE, sent=0, headers=None):
+    """A request whose body does not come."""
+    sock = client.connect(port)
+    lines = {"Content-Type": "application/json", **(headers or {"Content-Length": str(length)})}
+    sock.sendall(client.encode_request("POST", "/v1/completions", headers=lines) + b" " * sent)
+    return sock
+
+
+def reply_of(sock, patience=client.PATIENCE):
+    data = client.read_all(sock, patience)
+    replies, _ = client.parse_replies(data)
+    assert len(replies) == 1, data[:400]
+    return replies[0]
+
+
+@pytest.fixture
+def filled():
+    """A server whose budget for bodies is taken by clients that never finish theirs, and they."""
+    with Server("--body-memory", str(BODY_MEMORY), "--slots", "2") as server:
+        sockets = [unfinished(server.port) for _ in range(BODY_MEMORY)]
+        full = BODY_MEMORY * MIB - WHOLE
+        wait_until(lambda: server.metric(BODIES) >= full, 60, "bodies reserved")
+        yield server, sockets
+        for sock in sockets:
+            client.reset(sock)
+        wait_given_back(server, BODIES)
+        server.check_unharmed()
+        wait_given_back(server, BODIES)
+
+
+def check_no_room(reply):
+    assert reply.status == 503 and int(reply.headers["retry-after"]) >= 1, reply.text
+    assert reply.error["param"] == "body" and "--body-memory" in reply.error["message"]
+
+
+def test_a_body_without_room_is_refused_before_it_is_read(filled):
+    server, _ = filled
+    refused = server.metric(BODIES + "_refused_total")
+    late = unfinished(server.port)
+    check_no_room(reply_of(late))  # none of it was sent
+    assert server.metric(BODIES + "_refused_total") > refused
+    assert call(server.port, "GET", "/livez").status == 200
+    capacity = call(server.port, "GET", "/v1/capacity").json()["body_bytes"]
+    assert capacity["limit"] == BODY_MEMORY * MIB and capacity["free"] <= WHOLE
+
+
+def test_a_chunked_body_is_refused_when_it_grows(filled):
+    server, _ = filled
+    sock = unfinished(server.port, headers={"Transfer-Encoding": "chunked"})
+    sock.sendall((b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 31 + b"0\r\n\r\n")
+    check_no_room(reply_of(sock))
+
+
+def test_room_comes_back_with_each_client_that_leaves(filled):
+    server, sockets = filled
+    while sockets:
+        client.reset(sockets.pop())
+    wait_given_back(server, BODIES)
+    complete_ok(server.port, prompt="海上明月")
+
+
+@pytest.mark.parametrize("piece", ["{}", "[]", "0", '""', '{"a":0}'])
+def test_json_of_too_many_values_is_refused(small, piece):
+    n = (WHOLE - 20) // (len(piece) + 1)
+    body = ('{"x":[' + ",".join([piece] * n) + "]}").encode()
+    reply = call(small.port, "POST", "/v1/completions", body, {"Content-Type": "application/json"})
+    assert reply.status == 400 and reply.error["param"] == "x", reply.text
+    assert "more than 32768" in reply.error["message"]
+    wait_given_back(small, BODIES)
+
+
+@pytest.mark.heavy
+def test_peak_of_bodies():
+    """500 unfinished bodies and as much JSON as is read: the budget and 64 MiB."""
+    with Server("--body-memory", "32", "--slots", "2") as server:
+        server.check_unharmed()
+        before = server.resident_bytes()
+        sockets = []
+        for _ in range(500):
+            sock = unfinished(server.port)
+            try:
+                sock.sendall(b" " * (WHOLE - 1))
+            except OSError:  # refused and closed
+                pass
+            sockets.append(sock)
+        assert call(server.port, "GET", "/livez").status == 200
+        assert peak_bytes(server) < before + 32 * MIB + SLACK
+        for sock in sockets:
+            client.reset(sock)
+        wait_given_back(server, BODIES)
+        body = ('{"x":[' + ",".join(["{}"] * 32000) + "]}").encode()
+        for _ in range(20):
+            call(server.port, "POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        assert peak_bytes(server) < before + 32 * MIB + SLACK
+
+
+def test_too_little_for_one_body():
+    result = run("serve", "--body-memory", "4", "--port", "0")
+    assert result.returncode == 2 and "--body-memory is 4 MiB" in result.stderr, result.stderr
