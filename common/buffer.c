@@ -16,6 +16,28 @@ void lx_buffer_fini(lx_buffer *b)
     lx_buffer_init(b, b->max);
 }
 
+static int grow(lx_buffer *b, size_t capacity)
+{
+    char *data = realloc(b->data, capacity);
+    if (data == NULL) {
+        b->status = LX_ERR_NO_MEMORY;
+        return 0;
+    }
+    b->data = data;
+    b->capacity = capacity;
+    return 1;
+}
+
+void lx_buffer_reserve(lx_buffer *b, size_t bytes)
+{
+    if (b->status != LX_OK || bytes < b->capacity)
+        return;
+    if (bytes > b->max)
+        b->status = LX_ERR_TOO_LARGE;
+    else
+        (void)grow(b, bytes + 1);
+}
+
 /* Room for n more bytes and the NUL, or a sticky error. */
 static int reserve(lx_buffer *b, size_t n)
 {
@@ -31,14 +53,7 @@ static int reserve(lx_buffer *b, size_t n)
     size_t capacity = b->capacity < 128 ? 128 : b->capacity * 2;
     if (capacity < need)
         capacity = need;
-    char *data = realloc(b->data, capacity);
-    if (data == NULL) {
-        b->status = LX_ERR_NO_MEMORY;
-        return 0;
-    }
-    b->data = data;
-    b->capacity = capacity;
-    return 1;
+    return grow(b, capacity);
 }
 
 void lx_buffer_append(lx_buffer *b, const void *bytes, size_t n)

@@ -23,6 +23,8 @@ typedef struct lx_buffer {
 
 void lx_buffer_init(lx_buffer *b, size_t max);
 void lx_buffer_fini(lx_buffer *b); /* frees the content; the buffer may be initialised again */
+/* Room for so many bytes in all, exactly: more appends do not move the content until then. */
+void lx_buffer_reserve(lx_buffer *b, size_t bytes);
 void lx_buffer_append(lx_buffer *b, const void *bytes, size_t n);
 void lx_buffer_puts(lx_buffer *b, const char *text);
 void lx_buffer_printf(lx_buffer *b, const char *fmt, ...) LX_PRINTF(2, 3);

@@ -7,6 +7,7 @@
  * is told so, HTTP stops, then the engines. A second signal skips the waiting.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "server/cgroup.h"
 #include "server/commands.h"
 #include "server/gate.h"
+#include "server/json_scan.h"
 #include "server/redis_url.h"
 #include "server/routes.h"
 #include "server/secret.h"
@@ -33,7 +35,8 @@ enum {
     LAST_WORDS_MS = 1000,
     LAST_LINES_MS = 500,
     MAX_PEM = 1 << 20,
-    MAX_PASSWORD = 4096
+    MAX_PASSWORD = 4096,
+    LARGE_BLOCK = 1 << 20
 };
 enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
 
@@ -66,14 +69,24 @@ static int32_t connection_limit(int64_t wanted)
 static void handle(void *context, const lx_request *rq, lx_response *rs)
 {
     lx_api *api = context;
+    int64_t bytes = lx_request_work_bytes(rq);
+    if (!lx_budget_try(&api->bodies, bytes)) {
+        lx_respond_no_room(api, bytes, rs);
+        return;
+    }
     int32_t turn = lx_serving_enter(api->serving);
     lx_routes_dispatch(api, rq, rs);
     lx_serving_leave(api->serving, turn);
+    lx_budget_release(&api->bodies, bytes);
 }
 
 static void refuse(void *context, int status, const lx_error *err, lx_response *rs)
 {
     (void)context;
+    if (status == 503) {
+        lx_respond_status(rs, LX_ERR_UNAVAILABLE, err);
+        return;
+    }
     lx_respond_error(rs, status, status == 413 ? "body_too_large" : "bad_request", err->param,
                      err->text);
 }
@@ -149,10 +162,25 @@ static void free_parts(parts *p)
     free_secret(p->state_key);
 }
 
+/* So that no body that is allowed can never be read: it, what is decoded of it, and its tree of
+   JSON (lx_request_work_bytes). */
+static lx_status check_body_memory(const lx_serve_options *o, lx_error *err)
+{
+    const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
+    int64_t need = 3 * o->max_body + 1 + lx_json_tree_bytes(&largest);
+    if (o->body_memory << 20 >= need)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "body-memory",
+                   "--body-memory is %lld MiB, but one body of --max-body may need %lld",
+                   (long long)o->body_memory, (long long)((need >> 20) + 1));
+}
+
 static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
                             lx_error *err)
 {
-    lx_status st = make_gate(o, p, err);
+    lx_status st = check_body_memory(o, err);
+    if (st == LX_OK)
+        st = make_gate(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
     if (st != LX_OK)
@@ -167,6 +195,7 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         .read_timeout_s = (int32_t)o->read_timeout,
         .ping_s = (int32_t)o->ping,
         .max_body = (size_t)o->max_body,
+        .bodies = &api->bodies,
         .tls_certificate = p->certificate,
         .tls_key = p->key,
         .max_per_address = (int32_t)o->per_address,
@@ -421,12 +450,21 @@ static void log_url(const char *host, int32_t port, bool tls)
            v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
+/* Large blocks go back to the system when they are freed: otherwise the C library, once it has
+   freed one, keeps later ones of its size in heaps whose holes stay, and the process grows past
+   what is reserved. */
+static void return_large_blocks(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+}
+
 int lx_command_serve(int argc, char **argv)
 {
     lx_serve_options o;
     int exit_status = 0;
     if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
+    return_large_blocks();
     set_log_level(o.log_level);
     lx_log_set_json(strcmp(o.log_format, "json") == 0);
     sigset_t signals;
@@ -441,6 +479,8 @@ int lx_command_serve(int argc, char **argv)
                   .max_forks = (int32_t)o.max_n};
     lx_http *http = NULL;
     parts p = {0};
+    lx_budget_init(&api.answers, "answer-memory", o.answer_memory << 20);
+    lx_budget_init(&api.bodies, "body-memory", o.body_memory << 20);
     lx_status st = lx_log_sink_start(&err);
     if (st == LX_OK)
         st = lx_serving_new(&api.serving, &err);

@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cost.h"
+
 enum { MAX_ANSWER_TEXT = 1 << 20 };
 
 /* --- start
  * ------------------------------------------------------------------------------------------ */
 
-static lx_work_params work_params(const lx_completion *c, const lx_completion_params *p,
-                                  int32_t n_ids, int64_t seed)
+static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids, int64_t seed)
 {
-    int32_t n_top = c->n_logprobs > 0 ? c->n_logprobs : 0;
+    int32_t n_top = p->n_logprobs > 0 ? p->n_logprobs : 0;
     return (lx_work_params){
         .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = p->max_tokens,
@@ -43,27 +44,6 @@ static void name_prompt(const lx_completion_params *p, int32_t i, lx_error *err)
     memcpy(err->text, text, sizeof text);
 }
 
-static lx_status start_work(lx_completion *c, int32_t i, lx_api *api, lx_served_model *served,
-                            const lx_completion_params *p, int64_t seed, const lx_request *rq,
-                            int32_t *retry_after_s, lx_error *err)
-{
-    const lx_prompt *prompt = &p->prompts[i];
-    lx_task_request request = {.text = prompt->text,
-                               .text_bytes = prompt->bytes,
-                               .ids = prompt->ids,
-                               .n_ids = prompt->n_ids,
-                               .rules = p->rules};
-    lx_work_params params = work_params(c, p, served->model->config.n_values, seed);
-    lx_plan *plan = NULL;
-    lx_status st = p->from != NULL ? lx_work_plan_from(served, p->from, &plan, err)
-                                   : lx_work_plan(served, &request, &plan, err);
-    if (st == LX_OK)
-        st = lx_work_start(&c->works[i], api, served, plan, &params, rq, retry_after_s, err);
-    if (st != LX_OK)
-        name_prompt(p, i, err);
-    return st;
-}
-
 /* What can be known only with the model at hand. */
 static lx_status check_request(const lx_served_model *served, const lx_completion_params *p,
                                lx_error *err)
@@ -84,22 +64,78 @@ static lx_status check_request(const lx_served_model *served, const lx_completio
     return LX_OK;
 }
 
-/* Starts all or none; the request counts once. */
-static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *served,
-                             const lx_completion_params *p, const lx_request *rq,
-                             int32_t *retry_after_s, lx_error *err)
+/* The prompts' plans, all or none: plans[n_prompts] begins as zeros, and is freed by the caller. */
+static lx_status make_plans(lx_served_model *served, const lx_completion_params *p, lx_plan **plans,
+                            lx_error *err)
 {
-    lx_status st = check_request(served, p, err);
-    if (st != LX_OK) {
-        lx_count_outcome(served, st);
-        return st;
-    }
-    int64_t seed = p->seed;
-    if (!p->has_seed)
-        seed = p->from != NULL ? (int64_t)p->from->seed
-                               : (int64_t)(lx_work_random_bits() & (uint64_t)LX_MAX_SEED);
+    lx_status st = LX_OK;
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
-        st = start_work(c, i, api, served, p, seed, rq, retry_after_s, err);
+        const lx_prompt *prompt = &p->prompts[i];
+        lx_task_request request = {.text = prompt->text,
+                                   .text_bytes = prompt->bytes,
+                                   .ids = prompt->ids,
+                                   .n_ids = prompt->n_ids,
+                                   .rules = p->rules};
+        st = p->from != NULL ? lx_work_plan_from(served, p->from, &plans[i], err)
+                             : lx_work_plan(served, &request, &plans[i], err);
+        if (st != LX_OK)
+            name_prompt(p, i, err);
+    }
+    return st;
+}
+
+static void free_plans(lx_plan **plans, int32_t n)
+{
+    for (int32_t i = 0; plans != NULL && i < n; i++)
+        lx_plan_free(plans[i]);
+    free(plans);
+}
+
+/* What makes the request as large as it is. */
+static const char *costly_field(const lx_completion_params *p)
+{
+    if (p->return_state)
+        return "return_state";
+    return p->n_logprobs > 0 ? "logprobs" : p->n > 1 || p->best_of > 1 ? "n" : "prompt";
+}
+
+static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *const *plans)
+{
+    lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
+                               .n_top = p->n_logprobs,
+                               .chat = p->chat,
+                               .stream = p->stream};
+    for (int32_t i = 0; i < p->n_prompts; i++) {
+        int64_t tokens = plans[i]->n_new + (p->echo ? plans[i]->n_pieces : 0);
+        size.tokens = tokens > size.tokens ? tokens : size.tokens;
+    }
+    int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
+    if (p->return_state || p->park)
+        size.n_states = (int64_t)p->n_prompts * n_samples;
+    return size;
+}
+
+/* All that the request may cost, in w->reserve. */
+static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                         lx_plan *const *plans, lx_work_params *w, int32_t *retry_after_s,
+                         lx_error *err)
+{
+    lx_completion_size size = answer_size(p, plans);
+    int64_t bytes = lx_cost_completion(&size) + (int64_t)sizeof(lx_completion) +
+                    lx_work_bytes(api, plans, p->n_prompts, w);
+    return lx_work_reserve(api, served, bytes, costly_field(p), &w->reserve, retry_after_s, err);
+}
+
+/* Starts all or none; the request counts once. Takes the plans. */
+static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *served,
+                             lx_plan **plans, int32_t n, const lx_work_params *w,
+                             const lx_request *rq, int32_t *retry_after_s, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < n; i++) {
+        lx_plan *plan = plans[i];
+        plans[i] = NULL;
+        st = lx_work_start(&c->works[i], api, served, plan, w, rq, retry_after_s, err);
         c->n_prompts += st == LX_OK;
         if (st == LX_OK && i > 0)
             atomic_store(&c->works[i].counted, true);
@@ -111,18 +147,18 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
     return st;
 }
 
-lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
-                              const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
-                              lx_error *err)
+static lx_completion *new_completion(const lx_completion_params *p, lx_plan *const *plans)
 {
     size_t n_choices = (size_t)p->n_prompts * (size_t)p->n;
+    lx_completion_size size = answer_size(p, plans);
     lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->cursor);
     if (c != NULL)
         c->works = calloc((size_t)p->n_prompts, sizeof *c->works);
     if (c == NULL || c->works == NULL) {
         free(c);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+        return NULL;
     }
+    c->max_text = (size_t)lx_cost_completion_text(&size);
     c->include_usage = p->include_usage;
     c->chat = p->chat;
     c->echo = p->echo;
@@ -131,11 +167,53 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     c->stops = p->stops;
     (void)snprintf(c->id, sizeof c->id, "%s-%016llx", p->chat ? "chatcmpl" : "cmpl",
                    (unsigned long long)lx_work_random_bits());
-    lx_status st = start_works(c, api, served, p, rq, retry_after_s, err);
+    return c;
+}
+
+static int64_t choose_seed(const lx_completion_params *p)
+{
+    if (p->has_seed)
+        return p->seed;
+    return (int64_t)(p->from != NULL ? p->from->seed
+                                     : lx_work_random_bits() & (uint64_t)LX_MAX_SEED);
+}
+
+/* With its plans made; they are taken one by one. */
+static lx_status start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                       lx_plan **plans, const lx_request *rq, lx_completion **out,
+                       int32_t *retry_after_s, lx_error *err)
+{
+    lx_work_params w = work_params(p, served->model->config.n_values, choose_seed(p));
+    lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
+    lx_completion *c = st == LX_OK ? new_completion(p, plans) : NULL;
+    if (st == LX_OK && c == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st == LX_OK)
+        st = start_works(c, api, served, plans, p->n_prompts, &w, rq, retry_after_s, err);
+    lx_reserve_unref(w.reserve);
     if (st == LX_OK)
         *out = c;
-    else
+    else if (c != NULL)
         lx_completion_release(c);
+    return st;
+}
+
+lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                              const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
+                              lx_error *err)
+{
+    lx_status st = check_request(served, p, err);
+    if (st != LX_OK) {
+        lx_count_outcome(served, st);
+        return st;
+    }
+    lx_plan **plans = calloc((size_t)p->n_prompts, sizeof *plans);
+    if (plans == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    st = make_plans(served, p, plans, err);
+    if (st == LX_OK)
+        st = start(api, served, p, plans, rq, out, retry_after_s, err);
+    free_plans(plans, p->n_prompts);
     return st;
 }
 

@@ -24,12 +24,14 @@ typedef struct lx_completion {
     int32_t n;          /* choices a prompt; its samples are the job's n */
     int32_t n_logprobs; /* as lx_completion_params has it */
     int32_t n_prompts;
+    size_t max_text;    /* a whole answer has at most */
     lx_work *works;     /* [n_prompts] */
     lx_cursor cursor[]; /* [n_prompts, n] */
 } lx_completion;
 
-/* Checks the prompts and submits their jobs, all or none; rq->wake is called as they proceed. When
-   the queue is full (LX_ERR_BUSY), *retry_after_s is when to try again. */
+/* Checks the prompts, reserves what their jobs and the answer may cost, and submits the jobs, all
+   or none; rq->wake is called as they proceed. When the queue is full (LX_ERR_BUSY), *retry_after_s
+   is when to try again. */
 lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err) LX_MUST_USE;

@@ -4,6 +4,7 @@
 #ifndef LINNET_SERVER_HANDLERS_H
 #define LINNET_SERVER_HANDLERS_H
 
+#include "common/budget.h"
 #include "server/http.h"
 #include "server/serving.h"
 #include "server/state_store.h"
@@ -22,6 +23,8 @@ typedef struct lx_api {
     const void *state_key; /* signs states and is asked for; NULL: no signature */
     size_t state_key_bytes;
     int32_t max_forks; /* of a state, in one request */
+    lx_budget answers; /* bytes of jobs, states on their way and answers */
+    lx_budget bodies;  /* bytes of bodies, and of what reading them takes */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -68,6 +71,11 @@ bool lx_request_is_json(const lx_request *rq);
 bool lx_request_is_multipart(const lx_request *rq);
 /* 415, naming what the route reads. */
 void lx_respond_unread(lx_response *rs, const char *kinds);
+
+/* The most bytes that reading the body takes beside the body: a JSON tree, what is decoded. */
+int64_t lx_request_work_bytes(const lx_request *rq);
+/* 503: so many bytes are not left for reading the body. */
+void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 
 /* The model of that name, or the first one of the modality when name is "". LX_ERR_NOT_FOUND when
    there is none, LX_ERR_INVALID with the right route when it makes something else. */

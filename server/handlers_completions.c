@@ -10,8 +10,6 @@
 #include "server/handlers_completions.h"
 #include "server/sse.h"
 
-enum { MAX_ANSWER = 64 << 20 };
-
 lx_json_completion lx_completion_frame(const lx_completion *c)
 {
     const lx_work *w = &c->works[0];
@@ -113,7 +111,7 @@ static void finish_whole(void *context, lx_response *rs)
 {
     lx_error err = {0};
     lx_buffer body;
-    lx_buffer_init(&body, MAX_ANSWER);
+    lx_buffer_init(&body, ((const lx_completion *)context)->max_text);
     lx_status st = write_whole(context, &body, &err);
     if (st == LX_OK) {
         lx_response_take(rs, 200, "application/json", &body);

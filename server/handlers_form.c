@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "server/completion.h"
+#include "server/cost.h"
 #include "server/images.h"
 #include "server/page.h"
 
@@ -201,6 +202,8 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
                                           .top_p = 1,
                                           .has_seed = form->has_seed,
                                           .seed = form->seed}};
+    lx_images_size size = {.n = form->n};
+    request.answer_bytes = 2 * lx_cost_images(&served->model->config, &size); /* and the page */
     st = lx_images_start(&f->images, api, served, &request, rq, retry_after_s, err);
     if (st != LX_OK) {
         free(f);

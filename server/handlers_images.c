@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "model/image.h"
+#include "server/cost.h"
 #include "server/json_states.h"
 #include "server/picture.h"
 #include "server/sse.h"
@@ -161,7 +162,12 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
                   const lx_request *rq, lx_response *rs)
 {
     const lx_json_warning *warning = from == NULL ? read_prompt(p, &served->model->config) : NULL;
+    lx_images_size size = {.n = p->n,
+                           .n_states = p->return_state || p->park ? p->n : 0,
+                           .contact_sheet = p->contact_sheet,
+                           .stream = p->stream};
     lx_images_request request = {
+        .answer_bytes = lx_cost_images(&served->model->config, &size),
         .values = values,
         .n_values = n_values,
         .class_number = p->class_number,

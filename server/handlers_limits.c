@@ -19,6 +19,11 @@ static lx_json_capacity capacity_of(const lx_served_model *m)
     };
 }
 
+static lx_json_budget budget_of(const lx_budget *b)
+{
+    return (lx_json_budget){.limit = b->limit, .used = atomic_load(&b->used)};
+}
+
 static const char *state_name(lx_serving_state state)
 {
     switch (state) {
@@ -43,7 +48,8 @@ void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs)
         models[i] = capacity_of(lx_serving_at(api->serving, i));
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
-    lx_json_write_capacity(state_name(lx_serving_get_state(api->serving)), models, n, &body);
+    lx_json_write_capacity(state_name(lx_serving_get_state(api->serving)), models, n,
+                           budget_of(&api->answers), budget_of(&api->bodies), &body);
     lx_response_take(rs, 200, "application/json", &body);
     lx_response_add(rs, "Cache-Control", "no-store");
 }

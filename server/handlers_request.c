@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "server/handlers.h"
+#include "server/json_scan.h"
 #include "server/work.h"
 
 static bool has_type(const lx_request *rq, const char *type)
@@ -28,6 +29,27 @@ void lx_respond_unread(lx_response *rs, const char *kinds)
     lx_error err = {0};
     (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds);
     lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type", err.text);
+}
+
+int64_t lx_request_work_bytes(const lx_request *rq)
+{
+    lx_json_extent e;
+    int64_t decoded = 2 * (int64_t)rq->body_bytes; /* base64 or a part of a form, and its state */
+    if (rq->body_bytes == 0 || !lx_request_is_json(rq))
+        return decoded;
+    lx_json_scan(rq->body, rq->body_bytes, &e);
+    lx_error err;
+    return decoded + (lx_json_check_extent(&e, &err) == LX_OK ? lx_json_tree_bytes(&e) : 0);
+}
+
+void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs)
+{
+    lx_error err = {0};
+    (void)lx_fail(&err, LX_ERR_UNAVAILABLE, "body",
+                  "reading the body may need %lld bytes, which the %lld for all bodies (--%s) do "
+                  "not have left now",
+                  (long long)bytes, (long long)api->bodies.limit, api->bodies.flag);
+    lx_respond_status(rs, LX_ERR_UNAVAILABLE, &err);
 }
 
 static lx_served_model *first_of(lx_api *api, lx_modality modality)

@@ -9,6 +9,7 @@
 
 #include "model/couplet.h"
 #include "model/image.h"
+#include "server/cost.h"
 #include "server/json_images.h"
 #include "server/picture.h"
 #include "server/work.h"
@@ -116,7 +117,7 @@ static void start(lx_api *api, lx_served_model *served, lx_plan *plan, const int
     lx_work_params params = {.n = 1, .top_p = 1, .targets = targets, .timeout_ms = timeout_ms};
     params.temperature = 1;
     params.has_seed = true;
-    lx_work_defer(api, served, plan, &params, rq, finish, rs);
+    lx_work_defer(api, served, plan, &params, lx_cost_score(plan->n_new), rq, finish, rs);
 }
 
 static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,

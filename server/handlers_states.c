@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "server/cost.h"
 #include "server/json_states.h"
 #include "server/picture.h"
 #include "server/work.h"
@@ -396,7 +397,7 @@ static void start_create(lx_api *api, lx_served_model *served, const lx_state_cr
                              .timeout_ms = p->timeout_ms,
                              .return_state = true,
                              .state_only = true};
-    lx_work_defer(api, served, plan, &params, rq, create_finish, rs);
+    lx_work_defer(api, served, plan, &params, lx_cost_facts(), rq, create_finish, rs);
 }
 
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)

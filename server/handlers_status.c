@@ -1,4 +1,6 @@
 /* What is served and how it is doing: models, health, metrics. */
+#include <stdio.h>
+
 #include "common/clock.h"
 #include "common/log_sink.h"
 #include "server/handlers.h"
@@ -126,6 +128,17 @@ static void append_gauge(lx_buffer *out, const char *name, const char *help, int
     lx_buffer_printf(out, "%s %lld\n", name, (long long)value);
 }
 
+static void append_budget(const char *series, const char *help, const lx_budget *b, lx_buffer *out)
+{
+    char name[64];
+    append_gauge(out, series, help, atomic_load(&b->used));
+    (void)snprintf(name, sizeof name, "%s_limit", series);
+    append_gauge(out, name, "Bytes that may be reserved.", b->limit);
+    (void)snprintf(name, sizeof name, "%s_refused_total", series);
+    append_family(out, name, "counter", "Requests for which there were too few bytes.");
+    lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)atomic_load(&b->refused));
+}
+
 static void append_states(lx_state_store *store, lx_buffer *out)
 {
     lx_store_stats s;
@@ -165,6 +178,10 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
                   "Lines of the log dropped, as it was not read in time.");
     lx_buffer_printf(&body, "linnet_log_lines_dropped_total %llu\n",
                      (unsigned long long)lx_log_sink_dropped());
+    append_budget("linnet_answer_bytes", "Bytes reserved for requests being answered.",
+                  &api->answers, &body);
+    append_budget("linnet_body_bytes", "Bytes reserved for bodies and their reading.", &api->bodies,
+                  &body);
     lx_http *http = atomic_load(&api->http);
     if (http != NULL)
         append_http(http, &body);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/budget.h"
 #include "common/buffer.h"
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
@@ -108,6 +109,7 @@ typedef struct lx_http_options {
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
     int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
     size_t max_body;
+    lx_budget *bodies; /* bytes of bodies that are being read; NULL: no limit */
     /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
     void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */

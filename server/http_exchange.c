@@ -29,6 +29,14 @@ void lx_exchange_ref(lx_exchange *ex)
     atomic_fetch_add(&ex->refs, 1);
 }
 
+static void free_body(lx_exchange *ex)
+{
+    lx_buffer_fini(&ex->body);
+    if (ex->reserved > 0)
+        lx_budget_release(ex->http->options.bodies, (int64_t)ex->reserved);
+    ex->reserved = 0;
+}
+
 void lx_exchange_unref(lx_exchange *ex)
 {
     if (atomic_fetch_sub(&ex->refs, 1) != 1)
@@ -42,7 +50,7 @@ void lx_exchange_unref(lx_exchange *ex)
     if (ex->passed)
         ex->http->options.leave(ex->http->options.gate, &ex->pass);
     free(ex->shown);
-    lx_buffer_fini(&ex->body);
+    free_body(ex);
     lx_buffer_fini(&ex->out);
     (void)pthread_mutex_destroy(&ex->lock);
     atomic_fetch_sub(&ex->http->n_exchanges, 1);
@@ -192,6 +200,28 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     return false;
 }
 
+/* Room for a body of so many bytes in all; false when the budget has none. */
+static bool reserve_body(lx_exchange *ex, size_t bytes)
+{
+    lx_budget *b = ex->http->options.bodies;
+    size_t need = bytes + 1; /* its NUL */
+    if (b != NULL && need > ex->reserved) {
+        if (!lx_budget_try(b, (int64_t)(need - ex->reserved)))
+            return false;
+        ex->reserved = need;
+    }
+    lx_buffer_reserve(&ex->body, bytes);
+    return true;
+}
+
+static void no_room(const lx_exchange *ex, lx_error *err)
+{
+    const lx_budget *b = ex->http->options.bodies;
+    (void)lx_fail(err, LX_ERR_BUSY, "body",
+                  "the %lld bytes for the bodies of all requests (--%s) are taken",
+                  (long long)b->limit, b->flag);
+}
+
 static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, const char *method,
                              const char *url, const char *version, void **con_cls)
 {
@@ -209,14 +239,24 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     lx_watch_set_deadline(&h->watch, ex->conn,
                           lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
     enum MHD_Result result = MHD_YES;
-    bool has_body = strtoull(header(ex, "Content-Length"), NULL, 10) > 0 ||
-                    header(ex, "Transfer-Encoding")[0] != '\0';
-    (void)admit(ex, url, has_body, &result);
-    return result;
+    uint64_t length = strtoull(header(ex, "Content-Length"), NULL, 10); /* the front checked it */
+    bool has_body = length > 0 || header(ex, "Transfer-Encoding")[0] != '\0';
+    if (!admit(ex, url, has_body, &result) || length == 0 || reserve_body(ex, (size_t)length))
+        return result;
+    no_room(ex, &err);
+    return refuse(ex, 503, &err, true);
 }
 
 static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
 {
+    size_t need = ex->body.length + *n, most = ex->http->options.max_body;
+    if (ex->body.status == LX_OK && need <= most && need >= ex->reserved) { /* chunked: it grows */
+        size_t room = 2 * need < most ? 2 * need : most;
+        if (!reserve_body(ex, room)) {
+            free_body(ex);
+            ex->body.status = LX_ERR_BUSY; /* the rest of it is dropped */
+        }
+    }
     lx_buffer_append(&ex->body, data, *n);
     ex->body_bytes += *n;
     *n = 0;
@@ -227,6 +267,10 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
 {
     lx_error err = {0};
     bool large = ex->body.status == LX_ERR_TOO_LARGE;
+    if (ex->body.status == LX_ERR_BUSY) {
+        no_room(ex, &err);
+        return refuse(ex, 503, &err, false);
+    }
     (void)lx_fail(&err, ex->body.status, "body",
                   large ? "the body is larger than the %zu bytes allowed"
                         : "no memory for a body of up to %zu bytes",
@@ -325,7 +369,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
     atomic_fetch_add(&ex->http->n_answering, 1);
     o->handle(o->context, &rq, &rs);
     lx_http_keep_body(ex);
-    lx_buffer_fini(&ex->body);
+    free_body(ex);
     if (rs.deferred.context != NULL)
         return answer_later(ex, &rs);
     lx_watch_set_deadline(&ex->http->watch, ex->conn,

@@ -13,6 +13,23 @@ static const lx_config *config_of(const lx_images *im)
     return &im->work.served->model->config;
 }
 
+/* Takes the plan. */
+static lx_status start_work(lx_images *im, lx_api *api, lx_served_model *served, lx_plan *plan,
+                            const lx_images_request *r, const lx_request *rq,
+                            int32_t *retry_after_s, lx_error *err)
+{
+    lx_work_params p = r->work;
+    int64_t bytes = lx_work_bytes(api, &plan, 1, &p) + r->answer_bytes;
+    lx_status st = lx_work_reserve(api, served, bytes, p.return_state ? "return_state" : "n",
+                                   &p.reserve, retry_after_s, err);
+    if (st == LX_OK)
+        st = lx_work_start(&im->work, api, served, plan, &p, rq, retry_after_s, err);
+    else
+        lx_plan_free(plan);
+    lx_reserve_unref(p.reserve);
+    return st;
+}
+
 lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
                           lx_error *err)
@@ -37,7 +54,7 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
     if (st == LX_OK)
         im->given = lx_image_given(plan);
     if (st == LX_OK)
-        st = lx_work_start(&im->work, api, served, plan, &r->work, rq, retry_after_s, err);
+        st = start_work(im, api, served, plan, r, rq, retry_after_s, err);
     if (st != LX_OK)
         lx_images_fini(im);
     return st;

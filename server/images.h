@@ -23,6 +23,7 @@ typedef struct lx_images_request {
     int32_t n_values;
     int32_t class_number; /* see lx_task_request */
     lx_work_params work;
+    int64_t answer_bytes; /* what the answer may cost, see lx_cost_images */
 } lx_images_request;
 
 /* Submits the job into *im; see lx_work_start. n images of the model's size must not have more than

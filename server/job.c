@@ -25,6 +25,9 @@
 /* A token has at least one byte of text, and at most these. */
 enum { TOKEN_BYTES = 16, TAIL_BYTES = LX_MAX_STOP_BYTES * TOKEN_BYTES };
 
+/* What a task notes of a row of the prompt beside its ids, at most. */
+enum { PLAN_ROW_BYTES = 64 };
+
 typedef struct sample {
     _Atomic int32_t n, wanted; /* no wake while n < wanted */
     atomic_bool ended;
@@ -126,6 +129,7 @@ static void destroy(lx_job *job)
     lx_buffer_fini(&job->tail);
     free(job->states);
     free(job->start);
+    lx_reserve_unref(job->params.reserve);
     free(job);
 }
 
@@ -157,6 +161,24 @@ static bool reserve_tail(lx_job *job)
     if (job->stops != NULL)
         lx_buffer_append(&job->tail, zeros, sizeof zeros);
     return job->tail.status == LX_OK;
+}
+
+/* Counts what allocate() takes, and a plan's rows with what its task notes of each (model/task.h);
+   a growing buffer may have twice what is in it, and copies that when it grows. */
+int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
+{
+    const lx_model *model = plan->model;
+    int64_t n = p->n, tokens = n * p->max_new + 1;
+    int64_t state = model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t row = model->config.n_inputs * (int64_t)sizeof(int32_t) + PLAN_ROW_BYTES;
+    int64_t bytes = (int64_t)(sizeof(lx_job) + sizeof *plan) + (plan->n_prompt + 2) * row;
+    bytes += n * (int64_t)sizeof(sample) + tokens * (int64_t)(sizeof(int32_t) + sizeof(float));
+    bytes += p->keep_state || p->park ? n * state : 0;
+    bytes += p->start.rows > 0 ? state : 0;
+    bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
+    bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
+    bytes += p->n_biases * (int64_t)sizeof(lx_bias);
+    return bytes + (has_stops(p) ? (int64_t)sizeof(lx_stops) + 3 * TAIL_BYTES : 0);
 }
 
 /* What the params borrow is the job's own from now on. */
@@ -212,6 +234,7 @@ lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wak
     }
     job->plan = plan;
     job->params = *params;
+    (void)lx_reserve_ref(params->reserve);
     job->wake = wake;
     job->context = context;
     atomic_init(&job->refs, 1);
@@ -344,28 +367,6 @@ const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows)
 bool lx_job_parked(const lx_job *job)
 {
     return job->parked;
-}
-
-/* Better mean first; equal ones keep the order of their numbers. */
-static bool ranks_before(const lx_job *job, int32_t a, int32_t b)
-{
-    float x = lx_job_mean_logprob(job, a), y = lx_job_mean_logprob(job, b);
-    return x > y || (x == y && a < b);
-}
-
-void lx_job_rank(const lx_job *job, int32_t *order)
-{
-    int32_t n = job->params.n;
-    for (int32_t i = 0; i < n; i++)
-        order[i] = i;
-    for (int32_t gap = n / 2; gap > 0; gap /= 2) { /* shell sort: no memory, and n is small */
-        for (int32_t i = gap; i < n; i++) {
-            int32_t moved = order[i], k = i;
-            for (; k >= gap && ranks_before(job, moved, order[k - gap]); k -= gap)
-                order[k] = order[k - gap];
-            order[k] = moved;
-        }
-    }
 }
 
 /* --- engine's side ---------------------------------------------------------------------------- */

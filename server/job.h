@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/budget.h"
 #include "model/task.h"
 #include "server/stops.h"
 
@@ -61,6 +62,7 @@ typedef struct lx_job_params {
     const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
     int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
     const lx_stops *stops; /* copied, NULL: none; a sample ends with the token that completes one */
+    lx_reserve *reserve;   /* held until the job is freed, NULL: none; see lx_job_bytes */
 } lx_job_params;
 
 /* Called by the engine thread after it published tokens or the end; must not block. It is called at
@@ -71,6 +73,9 @@ typedef void (*lx_job_wake)(void *context);
 typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
     int64_t submitted, started, first_token, finished;
 } lx_job_times;
+
+/* The most bytes a job of these params has, its plan included: what lx_job_new allocates. */
+int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *params);
 
 /* Takes the plan, also when it fails. wake may be NULL (poll or lx_job_wait). */
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,

@@ -1,7 +1,7 @@
 /*
  * JSON in and out as plain structs: the only part of the server that knows the JSON library.
  *
- * Reading is strict: depth at most 32, no duplicate keys, no trailing bytes, valid UTF-8, finite
+ * Reading is strict: depth and number of values limited (json_scan.h), no duplicate keys, no trailing bytes, valid UTF-8, finite
  * numbers, every field of the right type and within its range; a fault names its field. Unknown
  * fields are ignored, null means absent.
  */
@@ -17,7 +17,7 @@
 #include "model/vocab.h"
 #include "server/stops.h"
 
-enum { LX_JSON_MAX_DEPTH = 32, LX_MAX_MODEL_NAME = 64 };
+enum { LX_MAX_MODEL_NAME = 64 };
 
 /* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
 #define LX_MAX_SEED ((INT64_C(1) << 53) - 1)

@@ -19,25 +19,37 @@ static bool append(json_t *list, json_t *item)
     return list != NULL ? json_array_append_new(list, item) == 0 : (json_decref(item), false);
 }
 
-static void dump_list(const char *object, const char *status, json_t *list, bool ok, lx_buffer *out)
+/* Takes the list. */
+static json_t *make_list(const char *object, const char *status, json_t *list, bool ok)
 {
-    if (!ok) {
-        json_decref(list);
-        lx_json_dump(NULL, out);
-        return;
-    }
-    lx_json_dump(json_pack("{s:s, s:s, s:o}", "object", object, "status", status, "models", list),
-                 out);
+    if (ok)
+        return json_pack("{s:s, s:s, s:o}", "object", object, "status", status, "models", list);
+    json_decref(list);
+    return NULL;
+}
+
+static bool add_budget(json_t *root, const char *name, lx_json_budget b)
+{
+    return json_object_set_new(root, name,
+                               json_pack("{s:I, s:I, s:I}", "limit", (json_int_t)b.limit, "used",
+                                         (json_int_t)b.used, "free",
+                                         (json_int_t)(b.limit - b.used))) == 0;
 }
 
 void lx_json_write_capacity(const char *status, const lx_json_capacity *models, int32_t n,
-                            lx_buffer *out)
+                            lx_json_budget answers, lx_json_budget bodies, lx_buffer *out)
 {
     json_t *list = json_array();
     bool ok = list != NULL;
     for (int32_t i = 0; ok && i < n; i++)
         ok = append(list, make_capacity(&models[i]));
-    dump_list("capacity", status, list, ok, out);
+    json_t *root = make_list("capacity", status, list, ok);
+    if (root != NULL &&
+        !(add_budget(root, "answer_bytes", answers) && add_budget(root, "body_bytes", bodies))) {
+        json_decref(root);
+        root = NULL;
+    }
+    lx_json_dump(root, out);
 }
 
 void lx_json_write_reload(const lx_json_reloaded *models, int32_t n, lx_buffer *out)
@@ -47,5 +59,5 @@ void lx_json_write_reload(const lx_json_reloaded *models, int32_t n, lx_buffer *
     for (int32_t i = 0; ok && i < n; i++)
         ok = append(list, json_pack("{s:s, s:s, s:b}", "id", models[i].id, "system_fingerprint",
                                     models[i].fingerprint, "changed", models[i].changed));
-    dump_list("reload", "done", list, ok, out);
+    lx_json_dump(make_list("reload", "done", list, ok), out);
 }

@@ -15,9 +15,13 @@ typedef struct lx_json_capacity {
     double step_s;       /* mean time of a step, 0 before the first */
 } lx_json_capacity;
 
+typedef struct lx_json_budget {
+    int64_t limit, used;
+} lx_json_budget;
+
 /* status: "ready", "loading", ... */
 void lx_json_write_capacity(const char *status, const lx_json_capacity *models, int32_t n,
-                            lx_buffer *out);
+                            lx_json_budget answers, lx_json_budget bodies, lx_buffer *out);
 
 typedef struct lx_json_reloaded {
     const char *id, *fingerprint;

@@ -1,9 +1,10 @@
 /*
  * Reading and building JSON, over jansson (see json_fields.h).
  *
- * Before the parser sees a body, a scan of its own limits the depth (the parser is recursive) and
- * notes where each key of the outermost object begins. So even a fault that only the parser finds,
- * such as NaN or a number out of range, is reported with the name of the field it stands in.
+ * Before the parser sees a body, a scan (json_scan.h) limits the depth (the parser is recursive)
+ * and the number of values (it needs many bytes for each), and notes the last key of the outermost
+ * object. So even a fault that only the parser finds, such as NaN or a number out of range, is
+ * reported with the name of the field it stands in.
  */
 #include "server/json_fields.h"
 
@@ -11,82 +12,36 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/json_scan.h"
+
 enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
-/* --- the scan
- * ------------------------------------------------------------------------------------- */
-
-/* The position behind the string that begins at text[i] (a quote). */
-static size_t skip_string(const char *text, size_t n, size_t i)
-{
-    for (i++; i < n && text[i] != '"'; i++)
-        if (text[i] == '\\')
-            i++;
-    return i + 1;
-}
-
-static void copy_key(const char *text, size_t from, size_t to, lx_error *err)
-{
-    size_t n = to - from;
-    if (n == 0 || n >= sizeof err->param)
-        return;
-    for (size_t i = 0; i < n; i++) { /* no field of ours has another name */
-        unsigned char c = (unsigned char)text[from + i];
-        if (c <= 0x20 || c >= 0x7f || c == '\\')
-            return;
-    }
-    memcpy(err->param, text + from, n);
-    err->param[n] = '\0';
-}
-
-/* The deepest nesting in text[0 .. n - 1]; err->param becomes the last outermost key before n. */
-static int32_t scan(const char *text, size_t n, lx_error *err)
-{
-    int32_t depth = 0, deepest = 0;
-    bool key_next = false;
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
-        if (c == '"') {
-            size_t end = skip_string(text, n, i);
-            if (depth == 1 && key_next && end <= n)
-                copy_key(text, i + 1, end - 1, err);
-            key_next = false;
-            i = end - 1;
-        } else if (c == '{' || c == '[') {
-            depth++;
-            key_next = c == '{' && depth == 1;
-            deepest = depth > deepest ? depth : deepest;
-        } else if (c == '}' || c == ']') {
-            depth--;
-        } else if (c == ',' && depth == 1) {
-            key_next = true;
-        }
-    }
-    return deepest;
-}
+/* --- parsing
+ * -------------------------------------------------------------------------------------- */
 
 static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t *e, lx_error *err)
 {
     size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
-    lx_error found = {.param = "body"};
-    (void)scan(body, at, &found);
+    lx_json_extent found;
+    lx_json_scan(body, at, &found);
     /* the parser's text may quote a piece of the body; keep what is plain */
     char text[120];
     size_t n = strnlen(e->text, sizeof text - 1);
     for (size_t i = 0; i < n; i++)
         text[i] = e->text[i] >= 0x20 && e->text[i] < 0x7f ? e->text[i] : '?';
     text[n] = '\0';
-    bool in_field = strcmp(found.param, "body") != 0;
-    return lx_fail(err, LX_ERR_INVALID, found.param, "the body is not valid JSON%s%s: %s",
-                   in_field ? " at " : "", in_field ? found.param : "", text);
+    bool in_field = strcmp(found.key, "body") != 0;
+    return lx_fail(err, LX_ERR_INVALID, found.key, "the body is not valid JSON%s%s: %s",
+                   in_field ? " at " : "", in_field ? found.key : "", text);
 }
 
 lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *err)
 {
-    lx_error found = {.param = "body"};
-    if (scan(body, bytes, &found) > LX_JSON_MAX_DEPTH)
-        return lx_fail(err, LX_ERR_INVALID, found.param,
-                       "the body's JSON is nested more than %d deep", LX_JSON_MAX_DEPTH);
+    lx_json_extent found;
+    lx_json_scan(body, bytes, &found);
+    lx_status st = lx_json_check_extent(&found, err);
+    if (st != LX_OK)
+        return st;
     json_error_t e;
     json_t *root = json_loadb(body, bytes, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && json_error_code(&e) == json_error_out_of_memory)

@@ -12,6 +12,7 @@ typedef struct lx_serve_options {
     lx_cli_model_options local; /* model may be NULL here */
     const char *host, *models, *log_level, *state_store, *state_key, *state_store_password_file;
     int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
+    int64_t answer_memory, body_memory;
     int64_t ping, max_body, max_n, max_images, drain_timeout;
     int64_t prefix_cache_mb, prefix_every, state_ttl, max_states, max_state_bytes;
     int64_t key_concurrency, key_rate, key_states, key_state_bytes, per_address;

@@ -7,10 +7,14 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "server/cost.h"
 #include "server/json_states.h"
 
 /* How long after the job's own deadline a slow reader may take. */
-enum { READ_GRACE_S = 60, MAX_STATES_TEXT = 4 << 20 };
+enum { READ_GRACE_S = 60 };
+
+/* lx_kept_state and the store's call of one, with what malloc adds. */
+enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
 
 uint64_t lx_work_random_bits(void)
 {
@@ -57,6 +61,7 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .biases = p->biases,
         .n_top = p->n_top,
         .stops = p->stops,
+        .reserve = p->reserve,
     };
 }
 
@@ -73,13 +78,58 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
                             lx_error *err)
 {
     lx_status st = lx_state_check(from, served->model, err);
+    lx_plan *plan = NULL;
     if (st == LX_OK)
-        st = lx_state_plan(from, served->model, out, err);
-    if (st == LX_OK && from->start.n_tokens >= (*out)->n_new) {
-        lx_plan_free(*out);
+        st = lx_state_plan(from, served->model, &plan, err);
+    if (st == LX_OK && from->start.n_tokens >= plan->n_new) {
+        lx_plan_free(plan);
         st = lx_fail(err, LX_ERR_INVALID, "state",
                      "the state is at the end of its answer: nothing is left to generate");
     }
+    if (st == LX_OK)
+        *out = plan;
+    else
+        lx_count_outcome(served, st);
+    return st;
+}
+
+/* lx_states_keep makes one blob after the other, in a buffer that doubles. The store's own memory
+   takes it over at once, under its own limit; a store elsewhere may have all of them waiting. */
+static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
+{
+    return n * KEPT_BYTES + (api->states->ops->outlives ? 3 + n : 3) * blob;
+}
+
+/* lx_state_write's numbers and tokens, and the request, of which a row has at most so many bytes.
+ */
+static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
+{
+    return plan->model->state.fixed_floats * (int64_t)sizeof(float) +
+           (plan->n_prompt + 1) * (int64_t)ROW_TEXT + p->max_new * (int64_t)sizeof(int32_t) +
+           BLOB_HEAD;
+}
+
+int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
+                      const lx_work_params *p)
+{
+    int64_t bytes = 0, blob = 0;
+    for (int32_t i = 0; i < n_plans; i++) {
+        lx_job_params params = job_params(api, p, plans[i]->n_new);
+        bytes += (int64_t)sizeof(lx_work) + lx_job_bytes(plans[i], &params);
+        int64_t own = blob_bytes(plans[i], &params);
+        blob = own > blob ? own : blob;
+    }
+    if (p->return_state || p->park)
+        bytes += keep_bytes(api, (int64_t)n_plans * p->n, blob);
+    return bytes;
+}
+
+lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
+                          lx_reserve **out, int32_t *retry_after_s, lx_error *err)
+{
+    lx_status st = lx_reserve_new(&api->answers, bytes, param, out, err);
+    if (st == LX_ERR_BUSY)
+        *retry_after_s = lx_engine_retry_after_s(served->engine);
     if (st != LX_OK)
         lx_count_outcome(served, st);
     return st;
@@ -102,6 +152,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .served = served,
                    .created = (int64_t)time(NULL),
                    .return_state = p->return_state,
+                   .reserve = lx_reserve_ref(p->reserve),
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
     lx_job_params params = job_params(api, p, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
@@ -117,6 +168,8 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     }
     if (st == LX_OK)
         return LX_OK;
+    lx_reserve_unref(w->reserve);
+    w->reserve = NULL;
     if (st == LX_ERR_BUSY)
         *retry_after_s = lx_engine_retry_after_s(served->engine);
     lx_count_outcome(served, st);
@@ -131,19 +184,22 @@ static void release(void *context)
 }
 
 void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
-                   const lx_request *rq, void (*finish)(void *work, lx_response *rs),
-                   lx_response *rs)
+                   int64_t answer_bytes, const lx_request *rq,
+                   void (*finish)(void *work, lx_response *rs), lx_response *rs)
 {
     lx_error err = {0};
     int32_t retry_after_s = 0;
+    lx_work_params own = *p;
+    int64_t bytes = lx_work_bytes(api, &plan, 1, p) + answer_bytes;
     lx_work *w = calloc(1, sizeof *w);
-    if (w == NULL) {
+    lx_status st =
+        w != NULL ? lx_work_reserve(api, served, bytes, "body", &own.reserve, &retry_after_s, &err)
+                  : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st == LX_OK)
+        st = lx_work_start(w, api, served, plan, &own, rq, &retry_after_s, &err);
+    else
         lx_plan_free(plan);
-        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
-                          &err);
-        return;
-    }
-    lx_status st = lx_work_start(w, api, served, plan, p, rq, &retry_after_s, &err);
+    lx_reserve_unref(own.reserve);
     if (st != LX_OK) {
         free(w);
         lx_respond_unstarted(rs, st, &err, retry_after_s);
@@ -165,6 +221,8 @@ void lx_work_fini(lx_work *w)
     lx_job_detach(w->job);
     lx_job_unref(w->job);
     w->job = NULL;
+    lx_reserve_unref(w->reserve);
+    w->reserve = NULL;
     lx_served_unref(w->served);
 }
 
@@ -257,7 +315,10 @@ bool lx_work_parked(const lx_work *w)
 
 const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
 {
-    lx_buffer_init(text, MAX_STATES_TEXT);
+    int64_t n_states = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_states += works[i].params->n;
+    lx_buffer_init(text, (size_t)lx_cost_states_text(n_states));
     if (!works[0].return_state && !lx_work_parked(&works[0]))
         return NULL;
     lx_buffer_puts(text, "[");

@@ -28,6 +28,7 @@ typedef struct lx_work_params {
     bool return_state;          /* keep the state of every sample in the store */
     bool state_only;            /* with it and n = 1: no new token */
     bool park;                  /* with n = 1: may be ended by lx_engine_park */
+    lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -40,6 +41,7 @@ typedef struct lx_work {
     _Atomic bool counted;        /* its outcome is in the metrics */
     bool return_state, keeping, kept;
     lx_state_keeper keeper;
+    lx_reserve *reserve;
     lx_request rq; /* of it only wake and owner; valid until the answer is released */
 } lx_work;
 
@@ -51,6 +53,14 @@ lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, 
 lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
                             lx_error *err) LX_MUST_USE;
 
+/* The most bytes that the plans' jobs may have, and what they keep on its way into the store. */
+int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
+                      const lx_work_params *p);
+/* Reserves them for a request of the model, before work: lx_reserve_new of the server's budget. A
+   failure is counted; *retry_after_s is set with LX_ERR_BUSY. */
+lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
+                          lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+
 /* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
    failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY),
    *retry_after_s is when to try again. */
@@ -58,11 +68,11 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err) LX_MUST_USE;
 
-/* The same as all that a deferred answer needs: `finish` gets the work, which is freed after it.
-   What is wrong is answered. */
+/* The same as all that a deferred answer of answer_bytes needs, reserved here: `finish` gets the
+   work, which is freed after it. What is wrong is answered. */
 void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
-                   const lx_request *rq, void (*finish)(void *work, lx_response *rs),
-                   lx_response *rs);
+                   int64_t answer_bytes, const lx_request *rq,
+                   void (*finish)(void *work, lx_response *rs), lx_response *rs);
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 

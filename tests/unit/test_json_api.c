@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "server/json_api.h"
+#include "server/json_scan.h"
 
 enum { MAX_N = 128 };
 
