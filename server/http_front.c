@@ -70,6 +70,7 @@ static bool end_head(lx_front *f, const char *head, size_t n)
     f->in_read += n;
     f->scanned = 0;
     f->n_lines = 0;
+    f->n_empty = 0;
     f->n_trailer = 0;
     f->left = check.length;
     if (check.chunked)
@@ -79,11 +80,16 @@ static bool end_head(lx_front *f, const char *head, size_t n)
     return true;
 }
 
-/* The empty line's number of bytes before a request line; some clients send one behind a body. */
-static bool skip_empty(lx_front *f, const char *s, size_t n)
+/* An empty line before a request line; some clients send one behind a body. */
+static bool is_empty_line(const lx_front *f, const char *s, size_t n)
 {
-    if (f->scanned > 0 || n < 2 || s[0] != '\r' || s[1] != '\n')
-        return false;
+    return f->scanned == 0 && n >= 2 && s[0] == '\r' && s[1] == '\n';
+}
+
+static bool skip_empty_line(lx_front *f)
+{
+    if (++f->n_empty > LX_MAX_EMPTY_LINES)
+        return refuse(f, 400, "request", "there are too many empty lines before the request");
     f->in_read += 2;
     return true;
 }
@@ -92,8 +98,8 @@ static bool read_head(lx_front *f)
 {
     size_t n = 0;
     const char *s = rest(f, &n);
-    if (skip_empty(f, s, n))
-        return true;
+    if (is_empty_line(f, s, n))
+        return skip_empty_line(f);
     if (n == 1 && s[0] == '\r')
         return false; /* perhaps the half of an empty line */
     for (; f->scanned < n && f->scanned < LX_HTTP_HEAD_BYTES; f->scanned++) {

@@ -21,6 +21,7 @@ enum {
     LX_HTTP_HEAD_BYTES = 16000, /* request line and headers, with the empty line */
     LX_MAX_QUERY_ARGUMENTS = 32,
     LX_MAX_CHUNK_LINE = 1024, /* size and extensions */
+    LX_MAX_EMPTY_LINES = 4,   /* before a request: without a limit they would be read for ever */
     LX_FRONT_BLOCK = 8192     /* most bytes of one lx_front_add */
 };
 
@@ -42,6 +43,7 @@ typedef struct lx_front {
     size_t in_read, out_read;
     size_t scanned;     /* of a head: bytes of `in` that were looked at */
     int32_t n_lines;    /* of the head or trailer so far */
+    int32_t n_empty;    /* lines before the head */
     size_t n_trailer;   /* bytes of it */
     uint64_t left;      /* of the body, or the chunk */
     int64_t n_requests; /* that have begun in `out`, the refused one included */

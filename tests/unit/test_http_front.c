@@ -51,6 +51,8 @@ static const front_case cases[] = {
      "GET / HTTP/1.0\r\nHost: a\r\n\r\n", 0, "", 1},
     {"star", "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 0, NULL, 0, "", 1},
 
+    {"five empty lines before", "\r\n\r\n\r\n\r\n\r\nGET / HTTP/1.0\r\n\r\n", 0,
+     "GET / HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n", 400, "request", 1},
     {"folded header", POST "Transfer-Enc: chunked\r\n oding\r\n\r\n", 0, STAND_IN, 400, "headers",
      1},
     {"folded by a tab", POST "A: b\r\n\tc\r\n\r\n", 0, STAND_IN, 400, "headers", 1},
