@@ -3,8 +3,9 @@
  * must be freed then is in one struct that the function before the jump owns.
  *
  * What a file can cost: its size is known before the library sees it; of its chunks only those that
- * make the pixels are looked into, text and profiles are passed over; and compressed data that is
- * longer than the picture itself is refused, since the library would expand all of it.
+ * make the pixels are looked into, text and profiles are passed over; and the file is given to the
+ * library's reader of streams, which stops at the last row, where the other one expands whatever
+ * comes behind it. What comes there is refused without being expanded.
  */
 #include "model/png.h"
 
@@ -14,20 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIGNATURE = 8, IHDR_END = 29, SLACK = 1 << 16, BORDER = 2, GREY = 96 };
-
-static const png_uint_32 idat = 0x49444154; /* "IDAT" */
+enum { SIGNATURE = 8, IHDR_END = 29, BORDER = 2, GREY = 96, PASSES = 7 };
 
 typedef struct reader {
-    const uint8_t *next, *end;
     png_structp png;
     png_infop info;
     uint8_t *values; /* [height, width, n_channels] as the file has them, expanded */
-    png_bytep *rows;
     png_uint_32 width, height;
     int n_channels;
-    size_t compressed, max_compressed; /* bytes of IDAT chunks: seen, and at most */
-    bool no_memory;
+    bool no_memory, ended;
     char message[96];
 } reader;
 
@@ -52,6 +48,13 @@ static void ignore(png_structp png, png_const_charp message)
     (void)message;
 }
 
+/* Of what the library only warns: data behind the last row. */
+static void note_warning(png_structp png, png_const_charp message)
+{
+    if (strncmp(message, "Extra compress", 14) == 0)
+        png_error(png, "it has more data than a picture of its size");
+}
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static png_voidp allocate(png_structp png, png_alloc_size_t n)
@@ -71,15 +74,45 @@ static void release(png_structp png, png_voidp p)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static void feed(png_structp png, png_bytep out, size_t n)
+/* The library's calls while it reads. */
+
+static void start_rows(png_structp png, png_infop info)
 {
-    reader *r = png_get_io_ptr(png);
-    if ((size_t)(r->end - r->next) < n)
-        png_error(png, "the file is cut");
-    if (png_get_io_chunk_type(png) == idat && (r->compressed += n) > r->max_compressed)
-        png_error(png, "it has more data than a picture of its size");
-    memcpy(out, r->next, n);
-    r->next += n;
+    reader *r = png_get_progressive_ptr(png);
+    /* Grey, grey and alpha, RGB or RGBA, 8 bits each, whatever the file has. */
+    png_set_expand(png);
+    png_set_scale_16(png);
+    (void)png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    r->width = png_get_image_width(png, info);
+    r->height = png_get_image_height(png, info);
+    r->n_channels = png_get_channels(png, info);
+    r->values = calloc(r->height, (size_t)r->width * (size_t)r->n_channels);
+    r->no_memory = r->values == NULL;
+    if (r->no_memory)
+        png_error(png, "no memory");
+}
+
+/* An interlaced picture has every row several times, each time with more of it. */
+static void take_row(png_structp png, png_bytep row, png_uint_32 y, int pass)
+{
+    (void)pass;
+    reader *r = png_get_progressive_ptr(png);
+    if (row != NULL && y < r->height)
+        png_progressive_combine_row(png, r->values + (size_t)y * r->width * (size_t)r->n_channels,
+                                    row);
+}
+
+/* The library is content with fewer rows; it counts them, or the passes of an interlaced picture.
+ */
+static void note_end(png_structp png, png_infop info)
+{
+    reader *r = png_get_progressive_ptr(png);
+    bool passes = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
+    if (passes ? png_get_current_pass_number(png) < PASSES
+               : png_get_current_row_number(png) < r->height)
+        png_error(png, "it has less data than a picture of its size");
+    r->ended = true;
 }
 
 static uint32_t big_endian(const uint8_t *p)
@@ -105,52 +138,30 @@ static lx_status check_head(const uint8_t *file, size_t bytes, const lx_picture_
 
 static bool open_reader(reader *r)
 {
-    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail_read, ignore, &r->no_memory,
-                                      allocate, release);
+    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, fail_read, note_warning,
+                                      &r->no_memory, allocate, release);
     r->info = r->png != NULL ? png_create_info_struct(r->png) : NULL;
     return r->info != NULL;
 }
 
 static void set_limits(reader *r, const lx_picture_limits *limits)
 {
-    png_set_read_fn(r->png, r, feed);
+    png_set_progressive_read_fn(r->png, r, start_rows, take_row, note_end);
+    png_set_benign_errors(r->png, 0); /* a wrong sum over the pixels is an error */
     png_set_user_limits(r->png, (png_uint_32)limits->width, (png_uint_32)limits->height);
     png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* known ones as well */
     png_set_crc_action(r->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
 }
 
-/* Grey, grey and alpha, RGB or RGBA, 8 bits each, whatever the file has. */
-static void set_transforms(reader *r)
-{
-    png_set_expand(r->png);
-    png_set_scale_16(r->png);
-    (void)png_set_interlace_handling(r->png);
-    png_read_update_info(r->png, r->info);
-}
-
 /* All that may jump; false after an error, with its text in the reader. */
-static bool decode(reader *r, const lx_picture_limits *limits)
+static bool decode(reader *r, const uint8_t *file, size_t bytes, const lx_picture_limits *limits)
 {
     if (setjmp(png_jmpbuf(r->png)) != 0)
         return false;
     set_limits(r, limits);
-    r->max_compressed = SLACK; /* the head of the first such chunk */
-    png_read_info(r->png, r->info);
-    r->width = png_get_image_width(r->png, r->info);
-    r->height = png_get_image_height(r->png, r->info);
-    r->max_compressed = SLACK + r->height * png_get_rowbytes(r->png, r->info);
-    set_transforms(r);
-    r->n_channels = png_get_channels(r->png, r->info);
-    size_t row = (size_t)r->width * (size_t)r->n_channels;
-    r->values = malloc(row * r->height);
-    r->rows = malloc(r->height * sizeof *r->rows);
-    r->no_memory = r->values == NULL || r->rows == NULL;
-    if (r->no_memory)
-        return false;
-    for (png_uint_32 y = 0; y < r->height; y++)
-        r->rows[y] = r->values + y * row;
-    png_read_image(r->png, r->rows);
-    png_read_end(r->png, NULL);
+    png_process_data(r->png, r->info, (png_bytep)(uintptr_t)file, bytes);
+    if (!r->ended)
+        png_error(r->png, "the file is cut");
     return true;
 }
 
@@ -193,11 +204,11 @@ lx_status lx_png_read(const void *data, size_t bytes, const lx_picture_limits *l
     lx_status st = check_head(file, bytes, limits, param, err);
     if (st != LX_OK)
         return st;
-    reader r = {.next = file, .end = file + bytes};
+    reader r = {.png = NULL};
     lx_picture p = {0};
     if (!open_reader(&r))
         st = LX_ERR_NO_MEMORY;
-    else if (!decode(&r, limits))
+    else if (!decode(&r, file, bytes, limits))
         st = r.no_memory
                  ? LX_ERR_NO_MEMORY
                  : lx_fail(err, LX_ERR_INVALID, param, "the PNG file is damaged: %s", r.message);
@@ -205,7 +216,6 @@ lx_status lx_png_read(const void *data, size_t bytes, const lx_picture_limits *l
         st = convert(&r, limits->n_channels, &p);
     png_destroy_read_struct(&r.png, &r.info, NULL);
     free(r.values);
-    free(r.rows);
     if (st == LX_OK) {
         *out = p;
         return LX_OK;

@@ -318,3 +318,23 @@ def test_lengths_that_lie(image_port):
     for size in (2**31 - 1, 2**32 - 1, 10**6):
         data = FULL[:33] + struct.pack(">I", size) + FULL[37:]
         check_refused(edit(image_port, data), "image")
+
+
+def test_data_behind_the_picture_is_not_expanded(image_server):
+    """60 MB of zeros in 60 kB behind the last row: refused in the time of a small picture."""
+    def cost(picture, status):
+        before = image_server.cpu_seconds()
+        for _ in range(20):
+            content_type, body = images.encode_form({"image": images.File(picture), "max_tokens": 1})
+            reply = client.call(image_server.port, "POST", images.EDITS, body, {"Content-Type": content_type})
+            assert reply.status == status, reply.text
+        return reply, image_server.cpu_seconds() - before
+
+    size = images.WIDTH, images.HEIGHT // 2
+    rows = b"\0" * (size[0] + 1) * size[1]
+    data = zlib.compress(rows + b"\0" * 60_000_000, 9)
+    bomb = png.SIGNATURE + png.header(*size, 8, png.GREY) + png.chunk(b"IDAT", data) + png.chunk(b"IEND", b"")
+    assert len(bomb) < 64_000
+    reply, seconds = cost(bomb, 400)
+    assert reply.error["param"] == "image" and "more data" in reply.error["message"]
+    assert seconds < 1  # expanding it all takes 0.13 s each
