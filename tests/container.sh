@@ -54,6 +54,10 @@ trap 'exit 1' INT TERM
 
 tools() {
     [ "$(id -u)" -eq 0 ] || { instead "not root" "nothing was built or run"; return 1; }
+    awk '$5 == "/" { found = 1 } END { exit !found }' /proc/self/mountinfo || {
+        instead "/ is no mount here (a plain chroot), so podman unpacks no image" "nothing was built or run"
+        return 1
+    }
     scripts/deps container deploy || {
         instead "buildah, podman, runc and debootstrap cannot be installed" "nothing was built or run"
         return 1
