@@ -85,7 +85,7 @@ static void put_pieces(const lx_tokenizer *t, const lx_token_list *ids)
         if (lx_detokenizer_push(&d, ids->ids[i], &piece, NULL) == LX_OK)
             lx_detokenizer_finish(&d, &piece);
         (void)printf("%s", i > 0 ? ", " : "");
-        lx_cli_print_json_string(piece.data != NULL ? piece.data : "");
+        lx_cli_print_json_bytes(piece.data != NULL ? piece.data : "", piece.length);
     }
     (void)putchar(']');
     lx_buffer_fini(&piece);
@@ -148,7 +148,7 @@ static void put_text(const tokenize_options *o, const lx_buffer *out)
     const char *text = out->data != NULL ? out->data : "";
     if (o->json) {
         (void)printf("{\"text\": ");
-        lx_cli_print_json_string(text);
+        lx_cli_print_json_bytes(text, out->length);
         (void)puts("}");
         return;
     }

@@ -143,6 +143,7 @@ void lx_hugging_face_fini(lx_tokenizer *t)
     lx_hugging_face *h = (lx_hugging_face *)t;
     lx_texts_fini(&h->names);
     lx_texts_fini(&h->added_names);
+    lx_texts_fini(&h->added_texts);
     lx_texts_fini(&h->first_pieces);
     lx_added_fini(&h->added_raw);
     lx_added_fini(&h->added_normalized);

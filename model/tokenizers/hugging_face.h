@@ -22,7 +22,8 @@ typedef struct lx_template {
 typedef struct lx_hugging_face {
     lx_tokenizer base;    /* first */
     lx_texts names;       /* by id: the model's vocabulary as the file writes it */
-    lx_texts added_names; /* by id: the added tokens */
+    lx_texts added_names; /* by id: the added tokens, as the file writes them */
+    lx_texts added_texts; /* by id: the same as they are looked for */
     lx_added added_raw, added_normalized;
     lx_normalizer normalizer;
     lx_splitter splitter;

@@ -6,24 +6,6 @@
 
 #define FIELDS "id|content|single_word|lstrip|rstrip|normalized|special"
 
-/* What is looked for in a text: the content, normalized where the text is. */
-static void add_pattern(lx_json_reader *r, lx_hugging_face *h, lx_added *to,
-                        const lx_added_token *token, const char *text, size_t n)
-{
-    lx_buffer buffers[2];
-    for (int i = 0; i < 2; i++)
-        lx_buffer_init(&buffers[i], 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
-    if (to == &h->added_normalized)
-        lx_json_keep(r, lx_normalize(&h->normalizer, text, n, buffers, &text, &n, r->err));
-    if (r->st == LX_OK && n > LX_TOKENIZER_MAX_TOKEN)
-        lx_json_keep(r, lx_fail(r->err, LX_ERR_FORMAT, NULL,
-                                "added_tokens: a token has over %d bytes", LX_TOKENIZER_MAX_TOKEN));
-    if (r->st == LX_OK && n > 0 && lx_trie_add(&to->trie, text, n, to->n) < 0)
-        to->tokens[to->n++] = *token;
-    for (int i = 0; i < 2; i++)
-        lx_buffer_fini(&buffers[i]);
-}
-
 /* A token of the model keeps its id, another one has an id of its own. */
 static void check_id(lx_json_reader *r, const lx_json_part *p, const lx_hugging_face *h, int32_t id,
                      const char *text, size_t n)
@@ -36,6 +18,25 @@ static void check_id(lx_json_reader *r, const lx_json_part *p, const lx_hugging_
         lx_json_wrong(r, p, "id", "is that of another token of model.vocab");
     else if (lx_texts_get(&h->added_names, id, &known) != NULL)
         lx_json_wrong(r, p, "id", "was given before");
+}
+
+/* What is looked for in a text, and what the token says when it is decoded: its content, normalized
+   where it is looked for in normalized text. */
+static void set_text(lx_json_reader *r, lx_hugging_face *h, const lx_added_token *token,
+                     bool normalized, const char *text, size_t n)
+{
+    lx_buffer buffers[2];
+    for (int i = 0; i < 2; i++)
+        lx_buffer_init(&buffers[i], 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
+    if (normalized && r->st == LX_OK)
+        lx_json_keep(r, lx_normalize(&h->normalizer, text, n, buffers, &text, &n, r->err));
+    if (r->st == LX_OK && n > LX_TOKENIZER_MAX_TOKEN)
+        lx_json_keep(r, lx_fail(r->err, LX_ERR_FORMAT, NULL,
+                                "added_tokens: a token has over %d bytes", LX_TOKENIZER_MAX_TOKEN));
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_texts_set(&h->added_texts, token->id, text, n, r->err));
+    for (int i = 0; i < 2; i++)
+        lx_buffer_fini(&buffers[i]);
 }
 
 static void one(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
@@ -57,31 +58,35 @@ static void one(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
         return;
     h->base.specials[token.id] = token.special;
     lx_json_keep(r, lx_texts_set(&h->added_names, token.id, text, n, r->err));
-    add_pattern(r, h, normalized ? &h->added_normalized : &h->added_raw, &token, text, n);
+    set_text(r, h, &token, normalized, text, n);
+    lx_added *to = normalized ? &h->added_normalized : &h->added_raw;
+    to->tokens[to->n++] = token;
 }
 
-/* Room for n tokens of n_bytes together. */
-static void reserve(lx_json_reader *r, lx_added *a, size_t n, size_t n_bytes)
+/* The trie over the texts of the tokens that were read. */
+static void build(lx_json_reader *r, const lx_json_part *root, const lx_hugging_face *h,
+                  lx_added *a)
+{
+    size_t n, n_bytes = 0;
+    for (int32_t i = 0; i < a->n; i++) {
+        (void)lx_texts_get(&h->added_texts, a->tokens[i].id, &n);
+        n_bytes += n;
+    }
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_trie_init(&a->trie, n_bytes, r->err));
+    for (int32_t i = 0; i < a->n && r->st == LX_OK; i++) {
+        const char *text = lx_texts_get(&h->added_texts, a->tokens[i].id, &n);
+        if (n > 0 && lx_trie_add(&a->trie, text, n, i) >= 0)
+            lx_json_wrong(r, root, "added_tokens", "has two tokens of the same text");
+    }
+}
+
+static bool reserve(lx_json_reader *r, lx_added *a, size_t n)
 {
     a->tokens = calloc(n + 1, sizeof *a->tokens);
     if (a->tokens == NULL)
         lx_json_keep(r, lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "no memory for added tokens"));
-    if (r->st == LX_OK)
-        lx_json_keep(r, lx_trie_init(&a->trie, n_bytes, r->err));
-}
-
-/* An upper bound: a normalizer may make a token longer, never over its limit. */
-static size_t total_bytes(json_t *list, const lx_normalizer *nz)
-{
-    size_t i, sum = 0;
-    json_t *value;
-    json_array_foreach(list, i, value)
-    {
-        size_t n = json_string_length(json_object_get(value, "content"));
-        bool grows = nz->n_steps > 0;
-        sum += grows || n > LX_TOKENIZER_MAX_TOKEN ? LX_TOKENIZER_MAX_TOKEN : n;
-    }
-    return sum;
+    return a->tokens != NULL;
 }
 
 void lx_json_added_tokens(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
@@ -89,14 +94,15 @@ void lx_json_added_tokens(lx_json_reader *r, const lx_json_part *root, lx_huggin
     json_t *list = json_object_get(root->object, "added_tokens");
     bool absent = list == NULL || json_is_null(list);
     size_t n = absent ? 0 : lx_json_count(r, root, "added_tokens", LX_ADDED_MAX);
-    size_t n_bytes = total_bytes(list, &h->normalizer);
-    reserve(r, &h->added_raw, n, n_bytes);
-    reserve(r, &h->added_normalized, n, n_bytes);
+    if (!reserve(r, &h->added_raw, n) || !reserve(r, &h->added_normalized, n))
+        return;
     for (size_t i = 0; i < n && r->st == LX_OK; i++) {
         lx_json_part p = lx_json_entry(r, root, "added_tokens", i);
         if (r->st == LX_OK)
             one(r, &p, h);
     }
+    build(r, root, h, &h->added_raw);
+    build(r, root, h, &h->added_normalized);
     if (r->st == LX_OK)
         lx_json_keep(r, lx_texts_index(&h->added_names, r->err));
 }

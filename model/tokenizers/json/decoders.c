@@ -181,7 +181,7 @@ void lx_json_decoder(lx_json_reader *r, const lx_json_part *root, lx_hugging_fac
         lx_json_keep(r, lx_texts_init(&h->first_pieces, h->names.n, r->err));
     for (int32_t id = 0; id < h->names.n && r->st == LX_OK; id++) {
         size_t n;
-        const char *text = lx_texts_get(&h->added_names, id, &n);
+        const char *text = lx_texts_get(&h->added_texts, id, &n);
         if (text == NULL)
             text = lx_texts_get(&h->names, id, &n);
         if (text != NULL)

@@ -28,6 +28,8 @@ static void read_parts(lx_json_reader *r, const lx_json_part *root, lx_hugging_f
     if (r->st == LX_OK)
         lx_json_keep(r, lx_texts_init(&h->added_names, n, r->err));
     if (r->st == LX_OK)
+        lx_json_keep(r, lx_texts_init(&h->added_texts, n, r->err));
+    if (r->st == LX_OK)
         lx_json_model(r, root, h, family);
     if (r->st == LX_OK)
         lx_json_added_tokens(r, root, h);
