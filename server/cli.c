@@ -101,10 +101,10 @@ lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,
     return st;
 }
 
-void lx_cli_print_json_string(const char *text)
+void lx_cli_print_json_bytes(const char *text, size_t n)
 {
     (void)putchar('"');
-    for (; *text != '\0'; text++) {
+    for (const char *end = text + n; text < end; text++) {
         if (*text == '"' || *text == '\\')
             (void)printf("\\%c", *text);
         else if ((unsigned char)*text < 0x20)
@@ -113,4 +113,9 @@ void lx_cli_print_json_string(const char *text)
             (void)putchar(*text);
     }
     (void)putchar('"');
+}
+
+void lx_cli_print_json_string(const char *text)
+{
+    lx_cli_print_json_bytes(text, strlen(text));
 }

@@ -108,8 +108,9 @@ lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,
 /* Prints "linnet COMMAND: text" and returns the exit status: 2 for LX_ERR_INVALID, otherwise 1. */
 int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err);
 
-/* Prints text as a JSON string, quotes included. */
+/* Prints text as a JSON string, quotes included; the other one of n bytes. */
 void lx_cli_print_json_string(const char *text);
+void lx_cli_print_json_bytes(const char *text, size_t n);
 
 /* Cores this process may run on, at least 1; a container's share of CPU time, rounded up. */
 int32_t lx_cli_core_count(void);

@@ -9,5 +9,6 @@ int lx_command_eval(int argc, char **argv);
 int lx_command_bench(int argc, char **argv);
 int lx_command_inspect(int argc, char **argv);
 int lx_command_health(int argc, char **argv);
+int lx_command_tokenize(int argc, char **argv);
 
 #endif

@@ -18,6 +18,7 @@ static const struct {
     {"eval", "measure a model on a file: nats per character, perplexity, rules", lx_command_eval},
     {"bench", "measure speed: milliseconds a token, tokens a second", lx_command_bench},
     {"inspect", "print a model's config, tensors and sizes", lx_command_inspect},
+    {"tokenize", "print the token ids of a text, or the text of ids", lx_command_tokenize},
     {"health", "ask a running server whether it is ready", lx_command_health},
 };
 

@@ -21,7 +21,8 @@ no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 # What the server and its tests are built with and need at run time, without what every system has. The
 # closure is named, for a machine of another distribution may have none of it.
 packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicrohttpd12 libgnutls28-dev libgnutls30
-    libjansson-dev libjansson4 libpng-dev libpng16-16 zlib1g-dev zlib1g libhiredis-dev libhiredis0.14 libcmocka-dev
+    libjansson-dev libjansson4 libpng-dev libpng16-16 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
+    libunistring-dev libunistring2 libhiredis-dev libhiredis0.14 libcmocka-dev
     libcmocka0 nettle-dev libnettle8 libhogweed6 libgmp10 libp11-kit-dev libp11-kit0 libffi8 libidn2-0 libidn2-dev
     libunistring2 libtasn1-6 libtasn1-6-dev"
 if [ "${1:-}" = --fetch ]; then
@@ -84,7 +85,7 @@ unpack() {
 }
 
 [ $# -eq 0 ] || unpack "$1"
-if pkg-config --exists libmicrohttpd jansson gnutls libpng zlib hiredis cmocka 2>/dev/null; then server=ON; fi
+if pkg-config --exists libmicrohttpd jansson gnutls libpng zlib libpcre2-8 hiredis cmocka 2>/dev/null; then server=ON; fi
 
 configure_and_build() {
     local capability

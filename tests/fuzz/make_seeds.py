@@ -117,6 +117,47 @@ def vocabularies() -> dict[str, bytes]:
     }
 
 
+def byte_letters() -> list[str]:
+    """The letters that byte-level files write bytes as."""
+    kept = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    moved = iter(range(0x100, 0x200))
+    return [chr(b if b in kept else next(moved)) for b in range(256)]
+
+
+def tokenizer_file(letters: list[str], merges: list[list[str]], **fields) -> dict:
+    pieces = [*letters, *("".join(pair) for pair in merges)]
+    model = {"type": "BPE", "vocab": {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, "merges": merges}
+    added = {"id": 400, "content": "<s>", "single_word": False, "lstrip": True, "rstrip": True, "normalized": False, "special": True}
+    return {"version": "1.0", "added_tokens": [added, added | {"id": 401, "content": "<m>", "normalized": True}], "model": model, **fields}
+
+
+def tokenizers() -> dict[str, bytes]:
+    """A file of each family; what follows the first NUL is the text that is encoded."""
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    split = {"type": "Split", "pattern": {"Regex": r"(?i:'s)|[^\r\n\p{L}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+"},
+             "behavior": "Isolated", "invert": False}
+    files = {
+        "byte-level": tokenizer_file(byte_letters(), [["a", "b"], ["Ġ", "ab"]], normalizer={"type": "NFC"}, decoder={"type": "ByteLevel"},
+                                     pre_tokenizer={"type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel"}]}),
+        "fallback": tokenizer_file([f"<0x{b:02X}>" for b in range(256)] + ["a", "b", "▁"], [["▁", "a"]],
+                                   normalizer={"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replace]},
+                                   decoder={"type": "Sequence", "decoders": [
+                                       replace, {"type": "ByteFallback"}, {"type": "Fuse"},
+                                       {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}),
+        "metaspace": tokenizer_file(["a", "b", "▁"], [["▁", "a"]], pre_tokenizer={"type": "Metaspace", "replacement": "▁"},
+                                    decoder={"type": "Metaspace", "replacement": "▁"}, post_processor={
+                                        "type": "TemplateProcessing",
+                                        "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                                        "special_tokens": {"<s>": {"id": "<s>", "ids": [400], "tokens": ["<s>"]}}})}
+    files["fallback"]["model"] |= {"byte_fallback": True}
+    seeds = {name: json.dumps(file).encode() + b"\0 ab <s> b's 12\xc3\xa9" for name, file in files.items()}
+    seeds["metaspace"] = json.dumps(files["metaspace"]).encode() + b"\0 ab <s> ba  b"
+    world = "".join(f"{b + 1} {bytes([b])!r} 1\n" for b in range(256)) + "300 'ab' 2\n301 'a\\u00e9' 3\n"
+    seeds["world"] = world.encode() + b"\0aba\xc3\xa9"
+    seeds["characters"] = "<unk>\n<s>\na\né\n".encode() + b"\0a\xc3\xa9b"
+    return seeds
+
+
 def idx_files() -> dict[str, bytes]:
     whole = struct.pack(">iiii", 2051, 3, 2, 5) + bytes(range(30))
     return {
@@ -244,8 +285,8 @@ def states() -> dict[str, bytes]:
 def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
-             "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads, "front": clients,
-             "state": states}
+             "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
+             "front": clients, "state": states}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

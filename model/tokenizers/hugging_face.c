@@ -1,0 +1,153 @@
+/*
+ * A tokenizer.json at work (see hugging_face.h): the text is cut at added tokens, normalized, cut
+ * at those that are looked for in normalized text, split into words, and every word is joined by
+ * BPE. All memory of a run is in one struct on the caller's stack.
+ */
+#include "model/tokenizers/hugging_face.h"
+
+#include <string.h>
+
+enum { GROWTH = 4 }; /* a normalized text may have so many times the bytes of the longest text */
+
+typedef struct run {
+    const lx_hugging_face *h;
+    lx_token_list *out;
+    unsigned flags;
+    lx_buffer normalized[2];
+    lx_split_run split;
+    lx_word word;
+    lx_error *err;
+} run;
+
+static lx_status list_status(const lx_token_list *out)
+{
+    return out->status == LX_OK ? LX_OK : LX_ERR_CANCELLED; /* lx_tokenizer_encode says why */
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err)
+{
+    run *r = to;
+    const lx_hugging_face *h = r->h;
+    bool byte_level = h->base.family == &lx_byte_level_family;
+    int32_t whole = -1;
+    if (h->ignore_merges)
+        whole = byte_level ? lx_byte_level_find(h, text, n) : lx_texts_find(&h->names, text, n);
+    if (whole >= 0) {
+        lx_token_list_add(r->out, whole);
+        return list_status(r->out);
+    }
+    lx_word_begin(&r->word);
+    lx_status st =
+        (byte_level ? lx_byte_level_symbols : lx_fallback_symbols)(h, text, n, &r->word, err);
+    if (st != LX_OK)
+        return st;
+    lx_bpe_apply(&h->bpe, &r->word);
+    if (r->word.status != LX_OK)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a word of %zu bytes", n);
+    for (size_t i = 0; i < r->word.n; i++)
+        if (r->word.symbols[i].id >= 0)
+            lx_token_list_add(r->out, r->word.symbols[i].id);
+    return list_status(r->out);
+}
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start)
+{
+    lx_added_span span;
+    lx_status st = LX_OK;
+    lx_added_walk walk = {.text = text, .n = n};
+    walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
+    while (st == LX_OK && lx_added_next(&r->h->added_normalized, &walk, &span)) {
+        if (span.id < 0)
+            st = lx_split(&r->split, text + span.start, span.end - span.start,
+                          at_start && span.start == 0);
+        else
+            lx_token_list_add(r->out, span.id);
+    }
+    return st == LX_OK ? list_status(r->out) : st;
+}
+
+static lx_status encode_text(run *r, const char *text, size_t n)
+{
+    lx_added_span span;
+    lx_status st = LX_OK;
+    lx_added_walk walk = {.text = text, .n = n};
+    walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
+    while (st == LX_OK && lx_added_next(&r->h->added_raw, &walk, &span)) {
+        if (span.id >= 0) {
+            lx_token_list_add(r->out, span.id);
+            continue;
+        }
+        const char *normalized;
+        size_t n_normalized;
+        st = lx_normalize(&r->h->normalizer, text + span.start, span.end - span.start,
+                          r->normalized, &normalized, &n_normalized, r->err);
+        if (st == LX_OK)
+            st = encode_normalized(r, normalized, n_normalized, span.start == 0);
+    }
+    return st == LX_OK ? list_status(r->out) : st;
+}
+
+static void add_template(const lx_template *t, unsigned flags, lx_token_list *out)
+{
+    for (int32_t i = 0; (flags & LX_ENCODE_TEMPLATE) != 0 && i < t->n; i++)
+        lx_token_list_add(out, t->ids[i]);
+}
+
+lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
+                                 lx_token_list *out, lx_error *err)
+{
+    const lx_hugging_face *h = (const lx_hugging_face *)t;
+    run r = {.h = h, .out = out, .flags = flags, .err = err};
+    r.split = (lx_split_run){.splitter = &h->splitter, .piece = encode_word, .err = err};
+    r.split.to = &r;
+    size_t max = GROWTH * (size_t)LX_TOKENIZER_MAX_TEXT;
+    for (int i = 0; i < 2; i++)
+        lx_buffer_init(&r.normalized[i], max);
+    for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
+        lx_buffer_init(&r.split.texts[i], max);
+    lx_status st = lx_regex_run_new(&r.split.regex_run, err);
+    add_template(&h->before, flags, out);
+    if (st == LX_OK)
+        st = encode_text(&r, text, n);
+    add_template(&h->behind, flags, out);
+    lx_regex_run_free(r.split.regex_run);
+    lx_word_fini(&r.word);
+    for (int i = 0; i < 2; i++)
+        lx_buffer_fini(&r.normalized[i]);
+    for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
+        lx_buffer_fini(&r.split.texts[i]);
+    return st == LX_ERR_CANCELLED ? LX_OK : st;
+}
+
+/* --- the rest of a family --------------------------------------------------------------------- */
+
+int32_t lx_hugging_face_find(const lx_tokenizer *t, const char *name)
+{
+    const lx_hugging_face *h = (const lx_hugging_face *)t;
+    int32_t id = lx_texts_find(&h->added_names, name, strlen(name));
+    return id >= 0 ? id : lx_texts_find(&h->names, name, strlen(name));
+}
+
+const char *lx_hugging_face_first(const lx_tokenizer *t, int32_t id, size_t *n)
+{
+    const lx_hugging_face *h = (const lx_hugging_face *)t;
+    return lx_texts_get(h->first_without_marks ? &h->first_pieces : &t->pieces, id, n);
+}
+
+void lx_hugging_face_fini(lx_tokenizer *t)
+{
+    lx_hugging_face *h = (lx_hugging_face *)t;
+    lx_texts_fini(&h->names);
+    lx_texts_fini(&h->added_names);
+    lx_texts_fini(&h->added_texts);
+    lx_texts_fini(&h->first_pieces);
+    lx_added_fini(&h->added_raw);
+    lx_added_fini(&h->added_normalized);
+    lx_normalizer_fini(&h->normalizer);
+    lx_splitter_fini(&h->splitter);
+    lx_bpe_fini(&h->bpe);
+}

@@ -1,0 +1,62 @@
+/*
+ * A tokenizer.json: what its reader (model/tokenizers/json) fills in and hugging_face.c runs.
+ *
+ *   text -> added tokens | normalizer -> added tokens | splitter -> a word -> BPE -> template
+ */
+#ifndef LINNET_MODEL_TOKENIZERS_HUGGING_FACE_H
+#define LINNET_MODEL_TOKENIZERS_HUGGING_FACE_H
+
+#include "model/tokenizers/added.h"
+#include "model/tokenizers/bpe.h"
+#include "model/tokenizers/internal.h"
+#include "model/tokenizers/normalizer.h"
+#include "model/tokenizers/splitter.h"
+
+enum { LX_TEMPLATE_MAX = 16 };
+
+typedef struct lx_template {
+    int32_t ids[LX_TEMPLATE_MAX];
+    int32_t n;
+} lx_template;
+
+typedef struct lx_hugging_face {
+    lx_tokenizer base;    /* first */
+    lx_texts names;       /* by id: the model's vocabulary as the file writes it */
+    lx_texts added_names; /* by id: the added tokens, as the file writes them */
+    lx_texts added_texts; /* by id: the same as they are looked for */
+    lx_added added_raw, added_normalized;
+    lx_normalizer normalizer;
+    lx_splitter splitter;
+    lx_bpe bpe;
+    int32_t byte_ids[256]; /* byte-level: the token of a byte; fallback: <0xNN>; -1 for none */
+    int32_t unknown;       /* -1 for none */
+    bool fuse_unknown, byte_fallback, ignore_merges;
+    lx_template before, behind;
+    bool first_without_marks; /* decoder Metaspace: a text's first token loses every `mark` */
+    char mark[5];
+    lx_texts first_pieces; /* of these tokens, by id */
+} lx_hugging_face;
+
+/* The two families; each begins a word's symbols. */
+extern const lx_tokenizer_family lx_byte_level_family, lx_fallback_family;
+
+/* Byte-level BPE writes bytes as letters: the code point of a byte, all below 0x180. */
+uint32_t lx_byte_letter(unsigned char byte);
+/* The byte of a letter, -1 when it is none. */
+int lx_letter_byte(uint32_t codepoint);
+
+/* Adds text[n]'s symbols to the word, before anything is joined. */
+lx_status lx_byte_level_symbols(const lx_hugging_face *h, const char *text, size_t n, lx_word *w,
+                                lx_error *err) LX_MUST_USE;
+lx_status lx_fallback_symbols(const lx_hugging_face *h, const char *text, size_t n, lx_word *w,
+                              lx_error *err) LX_MUST_USE;
+/* The token that is a whole byte-level word, -1 for none. */
+int32_t lx_byte_level_find(const lx_hugging_face *h, const char *text, size_t n);
+
+lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
+                                 lx_token_list *out, lx_error *err) LX_MUST_USE;
+int32_t lx_hugging_face_find(const lx_tokenizer *t, const char *name);
+const char *lx_hugging_face_first(const lx_tokenizer *t, int32_t id, size_t *n);
+void lx_hugging_face_fini(lx_tokenizer *t);
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * The field `decoder` (see parts.h). What a token stands for does not depend on its neighbours, so
+ * all of it is done here, once a token; only what a text's start loses is left for later.
+ */
+#include <string.h>
+
+#include "model/tokenizers/json/parts.h"
+#include "model/utf8.h"
+
+/* What the decoder does with a token, in this order. */
+typedef struct decoder {
+    bool byte_level, byte_fallback, fuse, metaspace;
+    lx_normalizer replaces;
+    lx_buffer buffers[2];
+} decoder;
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static void metaspace(lx_json_reader *r, const lx_json_part *p, decoder *d, lx_hugging_face *h)
+{
+    lx_json_keys(r, p, "type|replacement|prepend_scheme|split|add_prefix_space|str_rep");
+    lx_json_character(r, p, "replacement", h->mark);
+    bool never = !lx_json_bool(r, p, "add_prefix_space", true);
+    if (json_object_get(p->object, "prepend_scheme") != NULL)
+        never = lx_json_word(r, p, "prepend_scheme", "always|first|never") == 2;
+    h->first_without_marks = !never;
+    d->metaspace = true;
+}
+
+static void strip(lx_json_reader *r, const lx_json_part *p, const decoder *d, lx_hugging_face *h)
+{
+    char content[5];
+    lx_json_keys(r, p, "type|content|start|stop");
+    lx_json_character(r, p, "content", content);
+    h->base.strip = (int)lx_json_int(r, p, "start", 0, 1024);
+    if (lx_json_int(r, p, "stop", 0, 1024) != 0)
+        lx_json_refuse(r, p, "stop", "more than 0");
+    if (strcmp(content, " ") != 0)
+        lx_json_refuse(r, p, "content", content);
+    if (!d->fuse)
+        lx_json_refuse(r, p, NULL, "Strip before Fuse");
+}
+
+static void one(lx_json_reader *r, const lx_json_part *p, decoder *d, lx_hugging_face *h)
+{
+    int which = lx_json_word(r, p, "type", "ByteLevel|Replace|ByteFallback|Fuse|Strip|Metaspace");
+    bool done = d->byte_level || d->metaspace || h->base.strip > 0;
+    if (done || (d->fuse && which != 4))
+        lx_json_refuse(r, p, NULL, "a step at this place");
+    if (r->st != LX_OK)
+        return;
+    if (which == 0)
+        d->byte_level = true;
+    else if (which == 1)
+        lx_json_replace(r, p, &d->replaces);
+    else if (which == 2)
+        d->byte_fallback = true;
+    else if (which == 3)
+        d->fuse = true;
+    else if (which == 4)
+        strip(r, p, d, h);
+    else
+        metaspace(r, p, d, h);
+}
+
+static void read(lx_json_reader *r, const lx_json_part *root, decoder *d, lx_hugging_face *h)
+{
+    lx_json_part p = lx_json_below(r, root, "decoder");
+    const char *type = json_string_value(json_object_get(p.object, "type"));
+    if (p.object == NULL)
+        lx_json_wrong(r, root, "decoder", "is missing");
+    if (r->st != LX_OK)
+        return;
+    if (type == NULL || strcmp(type, "Sequence") != 0) {
+        one(r, &p, d, h);
+    } else {
+        lx_json_keys(r, &p, "type|decoders");
+        size_t n = lx_json_count(r, &p, "decoders", LX_NORMALIZE_MAX_STEPS);
+        for (size_t i = 0; i < n && r->st == LX_OK; i++) {
+            lx_json_part entry = lx_json_entry(r, &p, "decoders", i);
+            one(r, &entry, d, h);
+        }
+    }
+    bool of_bytes = h->base.family == &lx_byte_level_family;
+    bool mixed = d->byte_level && (d->replaces.n_steps > 0 || d->byte_fallback || d->fuse);
+    if (mixed || d->byte_level != of_bytes || (d->metaspace && d->replaces.n_steps > 0))
+        lx_json_refuse(r, &p, NULL, "this mixture of steps");
+}
+
+/* --- tokens ----------------------------------------------------------------------------------- */
+
+/* Letters to bytes; a text with another character stays as it is. */
+static void from_letters(const char *text, size_t n, lx_buffer *out)
+{
+    for (size_t at = 0; at < n;) {
+        int32_t c = lx_utf8_next(text, n, &at);
+        int byte = c >= 0 ? lx_letter_byte((uint32_t)c) : -1;
+        char one_byte = (char)byte;
+        if (byte < 0) {
+            out->length = 0;
+            lx_buffer_append(out, text, n);
+            return;
+        }
+        lx_buffer_append(out, &one_byte, 1);
+    }
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte of "<0xNN>", -1 for another text. */
+static int byte_of(const char *text, size_t n)
+{
+    if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return -1;
+    int high = hex_digit(text[3]), low = hex_digit(text[4]);
+    return high < 0 || low < 0 ? -1 : 16 * high + low;
+}
+
+/* Every mark by a blank, or left out. */
+static void set_marked(lx_json_reader *r, const char *mark, const char *blank, const char *text,
+                       size_t n, int32_t id, decoder *d, lx_texts *to)
+{
+    char pattern[5], content[2];
+    memcpy(pattern, mark, sizeof pattern);
+    memcpy(content, blank, strlen(blank) + 1);
+    lx_normalize_step s = {.pattern = pattern,
+                           .content = content,
+                           .n_pattern = strlen(mark),
+                           .n_content = strlen(blank)};
+    d->buffers[0].length = 0;
+    lx_buffer_append(&d->buffers[0], "", 0);
+    lx_replace_all(text, n, &s, &d->buffers[0]);
+    if (d->buffers[0].status != LX_OK)
+        lx_json_keep(r, lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "no memory for a token"));
+    else
+        lx_json_keep(r, lx_texts_set(to, id, d->buffers[0].data, d->buffers[0].length, r->err));
+}
+
+static void set_piece(lx_json_reader *r, const char *text, size_t n, int32_t id, decoder *d,
+                      lx_hugging_face *h)
+{
+    if (d->metaspace) {
+        set_marked(r, h->mark, " ", text, n, id, d, &h->base.pieces);
+        if (h->first_without_marks && r->st == LX_OK)
+            set_marked(r, h->mark, "", text, n, id, d, &h->first_pieces);
+        return;
+    }
+    if (d->byte_level) {
+        d->buffers[0].length = 0;
+        lx_buffer_append(&d->buffers[0], "", 0);
+        from_letters(text, n, &d->buffers[0]);
+        if (d->buffers[0].status != LX_OK)
+            lx_json_keep(r, lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "no memory for a token"));
+        else
+            lx_json_keep(r, lx_texts_set(&h->base.pieces, id, d->buffers[0].data,
+                                         d->buffers[0].length, r->err));
+        return;
+    }
+    lx_json_keep(r, lx_normalize(&d->replaces, text, n, d->buffers, &text, &n, r->err));
+    int byte = r->st == LX_OK && d->byte_fallback ? byte_of(text, n) : -1;
+    char one_byte = (char)byte;
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_texts_set(&h->base.pieces, id, byte >= 0 ? &one_byte : text,
+                                     byte >= 0 ? 1 : n, r->err));
+}
+
+void lx_json_decoder(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
+{
+    decoder d = {.byte_level = false};
+    for (int i = 0; i < 2; i++)
+        lx_buffer_init(&d.buffers[i], 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
+    read(r, root, &d, h);
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_texts_init(&h->first_pieces, h->names.n, r->err));
+    for (int32_t id = 0; id < h->names.n && r->st == LX_OK; id++) {
+        size_t n;
+        const char *text = lx_texts_get(&h->added_texts, id, &n);
+        if (text == NULL)
+            text = lx_texts_get(&h->names, id, &n);
+        if (text != NULL)
+            set_piece(r, text, n, id, &d, h);
+    }
+    lx_normalizer_fini(&d.replaces);
+    for (int i = 0; i < 2; i++)
+        lx_buffer_fini(&d.buffers[i]);
+}

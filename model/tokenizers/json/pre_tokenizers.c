@@ -1,0 +1,123 @@
+/*
+ * The field `pre_tokenizer` (see parts.h). Digits and Punctuation are expressions; ByteLevel, which
+ * turns pieces into bytes, must come last.
+ */
+#include <string.h>
+
+#include "model/tokenizers/json/parts.h"
+
+/* What ByteLevel splits by when it is to split (GPT-2's expression). */
+#define GPT2_PATTERN                                                                               \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define DIGITS_PATTERN "\\p{N}"
+#define PUNCTUATION_PATTERN "[!-/:-@\\[-`{-~\\p{P}]"
+#define BEHAVIORS "Removed|Isolated|MergedWithPrevious|MergedWithNext|Contiguous"
+
+static void set_regex(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s,
+                      const char *pattern, size_t n, bool literal)
+{
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_regex_new(pattern, n, literal, p->path, &s->regex, r->err));
+}
+
+static lx_split_behavior behavior(lx_json_reader *r, const lx_json_part *p)
+{
+    static const lx_split_behavior behaviors[] = {LX_SPLIT_REMOVED, LX_SPLIT_ISOLATED,
+                                                  LX_SPLIT_MERGED_WITH_PREVIOUS,
+                                                  LX_SPLIT_MERGED_WITH_NEXT, LX_SPLIT_CONTIGUOUS};
+    return behaviors[lx_json_word(r, p, "behavior", BEHAVIORS)];
+}
+
+static void split(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    size_t n;
+    bool is_regex;
+    lx_json_keys(r, p, "type|pattern|behavior|invert");
+    const char *pattern = lx_json_pattern(r, p, &n, &is_regex);
+    s->behavior = behavior(r, p);
+    s->invert = lx_json_bool(r, p, "invert", false);
+    set_regex(r, p, s, pattern, n, !is_regex);
+}
+
+static void byte_level(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    lx_json_keys(r, p, "type|add_prefix_space|trim_offsets|use_regex");
+    if (lx_json_bool(r, p, "add_prefix_space", true)) {
+        s->mark[0] = ' ';
+        s->prepend = LX_PREPEND_ALWAYS;
+    }
+    s->behavior = LX_SPLIT_ISOLATED;
+    if (lx_json_bool(r, p, "use_regex", true))
+        set_regex(r, p, s, GPT2_PATTERN, strlen(GPT2_PATTERN), false);
+}
+
+/* Older files say add_prefix_space, newer ones prepend_scheme. */
+static void metaspace(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    static const lx_prepend_scheme schemes[] = {LX_PREPEND_ALWAYS, LX_PREPEND_FIRST,
+                                                LX_PREPEND_NEVER};
+    lx_json_keys(r, p, "type|replacement|prepend_scheme|split|add_prefix_space|str_rep");
+    lx_json_character(r, p, "replacement", s->mark);
+    bool has_scheme = json_object_get(p->object, "prepend_scheme") != NULL;
+    s->prepend = LX_PREPEND_ALWAYS;
+    if (has_scheme)
+        s->prepend = schemes[lx_json_word(r, p, "prepend_scheme", "always|first|never")];
+    if (!lx_json_bool(r, p, "add_prefix_space", true)) {
+        if (has_scheme && s->prepend != LX_PREPEND_NEVER)
+            lx_json_wrong(r, p, "add_prefix_space", "does not agree with prepend_scheme");
+        s->prepend = LX_PREPEND_NEVER;
+    }
+    s->replaces_blanks = true;
+    s->behavior = LX_SPLIT_MERGED_WITH_NEXT;
+    if (lx_json_bool(r, p, "split", true))
+        set_regex(r, p, s, s->mark, strlen(s->mark), true);
+}
+
+static void digits(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    lx_json_keys(r, p, "type|individual_digits");
+    bool single = lx_json_bool(r, p, "individual_digits", false);
+    s->behavior = single ? LX_SPLIT_ISOLATED : LX_SPLIT_CONTIGUOUS;
+    set_regex(r, p, s, DIGITS_PATTERN, strlen(DIGITS_PATTERN), false);
+}
+
+static void punctuation(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    lx_json_keys(r, p, "type|behavior");
+    s->behavior = behavior(r, p);
+    set_regex(r, p, s, PUNCTUATION_PATTERN, strlen(PUNCTUATION_PATTERN), false);
+}
+
+/* One stage; says whether it was ByteLevel. */
+static bool one(lx_json_reader *r, const lx_json_part *p, lx_splitter *out)
+{
+    static void (*const readers[])(lx_json_reader *, const lx_json_part *, lx_split_stage *) = {
+        split, byte_level, metaspace, digits, punctuation};
+    int which = lx_json_word(r, p, "type", "Split|ByteLevel|Metaspace|Digits|Punctuation");
+    if (r->st != LX_OK)
+        return false;
+    lx_split_stage *s = &out->stages[out->n_stages++];
+    *s = (lx_split_stage){.behavior = LX_SPLIT_ISOLATED};
+    readers[which](r, p, s);
+    return readers[which] == byte_level;
+}
+
+bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
+{
+    lx_json_part p = lx_json_below(r, root, "pre_tokenizer");
+    const char *type = json_string_value(json_object_get(p.object, "type"));
+    bool of_bytes = false;
+    if (r->st != LX_OK || p.object == NULL)
+        return false;
+    if (type == NULL || strcmp(type, "Sequence") != 0)
+        return one(r, &p, &h->splitter);
+    lx_json_keys(r, &p, "type|pretokenizers");
+    size_t n = lx_json_count(r, &p, "pretokenizers", LX_SPLIT_MAX_STAGES);
+    for (size_t i = 0; i < n && r->st == LX_OK; i++) {
+        lx_json_part entry = lx_json_entry(r, &p, "pretokenizers", i);
+        if (of_bytes)
+            lx_json_refuse(r, &entry, NULL, "a step behind ByteLevel");
+        of_bytes = one(r, &entry, &h->splitter);
+    }
+    return of_bytes;
+}

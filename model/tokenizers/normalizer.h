@@ -1,0 +1,42 @@
+/*
+ * Normalizers: what is done to a text before it is cut. Steps in order: text put before it, text
+ * replaced by other text, the normal forms of Unicode.
+ */
+#ifndef LINNET_MODEL_TOKENIZERS_NORMALIZER_H
+#define LINNET_MODEL_TOKENIZERS_NORMALIZER_H
+
+#include "common/buffer.h"
+
+typedef enum lx_normalize_kind {
+    LX_NORMALIZE_PREPEND, /* `content`, unless the text is empty */
+    LX_NORMALIZE_REPLACE, /* every `pattern` by `content`, from left to right */
+    LX_NORMALIZE_NFC,
+    LX_NORMALIZE_NFD,
+    LX_NORMALIZE_NFKC,
+    LX_NORMALIZE_NFKD,
+} lx_normalize_kind;
+
+typedef struct lx_normalize_step {
+    lx_normalize_kind kind;
+    char *pattern, *content; /* owned; NULL where the kind has none */
+    size_t n_pattern, n_content;
+} lx_normalize_step;
+
+enum { LX_NORMALIZE_MAX_STEPS = 16 };
+
+typedef struct lx_normalizer {
+    lx_normalize_step steps[LX_NORMALIZE_MAX_STEPS];
+    int n_steps;
+} lx_normalizer;
+
+void lx_normalizer_fini(lx_normalizer *n);
+
+/* Appends text[n] with every `pattern` replaced. */
+void lx_replace_all(const char *text, size_t n, const lx_normalize_step *s, lx_buffer *out);
+
+/* *out is text[n] or lies in one of the two buffers, whose content is lost. LX_ERR_TOO_LARGE: the
+   text grows over the buffers' maximum. */
+lx_status lx_normalize(const lx_normalizer *nz, const char *text, size_t n, lx_buffer buffers[2],
+                       const char **out, size_t *n_out, lx_error *err) LX_MUST_USE;
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * Oniguruma's expressions on PCRE2 (see regex.h). Compiled to machine code where the system allows
+ * it, otherwise interpreted, with the same limits: steps of a match, memory of a match.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "model/tokenizers/regex.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buffer.h"
+
+enum {
+    MATCH_STEPS = 50 * 1000 * 1000, /* of one match; a text of 16 MiB takes two a byte at most */
+    MATCH_KIB = 64 << 10,
+    STACK_START = 32 << 10,
+    STACK_MAX = 4 << 20,
+};
+
+struct lx_regex {
+    pcre2_code *code;
+    bool compiled; /* to machine code */
+};
+
+struct lx_regex_run {
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+/* --- from one dialect to the other ------------------------------------------------------------ */
+
+/* The pattern under the translator. */
+typedef struct source {
+    const char *at, *end, *field;
+    lx_buffer out;
+    lx_error *err;
+} source;
+
+static lx_status refuse(const source *s, const char *what)
+{
+    return lx_fail(s->err, LX_ERR_UNSUPPORTED, NULL, "%s: %s is not implemented", s->field, what);
+}
+
+static bool begins(const source *s, const char *text)
+{
+    size_t n = strlen(text);
+    return (size_t)(s->end - s->at) >= n && memcmp(s->at, text, n) == 0;
+}
+
+static void pass(source *s, size_t n)
+{
+    lx_buffer_append(&s->out, s->at, n);
+    s->at += n;
+}
+
+/* \p{Name}, \p{^Name} */
+static lx_status property(source *s)
+{
+    size_t n = 3;
+    while (s->at + n < s->end && s->at[n] != '}')
+        n++;
+    if (s->at + n >= s->end || s->at[2] != '{')
+        return refuse(s, "\\p without {}");
+    pass(s, n + 1);
+    return LX_OK;
+}
+
+/* At a backslash. */
+static lx_status escape(source *s)
+{
+    char c = s->end - s->at >= 2 ? s->at[1] : '\0';
+    char what[] = "an expression with \\?";
+    what[sizeof what - 2] = c >= ' ' && c <= '~' ? c : '?';
+    if (c == 's' || c == 'S') {
+        lx_buffer_puts(&s->out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
+        s->at += 2;
+        return LX_OK;
+    }
+    if (c == 'p' || c == 'P')
+        return property(s);
+    bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (c == '\0' || (c & 0x80) != 0 || (is_letter && strchr("nrtfdD", c) == NULL))
+        return refuse(s, what);
+    pass(s, 2);
+    return LX_OK;
+}
+
+/* At '[': a set without sets in it. */
+static lx_status set(source *s)
+{
+    bool first = true;
+    pass(s, 1);
+    if (s->at < s->end && *s->at == '^')
+        pass(s, 1);
+    for (; s->at < s->end && (*s->at != ']' || first); first = false) {
+        if (*s->at == '[' || begins(s, "&&"))
+            return refuse(s, "a set within a set");
+        if (*s->at == ']')
+            return refuse(s, "an empty set");
+        if (*s->at == '\\') {
+            lx_status st = escape(s);
+            if (st != LX_OK)
+                return st;
+            continue;
+        }
+        pass(s, 1);
+    }
+    if (s->at == s->end)
+        return refuse(s, "a set without its end");
+    pass(s, 1);
+    return LX_OK;
+}
+
+/* At '(': one of the groups that mean the same to both. */
+static lx_status group(source *s)
+{
+    static const char *const known[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (begins(s, known[i])) {
+            pass(s, strlen(known[i]));
+            return LX_OK;
+        }
+    }
+    if (begins(s, "(?") || begins(s, "(*"))
+        return refuse(s, "a group other than (?: (?i: (?= (?! (?<= (?<! (?>");
+    pass(s, 1);
+    return LX_OK;
+}
+
+/* At '{' or behind it: {n}, {n,}, {n,m}, and no sign behind it that the dialects read differently.
+ */
+static lx_status interval(source *s)
+{
+    size_t n = 1;
+    while (s->at + n < s->end && strchr("0123456789,", s->at[n]) != NULL && s->at[n] != '\0')
+        n++;
+    if (n == 1 || s->at[1] == ',' || s->at + n == s->end || s->at[n] != '}')
+        return refuse(s, "a { that is no {n,m}");
+    pass(s, n + 1);
+    if (s->at < s->end && (*s->at == '+' || *s->at == '?' || *s->at == '*'))
+        return refuse(s, "a sign behind {n,m}");
+    return LX_OK;
+}
+
+static lx_status translate(source *s)
+{
+    lx_status st = LX_OK;
+    while (st == LX_OK && s->at < s->end) {
+        switch (*s->at) {
+        case '\\':
+            st = escape(s);
+            break;
+        case '[':
+            st = set(s);
+            break;
+        case '(':
+            st = group(s);
+            break;
+        case '{':
+            st = interval(s);
+            break;
+        case '^':
+        case '$':
+            st = refuse(s, "an anchor (^ or $)");
+            break;
+        default:
+            pass(s, 1);
+        }
+    }
+    return st;
+}
+
+/* --- compiling -------------------------------------------------------------------------------- */
+
+static lx_status compile(lx_regex *r, const char *pattern, size_t n, bool literal,
+                         const char *field, lx_error *err)
+{
+    int code;
+    size_t offset;
+    uint32_t can_be_empty = 1;
+    uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C);
+    r->code = pcre2_compile((PCRE2_SPTR)pattern, n, options, &code, &offset, NULL);
+    if (r->code == NULL) {
+        char text[128];
+        (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)text, sizeof text);
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %s", field, text);
+    }
+    if (pcre2_pattern_info(r->code, PCRE2_INFO_MATCHEMPTY, &can_be_empty) != 0 || can_be_empty)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                       "%s: an expression that can match nothing is not implemented", field);
+    r->compiled = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0;
+    return LX_OK;
+}
+
+lx_status lx_regex_new(const char *pattern, size_t n, bool literal, const char *field,
+                       lx_regex **out, lx_error *err)
+{
+    if (n == 0 || n > LX_REGEX_MAX_PATTERN)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: must have 1 to %d bytes", field,
+                       LX_REGEX_MAX_PATTERN);
+    source s = {.at = pattern, .end = pattern + n, .field = field, .err = err};
+    lx_buffer_init(&s.out, 16 * (size_t)LX_REGEX_MAX_PATTERN);
+    lx_regex *r = calloc(1, sizeof *r);
+    lx_status st = literal ? LX_OK : translate(&s);
+    if (st == LX_OK && (r == NULL || s.out.status != LX_OK))
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", field);
+    if (st == LX_OK)
+        st = compile(r, literal ? pattern : s.out.data, literal ? n : s.out.length, literal, field,
+                     err);
+    lx_buffer_fini(&s.out);
+    if (st != LX_OK) {
+        lx_regex_free(r);
+        return st;
+    }
+    *out = r;
+    return LX_OK;
+}
+
+void lx_regex_free(lx_regex *r)
+{
+    if (r == NULL)
+        return;
+    pcre2_code_free(r->code);
+    free(r);
+}
+
+/* --- matching --------------------------------------------------------------------------------- */
+
+lx_status lx_regex_run_new(lx_regex_run **out, lx_error *err)
+{
+    lx_regex_run *run = calloc(1, sizeof *run);
+    if (run != NULL) {
+        run->match = pcre2_match_data_create(1, NULL);
+        run->context = pcre2_match_context_create(NULL);
+        run->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
+    }
+    if (run == NULL || run->match == NULL || run->context == NULL) {
+        lx_regex_run_free(run);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for matching");
+    }
+    (void)pcre2_set_match_limit(run->context, MATCH_STEPS);
+    (void)pcre2_set_heap_limit(run->context, MATCH_KIB);
+    if (run->stack != NULL)
+        pcre2_jit_stack_assign(run->context, NULL, run->stack);
+    *out = run;
+    return LX_OK;
+}
+
+void lx_regex_run_free(lx_regex_run *run)
+{
+    if (run == NULL)
+        return;
+    pcre2_match_data_free(run->match);
+    pcre2_match_context_free(run->context);
+    pcre2_jit_stack_free(run->stack);
+    free(run);
+}
+
+lx_status lx_regex_find(const lx_regex *r, lx_regex_run *run, const char *text, size_t n,
+                        size_t from, size_t *start, size_t *end, lx_error *err)
+{
+    int found = r->compiled ? pcre2_jit_match(r->code, (PCRE2_SPTR)text, n, from, 0, run->match,
+                                              run->context)
+                            : pcre2_match(r->code, (PCRE2_SPTR)text, n, from, PCRE2_NO_UTF_CHECK,
+                                          run->match, run->context);
+    *start = *end = n;
+    if (found == PCRE2_ERROR_NOMATCH)
+        return LX_OK;
+    if (found < 0)
+        return lx_fail(err, LX_ERR_TOO_LARGE, NULL,
+                       "the splitting expression gave up behind byte %zu of a piece (PCRE2 %d)",
+                       from, found);
+    const size_t *places = pcre2_get_ovector_pointer(run->match);
+    *start = places[0];
+    *end = places[1];
+    return LX_OK;
+}

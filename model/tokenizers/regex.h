@@ -1,0 +1,42 @@
+/*
+ * Regular expressions of tokenizer.json, found from left to right in a text.
+ *
+ * They are written for Oniguruma. PCRE2 runs them: what both mean alike is passed on, \s is written
+ * as the property it stands for, and what they read differently or only one has (\w, \b, \h, sets
+ * in sets, &&, anchors, back references, ...) is refused while loading. A match is never empty: an
+ * expression that can match nothing is refused too.
+ *
+ * Thread: an lx_regex never changes; an lx_regex_run is one thread's.
+ */
+#ifndef LINNET_MODEL_TOKENIZERS_REGEX_H
+#define LINNET_MODEL_TOKENIZERS_REGEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/status.h"
+
+typedef struct lx_regex lx_regex;
+typedef struct lx_regex_run lx_regex_run;
+
+enum { LX_REGEX_MAX_PATTERN = 4096 }; /* bytes */
+
+/* Compiles; `literal`: the pattern is the text itself. LX_ERR_UNSUPPORTED, LX_ERR_FORMAT. `field`
+   is named in errors. */
+lx_status lx_regex_new(const char *pattern, size_t n, bool literal, const char *field,
+                       lx_regex **out, lx_error *err) LX_MUST_USE;
+void lx_regex_free(lx_regex *r); /* NULL is allowed */
+
+/* Memory for matching, any expression, one thread. */
+lx_status lx_regex_run_new(lx_regex_run **out, lx_error *err) LX_MUST_USE;
+void lx_regex_run_free(lx_regex_run *run); /* NULL is allowed */
+
+/*
+ * The first match in text[n], which is UTF-8, at `from` or behind: *start and *end, or both n when
+ * there is none. What stands before `from` is seen by look-behind. LX_ERR_TOO_LARGE: the match
+ * takes more steps or memory than it may.
+ */
+lx_status lx_regex_find(const lx_regex *r, lx_regex_run *run, const char *text, size_t n,
+                        size_t from, size_t *start, size_t *end, lx_error *err) LX_MUST_USE;
+
+#endif

@@ -1,0 +1,186 @@
+"""Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to
+compare on. Nothing of it is anybody's data; the same seeds give the same files."""
+
+import json
+import random
+import unicodedata
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+          r"\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+ALPHABETS = ["abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJ", "абвгдежзи", "αβγδεζ", "春風花月山水人天地一", "のはをがたで", "אבגד",
+             "àéîõüçñ", "กขคงจ", "हिन्दी", "0123456789", "٠١٢٣٤", "😀🎉👩‍👩‍👧", "é̂ ä̧"]
+BETWEEN = [" ", " ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", " \n ", "\t", ", ", ". ", "!", "?! ", " (", ") ", "'s ", "'LL ",
+           "don't", "...", "—", "。", "，", "\u00a0", "\u3000", "\u2028", "_", "-", "/", "==", "##", "▁", ""]
+
+
+def text(rng, n_words):
+    """Words of several scripts, some of which come often, with all that stands between words."""
+    words = ["".join(rng.choices(rng.choice(ALPHABETS), k=rng.randint(1, 9))) for _ in range(400)]
+    out = []
+    for _ in range(n_words):
+        word = words[min(int(rng.expovariate(0.02)), 399)] if rng.random() < 0.8 else "".join(
+            rng.choices(rng.choice(ALPHABETS), k=rng.randint(1, 12)))
+        out += [word, rng.choice(BETWEEN)]
+    return "".join(out)
+
+
+def corpus(seed=1, n_texts=200):
+    rng = random.Random(seed)
+    return [text(rng, 60) for _ in range(n_texts)]
+
+
+SPECIALS = [AddedToken("<|end|>", special=True, normalized=False), AddedToken("<s>", special=True, normalized=False),
+            AddedToken("</s>", special=True, normalized=False)]
+ADDED = [AddedToken("<mask>", lstrip=True), AddedToken("<right>", rstrip=True), AddedToken("<both>", lstrip=True, rstrip=True),
+         AddedToken("word", single_word=True), AddedToken("raw one", normalized=False), AddedToken("raw one more", normalized=False),
+         AddedToken("Norm", normalized=True), AddedToken("é", normalized=True, single_word=True),
+         AddedToken("<tool>", special=True, lstrip=True, rstrip=True, normalized=False), AddedToken("  ", normalized=False),
+         AddedToken("\n\n\n", normalized=False)]
+
+
+def train(tokenizer, size, alphabet=(), added=True):
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=["<unk>", *SPECIALS], initial_alphabet=list(alphabet),
+                                  show_progress=False, min_frequency=2)
+    tokenizer.train_from_iterator(corpus(), trainer)
+    if added:
+        tokenizer.add_tokens(ADDED)
+    return tokenizer
+
+
+def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False, template=False, added=True, size=1500,
+               before=()):
+    """GPT-2's own splitting, or ByteLevel behind a Split by `pattern` and the stages of `before`."""
+    tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    end = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=pattern is None)
+    stages = [*before, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []), end]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(stages) if len(stages) > 1 else end
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.decoder = decoders.ByteLevel()
+    train(tokenizer, size, pre_tokenizers.ByteLevel.alphabet(), added)
+    if template:
+        tokenizer.post_processor = processors.Sequence([processors.ByteLevel(), processors.TemplateProcessing(
+            single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])])
+    return tokenizer
+
+
+def with_byte_tokens(tokenizer):
+    """The same vocabulary with <0x00> to <0xFF> behind the first ids, as SentencePiece orders them."""
+    file = json.loads(tokenizer.to_str())
+    vocab, first = file["model"]["vocab"], 4
+    vocab = {k: v if v < first else v + 256 for k, v in vocab.items()}
+    vocab |= {f"<0x{byte:02X}>": first + byte for byte in range(256)}
+    file["model"]["vocab"] = vocab
+    file["model"]["byte_fallback"] = True
+    for token in file["added_tokens"]:
+        token["id"] = vocab.get(token["content"], token["id"] + 256)
+    return Tokenizer.from_str(json.dumps(file))
+
+
+def llama(scheme=None, fallback=True, fuse=True, split=False, added=True, size=1200):
+    """Llama's way: normalizers Prepend and Replace, or with `scheme` the pre-tokenizer Metaspace."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=fuse))
+    if scheme is None:
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                               decoders.Strip(" ", 1, 0)])
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+        tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]) \
+            if fallback else decoders.Metaspace(prepend_scheme=scheme, split=split)
+    # The trainer cuts only by the pre-tokenizer: without one a token would be a whole text.
+    rest = tokenizer.pre_tokenizer
+    if not split:
+        tokenizer.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next") if scheme is None else \
+            pre_tokenizers.Metaspace(prepend_scheme=scheme, split=True)
+    train(tokenizer, size, added=added)
+    if not split and scheme is None:
+        tokenizer.pre_tokenizer = None
+    elif not split:
+        tokenizer.pre_tokenizer = rest
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    return with_byte_tokens(tokenizer) if fallback else tokenizer
+
+
+def split_variants():
+    yield from ((behavior, invert) for invert in (False, True)
+                for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"))
+
+
+def stages():
+    """Pre-tokenizers before ByteLevel, by name."""
+    for behavior, invert in split_variants():
+        yield f"split-{behavior}-{invert:d}", [pre_tokenizers.Split(Regex(r"[aeiou\s]"), behavior, invert)]
+    yield "split-text", [pre_tokenizers.Split("..", "isolated")]
+    yield "digits", [pre_tokenizers.Digits(False)]
+    yield "digit", [pre_tokenizers.Digits(True)]
+    yield "punctuation", [pre_tokenizers.Punctuation("isolated")]
+    yield "punctuation-contiguous", [pre_tokenizers.Digits(True), pre_tokenizers.Punctuation("contiguous")]
+
+
+MAKERS = {
+    "gpt2": lambda: byte_level(),
+    "gpt2-prefix": lambda: byte_level(prefix=True),
+    "gpt-neox": lambda: byte_level(normalizer=normalizers.NFC()),
+    "llama3": lambda: byte_level(LLAMA3, ignore_merges=True, template=True),
+    "qwen2": lambda: byte_level(QWEN2, normalizer=normalizers.NFC()),
+    "nfkc": lambda: byte_level(QWEN2, normalizer=normalizers.NFKC()),
+    "nfd": lambda: byte_level(normalizer=normalizers.Sequence([normalizers.NFD(), normalizers.Replace("a", "bb")])),
+    "nfkd": lambda: byte_level(normalizer=normalizers.NFKD()),
+    "llama": lambda: llama(),
+    "llama-not-fused": lambda: llama(fuse=False),
+    "metaspace-always": lambda: llama("always"),
+    "metaspace-first": lambda: llama("first"),
+    "metaspace-never": lambda: llama("never"),
+    "metaspace-split": lambda: llama("always", split=True),
+    "characters-bpe": lambda: llama("always", fallback=False, split=True),
+    "characters-bpe-not-fused": lambda: llama("first", fallback=False, fuse=False),
+} | {name: (lambda before=before: byte_level(before=before)) for name, before in stages()}
+
+
+# --- texts ------------------------------------------------------------------------------------------
+
+def is_known(c):
+    """Assigned, as all tables of characters have known for years: newer ones differ between libraries."""
+    return unicodedata.category(chr(c)) not in ("Cs", "Cn")
+
+
+def corners():
+    """All characters there are, and what stands at the borders of everything."""
+    known = [chr(c) for c in range(1, 0x110000) if is_known(c)]
+    yield from ("".join(known[i:i + 400]) for i in range(0, len(known), 400))
+    yield from (" ".join(known[i:i + 100]) for i in range(0, len(known), 1500))
+    yield from ["", " ", "  ", "\n", "\r\n\r\n", "a", "'", "'s", "▁", "▁▁", " ▁", "<s>", "<s><s>", "\ufeff", "\ufffd", "\U0010ffff",
+                "e\u0301\u0323\u0301", "\u1100\u1161\u11a8", "\u212b\u2126", "ﬁ①Å", "\u180e", "\u0085", "\u200b", "\u017fT's 'ſ"]
+
+
+def with_added(rng):
+    """Texts in which added and special tokens stand against each other, words and white space."""
+    parts = [t.content for t in [*SPECIALS, *ADDED]] + [" ", "  ", "\n", "\t", "a", "word", "é", "e\u0301", "1", "_", "\u3000", ".", "norm",
+                                                        "\u0301", "raw", " one"]
+    return "".join(rng.choice(parts) for _ in range(rng.randint(1, 12)))
+
+
+def random_text(rng):
+    """Random bytes, read as UTF-8 as far as they are, or random characters."""
+    if rng.random() < 0.5:
+        return rng.randbytes(rng.randint(1, 400)).decode("utf-8", "replace").replace("\0", "")
+    return "".join(chr(c) for c in (rng.randrange(1, rng.choice([0x80, 0x300, 0x3000, 0x20000])) for _ in range(200)) if is_known(c))
+
+
+def texts(seed=2, n=100):
+    rng = random.Random(seed)
+    yield from (with_added(rng) for _ in range(4 * n))
+    yield from (random_text(rng) for _ in range(n))
+    yield from (text(rng, rng.randint(1, 80)) for _ in range(n))
+
+
+FORMS = {"NFC": normalizers.NFC(), "NFD": normalizers.NFD(), "NFKC": normalizers.NFKC(), "NFKD": normalizers.NFKD()}
+
+
+def same_tables(text):
+    """Whether the library's tables of Unicode's forms, which are older, agree with Python's on the text."""
+    return all(form.normalize_str(text) == unicodedata.normalize(name, text) for name, form in FORMS.items())
