@@ -76,7 +76,7 @@ class Workers:
 def judge_flat(name, values, tolerance):
     """(whether the values are flat, words): the second tenth against the last one."""
     tenth = max(1, len(values) // 10)
-    first = statistics.median(values[tenth : 2 * tenth])
+    first = statistics.median(values[tenth : 2 * tenth] or values)
     last = statistics.median(values[-tenth:])
     change = 100 * (last - first) / first
     return abs(change) <= tolerance, f"{name} {first:g} -> {last:g} ({change:+.2f} %)"
@@ -108,7 +108,7 @@ def soak(options):
             end = warm + options.seconds
             period = max(LEAST_PERIOD, options.seconds / PAUSES)
             samples = []
-            while time.monotonic() < end:
+            while time.monotonic() < end or not samples:
                 if time.monotonic() < warm:
                     samples.clear()
                 workers.go.set()
