@@ -6,12 +6,12 @@
  */
 #include "model/config.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/file.h"
+#include "model/json_memory.h"
 
 enum {
     MAX_FILE_BYTES = 1 << 20,
@@ -333,7 +333,7 @@ static lx_status parse(const char *label, const char *text, size_t n_bytes, lx_c
 {
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
-    json_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", label);
     if (root == NULL)

@@ -9,13 +9,13 @@
  */
 #include "model/safetensors.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "model/file.h"
+#include "model/json_memory.h"
 
 enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127 };
 #define MAX_FILE_BYTES ((size_t)1 << 40)
@@ -194,7 +194,7 @@ static lx_status parse_header(lx_safetensors *f, lx_error *err)
 
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
-    json_t *root = json_loadb((const char *)f->map + 8, length, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load((const char *)f->map + 8, length, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for the header", f->label);
     if (root == NULL)

@@ -134,6 +134,7 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
         .cancel = lx_completion_cancel,
         .release = lx_completion_release,
         .ping = LX_SSE_PING,
+        .failure = LX_SSE_FAILURE,
         .deadline_ns = c->works[0].deadline_ns,
     };
     if (stream)

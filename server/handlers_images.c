@@ -117,6 +117,7 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
         .cancel = lx_work_cancel,
         .release = release,
         .ping = LX_SSE_PING,
+        .failure = LX_SSE_NAMED_FAILURE,
         .deadline_ns = a->images.work.deadline_ns,
     };
     if (stream)

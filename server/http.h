@@ -60,7 +60,8 @@ typedef struct lx_deferred {
     void (*cancel)(void *context);  /* any thread, more than once, also after the end */
     void (*release)(void *context); /* once, last; no wake may come after it has returned */
     const char *ping;               /* static; sent in a silent stream, NULL for none */
-    int64_t deadline_ns;            /* lx_now_ns() time by which the client must have read it all */
+    const char *failure; /* static; ends a stream whose rest cannot be made, NULL: it is cut */
+    int64_t deadline_ns; /* lx_now_ns() time by which the client must have read it all */
 } lx_deferred;
 
 typedef struct lx_response {
@@ -76,7 +77,8 @@ typedef struct lx_response {
 
 /* Adds a header; the value is cut at 255 bytes. More than the maximum are dropped. */
 void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...) LX_PRINTF(3, 4);
-/* Moves the buffer's content into the response; 503 without a body when the buffer failed. */
+/* Moves the buffer's content into the response; when the buffer failed 503 with the error envelope,
+   which needs no memory. */
 void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body);
 
 /* What is known of a request before its body is read; borrowed for the call. */

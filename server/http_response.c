@@ -35,34 +35,42 @@ void lx_response_take(lx_response *rs, int status, const char *content_type, lx_
     rs->content_type = content_type;
     rs->body = lx_buffer_take(body, &rs->body_bytes);
     if (rs->body == NULL) {
+        static const char words[] =
+            "{\"error\":{\"message\":\"no memory for the answer\","
+            "\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"out_of_memory\"}}";
         rs->status = 503;
-        rs->content_type = NULL;
-        rs->body_bytes = 0;
+        rs->content_type = "application/json";
+        rs->static_body = words;
+        rs->body_bytes = sizeof words - 1;
+        lx_response_add(rs, "Retry-After", "1");
     }
 }
 
-static void add_origin(struct MHD_Response *m, const lx_pass *pass)
+static bool add(struct MHD_Response *m, const char *name, const char *value)
 {
-    if (pass->vary_origin)
-        (void)MHD_add_response_header(m, "Vary", "Origin");
-    if (pass->allow_origin == NULL)
-        return;
-    (void)MHD_add_response_header(m, "Access-Control-Allow-Origin", pass->allow_origin);
-    (void)MHD_add_response_header(m, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    return MHD_add_response_header(m, name, value) == MHD_YES;
 }
 
-static void add_headers(struct MHD_Response *m, const lx_response *rs, const lx_pass *pass,
+static bool add_origin(struct MHD_Response *m, const lx_pass *pass)
+{
+    if (pass->vary_origin && !add(m, "Vary", "Origin"))
+        return false;
+    return pass->allow_origin == NULL ||
+           (add(m, "Access-Control-Allow-Origin", pass->allow_origin) &&
+            add(m, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After"));
+}
+
+/* False without memory: an answer that lacks a header is not sent. */
+static bool add_headers(struct MHD_Response *m, const lx_response *rs, const lx_pass *pass,
                         const char *id, bool close)
 {
-    add_origin(m, pass);
+    bool ok = add_origin(m, pass);
     if (rs->content_type != NULL)
-        (void)MHD_add_response_header(m, "Content-Type", rs->content_type);
+        ok = ok && add(m, "Content-Type", rs->content_type);
     for (int32_t i = 0; i < rs->n_headers; i++)
-        (void)MHD_add_response_header(m, rs->headers[i].name, rs->headers[i].value);
-    (void)MHD_add_response_header(m, "X-Request-Id", id);
-    (void)MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
-    if (close)
-        (void)MHD_add_response_header(m, "Connection", "close");
+        ok = ok && add(m, rs->headers[i].name, rs->headers[i].value);
+    ok = ok && add(m, "X-Request-Id", id) && add(m, "X-Content-Type-Options", "nosniff");
+    return ok && (!close || add(m, "Connection", "close"));
 }
 
 static void count(lx_http *h, int status)
@@ -84,10 +92,12 @@ enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
         free(rs->body);
         return MHD_NO;
     }
-    add_headers(m, rs, &ex->pass, ex->id, close || atomic_load(&ex->http->draining));
-    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+    enum MHD_Result result = MHD_NO;
+    if (add_headers(m, rs, &ex->pass, ex->id, close || atomic_load(&ex->http->draining))) {
+        result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+        count(ex->http, rs->status);
+    }
     MHD_destroy_response(m);
-    count(ex->http, rs->status);
     return result;
 }
 
@@ -137,6 +147,19 @@ static ssize_t end_stream(const lx_exchange *ex, ssize_t end)
     return end;
 }
 
+/* The rest cannot be made: says so, which needs no memory, and ends. */
+static ssize_t give_up(lx_exchange *ex, char *buf, size_t max)
+{
+    size_t n = ex->deferred.failure == NULL ? 0 : strlen(ex->deferred.failure);
+    lx_exchange_cancel(ex);
+    if (n == 0 || n > max)
+        return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
+    memcpy(buf, ex->deferred.failure, n);
+    ex->out.length = ex->out_read = 0;
+    ex->ended = true;
+    return (ssize_t)n;
+}
+
 static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
 {
     (void)pos;
@@ -151,7 +174,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
             return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
         make_more(ex);
         if (ex->out.status != LX_OK)
-            return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
+            return give_up(ex, buf, max);
         if (ex->out.length == 0 && !ex->ended && lx_exchange_park(ex))
             return 0;
     }
@@ -169,7 +192,10 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
     if (m == NULL)
         return MHD_NO;
     lx_exchange_ref(ex);
-    add_headers(m, rs, &ex->pass, ex->id, atomic_load(&ex->http->draining));
+    if (!add_headers(m, rs, &ex->pass, ex->id, atomic_load(&ex->http->draining))) {
+        MHD_destroy_response(m);
+        return MHD_NO;
+    }
     ex->phase = LX_EXCHANGE_SENDING;
     ex->status = rs->status;
     atomic_store(&ex->last_sent_ns, lx_now_ns());

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "model/json_memory.h"
 #include "server/json_fields.h"
 
 /* "message", or in a chunk "delta", which tells the role once. */
@@ -60,6 +61,7 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
         json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:o}", "id", c->id, "object", object, "created",
                   (json_int_t)c->created, "model", c->model, "system_fingerprint", c->fingerprint,
                   "seed", (json_int_t)c->seed, "choices", make_choices(c));
+    json_error_t e;
     bool ok = root != NULL;
     if (ok && (c->usage != NULL || c->null_usage))
         ok = json_object_set_new(root, "usage",
@@ -67,7 +69,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
     if (ok && c->timings != NULL)
         ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
     if (ok && c->states != NULL)
-        ok = json_object_set_new(root, "states", json_loads(c->states, 0, NULL)) == 0;
+        ok = json_object_set_new(root, "states",
+                                 lx_json_load(c->states, strlen(c->states), 0, &e)) == 0;
     if (!ok) {
         json_decref(root);
         root = NULL;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/json_memory.h"
 #include "server/json_scan.h"
 
 enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
@@ -43,7 +44,7 @@ lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *
     if (st != LX_OK)
         return st;
     json_error_t e;
-    json_t *root = json_loadb(body, bytes, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load(body, bytes, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read the body");
     if (root == NULL)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "model/json_memory.h"
 #include "server/base64.h"
 #include "server/json_fields.h"
 #include "server/multipart.h"
@@ -92,16 +93,25 @@ static lx_status add_text(json_t *root, const lx_part *part, lx_error *err)
 {
     if (json_object_get(root, part->name) != NULL)
         return lx_fail(err, LX_ERR_INVALID, part->name, "%s comes twice", part->name);
+    json_error_t e;
     json_t *value = NULL;
+    (void)lx_json_starved();
     if (is_typed(part->name))
-        value = json_loadb(part->data, part->bytes, JSON_DECODE_ANY, NULL);
+        value = lx_json_load(part->data, part->bytes, JSON_DECODE_ANY, &e);
     if (value == NULL && memchr(part->data, '\0', part->bytes) == NULL)
         value = json_stringn(part->data, part->bytes);
+    if (lx_json_starved()) {
+        json_decref(value);
+        return lx_fail(err, LX_ERR_NO_MEMORY, part->name, "no memory to read %s", part->name);
+    }
     if (value == NULL || json_is_object(value) || json_is_array(value)) {
         json_decref(value);
         return lx_fail(err, LX_ERR_INVALID, part->name, "%s is not text in UTF-8", part->name);
     }
-    if (json_object_set_new(root, part->name, value) != 0)
+    bool added = json_object_set_new(root, part->name, value) == 0;
+    if (lx_json_starved())
+        return lx_fail(err, LX_ERR_NO_MEMORY, part->name, "no memory to read %s", part->name);
+    if (!added)
         return lx_fail(err, LX_ERR_INVALID, "body", "a field of the form has no proper name");
     return LX_OK;
 }

@@ -34,6 +34,15 @@ static void print_usage(FILE *out)
         out, "\nlinnet COMMAND --help describes a command; linnet --version prints the version.\n");
 }
 
+/* What was written to standard output must have arrived there. */
+static int finish(int status)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return status;
+    (void)fprintf(stderr, "linnet: standard output cannot be written\n");
+    return status == EXIT_SUCCESS ? EXIT_FAILURE : status;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -42,15 +51,15 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--version") == 0) {
         (void)printf("linnet %s\n", LX_VERSION);
-        return EXIT_SUCCESS;
+        return finish(EXIT_SUCCESS);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_usage(stdout);
-        return EXIT_SUCCESS;
+        return finish(EXIT_SUCCESS);
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 2, argv + 2);
+            return finish(commands[i].run(argc - 2, argv + 2));
     (void)fprintf(stderr, "linnet: unknown command \"%s\"; see linnet --help\n", argv[1]);
     return 2;
 }

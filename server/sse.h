@@ -6,6 +6,13 @@
 
 #define LX_SSE_PING ": ping\n\n" /* a comment: ignored by clients, keeps a connection awake */
 
+/* What a stream ends with whose rest cannot be made: plain data of completions, a named event of
+ * images. */
+#define LX_SSE_FAILURE                                                                             \
+    "data: {\"error\":{\"message\":\"the rest of the answer could not be made\","                  \
+    "\"type\":\"server_error\",\"param\":null,\"code\":\"internal_error\"}}\n\n"
+#define LX_SSE_NAMED_FAILURE "event: error\n" LX_SSE_FAILURE
+
 /* Status 200 and the headers that keep proxies from buffering or storing the stream. */
 void lx_sse_start(lx_response *rs);
 void lx_sse_begin(lx_buffer *out); /* one event: begin, append the data, end */

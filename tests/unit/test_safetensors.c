@@ -347,7 +347,7 @@ static void every_allocation_may_fail(void **state)
         scratch_expect(st, &err, LX_ERR_NO_MEMORY, "w.safetensors");
         assert_null(f);
     }
-    assert_in_range(n, 2, 10);
+    assert_in_range(n, 50, 1000); /* the parser's too */
 }
 
 int main(void)

@@ -1,0 +1,20 @@
+/*
+ * JSON read without trust in the parser's own care for memory: jansson 2.14 writes past its token's
+ * end when that cannot grow. Linking this file gives jansson an allocator that, while a text is
+ * read, never returns NULL: reading ends instead, and all that it had allocated is freed. Any
+ * thread.
+ */
+#ifndef LINNET_MODEL_JSON_MEMORY_H
+#define LINNET_MODEL_JSON_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+/* json_loadb. Without memory NULL with the code json_error_out_of_memory and an empty text. */
+json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t *e);
+/* Whether an allocation of jansson's has failed in this thread since the last call. */
+bool lx_json_starved(void);
+
+#endif

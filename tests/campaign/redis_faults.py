@@ -1,0 +1,224 @@
+"""States in Redis while things go wrong: no turn that was acknowledged may be lost, and no answer be another."""
+
+import random
+import signal
+import tempfile
+import threading
+import time
+
+import client
+import lines
+from client import call, complete
+from cluster import Redis
+from common import Row, Server
+from conversations import Conversation, TurnFailed, text_of, whole
+from server import wait_until
+
+TOKENS, PATIENCE = 1, 300.0  # a turn's tokens; seconds until a conversation must have got on
+STORE = ("--slots", "16", "--state-store-timeout", "1")
+
+
+class Talkers:
+    """Clients that talk in turns to whichever server answers, and check every acknowledged turn."""
+
+    def __init__(self, ports, turns, seed, at_once=8):
+        self.ports, self.turns, self.seed = ports, turns, seed  # ports() is the list of now
+        self.lock = threading.Lock()
+        self.acknowledged = self.again = self.number = 0
+        self.lost, self.wrong = [], []
+        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(at_once)]
+        for thread in self.threads:
+            thread.start()
+
+    def wait(self):
+        for thread in self.threads:
+            thread.join()
+
+    def running(self):
+        return any(thread.is_alive() for thread in self.threads)
+
+    def run(self, i):
+        rng = random.Random(f"{self.seed}-{i}")
+        while self.acknowledged < self.turns:
+            with self.lock:
+                self.number += 1
+                number = self.number
+            prompt = lines.of_length(rng.choice((7, 12, 32)))
+            talk = Conversation(prompt, number, TOKENS)
+            try:
+                self.talk(talk, rng)
+                self.check(talk, rng)
+            except Exception as error:  # what the campaign cannot do is one of its findings
+                self.wrong.append(f"conversation {number}: {error!r}")
+                return
+
+    def insist(self, rng, ask):
+        """ask(port) until it has an answer that is not a passing refusal."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            assert time.monotonic() < end, "no answer for too long"
+            try:
+                return ask(rng.choice(self.ports()))
+            except (TurnFailed, OSError, AssertionError, IndexError):
+                self.again += 1
+                time.sleep(0.02)
+
+    def talk(self, talk, rng):
+        def turn(port):
+            reply = complete(port, **talk.request())
+            if reply.status in (429, 503):
+                raise TurnFailed(reply.text)
+            if reply.status != 200:
+                self.lost.append(f"{talk.state}: {reply.status} {reply.text}")
+                return False
+            if reply.json()["states"][0]["id"] is None:
+                raise TurnFailed("the state could not be kept")
+            talk.take(reply.json())
+            return True
+        while not talk.done and self.insist(rng, turn):
+            self.acknowledged += 1
+
+    def check(self, talk, rng):
+        """Every acknowledged state is there, the text is that of the answer in one go."""
+        def get(state):
+            def ask(port):
+                reply = call(port, "GET", f"/v1/states/{state}")
+                if reply.status in (429, 503):
+                    raise TurnFailed(reply.text)
+                return reply.status
+            return ask
+
+        def delete(state):
+            return lambda port: call(port, "DELETE", f"/v1/states/{state}")
+
+        for state in talk.ids:
+            if self.insist(rng, get(state)) != 200:
+                self.lost.append(state)
+        text = self.insist(rng, lambda port: whole(port, talk.prompt, talk.seed))
+        if talk.done and talk.text != text:
+            self.wrong.append(f"{talk.text} for {text}")
+        for state in talk.ids:
+            self.insist(rng, delete(state))
+
+    def row(self, what, more):
+        held = not self.lost and not self.wrong and self.acknowledged >= self.turns
+        for fault in [*self.lost, *self.wrong][:5]:
+            print(f"  {what}: {fault}")
+        return Row(what, held, f"{len(self.lost)} of {self.acknowledged} acknowledged turns lost, "
+                               f"{len(self.wrong)} wrong, {self.again} said again, {more}")
+
+
+def kill_minus_nine(options):
+    """Two servers, one Redis; at random moments one of them is killed and started anew."""
+    rng, kills = random.Random(options.seed), 0
+    with Redis() as redis:
+        flags = *STORE, "--state-store", redis.url
+        servers = [Server(*flags).start() for _ in range(2)]
+        try:
+            talkers = Talkers(lambda: [server.port for server in servers], options.turns, options.seed)
+            while talkers.running():
+                time.sleep(rng.uniform(0.1, options.between))
+                victim = rng.randrange(2)
+                servers[victim].signal(signal.SIGKILL)
+                servers[victim].process.wait()
+                servers[victim] = Server(*flags).start()
+                kills += 1
+            talkers.wait()
+        finally:
+            for server in servers:
+                server.kill()
+    row = talkers.row("kill -9 of servers at random moments under load", f"{kills} kills")
+    row.held = row.held and kills > 0
+    return row
+
+
+def with_proxy(what, options, harm, heal, more):
+    """Talkers beside faults of the network: `harm` and `heal` take the proxy in turns."""
+    from proxy import Proxy
+    rng, count = random.Random(options.seed), 0
+    with Redis() as redis, Proxy(redis.port) as proxy:
+        url = f"redis://{client.HOST}:{proxy.port}/0"
+        with Server(*STORE, "--state-store", url) as server:
+            talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
+            while talkers.running():
+                time.sleep(rng.uniform(0.1, options.between / 2))
+                harm(proxy)
+                time.sleep(rng.uniform(0.1, options.between / 2))
+                heal(proxy)
+                count += 1
+            talkers.wait()
+            wait_until(lambda: server.metric("linnet_state_store_up") == 1, 60, "store is back")
+            server.check_unharmed()
+    return talkers.row(what, f"{count} {more}")
+
+
+def set_to(**values):
+    def change(proxy):
+        for name, value in values.items():
+            setattr(proxy, name, value)
+    return change
+
+
+def redis_slow(options):
+    return with_proxy("Redis slow: every packet 20 ms late", options, set_to(delay=0.02),
+                      set_to(delay=0.0), "spells")
+
+
+def network_stalls(options):
+    return with_proxy("network to Redis stalls beyond the store's time-out", options,
+                      set_to(stalled=True), set_to(stalled=False), "stalls")
+
+
+def network_cut(options):
+    def harm(proxy):
+        proxy.refusing = True
+        proxy.cut()
+    return with_proxy("network to Redis cut", options, harm, set_to(refusing=False), "cuts")
+
+
+def redis_restarted(options):
+    """A Redis that writes every change to disk, killed with -9 and started again."""
+    rng, count = random.Random(options.seed), 0
+    with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
+        durable = "--appendonly", "yes", "--appendfsync", "always", "--dir", folder
+        with Redis(*durable) as redis, Server(*STORE, "--state-store", redis.url) as server:
+            talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
+            while talkers.running():
+                time.sleep(rng.uniform(0.1, options.between))
+                redis.kill()
+                redis.start_again()
+                count += 1
+            talkers.wait()
+            server.check_unharmed()
+    return talkers.row("Redis killed with -9 and restarted (appendfsync always)", f"{count} restarts")
+
+
+def redis_full(options):
+    """noeviction: new states are refused with a reason, old ones go on, and room that is made is used."""
+    kept, refusals, wrong = [], 0, []
+    with Redis("--maxmemory", "6mb", "--maxmemory-policy", "noeviction") as redis:
+        with Server(*STORE, "--state-store", redis.url) as server:
+            for seed in range(max(20, options.turns // 100)):
+                talk = Conversation(lines.of_length(32), seed, 4)
+                reply = complete(server.port, **talk.request())
+                if reply.status != 200 or reply.json()["states"][0]["id"] is None:
+                    refusals += 1
+                    reason = reply.json()["states"][0]["error"] if reply.status == 200 else reply.error
+                    if not reason:
+                        wrong.append(f"no reason: {reply.text}")
+                    if kept and refusals % 3 == 0:  # room again
+                        call(server.port, "DELETE", f"/v1/states/{kept.pop(0).state}")
+                else:
+                    talk.take(reply.json())
+                    kept.append(talk)
+            for talk in kept:
+                rest = complete(server.port, state=talk.state)
+                if rest.status != 200 or talk.text + text_of(rest.json()) != whole(
+                        server.port, talk.prompt, talk.seed):
+                    wrong.append(f"{talk.state}: {rest.text}")
+            server.check_unharmed()
+    for fault in wrong[:5]:
+        print(f"  Redis full: {fault}")
+    return Row("Redis full (maxmemory, noeviction)", not wrong and refusals > 0 and bool(kept),
+               f"{refusals} states refused with a reason, {len(kept)} of {len(kept)} kept ones went on, "
+               f"{len(wrong)} faults")

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Hours of mixed traffic against one server: tests/campaign/soak.py [--hours H | --minutes M] [--seed S]
+
+Couplets, streams, pictures, edits, scores, states (put, get, fork, continue, delete), clients that leave in
+mid-stream, bad requests, keys, reloads, scrapes. A hundred times on the way the traffic pauses, and in the
+quiet the server's memory and descriptors are read and the same two requests are asked: their bytes must
+never change. After --warm-up minutes memory and descriptors must be flat: the median of the last tenth of the samples within
+--tolerance percent of the median of the second tenth. Every answer is counted; the last line is the verdict,
+the exit status 0 when it held.
+"""
+
+import argparse
+import collections
+import random
+import statistics
+import sys
+import threading
+import time
+
+from common import Server, put_models, temporary
+from settings import MODEL_DIR
+from traffic import ADMIN, PROBES, TENANTS, Traffic, probe
+
+PAUSES, LEAST_PERIOD = 100, 0.5
+
+
+def flags(folder):
+    keys = folder / "keys"
+    keys.write_text("".join(f"{name} {key}\n" for name, key in TENANTS.items()))
+    return ("--slots", "16", "--prefix-cache-mb", "8", "--state-ttl", "60", "--api-key", ADMIN,
+            "--api-key-file", keys, "--public", "/health,/livez,/readyz,/metrics", "--max-n", "64")
+
+
+class Workers:
+    """Threads that send traffic while `go` is set."""
+
+    def __init__(self, server, folder, count, seed):
+        self.go, self.end = threading.Event(), threading.Event()
+        self.lock, self.busy = threading.Lock(), 0
+        self.counts, self.faults = collections.Counter(), []
+        self.threads = [threading.Thread(target=self.work, args=(
+            Traffic(server, folder, random.Random(f"{seed}-{i}"), i),), daemon=True)
+            for i in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self, traffic):
+        while not self.end.is_set():
+            if not self.go.wait(0.1):
+                continue
+            with self.lock:
+                self.busy += 1
+            try:
+                what, fault = traffic.one()
+            except Exception as error:  # a fault of the campaign is one of its findings
+                what, fault = "exception", repr(error)
+            with self.lock:
+                self.busy -= 1
+                self.counts[what] += 1
+                if fault is not None:
+                    self.faults.append(f"{what}: {fault}")
+
+    def pause(self):
+        self.go.clear()
+        end = time.monotonic() + 300
+        while self.busy and time.monotonic() < end:
+            time.sleep(0.005)
+        assert not self.busy, "a request did not end within 300 s"
+
+    def stop(self):
+        self.end.set()
+        for thread in self.threads:
+            thread.join(10)
+
+
+def judge_flat(name, values, tolerance):
+    """(whether the values are flat, words): the second tenth against the last one."""
+    tenth = max(1, len(values) // 10)
+    first = statistics.median(values[tenth : 2 * tenth] or values)
+    last = statistics.median(values[-tenth:])
+    change = 100 * (last - first) / first
+    return abs(change) <= tolerance, f"{name} {first:g} -> {last:g} ({change:+.2f} %)"
+
+
+def sample(server, expected, faults):
+    """Memory in MB and descriptors of the idle server; the probes must say what they always say."""
+    server.wait_idle(300)
+    for body, want in zip(PROBES, expected, strict=True):
+        if probe(server.port, body) != want:
+            faults.append(f"the probe's bytes changed: {body}")
+    end = time.monotonic() + 30
+    seen = collections.Counter()
+    while time.monotonic() < end and max(seen.values(), default=0) < 5:
+        seen[server.open_files()] += 1  # connections that were closed a moment ago are gone by then
+        time.sleep(0.01)
+    return server.resident_bytes() / 1e6, seen.most_common(1)[0][0]
+
+
+def soak(options):
+    with temporary() as name:
+        folder = put_models(name)
+        mnist = MODEL_DIR.parent / "mnist"
+        (folder / mnist.name).symlink_to(mnist)
+        with Server(*flags(folder), models=folder) as server:
+            expected = [probe(server.port, body) for body in PROBES]
+            workers = Workers(server, folder, options.workers, options.seed)
+            warm = time.monotonic() + 60 * options.warm_up
+            end = warm + options.seconds
+            period = max(LEAST_PERIOD, options.seconds / PAUSES)
+            samples = []
+            while time.monotonic() < end or not samples:
+                if time.monotonic() < warm:
+                    samples.clear()
+                workers.go.set()
+                time.sleep(min(period, max(0.1, end - time.monotonic())))
+                workers.pause()
+                samples.append(sample(server, expected, workers.faults))
+                if options.verbose:
+                    print(f"{samples[-1][0]:.1f} MB, {samples[-1][1]} descriptors, "
+                          f"{sum(workers.counts.values())} requests", flush=True)
+            workers.stop()
+            return samples, workers.counts, workers.faults
+
+
+def verdict(samples, counts, faults, options):
+    """(whether all held, the line that says it)."""
+    memory, resident = judge_flat("MB", [mb for mb, _ in samples], options.tolerance)
+    descriptors, files = judge_flat("descriptors", [n for _, n in samples], options.tolerance)
+    held = memory and descriptors and not faults and sum(counts.values()) > 0
+    words = (f"{options.seconds / 60:g} minutes, {sum(counts.values())} requests, {len(samples)} samples: "
+             f"{resident}, {files}, {len(samples) * len(PROBES)} probes, {len(faults)} faults")
+    return held, f"soak: {'held' if held else 'NOT HELD'}: {words}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--hours", type=float, default=10)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--warm-up", type=float, default=0, metavar="MINUTES", help="traffic before the "
+                        "first sample; its answers are judged as all others")
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tolerance", type=float, default=2, help="percent")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    options.seconds = 60 * (options.minutes if options.minutes is not None else 60 * options.hours)
+    samples, counts, faults = soak(options)
+    for what, count in sorted(counts.items()):
+        print(f"  {what}: {count}")
+    for fault in faults[:20]:
+        print(f"  fault: {fault}")
+    held, line = verdict(samples, counts, faults, options)
+    print(line)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""The scripts of tests/campaign, each for a few requests, so that they work when they are needed; and the
+defects they have found."""
+
+import subprocess
+import sys
+
+import pytest
+
+from server import run
+from settings import LINNET, ROOT
+
+CAMPAIGN = ROOT / "tests" / "campaign"
+FEW = ("--turns", "20", "--between", "0.3", "--states", "10", "--kinds", "2", "--allocations", "20")
+
+
+def campaign(script, *args):
+    return subprocess.run([sys.executable, CAMPAIGN / script, *args], capture_output=True, text=True,
+                          timeout=600)
+
+
+@pytest.mark.heavy
+def test_soak_of_seconds():
+    result = campaign("soak.py", "--minutes", "0.05", "--tolerance", "100", "--workers", "3")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "soak: held: 0.05 minutes" in result.stdout.splitlines()[-1]
+
+
+def test_soak_tells_growth_from_noise(monkeypatch):
+    monkeypatch.syspath_prepend(CAMPAIGN)
+    from soak import judge_flat
+    noise = [100 + i % 2 + 30 * (i % 17 == 0) for i in range(100)]
+    assert judge_flat("MB", noise, 2)[0]
+    assert judge_flat("MB", [150, 120, *noise], 2)[0]  # warming up
+    assert not judge_flat("MB", [x + 0.04 * i for i, x in enumerate(noise)], 2)[0]
+    assert not judge_flat("MB", [x - 0.04 * i for i, x in enumerate(noise)], 2)[0]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", ["kill", "redis-slow", "redis-full", "redis-restarted", "network-stalls",
+                                  "network-cut", "clock", "disk", "memory-limit", "out-of-memory"])
+def test_faults(case):
+    result = campaign("faults.py", *FEW, case)
+    assert result.returncode == 0, result.stdout + result.stderr
+    if "1 not run" in result.stdout:
+        pytest.skip(result.stdout.splitlines()[0])
+    assert result.stdout.splitlines()[-1] == "1 held, 0 not, 0 not run"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["stream", "edit, a form", "score of a line"])
+def test_out_of_memory_at_every_allocation(name):
+    """The kinds of requests in which lack of memory once corrupted the heap (JSON), blamed the client, cut a
+    stream without a word, or was answered with nothing."""
+    if not (LINNET.parent / "campaign_allocations.so").exists():
+        pytest.skip("no campaign_allocations.so beside the program")
+    code = f"import sys; sys.path.insert(0, {str(CAMPAIGN)!r}); import common, walk; walk.check({name!r})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+
+
+def test_a_full_disk_is_an_error_of_every_command():
+    with open("/dev/full", "w") as full:
+        for args in (["--version"], ["--help"], ["serve", "--help"], ["inspect"],
+                     ["generate", "--prompt", "海上明月"]):
+            result = subprocess.run([LINNET, *args], stdout=full, stderr=subprocess.PIPE, text=True,
+                                    cwd=ROOT, timeout=180)
+            assert result.returncode == 1, args
+            assert "standard output" in result.stderr, (args, result.stderr)
+    assert run("--version").returncode == 0
