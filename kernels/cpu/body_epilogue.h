@@ -24,7 +24,7 @@ V16_FN v16 activate(v16 x, lx_activation activation)
 static void finish_block(const block *b, const v16 *sums, int rows, int panels)
 {
     const lx_cpu_linear *job = b->job;
-    int64_t outputs = job->w->rows;
+    int64_t outputs = job->w->shape.rows;
     for (int v = 0; v < panels && (b->panel + v) * 16 < outputs; v++) {
         int64_t first = (b->panel + v) * 16, at = b->row * outputs + first;
         int n = outputs - first < 16 ? (int)(outputs - first) : 16;

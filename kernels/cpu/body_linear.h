@@ -107,8 +107,8 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
     const lx_matrix *w = b->job->w;
     const float *x = b->x, *words = (const float *)panel_words(w, b->panel);
     int64_t group = w->group_words;
-    for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->cols, k0);
+    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = chunk_inputs(w->shape.cols, k0);
         for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
             add_f32(sums, x + k, words, 0, rows, panels);
             if (panels > 2)
@@ -162,8 +162,8 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
 {
     const lx_matrix *w = b->job->w;
     const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
-    for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->cols, k0);
+    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = chunk_inputs(w->shape.cols, k0);
         for (int64_t k = 0; k < (n + 1) / 2; k++, words += LX_CPU_GROUP) {
             add_pair_group(sums, x + k, words, 0, rows, panels);
             if (panels > 2)
@@ -195,8 +195,8 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     const lx_matrix *w = b->job->w;
     const float *x = b->x;
     const uint32_t *words = panel_words(w, b->panel);
-    for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->cols, k0);
+    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = chunk_inputs(w->shape.cols, k0);
         for (int64_t k = 0; k + 1 < n; k += 2, words += LX_CPU_GROUP)
             add_bf16_groups(sums, x + k, words, w->group_words, true, rows, panels);
         if (n % 2 != 0) /* in the last chunk only: LX_CPU_CHUNK is even */
@@ -285,11 +285,11 @@ V16_FN void run_int8(const block *b, v16 *done, const int rows, const int panels
     const lx_matrix *w = b->job->w;
     const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
     const float *scales = w->scales + b->panel * 16;
-    int64_t starts_group = lx_cpu_chunks(w->cols) * LX_CPU_GROUP;
+    int64_t starts_group = lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP;
     const uint32_t *starts =
         (const uint32_t *)w->starts + b->panel / 2 * starts_group + b->panel % 2 * 16;
-    for (int64_t k0 = 0; k0 < w->cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->cols, k0);
+    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = chunk_inputs(w->shape.cols, k0);
         v16u sums[96];
 #define BODY_START_PANEL(v)                                                                        \
     start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);
@@ -405,7 +405,7 @@ static const shape narrow_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_NARROW(
 static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 {
     const shape *wide = &wide_shapes[rows], *narrow = &narrow_shapes[rows];
-    int64_t end = group1 * 2, real = (b->job->w->rows + 15) / 16;
+    int64_t end = group1 * 2, real = (b->job->w->shape.rows + 15) / 16;
     end = end < real ? end : real;
     b->panel = group0 * 2;
     for (; wide->run != NULL && b->panel + wide->panels <= group1 * 2; b->panel += wide->panels)
@@ -432,7 +432,8 @@ static int64_t block_rows(const lx_cpu_linear *job)
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
                      int64_t group1)
 {
-    block b = {job, job->x + row * job->w->cols, LX_CPU_CHUNK, row, 0}; /* one row: as it lies */
+    block b = {job, job->x + row * job->w->shape.cols, LX_CPU_CHUNK, row,
+               0}; /* one row: as it lies */
 #if defined(V16_TILES)
     if (job->w->format != LX_CPU_F32) {
         run_rows_on_tiles(job, row, rows, group0, group1);

@@ -20,7 +20,7 @@ static inline int64_t chunk_inputs(int64_t cols, int64_t k)
 static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
 {
     float *to = job->scratch;
-    int64_t cols = job->w->cols;
+    int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_ROW_STRIDE)
@@ -34,7 +34,7 @@ static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
 static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 {
     uint32_t *to = (uint32_t *)job->scratch;
-    int64_t cols = job->w->cols;
+    int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_PAIR_STRIDE) {
@@ -76,7 +76,7 @@ static inline void quantise(uint32_t *to, const float *from, int64_t n)
 static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
 {
     uint32_t *to = (uint32_t *)job->scratch;
-    int64_t cols = job->w->cols;
+    int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)

@@ -104,8 +104,8 @@ V16_FN void run_tiles_bf16(const block *b, const tile_rows *r, const int groups)
     const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
     v16 sums[TILE_MAX_SUMS];
     tiles_start(r, w->bias + b->panel * TILE_LANES, LX_CPU_GROUP, groups);
-    for (int64_t k = 0; k < w->cols; k += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = (chunk_inputs(w->cols, k) + 1) / 2;
+    for (int64_t k = 0; k < w->shape.cols; k += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = (chunk_inputs(w->shape.cols, k) + 1) / 2;
         tiles_add(r, x, BODY_PAIR_STRIDE, words, w->group_words, n, groups, false);
         words += LX_CPU_CHUNK / 2 * LX_CPU_GROUP;
     }
@@ -132,15 +132,15 @@ V16_FN void run_tiles_int8(const block *b, const tile_rows *r, const int groups)
     const lx_matrix *w = b->job->w;
     const int rows = r->first + r->second, panels = groups * 2;
     const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
-    const int64_t starts_group = lx_cpu_chunks(w->cols) * LX_CPU_GROUP;
+    const int64_t starts_group = lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP;
     const int32_t *starts = w->starts + b->panel / 2 * starts_group;
     v16 done[TILE_MAX_SUMS];
     v16u whole[TILE_MAX_SUMS];
     for (int i = 0; i < rows * panels; i++)
         done[i] = v16_load(w->bias + (b->panel + i % panels) * TILE_LANES);
-    for (int64_t k = 0; k < w->cols; k += LX_CPU_CHUNK, x += b->chunk_stride) {
+    for (int64_t k = 0; k < w->shape.cols; k += LX_CPU_CHUNK, x += b->chunk_stride) {
         tiles_start(r, starts, starts_group, groups);
-        int64_t n = (chunk_inputs(w->cols, k) + 3) / 4;
+        int64_t n = (chunk_inputs(w->shape.cols, k) + 3) / 4;
         tiles_add(r, x, BODY_BYTES_STRIDE, words, w->group_words, n, groups, true);
         tiles_store(r, whole, groups);
         fold_tiles(done, whole, x, w->scales + b->panel * TILE_LANES, rows, panels);

@@ -6,6 +6,7 @@
  * the same in every thread of a block; what one thread finds reaches the others by shared memory.
  */
 #include "kernels/cuda/device.cuh"
+#include "kernels/ops/sample/cuda.h"
 #include "kernels/philox.h"
 
 #define MOST_THREADS 256

@@ -3,6 +3,7 @@
  * kernels/cpu/mixture.c and body_mixture.h and with their sums, so with the same levels.
  */
 #include "kernels/cuda/device.cuh"
+#include "kernels/ops/sample_mixture/cuda.h"
 #include "kernels/philox.h"
 
 #define THREADS 128

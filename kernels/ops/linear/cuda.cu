@@ -8,6 +8,7 @@
  * column to spare against bank conflicts.
  */
 #include "kernels/cuda/device.cuh"
+#include "kernels/ops/linear/cuda.h"
 
 #define THREADS 256
 #define TILE 64 /* outputs, and most rows */

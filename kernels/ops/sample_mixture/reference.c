@@ -119,16 +119,12 @@ static int32_t choose(const mixture *x, const lx_sampling *s)
     return to_level(centre(x, k) + (double)s->temperature * (log(u) - log(1 - u)) / r, x->levels);
 }
 
-void lx_reference_sample_mixture(lx_backend *be, const lx_sample_mixture_args *a)
+lx_status lx_reference_sample_mixture(const lx_batch *b, const void *args, lx_error *err)
 {
-    lx_reference *r = (lx_reference *)be;
-    if (r->failed != LX_OK)
-        return;
-    r->failed = lx_host_check_sample_mixture(r->batch, a, &r->error);
-    if (r->failed != LX_OK)
-        return;
+    const lx_sample_mixture_args *a = args;
     int32_t n = a->n_components;
-    for (int64_t i = 0; i < r->batch->n_outputs; i++) {
+    (void)err;
+    for (int64_t i = 0; i < b->n_outputs; i++) {
         const float *row = a->parameters->data + i * 3 * n;
         mixture x = {n, a->n_levels, row, row + n, row + 2 * n};
         a->out[i] = (lx_sample){-1, NAN};
@@ -137,5 +133,5 @@ void lx_reference_sample_mixture(lx_backend *be, const lx_sample_mixture_args *a
             a->out[i] = (lx_sample){v, (float)fmax(log_probability(&x, v), -(double)FLT_MAX)};
         }
     }
-    lx_host_keep_drawn(r->batch, a->states, a->rows, a->out);
+    return LX_OK;
 }

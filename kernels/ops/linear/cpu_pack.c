@@ -65,7 +65,7 @@ static bool is_finite(const lx_host_tensor *t)
 
 static size_t starts_bytes(const lx_matrix *w)
 {
-    return (size_t)(w->groups * lx_cpu_chunks(w->cols) * LX_CPU_GROUP) * sizeof(int32_t);
+    return (size_t)(w->groups * lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP) * sizeof(int32_t);
 }
 
 /* Words of a group: as many as there are inputs, or pairs or quadruples of them in whole tiles. */
@@ -116,8 +116,7 @@ lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float
     lx_matrix *w = calloc(1, sizeof *w);
     if (w == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
-    w->rows = t->rows;
-    w->cols = t->cols;
+    w->shape = (lx_matrix_shape){t->rows, t->cols};
     w->groups = (t->rows + LX_CPU_GROUP - 1) / LX_CPU_GROUP;
     w->format = int8 ? LX_CPU_INT8 : t->dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
     w->group_words = words_of(w->format, t->cols);

@@ -26,9 +26,10 @@ typedef struct row {
     int32_t n_heap;
 } row;
 
-int64_t lx_cpu_sample_scratch(int32_t n_ids)
+/* Of each of the three. */
+static int64_t stride_of(int32_t n_ids)
 {
-    return 3 * (((int64_t)n_ids + 15) / 16 * 16);
+    return ((int64_t)n_ids + 15) / 16 * 16;
 }
 
 static int32_t first_equal(const float *x, int32_t n, float value)
@@ -284,10 +285,10 @@ static lx_sample nothing(const lx_sampling *s)
     return (lx_sample){-1, NAN};
 }
 
-lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,
+static lx_sample sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,
                             int32_t n_ids, float *scratch)
 {
-    int64_t stride = lx_cpu_sample_scratch(n_ids) / 3;
+    int64_t stride = stride_of(n_ids);
     row r = {.isa = isa,
              .s = s,
              .n = n_ids,
@@ -308,3 +309,30 @@ lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const f
         s->top[i] = sample_of(logits, top[i], &z);
     return sample_of(logits, token, &z);
 }
+
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_sample_args *a = args;
+    lx_cpu_range rows = lx_cpu_shared_rows(part, LX_ROWS_OUTPUTS);
+    for (int64_t i = rows.from; i < rows.to; i++)
+        a->out[i] =
+            sample_row(c->isa, &a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, scratch);
+}
+
+static int64_t scratch_floats(const lx_cpu *c, const void *args)
+{
+    (void)c;
+    return 3 * stride_of(((const lx_sample_args *)args)->n_ids);
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    (void)args;
+    return c->batch->n_outputs;
+}
+
+const lx_cpu_kind lx_cpu_op_sample = {.op = &lx_op_sample,
+                                      .scratch = scratch_floats,
+                                      .pieces = pieces,
+                                      .pieces_a_thread = 1,
+                                      .run = run};

@@ -2,7 +2,7 @@
  * Samples one output row of a mixture head as lx_sample_mixture_args in kernels.h says. One row is
  * one thread's work, so nothing here depends on batch or threads.
  *
- * What touches every component runs over lanes (body_mixture.h, and the weights of `sample`): the
+ * What touches every component runs over lanes (cpu.h, and the weights of `sample`): the
  * draw of a component and the log-probability. What touches only the component drawn is done here
  * in double with the C library, a handful of calls a row: so the level is the oracle's whenever the
  * component is.
@@ -71,8 +71,8 @@ static int32_t choose(const lx_cpu_isa *isa, const lx_sampling *s, const lx_cpu_
     return to_level(((double)x->means[k] + 1) * (x->levels - 1) / 2 + away, x->levels);
 }
 
-lx_sample lx_cpu_mixture_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *parameters,
-                             int32_t n, int32_t levels, float *scratch)
+static lx_sample sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *parameters,
+                            int32_t n, int32_t levels, float *scratch)
 {
     float greatest;
     lx_cpu_mixture x = {.logits = parameters,
@@ -85,3 +85,32 @@ lx_sample lx_cpu_mixture_row(const lx_cpu_isa *isa, const lx_sampling *s, const 
     int32_t v = choose(isa, s, &x, scratch);
     return (lx_sample){v, (float)fmax(isa->mixture(&x, v), -(double)FLT_MAX)};
 }
+
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_sample_mixture_args *a = args;
+    lx_cpu_range rows = lx_cpu_shared_rows(part, LX_ROWS_OUTPUTS);
+    int64_t width = 3 * (int64_t)a->n_components;
+    for (int64_t i = rows.from; i < rows.to; i++)
+        a->out[i] = sample_row(c->isa, &a->rows[i], a->parameters->data + i * width,
+                               a->n_components, a->n_levels, scratch);
+}
+
+static int64_t scratch_floats(const lx_cpu *c, const void *args)
+{
+    (void)c;
+    (void)args;
+    return LX_CPU_MIXTURE;
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    (void)args;
+    return c->batch->n_outputs;
+}
+
+const lx_cpu_kind lx_cpu_op_sample_mixture = {.op = &lx_op_sample_mixture,
+                                              .scratch = scratch_floats,
+                                              .pieces = pieces,
+                                              .pieces_a_thread = 1,
+                                              .run = run};

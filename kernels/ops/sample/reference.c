@@ -153,21 +153,14 @@ static lx_sample sample_row(const lx_sampling *s, const float *logits, int32_t n
     return (lx_sample){token, (float)log_softmax(logits, n, token)};
 }
 
-void lx_reference_sample(lx_backend *be, const lx_sample_args *a)
+lx_status lx_reference_sample(const lx_batch *b, const void *args, lx_error *err)
 {
-    lx_reference *r = (lx_reference *)be;
-    if (r->failed != LX_OK)
-        return;
-    r->failed = lx_host_check_sample(r->batch, a, &r->error);
-    if (r->failed != LX_OK)
-        return;
+    const lx_sample_args *a = args;
     candidate *list = calloc((size_t)a->n_ids, sizeof *list);
-    if (list == NULL) {
-        r->failed = lx_fail(&r->error, LX_ERR_NO_MEMORY, NULL, "no memory to sample");
-        return;
-    }
-    for (int64_t i = 0; i < r->batch->n_outputs; i++)
+    if (list == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to sample");
+    for (int64_t i = 0; i < b->n_outputs; i++)
         a->out[i] = sample_row(&a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, list);
     free(list);
-    lx_host_keep_drawn(r->batch, a->states, a->rows, a->out);
+    return LX_OK;
 }

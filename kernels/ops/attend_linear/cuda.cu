@@ -6,13 +6,14 @@
  * attend_small, for heads of 16 or 32: D / 4 lanes carry a head, a lane four columns of s in
  * registers, so the state is read and written once, 16 bytes an access. Lanes of other heads in the
  * warp have runs of other lengths: a shuffle names only the lanes of its head. States are read and
- * written as what leaves the cache first: all slots' together exceed it, and what the kernels around
- * hand on to each other shall stay there.
+ * written as what leaves the cache first: all slots' together exceed it, and what the kernels
+ * around hand on to each other shall stay there.
  *
  * attend_any, every other size or alignment: a block carries a head, a thread a column at a time;
  * the state lies in shared memory during the run when it fits, else it stays where it is.
  */
 #include "kernels/cuda/device.cuh"
+#include "kernels/ops/attend_linear/cuda.h"
 
 #define THREADS 128
 #define TILE 256                /* keys whose feature maps are in shared memory, of attend_any */
