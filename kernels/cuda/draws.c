@@ -2,7 +2,6 @@
  * What all sampling operations put down for the device, a row each, and what sync() hands out.
  */
 #include "kernels/cuda/cuda.h"
-#include "kernels/ops/sample/cuda.h"
 
 lx_status lx_cuda_put(lx_cuda *c, const void *data, size_t n_bytes, size_t room, size_t *at)
 {

@@ -24,6 +24,18 @@ typedef struct lx_cuda_live {
     int32_t tokens, seqs, outputs;
 } lx_cuda_live;
 
+/* lx_sampling with what it points to on the device. */
+typedef struct lx_cuda_row {
+    uint64_t seed;
+    uint32_t sample, step;
+    float temperature, top_p;
+    int32_t top_k, forced;
+    const float *mask; /* NULL for none */
+    int64_t keep_at;   /* where in `drawn` the token goes, -1: nowhere */
+    int64_t banned_at, bias_at, top_at;
+    int32_t n_banned, n_biases, n_top;
+} lx_cuda_row;
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 /*
- * Samples a row of logits a block, by the steps of kernels/cpu/sample.c and with its sums (blocks
- * of 256 ids in f32, a half warp a block, then double in order), so with the same draws.
+ * Samples a row of logits a block, by the steps of cpu.c and with its sums (blocks of 256 ids in
+ * f32, a half warp a block, then double in order), so with the same draws.
  *
  * Nothing but a bit an id is stored: a weight is computed where it is needed. All control flow is
  * the same in every thread of a block; what one thread finds reaches the others by shared memory.
@@ -380,7 +380,7 @@ LX_DEVICE bool has_weight(const row &r, int32_t id)
     return weight_of(all_weights(r), logit_at(r, id)) > 0.0f;
 }
 
-/* See draw_with_cuts of kernels/cpu/sample.c. */
+/* See draw_with_cuts of cpu.c. */
 LX_DEVICE int32_t draw_with_cuts(const row &r, double total, float u)
 {
     found last = {-1, total, r.n};

@@ -8,18 +8,6 @@
 extern "C" {
 #endif
 
-/* lx_sampling with what it points to on the device. */
-typedef struct lx_cuda_row {
-    uint64_t seed;
-    uint32_t sample, step;
-    float temperature, top_p;
-    int32_t top_k, forced;
-    const float *mask; /* NULL for none */
-    int64_t keep_at;   /* where in `drawn` the token goes, -1: nowhere */
-    int64_t banned_at, bias_at, top_at;
-    int32_t n_banned, n_biases, n_top;
-} lx_cuda_row;
-
 typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;

@@ -1,6 +1,6 @@
 /*
  * Samples a row of a logistic mixture a half warp, component k in lane k mod 16, by the steps of
- * kernels/cpu/mixture.c and body_mixture.h and with their sums, so with the same levels.
+ * cpu.c and cpu.h and with their sums, so with the same levels.
  */
 #include "kernels/cuda/device.cuh"
 #include "kernels/ops/sample_mixture/cuda.h"
@@ -98,7 +98,7 @@ LX_DEVICE int32_t choose(const mixture &x, const lx_cuda_row &s, float *weights)
     return to_level(((double)x.means[k] + 1.0) * (x.levels - 1) / 2 + away, x.levels);
 }
 
-/* --- its probability: see body_mixture.h for the equations ---------------------------------------
+/* --- its probability: see cpu.h for the equations ---------------------------------------
  */
 
 /* (1 - exp(-r)) / r for r >= 0 */

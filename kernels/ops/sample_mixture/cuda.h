@@ -2,7 +2,7 @@
 #ifndef LINNET_KERNELS_OPS_SAMPLE_MIXTURE_CUDA_H
 #define LINNET_KERNELS_OPS_SAMPLE_MIXTURE_CUDA_H
 
-#include "kernels/ops/sample/cuda.h"
+#include "kernels/cuda/launch.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,12 +1,12 @@
 /*
- * What is done with the sums of `linear`, whoever made them (body_linear.h, body_tiles.h):
+ * What is done with the sums of `linear`, whoever made them (cpu.h, cpu_tiles.h):
  * activation and residual.
  */
 
 /* The outputs of some panels, from `panel` on, for some rows, from `row` on. */
 typedef struct block {
     const lx_cpu_linear *job;
-    const float *x;       /* chunks of rows, as body_rows.h lays them out */
+    const float *x;       /* chunks of rows, as cpu_rows.h lays them out */
     int64_t chunk_stride; /* between chunks, in floats or words */
     int64_t row, panel;
 } block;
