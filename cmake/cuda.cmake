@@ -11,9 +11,11 @@ set_property(CACHE LINNET_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(linnet_plugin_sources
   ${CMAKE_SOURCE_DIR}/common/status.c ${CMAKE_SOURCE_DIR}/kernels/convert.c
   ${CMAKE_SOURCE_DIR}/kernels/host_checks.c ${CMAKE_SOURCE_DIR}/kernels/host_objects.c
-  ${CMAKE_SOURCE_DIR}/kernels/host_turn.c)
-file(GLOB linnet_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
-file(GLOB linnet_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
+  ${CMAKE_SOURCE_DIR}/kernels/host_turn.c ${CMAKE_SOURCE_DIR}/kernels/op.c)
+file(GLOB linnet_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c
+  ${CMAKE_SOURCE_DIR}/kernels/ops/*/op.c ${CMAKE_SOURCE_DIR}/kernels/ops/*/cuda*.c)
+file(GLOB linnet_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu
+  ${CMAKE_SOURCE_DIR}/kernels/ops/*/cuda*.cu)
 
 # linnet_plugin(TARGET OBJECTS INCLUDES...): the library of the objects OBJECTS (its device code) and
 # the host's part; also for the twin without a GPU (tests/CMakeLists.txt).

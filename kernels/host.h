@@ -31,6 +31,16 @@ struct lx_array {
     lx_array_use *use; /* owned; apart, so that a const array can be marked */
 };
 
+/* Every back end's lx_matrix begins with this: of W. */
+typedef struct lx_matrix_shape {
+    int64_t rows, cols;
+} lx_matrix_shape;
+
+static inline const lx_matrix_shape *lx_matrix_shape_of(const lx_matrix *w)
+{
+    return (const lx_matrix_shape *)(const void *)w;
+}
+
 struct lx_table {
     lx_dtype dtype;
     int64_t rows, cols;
@@ -100,7 +110,7 @@ int lx_dtype_bytes(lx_dtype dtype);
 float lx_host_table_at(const lx_table *t, int64_t row, int64_t col);
 
 /*
- * Checks of what a step is given. `seen` remembers which slots a batch named, so that "distinct"
+ * Checks of a step's batch. `seen` remembers which slots a batch named, so that "distinct"
  * costs one look per sequence; it grows to the highest slot ever named.
  */
 typedef struct lx_host_seen {
@@ -111,20 +121,7 @@ typedef struct lx_host_seen {
 
 lx_status lx_host_batch_check(const lx_batch *batch, lx_host_seen *seen, lx_error *err);
 
-/* The operations' arguments against the batch; every error names operation and sizes. */
-typedef struct lx_linear_shape {
-    int64_t rows, cols; /* of W */
-} lx_linear_shape;
 int32_t lx_host_row_count(const lx_batch *batch, lx_rows rows);
-lx_status lx_host_check_embed(const lx_batch *b, const lx_embed_args *a, lx_error *err);
-lx_status lx_host_check_linear(const lx_batch *b, const lx_linear_args *a, lx_linear_shape w,
-                               lx_error *err);
-lx_status lx_host_check_norm(const lx_batch *b, const lx_norm_args *a, lx_error *err);
-lx_status lx_host_check_attend(const lx_batch *b, const lx_attend_linear_args *a, lx_error *err);
-lx_status lx_host_check_gather(const lx_batch *b, const lx_gather_args *a, lx_error *err);
-lx_status lx_host_check_sample(const lx_batch *b, const lx_sample_args *a, lx_error *err);
-lx_status lx_host_check_sample_mixture(const lx_batch *b, const lx_sample_mixture_args *a,
-                                       lx_error *err);
 
 /*
  * A lock that is given in the order of asking. A plain mutex would let an engine that ends a step

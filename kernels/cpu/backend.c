@@ -2,9 +2,8 @@
  * The cpu back end: f32 or bf16 weights, f32 activations, states and sums, one or more threads.
  *
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
- *   run.c      one operation on one piece        sample.c samples a row
- *   pack.c     weights in reading order          pool.c, gate.c  the threads
- *   choose.c   which instruction set
+ *   run.c      carries out a piece               pool.c, gate.c  the threads
+ *   choose.c   which instruction set             kernels/ops/NAME/cpu.c  an operation on a piece
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
  * isa_*.c
  *
@@ -43,6 +42,13 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
                    c->n_threads == 1 ? "" : "s");
 }
 
+#define LX_OP(name)                                                                                \
+    static void queue_##name(lx_backend *be, const lx_##name##_args *args)                         \
+    {                                                                                              \
+        lx_cpu_record((lx_cpu *)be, &lx_cpu_op_##name, args);                                      \
+    }
+#include "kernels/ops.def"
+
 static const lx_kernels table = {
     .name = "cpu",
     .close = cpu_close,
@@ -64,13 +70,8 @@ static const lx_kernels table = {
     .state_export = lx_host_state_export,
     .state_import = lx_host_state_import,
     .begin = lx_cpu_begin,
-    .embed = lx_cpu_embed,
-    .linear = lx_cpu_linear_op,
-    .norm = lx_cpu_norm,
-    .attend_linear = lx_cpu_attend_linear,
-    .gather = lx_cpu_gather,
-    .sample = lx_cpu_sample,
-    .sample_mixture = lx_cpu_sample_mixture,
+#define LX_OP(name) .name = queue_##name,
+#include "kernels/ops.def"
     .end = lx_cpu_end,
     .sync = lx_cpu_sync,
 };

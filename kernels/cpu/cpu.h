@@ -5,35 +5,15 @@
 #include "kernels/cpu/gate.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
-#include "kernels/host.h"
+#include "kernels/op.h"
 
-typedef enum lx_cpu_kind {
-    LX_CPU_EMBED,
-    LX_CPU_LINEAR,
-    LX_CPU_NORM,
-    LX_CPU_ATTEND_LINEAR,
-    LX_CPU_GATHER,
-    LX_CPU_SAMPLE,
-    LX_CPU_SAMPLE_MIXTURE
-} lx_cpu_kind;
+typedef struct lx_cpu lx_cpu;
 
-/* A recorded operation. */
-typedef struct lx_cpu_op {
-    lx_cpu_kind kind;
-    bool fence; /* everything before must be finished, for all rows */
-    union {
-        lx_embed_args embed;
-        lx_linear_args linear;
-        lx_norm_args norm;
-        lx_attend_linear_args attend_linear;
-        lx_gather_args gather;
-        lx_sample_args sample;
-        lx_sample_mixture_args sample_mixture;
-    };
-} lx_cpu_op;
+typedef struct lx_cpu_range {
+    int64_t from, to; /* from .. to - 1 */
+} lx_cpu_range;
 
-/* A piece of work: some sequences with their rows, and of those a share of the work.
- */
+/* A piece of work: some sequences with their rows, and of those a share of the work. */
 typedef struct lx_cpu_part {
     int32_t seq0, seq1;
     int32_t row0, row1; /* token rows of these sequences */
@@ -41,11 +21,85 @@ typedef struct lx_cpu_part {
     int32_t share, n_shares;
 } lx_cpu_part;
 
+/* Share number part->share of from .. to - 1. */
+static inline lx_cpu_range lx_cpu_share(int64_t from, int64_t to, const lx_cpu_part *part)
+{
+    int64_t n = to - from;
+    return (lx_cpu_range){from + n * part->share / part->n_shares,
+                          from + n * (part->share + 1) / part->n_shares};
+}
+
+static inline lx_cpu_range lx_cpu_rows(const lx_cpu_part *part, lx_rows rows)
+{
+    return rows == LX_ROWS_TOKENS ? (lx_cpu_range){part->row0, part->row1}
+                                  : (lx_cpu_range){part->out0, part->out1};
+}
+
+static inline lx_cpu_range lx_cpu_shared_rows(const lx_cpu_part *part, lx_rows rows)
+{
+    lx_cpu_range all = lx_cpu_rows(part, rows);
+    return lx_cpu_share(all.from, all.to, part);
+}
+
+/* What an operation offers to the planner's fusions: the output, some of its columns at a time. */
+typedef struct lx_cpu_columns {
+    /* The output's columns in groups of LX_CPU_GROUP. */
+    int64_t (*groups)(const void *args);
+    /* Some groups for some rows, of the input at x instead of its own array. */
+    void (*run)(const lx_cpu *c, const void *args, const float *x, lx_cpu_range rows,
+                lx_cpu_range groups, float *scratch);
+    /* Asks for what these groups read first, to be near when their turn comes. */
+    void (*prefetch)(const void *args, lx_cpu_range groups);
+} lx_cpu_columns;
+
+#define LX_CPU_MOST_RANGES 4
+
+/* The same: some heads at a time, each of which reads its own columns of the input. */
+typedef struct lx_cpu_heads {
+    /* How many there are; 0 when their columns are not whole groups of LX_CPU_GROUP. */
+    int64_t (*count)(const void *args);
+    /* Which groups of columns these heads read; returns how many ranges, LX_CPU_MOST_RANGES at
+       most. */
+    int32_t (*columns)(const void *args, lx_cpu_range heads, lx_cpu_range *groups);
+    void (*run)(const lx_cpu *c, const void *args, const lx_cpu_part *part, lx_cpu_range heads,
+                float *scratch);
+} lx_cpu_heads;
+
+/* How the cpu back end carries out an operation. */
+typedef struct lx_cpu_kind {
+    const lx_op *op;
+    /* Floats of scratch that a thread needs. NULL: none. */
+    int64_t (*scratch)(const lx_cpu *c, const void *args);
+    /* Into how many pieces it is worth cutting, at most pieces_a_thread for each thread; a piece
+       should take half a microsecond. */
+    int64_t (*pieces)(const lx_cpu *c, const void *args);
+    int32_t pieces_a_thread;
+    /* The part's rows, of these its share. */
+    void (*run)(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch);
+
+    /* Offers, each NULL where it makes no sense. run_rows: some rows of the output go to y, laid
+       out as the output is from row 0 on, instead of its own array. */
+    void (*run_rows)(const lx_cpu *c, const void *args, float *y, lx_cpu_range rows);
+    const lx_cpu_columns *columns;
+    const lx_cpu_heads *heads;
+} lx_cpu_kind;
+
+#define LX_OP(name) extern const lx_cpu_kind lx_cpu_op_##name;
+#include "kernels/ops.def"
+
+/* A recorded operation. */
+typedef struct lx_cpu_op {
+    const lx_cpu_kind *kind;
+    bool fence; /* everything before must be finished, for all rows */
+    lx_op_args args;
+    lx_uses uses;
+} lx_cpu_op;
+
 /* What piece i of a phase is. */
 typedef enum lx_cpu_cut {
     LX_CPU_BY_SEQUENCES, /* groups[i], through all operations */
     LX_CPU_BY_SHARES,    /* share i of the one operation; a piece that is alone takes several */
-    LX_CPU_BY_HEADS      /* some heads: their queries, keys and values, then attend */
+    LX_CPU_BY_HEADS      /* some heads: the columns they read, then what they make of them */
 } lx_cpu_cut;
 
 /*
@@ -57,7 +111,7 @@ typedef struct lx_cpu_phase {
     int32_t n_pieces;
     int32_t op0, op1; /* operations op0 .. op1 - 1 */
     lx_cpu_cut cut;
-    bool own_norm; /* the first is a norm which every piece computes for itself */
+    bool own_rows; /* the first is of few rows, which every piece computes for itself */
 } lx_cpu_phase;
 
 /*
@@ -70,10 +124,10 @@ typedef struct lx_cpu_claims {
     _Alignas(64) atomic_uint_fast64_t taken;
 } lx_cpu_claims;
 
-#define LX_CPU_ROUNDS 64   /* groups of sequences a thread, at most */
-#define LX_CPU_OWN_NORMS 4 /* rows that every piece may norm for itself, at most */
+#define LX_CPU_ROUNDS 64  /* groups of sequences a thread, at most */
+#define LX_CPU_OWN_ROWS 4 /* that every piece may compute for itself, at most */
 
-typedef struct lx_cpu {
+struct lx_cpu {
     lx_backend base;
     const lx_cpu_isa *isa;
     lx_precision precision;
@@ -98,18 +152,14 @@ typedef struct lx_cpu {
     unsigned finished_before; /* its value when the step began */
 
     float *scratch; /* [n_threads, scratch_floats] */
-    int64_t scratch_floats, scratch_wanted;
-} lx_cpu;
+    int64_t scratch_floats;
+    /* what the step needs: for operations, and before it for rows of a piece's own */
+    int64_t scratch_wanted, own_wanted;
+};
 
 /* begin .. end of lx_kernels (program.c) */
 lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
-void lx_cpu_embed(lx_backend *be, const lx_embed_args *args);
-void lx_cpu_linear_op(lx_backend *be, const lx_linear_args *args);
-void lx_cpu_norm(lx_backend *be, const lx_norm_args *args);
-void lx_cpu_attend_linear(lx_backend *be, const lx_attend_linear_args *args);
-void lx_cpu_gather(lx_backend *be, const lx_gather_args *args);
-void lx_cpu_sample(lx_backend *be, const lx_sample_args *args);
-void lx_cpu_sample_mixture(lx_backend *be, const lx_sample_mixture_args *args);
+void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args);
 lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err);
 lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 
@@ -121,22 +171,16 @@ lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t pie
 void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);
 /* Asks for what a piece of a phase reads first, to be near when its turn comes. */
 void lx_cpu_ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
-/* Floats of it for an operation; of a `linear`, with a norm before it. */
-int64_t lx_cpu_linear_op_scratch(int64_t cols);
-
-/* One output row; scratch holds lx_cpu_sample_scratch(n_ids) floats (sample.c). */
-lx_sample lx_cpu_sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *logits,
-                            int32_t n_ids, float *scratch);
-int64_t lx_cpu_sample_scratch(int32_t n_ids);
-
-/* Likewise of a mixture of n logistics, parameters [3 n]; scratch: LX_CPU_MIXTURE (mixture.c). */
-lx_sample lx_cpu_mixture_row(const lx_cpu_isa *isa, const lx_sampling *s, const float *parameters,
-                             int32_t n, int32_t levels, float *scratch);
+/* Floats that a piece's own rows take of it, in whole cache lines. */
+static inline int64_t lx_cpu_own_scratch(int64_t width)
+{
+    return (LX_CPU_OWN_ROWS * width + 15) / 16 * 16;
+}
 
 /* The inner loops for these options (choose.c). */
 lx_status lx_cpu_choose(const lx_backend_options *options, const lx_cpu_isa **out, lx_error *err);
 
-/* Weights in the order described in isa.h (pack.c). */
+/* Weights in the order described in isa.h (ops/linear/cpu_pack.c). */
 lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
                             lx_matrix **out, lx_error *err);
 void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w);

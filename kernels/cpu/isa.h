@@ -6,7 +6,7 @@
 #ifndef LINNET_KERNELS_CPU_ISA_H
 #define LINNET_KERNELS_CPU_ISA_H
 
-#include "kernels/kernels.h"
+#include "kernels/host.h"
 
 /*
  * Packed weights: outputs in groups of 32, each group contiguous and padded with zeros to 32,
@@ -22,7 +22,7 @@
 typedef enum lx_cpu_format { LX_CPU_F32, LX_CPU_BF16, LX_CPU_INT8 } lx_cpu_format;
 
 struct lx_matrix {
-    int64_t rows, cols;
+    lx_matrix_shape shape;
     int64_t groups;
     lx_cpu_format format;
     int64_t group_words; /* 4-byte words of one group */

@@ -1,7 +1,8 @@
 /*
  * AMX (Sapphire Rapids and later): products on tiles, of bf16 with precision auto and of bytes with
- * int8 (body_tiles.h); everything else is as in isa_avx512.c. With bf16 the bits are its own, with
- * int8 those of every instruction set. A process must have asked for the tiles (choose.c).
+ * int8 (ops/linear/cpu_tiles.h); everything else is as in isa_avx512.c. With bf16 the bits are its
+ * own, with int8 those of every instruction set. A process must have asked for the tiles
+ * (choose.c).
  */
 #if defined(__x86_64__)
 

@@ -5,16 +5,16 @@
  * With sequences enough, a piece is a group of whole sequences carried through all operations up to
  * the next fence: threads need not wait for one another in between. But every piece reads all
  * weights, so with fewer than LEAST_ROWS rows a thread, or when one sequence has most of the rows,
- * every operation becomes a phase whose pieces are shares of it: outputs of a `linear`, heads of
- * `attend`, rows of the others. A phase costs a third of a microsecond and more, as much as a row's
- * norm: so with few rows every piece of a `linear` computes the norm before it for itself, and a
- * piece makes the queries, keys and values of the heads that it attends.
+ * every operation becomes a phase whose pieces are shares of it: of its columns, heads or rows. A
+ * phase costs a third of a microsecond and more, as much as a row's norm: so with few rows every
+ * piece that makes columns (of a product) computes the rows they are made of (a norm) for itself,
+ * and a piece makes the columns (queries, keys and values) of the heads that it computes. What can
+ * be fused is what operations offer (lx_cpu_kind).
  */
 #include "kernels/cpu/cpu.h"
 
-#define LEAST_ROWS 2        /* a thread, to deal out sequences */
-#define PIECE_ROWS 64       /* of a group, about: its activations stay in the caches */
-#define LEAST_PRODUCTS 8192 /* of a `linear`, to share it */
+#define LEAST_ROWS 2  /* a thread, to deal out sequences */
+#define PIECE_ROWS 64 /* of a group, about: its activations stay in the caches */
 
 /* The first output row that is not before token row `row`. */
 static int32_t first_output(const lx_batch *b, int32_t row)
@@ -95,83 +95,67 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Wide kernels take four groups of outputs; two pieces a thread only of matrices with many. */
-static int64_t linear_pieces(const lx_cpu *c, const lx_linear_args *a)
-{
-    int64_t rows = lx_host_row_count(c->batch, a->rows), n = c->n_threads;
-    if (rows * a->w->rows * a->w->cols < LEAST_PRODUCTS)
-        return 1;
-    return a->w->groups >= 8 * n ? 2 * n : least(a->w->groups, n);
-}
-
-/* Into how many pieces an operation is worth cutting; a piece should take half a microsecond. */
+/* Into how many pieces an operation is cut. */
 static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
 {
-    const lx_batch *b = c->batch;
-    int64_t n = 1;
     if (c->n_threads == 1)
         return 1;
-    switch (op->kind) {
-    case LX_CPU_LINEAR:
-        n = linear_pieces(c, &op->linear);
-        break;
-    case LX_CPU_ATTEND_LINEAR:
-        n = (int64_t)b->n_tokens * op->attend_linear.n_heads / 4;
-        break;
-    case LX_CPU_NORM:
-        n = lx_host_row_count(b, op->norm.rows) / 4;
-        break;
-    case LX_CPU_EMBED:
-        n = b->n_tokens / 4;
-        break;
-    case LX_CPU_GATHER:
-        n = b->n_outputs / 16;
-        break;
-    case LX_CPU_SAMPLE:
-    case LX_CPU_SAMPLE_MIXTURE:
-        n = b->n_outputs;
-        break;
-    }
-    int64_t most = op->kind == LX_CPU_LINEAR ? 2 * c->n_threads : c->n_threads;
-    return n < 1 ? 1 : (int32_t)least(n, most);
+    int64_t n = op->kind->pieces(c, &op->args);
+    return n < 1 ? 1 : (int32_t)least(n, (int64_t)op->kind->pieces_a_thread * c->n_threads);
 }
 
-/* Operation i makes the input of the `attend` behind it, heads being whole groups of its outputs.
- */
+/* --- fusions: rules about two operations that follow each other, by what they offer ----------- */
+
+static const lx_array *made_by(const lx_cpu_op *op)
+{
+    const lx_use *out = lx_uses_find(&op->uses, LX_USE_OUT);
+    return out != NULL ? out->array : NULL;
+}
+
+/* `next` takes what `op` makes as its main input, in the same shape. */
+static bool feeds(const lx_cpu_op *op, const lx_cpu_op *next)
+{
+    const lx_use *out = lx_uses_find(&op->uses, LX_USE_OUT);
+    const lx_use *in = lx_uses_find(&next->uses, LX_USE_IN);
+    return out != NULL && in != NULL && in->array == out->array && in->width == out->width &&
+           in->rows == out->rows;
+}
+
+/* Operation i makes columns that only some heads of the operation behind it read. */
 static bool is_by_heads(const lx_cpu *c, int32_t i)
 {
-    const lx_cpu_op *linear = &c->ops[i], *next = linear + 1;
-    if (c->n_threads == 1 || linear->kind != LX_CPU_LINEAR || i + 1 == c->n_ops ||
-        next->kind != LX_CPU_ATTEND_LINEAR)
+    const lx_cpu_op *op = &c->ops[i], *next = op + 1;
+    if (c->n_threads == 1 || op->kind->columns == NULL || i + 1 == c->n_ops ||
+        next->kind->heads == NULL)
         return false;
-    const lx_attend_linear_args *a = &next->attend_linear;
-    return a->qkv == linear->linear.y && linear->linear.residual == NULL &&
-           linear->linear.x != a->y && a->d_key % LX_CPU_GROUP == 0 &&
-           a->d_value % LX_CPU_GROUP == 0 && a->n_heads >= c->n_threads;
+    return feeds(op, next) && lx_uses_find(&op->uses, LX_USE_BESIDE) == NULL &&
+           lx_uses_find(&op->uses, LX_USE_IN)->array != made_by(next) &&
+           next->kind->heads->count(&next->args) >= c->n_threads;
 }
 
 /*
- * Operation i is a norm of few rows whose result goes into the `linear` behind it, and nothing that
- * the pieces read while they compute it is written by another piece of their phase.
+ * Operation i is of few rows that go into the columns of the one behind it, and nothing that the
+ * pieces read while they compute the rows is written by another piece of their phase.
  */
-static bool is_own_norm(const lx_cpu *c, int32_t i)
+static bool is_own_rows(const lx_cpu *c, int32_t i)
 {
-    const lx_cpu_op *norm = &c->ops[i], *next = norm + 1;
-    if (c->n_threads == 1 || norm->kind != LX_CPU_NORM || i + 1 == c->n_ops ||
-        next->kind != LX_CPU_LINEAR)
+    const lx_cpu_op *op = &c->ops[i], *next = op + 1;
+    if (c->n_threads == 1 || op->kind->run_rows == NULL || i + 1 == c->n_ops ||
+        next->kind->columns == NULL || !feeds(op, next))
         return false;
-    const lx_array *x = norm->norm.x, *y = norm->norm.y;
-    const lx_linear_args *a = &next->linear;
-    return a->x == y && a->rows == norm->norm.rows && x != y && a->y != x && a->residual != y &&
-           !(is_by_heads(c, i + 1) && next[1].attend_linear.y == x) && pieces_of(c, next) > 1 &&
-           lx_host_row_count(c->batch, a->rows) <= LX_CPU_OWN_NORMS;
+    const lx_use *in = lx_uses_find(&op->uses, LX_USE_IN);
+    const lx_use *beside = lx_uses_find(&next->uses, LX_USE_BESIDE);
+    const lx_array *x = in->array, *y = made_by(op);
+    return x != y && made_by(next) != x && (beside == NULL || beside->array != y) &&
+           !(is_by_heads(c, i + 1) && made_by(next + 1) == x) && pieces_of(c, next) > 1 &&
+           lx_host_row_count(c->batch, in->rows) <= LX_CPU_OWN_ROWS;
 }
 
 /* The phase that begins with operation i. */
-static lx_cpu_phase shared_phase(const lx_cpu *c, int32_t i, bool own_norm)
+static lx_cpu_phase shared_phase(const lx_cpu *c, int32_t i, bool own_rows)
 {
-    lx_cpu_phase p = {.op0 = i, .cut = LX_CPU_BY_SHARES, .own_norm = own_norm};
-    i += own_norm;
+    lx_cpu_phase p = {.op0 = i, .cut = LX_CPU_BY_SHARES, .own_rows = own_rows};
+    i += own_rows;
     p.n_pieces = pieces_of(c, &c->ops[i]);
     p.op1 = i + 1;
     if (is_by_heads(c, i)) {
@@ -187,8 +171,8 @@ static void plan_by_shares(lx_cpu *c)
 {
     lx_cpu_phase *p = NULL;
     for (int32_t i = 0; i < c->n_ops; i = p->op1) {
-        bool alone = p != NULL && p->n_pieces == 1; /* a norm costs nothing there */
-        lx_cpu_phase next = shared_phase(c, i, !alone && is_own_norm(c, i));
+        bool alone = p != NULL && p->n_pieces == 1; /* a phase costs nothing there */
+        lx_cpu_phase next = shared_phase(c, i, !alone && is_own_rows(c, i));
         if (alone && next.n_pieces == 1) {
             p->op1 = next.op1;
         } else {

@@ -14,6 +14,7 @@
  * Memory grows while a step is recorded that needs more than any before it, never while one runs.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
@@ -58,129 +59,50 @@ static lx_status grow_ops(lx_cpu *c)
     return LX_OK;
 }
 
-/* A new operation, or NULL when the step has failed; `checked` is the check of its arguments. */
-static lx_cpu_op *append(lx_cpu *c, lx_cpu_kind kind, lx_status checked)
+/* Notes in which shape the operation uses its arrays. */
+static void note_uses(const lx_cpu *c, lx_cpu_op *op)
 {
-    if (c->failed == LX_OK)
-        c->failed = checked;
+    for (int32_t i = 0; i < op->uses.n; i++) {
+        const lx_use *u = &op->uses.arrays[i];
+        lx_array_use *use = u->array->use;
+        if (u->role == LX_USE_PARAMETER)
+            continue;
+        if (use->step == c->step && (use->width != u->width || use->rows != u->rows))
+            op->fence = true;
+        *use = (lx_array_use){c->step, u->width, u->rows};
+    }
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void want_scratch(lx_cpu *c, const lx_cpu_op *op)
+{
+    int64_t n = op->kind->scratch != NULL ? op->kind->scratch(c, &op->args) : 0;
+    c->scratch_wanted = most(c->scratch_wanted, (n + 15) / 16 * 16);
+    if (op->kind->columns != NULL) /* see plan.c: the rows before it may be its own */
+        c->own_wanted =
+            most(c->own_wanted, lx_cpu_own_scratch(lx_uses_find(&op->uses, LX_USE_IN)->width));
+}
+
+void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args)
+{
     if (c->failed == LX_OK && c->n_ops == c->ops_capacity)
         c->failed = grow_ops(c);
     if (c->failed != LX_OK)
-        return NULL;
-    lx_cpu_op *op = &c->ops[c->n_ops++];
+        return;
+    lx_cpu_op *op = &c->ops[c->n_ops];
+    c->failed = lx_op_check(kind->op, c->batch, args, &op->uses, &c->error);
+    if (c->failed != LX_OK)
+        return;
     op->kind = kind;
     op->fence = false;
-    return op;
-}
-
-/* Notes that `op` uses an array in this shape. */
-static void use(const lx_cpu *c, lx_cpu_op *op, const lx_array *a, int64_t width, lx_rows rows)
-{
-    if (a->use->step == c->step && (a->use->width != width || a->use->rows != rows))
-        op->fence = true;
-    *a->use = (lx_array_use){c->step, width, rows};
-}
-
-static void want_scratch(lx_cpu *c, int64_t n_floats)
-{
-    n_floats = (n_floats + 15) / 16 * 16;
-    c->scratch_wanted = n_floats > c->scratch_wanted ? n_floats : c->scratch_wanted;
-}
-
-void lx_cpu_embed(lx_backend *be, const lx_embed_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    if (c->failed != LX_OK)
-        return;
-    lx_cpu_op *op = append(c, LX_CPU_EMBED, lx_host_check_embed(c->batch, a, &c->error));
-    if (op == NULL)
-        return;
-    op->embed = *a;
-    use(c, op, a->y, a->tables[0]->cols, LX_ROWS_TOKENS);
-}
-
-void lx_cpu_linear_op(lx_backend *be, const lx_linear_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    lx_linear_shape shape = {a->w->rows, a->w->cols};
-    if (c->failed != LX_OK)
-        return;
-    lx_cpu_op *op = append(c, LX_CPU_LINEAR, lx_host_check_linear(c->batch, a, shape, &c->error));
-    if (op == NULL)
-        return;
-    op->linear = *a;
-    use(c, op, a->x, a->w->cols, a->rows);
-    use(c, op, a->y, a->w->rows, a->rows);
-    if (a->residual != NULL)
-        use(c, op, a->residual, a->w->rows, a->rows);
-    want_scratch(c, lx_cpu_linear_op_scratch(a->w->cols));
-}
-
-void lx_cpu_norm(lx_backend *be, const lx_norm_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    if (c->failed != LX_OK)
-        return;
-    lx_cpu_op *op = append(c, LX_CPU_NORM, lx_host_check_norm(c->batch, a, &c->error));
-    if (op == NULL)
-        return;
-    op->norm = *a;
-    use(c, op, a->x, a->d, a->rows);
-    use(c, op, a->y, a->d, a->rows);
-}
-
-void lx_cpu_attend_linear(lx_backend *be, const lx_attend_linear_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    if (c->failed != LX_OK)
-        return;
-    lx_cpu_op *op = append(c, LX_CPU_ATTEND_LINEAR, lx_host_check_attend(c->batch, a, &c->error));
-    if (op == NULL)
-        return;
-    op->attend_linear = *a;
-    use(c, op, a->qkv, (int64_t)a->n_heads * (2 * a->d_key + a->d_value), LX_ROWS_TOKENS);
-    use(c, op, a->y, (int64_t)a->n_heads * a->d_value, LX_ROWS_TOKENS);
-    want_scratch(c, lx_cpu_attend_scratch(a->d_key));
-}
-
-void lx_cpu_gather(lx_backend *be, const lx_gather_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    if (c->failed != LX_OK)
-        return;
-    lx_cpu_op *op = append(c, LX_CPU_GATHER, lx_host_check_gather(c->batch, a, &c->error));
-    if (op == NULL)
-        return;
-    op->gather = *a;
-    use(c, op, a->x, a->d, LX_ROWS_TOKENS);
-    use(c, op, a->y, a->d, LX_ROWS_OUTPUTS);
-}
-
-void lx_cpu_sample(lx_backend *be, const lx_sample_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    if (c->failed != LX_OK)
-        return;
-    lx_cpu_op *op = append(c, LX_CPU_SAMPLE, lx_host_check_sample(c->batch, a, &c->error));
-    if (op == NULL)
-        return;
-    op->sample = *a;
-    use(c, op, a->logits, a->n_ids, LX_ROWS_OUTPUTS);
-    want_scratch(c, lx_cpu_sample_scratch(a->n_ids));
-}
-
-void lx_cpu_sample_mixture(lx_backend *be, const lx_sample_mixture_args *a)
-{
-    lx_cpu *c = (lx_cpu *)be;
-    if (c->failed != LX_OK)
-        return;
-    lx_status checked = lx_host_check_sample_mixture(c->batch, a, &c->error);
-    lx_cpu_op *op = append(c, LX_CPU_SAMPLE_MIXTURE, checked);
-    if (op == NULL)
-        return;
-    op->sample_mixture = *a;
-    use(c, op, a->parameters, 3 * (int64_t)a->n_components, LX_ROWS_OUTPUTS);
-    want_scratch(c, LX_CPU_MIXTURE);
+    memcpy(&op->args, args, kind->op->args_size);
+    c->n_ops++;
+    note_uses(c, op);
+    want_scratch(c, op);
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
@@ -192,16 +114,17 @@ static size_t scratch_bytes(const lx_cpu *c)
 
 static lx_status grow_scratch(lx_cpu *c)
 {
-    if (c->scratch_wanted <= c->scratch_floats)
+    int64_t wanted = c->own_wanted + c->scratch_wanted;
+    if (wanted <= c->scratch_floats)
         return LX_OK;
     lx_host_release(c->scratch, scratch_bytes(c));
-    c->scratch_floats = c->scratch_wanted;
+    c->scratch_floats = wanted;
     c->scratch = lx_host_reserve(scratch_bytes(c));
     if (c->scratch != NULL)
         return LX_OK;
     c->scratch_floats = 0;
     return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for %lld floats of scratch",
-                   (long long)c->scratch_wanted);
+                   (long long)wanted);
 }
 
 /* The pieces that thread `thread` takes first: *from .. *to - 1. */
@@ -282,12 +205,11 @@ static void run_program(lx_cpu *c)
 static void keep_drawn(const lx_cpu *c)
 {
     for (int32_t i = 0; i < c->n_ops; i++) {
-        const lx_cpu_op *op = &c->ops[i];
-        if (op->kind == LX_CPU_SAMPLE)
-            lx_host_keep_drawn(c->batch, op->sample.states, op->sample.rows, op->sample.out);
-        else if (op->kind == LX_CPU_SAMPLE_MIXTURE)
-            lx_host_keep_drawn(c->batch, op->sample_mixture.states, op->sample_mixture.rows,
-                               op->sample_mixture.out);
+        const lx_op *op = c->ops[i].kind->op;
+        if (op->drawing == NULL)
+            continue;
+        lx_drawing d = op->drawing(&c->ops[i].args);
+        lx_host_keep_drawn(c->batch, d.states, d.rows, d.out);
     }
 }
 

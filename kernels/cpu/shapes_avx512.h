@@ -1,4 +1,4 @@
-/* The micro-kernels of body_linear.h for the registers of AVX-512; included by isa_avx512*.c. */
+/* The micro-kernels of `linear` for the registers of AVX-512; included by isa_avx512*.c. */
 #ifndef LINNET_KERNELS_CPU_SHAPES_AVX512_H
 #define LINNET_KERNELS_CPU_SHAPES_AVX512_H
 

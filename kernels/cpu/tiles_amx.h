@@ -1,7 +1,7 @@
 /*
- * The operations of body_tiles.h as instructions (AMX: Sapphire Rapids and later). Not the
- * compilers' intrinsics: gcc 12 does not know that these read and write memory. `file` stands for
- * the registers where there are none (tiles_plain.h).
+ * The operations of ops/linear/cpu_tiles.h as instructions (AMX: Sapphire Rapids and later). Not
+ * the compilers' intrinsics: gcc 12 does not know that these read and write memory. `file` stands
+ * for the registers where there are none (tiles_plain.h).
  */
 #ifndef LINNET_KERNELS_CPU_TILES_H
 #define LINNET_KERNELS_CPU_TILES_H

@@ -1,7 +1,7 @@
 /*
- * The operations of body_tiles.h in plain C, with the bits of the instructions of tiles_amx.h as
- * Intel's manual defines them. So that the tile kernels are tested on every machine, and the bits
- * of a processor that has them can be had on one that has not, slowly.
+ * The operations of ops/linear/cpu_tiles.h in plain C, with the bits of the instructions of
+ * tiles_amx.h as Intel's manual defines them. So that the tile kernels are tested on every machine,
+ * and the bits of a processor that has them can be had on one that has not, slowly.
  *
  * A product of bf16 is exact in f32's range of exponents and below its precision; every sum rounds
  * to the nearest, even where the processor is told otherwise, takes denormals as 0 and gives 0 for

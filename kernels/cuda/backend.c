@@ -105,6 +105,13 @@ static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
     return LX_OK;
 }
 
+#define LX_OP(name)                                                                                \
+    static void queue_##name(lx_backend *be, const lx_##name##_args *args)                         \
+    {                                                                                              \
+        lx_cuda_record((lx_cuda *)be, &lx_cuda_op_##name, args);                                   \
+    }
+#include "kernels/ops.def"
+
 static const lx_kernels table = {
     .name = "cuda",
     .close = cuda_close,
@@ -127,13 +134,8 @@ static const lx_kernels table = {
     .state_export = lx_cuda_state_export,
     .state_import = lx_cuda_state_import,
     .begin = lx_cuda_begin,
-    .embed = lx_cuda_record_embed,
-    .linear = lx_cuda_record_linear,
-    .norm = lx_cuda_record_norm,
-    .attend_linear = lx_cuda_record_attend,
-    .gather = lx_cuda_record_gather,
-    .sample = lx_cuda_record_sample,
-    .sample_mixture = lx_cuda_record_mixture,
+#define LX_OP(name) .name = queue_##name,
+#include "kernels/ops.def"
     .end = lx_cuda_end,
     .sync = lx_cuda_sync,
     .prepare = lx_cuda_prepare,

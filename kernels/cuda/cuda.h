@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
-#include "kernels/host.h"
+#include "kernels/op.h"
 
 /*
  * Pinned host memory, a part for each step that may be under way, and the device's, one part, since
@@ -26,31 +26,36 @@ typedef struct lx_cuda_scratch {
     size_t wanted, capacity;
 } lx_cuda_scratch;
 
-typedef enum lx_cuda_kind {
-    LX_CUDA_EMBED,
-    LX_CUDA_LINEAR,
-    LX_CUDA_NORM,
-    LX_CUDA_ATTEND,
-    LX_CUDA_GATHER,
-    LX_CUDA_SAMPLE,
-    LX_CUDA_MIXTURE
+typedef struct lx_cuda lx_cuda;
+typedef struct lx_cuda_op lx_cuda_op;
+
+#define LX_CUDA_KEY_WORDS 16 /* of an operation's key */
+
+/* How the cuda back end carries out an operation. */
+typedef struct lx_cuda_kind {
+    const lx_op *op;
+    /* Puts down what the operation is given on the host, and wants scratch. NULL: nothing. */
+    lx_status (*record)(lx_cuda *c, lx_cuda_op *op);
+    /* All that `run` makes launches of, as LX_CUDA_KEY_WORDS - 1 numbers at most (graph.c). */
+    void (*key)(const lx_cuda_op *op, uint64_t *words);
+    /* Queues it on c->target; nothing there allocates or waits. `ready`: its main input lies
+       rounded to bf16 in c->rounded. */
+    lx_status (*run)(lx_cuda *c, const lx_cuda_op *op, bool ready);
+    /* Whether it takes its main input so, without padding. NULL: no. */
+    bool (*takes_rounded)(const void *args);
 } lx_cuda_kind;
+
+#define LX_OP(name) extern const lx_cuda_kind lx_cuda_op_##name;
+#include "kernels/ops.def"
 
 /* A recorded operation; `in`, `more` and `biases` are offsets in the inputs, `out` and `top` in the
    results. */
-typedef struct lx_cuda_op {
-    lx_cuda_kind kind;
+struct lx_cuda_op {
+    const lx_cuda_kind *kind;
     size_t in, more, biases, out, top;
-    union {
-        lx_embed_args embed;
-        lx_linear_args linear;
-        lx_norm_args norm;
-        lx_attend_linear_args attend;
-        lx_gather_args gather;
-        lx_sample_args sample;
-        lx_sample_mixture_args mixture;
-    };
-} lx_cuda_op;
+    lx_op_args args;
+    lx_uses uses;
+};
 
 /* Larger steps than this are launched one by one: that takes the host less time than they take the
    device, and a bucket's unused rows would cost more than it saves. */
@@ -86,14 +91,14 @@ typedef struct lx_cuda_frame {
     lx_cuda_draw draws[LX_CUDA_MAX_DRAWS];
 } lx_cuda_frame;
 
-typedef struct lx_cuda {
+struct lx_cuda {
     lx_backend base;
     int32_t device;
     bool exact; /* precision f32: no product rounds its inputs */
     cudaStream_t stream;
-    cudaStream_t capture; /* steps are captured here: copies of other threads go to `stream` */
-    cudaStream_t target;  /* where run.c queues: one of these two */
-    const struct lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
+    cudaStream_t capture;    /* steps are captured here: copies of other threads go to `stream` */
+    cudaStream_t target;     /* where run.c queues: one of these two */
+    const lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
     lx_cuda_blas *blas;
     lx_turn turn; /* held from begin to end, and while results are handed out */
     char about[64];
@@ -127,11 +132,11 @@ typedef struct lx_cuda {
     uint64_t graphs_freed;  /* as it was when the graphs were captured */
     uint64_t *key;          /* [key_capacity], of the step that is being started */
     size_t n_key, key_capacity;
-} lx_cuda;
+};
 
 /* A matrix is packed for one of two products. */
 struct lx_matrix {
-    int64_t rows, cols;
+    lx_matrix_shape shape;
     float *bias;   /* [padded_rows], zeros when there is none and behind it */
     float *w;      /* exact: [rows, cols]; else NULL */
     uint16_t *w16; /* bf16: [padded_rows, padded_cols], zeros outside */
@@ -169,13 +174,7 @@ lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const
 
 /* program.c: begin .. sync of lx_kernels */
 lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
-void lx_cuda_record_embed(lx_backend *be, const lx_embed_args *args);
-void lx_cuda_record_linear(lx_backend *be, const lx_linear_args *args);
-void lx_cuda_record_norm(lx_backend *be, const lx_norm_args *args);
-void lx_cuda_record_attend(lx_backend *be, const lx_attend_linear_args *args);
-void lx_cuda_record_gather(lx_backend *be, const lx_gather_args *args);
-void lx_cuda_record_sample(lx_backend *be, const lx_sample_args *args);
-void lx_cuda_record_mixture(lx_backend *be, const lx_sample_mixture_args *args);
+void lx_cuda_record(lx_cuda *c, const lx_cuda_kind *kind, const void *args);
 lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err);
 lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err);
 lx_status lx_cuda_prepare(lx_backend *be, lx_error *err);
@@ -191,8 +190,34 @@ lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out);
 lx_status lx_cuda_graph_run(lx_cuda *c);
 void lx_cuda_graphs_drop(lx_cuda *c);
 
-/* run.c: queues one recorded operation on c->target. */
+/* Numbers of a key (graph.c). */
+static inline uint64_t lx_cuda_key_address(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+static inline uint64_t lx_cuda_key_pair(int64_t a, int64_t b) /* two that are not negative */
+{
+    return (uint64_t)a << 32 | (uint64_t)b;
+}
+uint64_t lx_cuda_key_float(float f);
+
+/* run.c: queues one recorded operation on c->target; below, what operations' `run` is made of. */
 lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op);
+/* The device's copy of what was put down at that place of the inputs. */
+const void *lx_cuda_input(const lx_cuda *c, size_t at);
+/* How many rows launches cover, and where the device finds how many of them there are. */
+int32_t lx_cuda_row_count(const lx_cuda *c, lx_rows rows);
+const int32_t *lx_cuda_live_rows(const lx_cuda *c, lx_rows rows);
+/* Where an operation writes its results rounded too, or NULL; see the planner's rule there. */
+uint16_t *lx_cuda_twin(lx_cuda *c, const lx_cuda_op *op);
+/* LX_OK, or the device is lost; `what` was launched. */
+lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what);
+
+/* draws.c: what sampling operations put down and hand out. */
+lx_status lx_cuda_put(lx_cuda *c, const void *data, size_t n_bytes, size_t room, size_t *at);
+lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op);
+/* with_top: the rows' `top` is handed out too, from op->top on. */
+lx_status lx_cuda_note_draw(lx_cuda *c, const lx_cuda_op *op, bool with_top);
 
 /* arena.c: memory that grows while a step is recorded, never while one runs. put() takes `room`
    bytes, at least n_bytes, of which the first n_bytes are data's. */

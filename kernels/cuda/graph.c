@@ -19,7 +19,6 @@
 #include "kernels/cuda/cuda.h"
 
 #define MOST_BUCKET (1 << 30)
-#define WORDS 16 /* of an operation's key, at most */
 
 int32_t lx_cuda_bucket(int32_t n)
 {
@@ -54,96 +53,19 @@ void lx_cuda_graphs_drop(lx_cuda *c)
 /* --- keys --------------------------------------------------------------------------------------
  */
 
-static uint64_t address(const void *p)
-{
-    return (uint64_t)(uintptr_t)p;
-}
-
-static uint64_t float_bits(float f)
+uint64_t lx_cuda_key_float(float f)
 {
     uint32_t bits = 0;
     memcpy(&bits, &f, sizeof bits);
     return bits;
 }
 
-/* Two numbers that are not negative. */
-static uint64_t pair(int64_t a, int64_t b)
-{
-    return (uint64_t)a << 32 | (uint64_t)b;
-}
-
-static void put_linear(const lx_linear_args *a, uint64_t *w)
-{
-    w[0] = address(a->y);
-    w[1] = address(a->x);
-    w[2] = address(a->w);
-    w[3] = address(a->residual);
-    w[4] = pair(a->activation, a->rows);
-}
-
-static void put_norm(const lx_norm_args *a, uint64_t *w)
-{
-    w[0] = address(a->y);
-    w[1] = address(a->x);
-    w[2] = address(a->gamma);
-    w[3] = address(a->beta);
-    w[4] = pair(a->d, a->rows);
-    w[5] = float_bits(a->eps);
-}
-
-static void put_attend(const lx_attend_linear_args *a, uint64_t *w)
-{
-    w[0] = address(a->y);
-    w[1] = address(a->qkv);
-    w[2] = address(a->states);
-    w[3] = (uint64_t)a->offset;
-    w[4] = pair(a->n_heads, a->d_key);
-    w[5] = pair(a->d_value, a->feature_map);
-    w[6] = float_bits(a->eps);
-}
-
-/* Everything that run.c makes launches of. */
+/* Everything that the operation makes launches of. */
 static void put_op(const lx_cuda_op *op, uint64_t *w)
 {
-    memset(w, 0, WORDS * sizeof *w);
-    w[0] = (uint64_t)op->kind;
-    switch (op->kind) {
-    case LX_CUDA_EMBED:
-        w[1] = address(op->embed.y);
-        w[2] = pair(op->embed.n_tables, op->embed.tables[0]->cols);
-        w[3] = op->in;
-        w[4] = op->more;
-        w[5] = address(op->embed.states);
-        break;
-    case LX_CUDA_LINEAR:
-        put_linear(&op->linear, w + 1);
-        break;
-    case LX_CUDA_NORM:
-        put_norm(&op->norm, w + 1);
-        break;
-    case LX_CUDA_ATTEND:
-        put_attend(&op->attend, w + 1);
-        break;
-    case LX_CUDA_GATHER:
-        w[1] = address(op->gather.y);
-        w[2] = address(op->gather.x);
-        w[3] = (uint64_t)op->gather.d;
-        break;
-    case LX_CUDA_SAMPLE:
-        w[1] = address(op->sample.logits);
-        w[2] = (uint64_t)op->sample.n_ids;
-        w[3] = op->in;
-        w[4] = op->out;
-        w[5] = address(op->sample.states);
-        break;
-    case LX_CUDA_MIXTURE:
-        w[1] = address(op->mixture.parameters);
-        w[2] = pair(op->mixture.n_components, op->mixture.n_levels);
-        w[3] = op->in;
-        w[4] = op->out;
-        w[5] = address(op->mixture.states);
-        break;
-    }
+    memset(w, 0, LX_CUDA_KEY_WORDS * sizeof *w);
+    w[0] = lx_cuda_key_address(op->kind);
+    op->kind->key(op, w + 1);
 }
 
 static lx_status grow_key(lx_cuda *c, size_t n)
@@ -160,17 +82,17 @@ static lx_status grow_key(lx_cuda *c, size_t n)
 
 static lx_status make_key(lx_cuda *c)
 {
-    c->n_key = ((size_t)c->n_ops + 1) * WORDS;
+    c->n_key = ((size_t)c->n_ops + 1) * LX_CUDA_KEY_WORDS;
     lx_status st = grow_key(c, c->n_key);
     if (st != LX_OK)
         return st;
-    const uint64_t head[WORDS] = {
-        pair(c->bucket.tokens, c->n_ops),
-        address(c->inputs.device),
-        address(c->results.device),
-        address(c->rounded.data),
-        address(c->product.data),
-        address(c->bits.data),
+    const uint64_t head[LX_CUDA_KEY_WORDS] = {
+        lx_cuda_key_pair(c->bucket.tokens, c->n_ops),
+        lx_cuda_key_address(c->inputs.device),
+        lx_cuda_key_address(c->results.device),
+        lx_cuda_key_address(c->rounded.data),
+        lx_cuda_key_address(c->product.data),
+        lx_cuda_key_address(c->bits.data),
         c->seq_start,
         c->slot,
         c->output_row,
@@ -178,7 +100,7 @@ static lx_status make_key(lx_cuda *c)
     };
     memcpy(c->key, head, sizeof head);
     for (int32_t i = 0; i < c->n_ops; i++)
-        put_op(&c->ops[i], c->key + ((size_t)i + 1) * WORDS);
+        put_op(&c->ops[i], c->key + ((size_t)i + 1) * LX_CUDA_KEY_WORDS);
     return LX_OK;
 }
 

@@ -132,11 +132,12 @@ static int32_t padded(int64_t n)
 /* The weights as the product reads them, on the host; n_bytes of them. */
 static void *pack(const lx_host_tensor *t, const lx_matrix *w, bool exact, size_t *n_bytes)
 {
-    int64_t cols = exact ? w->cols : w->padded_cols, rows = exact ? w->rows : w->padded_rows;
+    int64_t cols = exact ? w->shape.cols : w->padded_cols,
+            rows = exact ? w->shape.rows : w->padded_rows;
     size_t size = exact ? sizeof(float) : sizeof(uint16_t);
     *n_bytes = (size_t)rows * (size_t)cols * size;
     unsigned char *packed = calloc(1, *n_bytes);
-    for (int64_t row = 0; packed != NULL && row < w->rows; row++) {
+    for (int64_t row = 0; packed != NULL && row < w->shape.rows; row++) {
         unsigned char *to = packed + (size_t)(row * cols) * size;
         if (!exact) {
             memcpy(to, (const unsigned char *)t->data + (size_t)(row * t->cols) * size,
@@ -173,7 +174,7 @@ static lx_status put_bias(lx_cuda *c, lx_matrix *w, const float *bias, lx_error 
     size_t n_bytes = float_bytes(w->padded_rows);
     lx_status st = device_new(c, n_bytes, "a bias", (void **)&w->bias, err);
     if (st == LX_OK && bias != NULL)
-        st = copy(c, w->bias, bias, float_bytes(w->rows), cudaMemcpyHostToDevice, err);
+        st = copy(c, w->bias, bias, float_bytes(w->shape.rows), cudaMemcpyHostToDevice, err);
     return st;
 }
 
@@ -194,8 +195,7 @@ lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const floa
     lx_matrix *w = calloc(1, sizeof *w);
     if (w == NULL)
         return no_memory(err, "a matrix");
-    w->rows = t->rows;
-    w->cols = t->cols;
+    w->shape = (lx_matrix_shape){t->rows, t->cols};
     w->padded_rows = padded(t->rows);
     w->padded_cols = padded(t->cols);
     st = put_bias(c, w, bias, err);

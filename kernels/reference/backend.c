@@ -1,9 +1,10 @@
 /*
  * The reference back end: the oracle every other back end is tested against.
  *
- * It is written to be read beside the equations in kernels.h, not to be fast: plain C, one thread,
- * every operation runs at once, every sum in double, exp/erf/log from libm. Only stored results are
- * f32, as the contract says. An error in an operation stops the step and is returned by end().
+ * Its operations (kernels/ops/NAME/reference.c) are written to be read beside the equations, not to
+ * be fast: plain C, one thread, every operation runs at once, every sum in double, exp/erf/log from
+ * libm. Only stored results are f32, as the contract says. An error in an operation stops the step
+ * and is returned by end().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +48,7 @@ static lx_status reference_matrix_new(lx_backend *be, const lx_host_tensor *t, c
     lx_matrix *w = calloc(1, sizeof *w);
     if (w == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
-    w->rows = t->rows;
-    w->cols = t->cols;
+    w->shape = (lx_matrix_shape){t->rows, t->cols};
     w->w = calloc((size_t)(t->rows * t->cols), sizeof(float));
     w->bias = calloc((size_t)t->rows, sizeof(float));
     if (w->w == NULL || w->bias == NULL) {
@@ -98,6 +98,28 @@ static lx_status reference_sync(lx_backend *be, uint64_t step, lx_error *err)
     return LX_OK;
 }
 
+/* Checks and runs an operation, unless the step has failed; keeps what it drew. */
+static void run(lx_backend *be, const lx_op *op, lx_reference_run *operate, const void *args)
+{
+    lx_reference *r = (lx_reference *)be;
+    lx_uses uses;
+    if (r->failed == LX_OK)
+        r->failed = lx_op_check(op, r->batch, args, &uses, &r->error);
+    if (r->failed == LX_OK)
+        r->failed = operate(r->batch, args, &r->error);
+    if (r->failed != LX_OK || op->drawing == NULL)
+        return;
+    lx_drawing d = op->drawing(args);
+    lx_host_keep_drawn(r->batch, d.states, d.rows, d.out);
+}
+
+#define LX_OP(name)                                                                                \
+    static void queue_##name(lx_backend *be, const lx_##name##_args *args)                         \
+    {                                                                                              \
+        run(be, &lx_op_##name, lx_reference_##name, args);                                         \
+    }
+#include "kernels/ops.def"
+
 static const lx_kernels table = {
     .name = "reference",
     .close = reference_close,
@@ -119,13 +141,8 @@ static const lx_kernels table = {
     .state_export = lx_host_state_export,
     .state_import = lx_host_state_import,
     .begin = reference_begin,
-    .embed = lx_reference_embed,
-    .linear = lx_reference_linear,
-    .norm = lx_reference_norm,
-    .attend_linear = lx_reference_attend_linear,
-    .gather = lx_reference_gather,
-    .sample = lx_reference_sample,
-    .sample_mixture = lx_reference_sample_mixture,
+#define LX_OP(name) .name = queue_##name,
+#include "kernels/ops.def"
     .end = reference_end,
     .sync = reference_sync,
 };

@@ -2,7 +2,7 @@
 #ifndef LINNET_KERNELS_REFERENCE_REFERENCE_H
 #define LINNET_KERNELS_REFERENCE_REFERENCE_H
 
-#include "kernels/host.h"
+#include "kernels/op.h"
 
 typedef struct lx_reference {
     lx_backend base;
@@ -14,17 +14,15 @@ typedef struct lx_reference {
 } lx_reference;
 
 struct lx_matrix {
-    int64_t rows, cols;
+    lx_matrix_shape shape;
     float *w;    /* [rows, cols] */
     float *bias; /* [rows], zeros when there is none */
 };
 
-void lx_reference_embed(lx_backend *be, const lx_embed_args *args);
-void lx_reference_linear(lx_backend *be, const lx_linear_args *args);
-void lx_reference_norm(lx_backend *be, const lx_norm_args *args);
-void lx_reference_attend_linear(lx_backend *be, const lx_attend_linear_args *args);
-void lx_reference_gather(lx_backend *be, const lx_gather_args *args);
-void lx_reference_sample(lx_backend *be, const lx_sample_args *args);
-void lx_reference_sample_mixture(lx_backend *be, const lx_sample_mixture_args *args);
+/* Carries out an operation whose arguments have been checked, over the whole batch. */
+typedef lx_status lx_reference_run(const lx_batch *b, const void *args, lx_error *err);
+
+#define LX_OP(name) lx_reference_run lx_reference_##name;
+#include "kernels/ops.def"
 
 #endif

@@ -1,0 +1,44 @@
+/*
+ * The checks that follow from what an operation declares: its arrays are large enough, and the
+ * batch's slots exist. They cost a few comparisons a row and turn a caller's bug, which would
+ * overwrite memory, into an error of that step.
+ */
+#include "kernels/op.h"
+
+static lx_status check_use(const lx_op *op, const lx_batch *b, const lx_use *use, lx_error *err)
+{
+    int64_t rows = use->role == LX_USE_PARAMETER ? 1 : lx_host_row_count(b, use->rows);
+    if (use->array == NULL)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s is NULL", op->name, use->name);
+    if (use->width < 1 || rows > use->array->n / use->width)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s has %lld floats, not %lld x %lld",
+                       op->name, use->name, (long long)use->array->n, (long long)rows,
+                       (long long)use->width);
+    return LX_OK;
+}
+
+static lx_status check_slots(const lx_op *op, const lx_batch *b, const lx_states *s, lx_error *err)
+{
+    for (int32_t i = 0; i < b->n_seqs; i++) {
+        if (b->slot[i] >= s->n_slots)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "%s: slot %d of %d", op->name, b->slot[i],
+                           s->n_slots);
+    }
+    return LX_OK;
+}
+
+lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_uses *uses,
+                      lx_error *err)
+{
+    lx_status st = op->check != NULL ? op->check(args, err) : LX_OK;
+    if (st != LX_OK)
+        return st;
+    uses->n = 0;
+    uses->states = NULL;
+    op->uses(args, uses);
+    for (int32_t i = 0; st == LX_OK && i < uses->n; i++)
+        st = check_use(op, b, &uses->arrays[i], err);
+    if (st == LX_OK && uses->states != NULL)
+        st = check_slots(op, b, uses->states, err);
+    return st == LX_OK && op->check_rows != NULL ? op->check_rows(b, args, err) : st;
+}

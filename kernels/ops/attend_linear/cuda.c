@@ -1,0 +1,36 @@
+#include "kernels/ops/attend_linear/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_attend_linear_args *a = &op->args.attend_linear;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->qkv);
+    w[2] = lx_cuda_key_address(a->states);
+    w[3] = (uint64_t)a->offset;
+    w[4] = lx_cuda_key_pair(a->n_heads, a->d_key);
+    w[5] = lx_cuda_key_pair(a->d_value, a->feature_map);
+    w[6] = lx_cuda_key_float(a->eps);
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_attend_linear_args *a = &op->args.attend_linear;
+    (void)ready;
+    lx_cuda_attend k = {.y = a->y->data,
+                        .twin = lx_cuda_twin(c, op),
+                        .qkv = a->qkv->data,
+                        .states = a->states->data + a->offset,
+                        .stride = a->states->stride,
+                        .seq_start = lx_cuda_input(c, c->seq_start),
+                        .slot = lx_cuda_input(c, c->slot),
+                        .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
+                        .n_seqs = c->bucket.seqs,
+                        .n_heads = a->n_heads,
+                        .d_key = a->d_key,
+                        .d_value = a->d_value,
+                        .eps = a->eps};
+    return lx_cuda_launched(c, lx_cuda_launch_attend(&k, c->target), "attend_linear");
+}
+
+const lx_cuda_kind lx_cuda_op_attend_linear = {.op = &lx_op_attend_linear, .key = key, .run = run};

@@ -1,0 +1,28 @@
+/* What the launches of `attend_linear` are given. */
+#ifndef LINNET_KERNELS_OPS_ATTEND_LINEAR_CUDA_H
+#define LINNET_KERNELS_OPS_ATTEND_LINEAR_CUDA_H
+
+#include "kernels/cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lx_cuda_attend {
+    float *y;
+    uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
+    const float *qkv;
+    float *states; /* at the layer's part of slot 0 */
+    int64_t stride;
+    const int32_t *seq_start, *slot;
+    const int32_t *live;
+    int32_t n_seqs, n_heads, d_key, d_value;
+    float eps;
+} lx_cuda_attend;
+
+cudaError_t lx_cuda_launch_attend(const lx_cuda_attend *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

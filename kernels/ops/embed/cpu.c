@@ -1,0 +1,53 @@
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+/* y += row `id` of a table */
+static void add_table_row(const lx_cpu *c, float *y, const lx_table *t, int64_t id)
+{
+    int64_t d = t->cols;
+    if (t->dtype != LX_F16) {
+        size_t size = t->dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
+        c->isa->add_row(y, (const char *)t->data + (size_t)(id * d) * size, t->dtype, d);
+        return;
+    }
+    const uint16_t *half = (const uint16_t *)t->data + id * d;
+    for (int64_t i = 0; i < d; i++)
+        y[i] += lx_f16_to_f32(half[i]);
+}
+
+/* The id, or the drawn token that it stands for. */
+static int64_t id_of(const lx_embed_args *a, int32_t table, int32_t slot, int32_t id)
+{
+    if (!lx_is_drawn_id(id))
+        return id;
+    int32_t token = a->states->drawn[lx_drawn_place_of(slot, id)];
+    return token >= 0 && token < a->tables[table]->rows ? token : 0;
+}
+
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_embed_args *a = args;
+    lx_cpu_range rows = lx_cpu_shared_rows(part, LX_ROWS_TOKENS);
+    int64_t d = a->tables[0]->cols;
+    int32_t seq = part->seq0;
+    (void)scratch;
+    for (int64_t r = rows.from; r < rows.to; r++) {
+        const int32_t *ids = a->ids + r * a->n_tables;
+        while (c->batch->seq_start[seq + 1] <= r)
+            seq++;
+        float *y = a->y->data + r * d;
+        memset(y, 0, (size_t)d * sizeof *y);
+        for (int32_t j = 0; j < a->n_tables; j++)
+            add_table_row(c, y, a->tables[j], id_of(a, j, c->batch->slot[seq], ids[j]));
+    }
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    (void)args;
+    return c->batch->n_tokens / 4;
+}
+
+const lx_cpu_kind lx_cpu_op_embed = {
+    .op = &lx_op_embed, .pieces = pieces, .pieces_a_thread = 1, .run = run};

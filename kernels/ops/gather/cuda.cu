@@ -1,0 +1,15 @@
+/* An element a thread. */
+#include "kernels/cuda/elements.cuh"
+#include "kernels/ops/gather/cuda.h"
+
+LX_KERNEL(THREADS) gather(const lx_cuda_gather a)
+{
+    int64_t n = (int64_t)*a.live * a.d;
+    for (int64_t i = first_element(); i < n; i += element_stride())
+        a.y[i] = a.x[a.row[i / a.d] * (int64_t)a.d + i % a.d];
+}
+
+extern "C" cudaError_t lx_cuda_launch_gather(const lx_cuda_gather *a, cudaStream_t stream)
+{
+    return LX_LAUNCH(gather, blocks_for((int64_t)a->rows * a->d), THREADS, 0, stream, *a);
+}

@@ -1,0 +1,19 @@
+#include "kernels/op.h"
+
+static lx_status check(const void *args, lx_error *err)
+{
+    const lx_gather_args *a = args;
+    if (a->x == a->y)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "gather: x and y are the same array");
+    return LX_OK;
+}
+
+static void uses(const void *args, lx_uses *u)
+{
+    const lx_gather_args *a = args;
+    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, a->d, LX_ROWS_OUTPUTS};
+    u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x, a->d, LX_ROWS_TOKENS};
+}
+
+const lx_op lx_op_gather = {
+    .name = "gather", .args_size = sizeof(lx_gather_args), .check = check, .uses = uses};

@@ -1,0 +1,78 @@
+#include "kernels/cpu/cpu.h"
+
+#define LEAST_PRODUCTS 8192 /* to share them */
+
+static int64_t groups_of(const void *args)
+{
+    return ((const lx_linear_args *)args)->w->groups;
+}
+
+static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu_range rows,
+                       lx_cpu_range groups, float *scratch)
+{
+    const lx_linear_args *a = args;
+    if (rows.from == rows.to || groups.from == groups.to)
+        return;
+    lx_cpu_linear job = {
+        .w = a->w,
+        .x = x,
+        .residual = a->residual != NULL ? a->residual->data : NULL,
+        .y = a->y->data,
+        .activation = a->activation,
+        .row0 = rows.from,
+        .row1 = rows.to,
+        .group0 = groups.from,
+        .group1 = groups.to,
+        .scratch = scratch,
+    };
+    c->isa->linear(&job);
+}
+
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_linear_args *a = args;
+    run_groups(c, a, a->x->data, lx_cpu_rows(part, a->rows), lx_cpu_share(0, a->w->groups, part),
+               scratch);
+}
+
+static int64_t scratch(const lx_cpu *c, const void *args)
+{
+    (void)c;
+    return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w->shape.cols);
+}
+
+/* Wide kernels take four groups of outputs; two pieces a thread only of matrices with many. */
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    const lx_linear_args *a = args;
+    int64_t rows = lx_host_row_count(c->batch, a->rows), n = c->n_threads;
+    if (rows * a->w->shape.rows * a->w->shape.cols < LEAST_PRODUCTS)
+        return 1;
+    if (a->w->groups >= 8 * n)
+        return 2 * n;
+    return a->w->groups < n ? a->w->groups : n;
+}
+
+/*
+ * The first lines of the weights, four groups side by side as the micro-kernels of few rows take
+ * them: while a thread waits for the others they come nearer, and a phase is a few microseconds.
+ */
+static void prefetch(const void *args, lx_cpu_range groups)
+{
+    enum { LINE = 16, LINES = 32 }; /* of a group, in words */
+    const lx_matrix *w = ((const lx_linear_args *)args)->w;
+    for (int64_t g = groups.from; g < groups.to && g < groups.from + 4; g++) {
+        const uint32_t *words = (const uint32_t *)w->data + g * w->group_words;
+        for (int64_t i = 0; i < LINES * LINE && i < w->group_words; i += LINE)
+            __builtin_prefetch(words + i, 0, 2);
+    }
+}
+
+static const lx_cpu_columns columns = {groups_of, run_groups, prefetch};
+
+const lx_cpu_kind lx_cpu_op_linear = {.op = &lx_op_linear,
+                                      .scratch = scratch,
+                                      .pieces = pieces,
+                                      .pieces_a_thread = 2,
+                                      .run = run,
+                                      .columns = &columns};

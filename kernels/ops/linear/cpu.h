@@ -1,0 +1,200 @@
+/*
+ * `linear` on sixteen lanes.
+ *
+ *                 inputs k ->  chunk 0 (LX_CPU_CHUNK inputs)    chunk 1 ...
+ *             +------------+---------------------------------+------------
+ *             | panel 0    | a word of 1, 2 or 4 inputs (f32, bf16, int8)
+ *   group 0   |  16 lanes  | of each of its 16 outputs; the words of both
+ *   32 outputs+------------+ panels lie side by side, inputs go on in
+ *             | panel 1    | memory: [words of inputs][32 outputs]
+ *             |  16 lanes  |
+ *             +------------+---------------------------------+------------
+ *   group 1   | panel 2, 3 | group_words words after group 0
+ *
+ * A micro-kernel holds rows x panels sums in registers (1, 2, 4 or 8 panels; rows are those of x),
+ * walks the inputs in order, chunk after chunk, and applies bias, activation and residual before it
+ * stores. Which shapes exist depends on the registers the instruction set has (BODY_WIDE and
+ * BODY_NARROW in isa_*.c); every shape gives an output the same sum: the bias first, then input
+ * after input. Rows are taken in blocks of at most BODY_ROWS, copied side by side so that one
+ * pointer reaches all of them (cpu_rows.h); groups of weights in blocks that stay in the
+ * second-level cache while all rows pass.
+ *
+ * What is added how: cpu_f32.h; and of rounded weights cpu_bf16.h and cpu_int8.h, or cpu_pairs.h
+ * with V16_DOT (isa_avx512bf16.c), or cpu_tiles.h with V16_TILES (isa_amx*.c).
+ */
+#include "kernels/ops/linear/cpu_epilogue.h"
+#include "kernels/ops/linear/cpu_rows.h"
+
+#define BODY_CACHE_BYTES ((int64_t)256 * 1024)
+
+/* The first weights of a panel's group, at the panel's own lanes. */
+V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel)
+{
+    return (const uint32_t *)w->data + panel / 2 * w->group_words + panel % 2 * 16;
+}
+
+/*
+ * M(0) M(1) .. M(11), where each M(i) begins with `if (i < n)`, n being known at compile time. A
+ * loop that is unrolled by the optimiser would come to the same, but not every compiler does it
+ * early enough to keep the sums in registers.
+ */
+#define BODY_REPEAT(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+
+/* Copies one sum of every panel. */
+V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
+{
+#define BODY_COPY(v)                                                                               \
+    if (v < panels)                                                                                \
+        to[v] = from[v];
+    BODY_REPEAT(BODY_COPY)
+#undef BODY_COPY
+}
+
+#include "kernels/ops/linear/cpu_f32.h"
+
+#if defined(V16_DOT)
+#include "kernels/ops/linear/cpu_pairs.h"
+#elif !defined(V16_PAIRS)
+#include "kernels/ops/linear/cpu_bf16.h"
+#include "kernels/ops/linear/cpu_int8.h"
+#endif
+
+V16_FN void run_block(const block *b, const int rows, const int panels)
+{
+    v16 bias[12], sums[96],
+        done[BODY_MAX_SUMS]; /* `done` is in memory, where `sums` should not be */
+    const float *from = b->job->w->bias + b->panel * 16;
+#define BODY_BIAS(v)                                                                               \
+    if (v < panels)                                                                                \
+        bias[v] = v16_load(from + v * 16);
+    BODY_REPEAT(BODY_BIAS)
+#undef BODY_BIAS
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        copy_sums(sums + r * panels, bias, panels);
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
+#ifndef V16_PAIRS
+    if (b->job->w->format == LX_CPU_INT8) {
+        run_block_int8(b, bias, rows, panels);
+        return;
+    }
+#endif
+#ifdef V16_TILES
+    run_f32(b, sums, rows, panels);
+#else
+    if (b->job->w->format == LX_CPU_BF16)
+        run_bf16(b, sums, rows, panels);
+    else
+        run_f32(b, sums, rows, panels);
+#endif
+#define BODY_END(r)                                                                                \
+    if (r < rows)                                                                                  \
+        copy_sums(done + r * panels, sums + r * panels, panels);
+    BODY_REPEAT(BODY_END)
+#undef BODY_END
+    finish_block(b, done, rows, panels);
+}
+
+/* The micro-kernels: a wide one for few rows, where many panels are needed to keep the units busy.
+ */
+#define BODY_DEFINE_WIDE(rows, panels)                                                             \
+    static void run_wide_##rows(const block *b)                                                    \
+    {                                                                                              \
+        run_block(b, rows, panels);                                                                \
+    }
+#define BODY_DEFINE_NARROW(rows, panels)                                                           \
+    static void run_narrow_##rows(const block *b)                                                  \
+    {                                                                                              \
+        run_block(b, rows, panels);                                                                \
+    }
+BODY_WIDE(BODY_DEFINE_WIDE)
+BODY_NARROW(BODY_DEFINE_NARROW)
+
+typedef struct shape {
+    void (*run)(const block *b);
+    int panels;
+} shape;
+
+#define BODY_ENTRY_WIDE(rows, panels) [rows] = {run_wide_##rows, panels},
+#define BODY_ENTRY_NARROW(rows, panels) [rows] = {run_narrow_##rows, panels},
+static const shape wide_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_WIDE(BODY_ENTRY_WIDE)};
+static const shape narrow_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_NARROW(BODY_ENTRY_NARROW)};
+
+/* All panels of groups group0 .. group1 - 1 for one block of rows. */
+static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
+{
+    const shape *wide = &wide_shapes[rows], *narrow = &narrow_shapes[rows];
+    int64_t end = group1 * 2, real = (b->job->w->shape.rows + 15) / 16;
+    end = end < real ? end : real;
+    b->panel = group0 * 2;
+    for (; wide->run != NULL && b->panel + wide->panels <= group1 * 2; b->panel += wide->panels)
+        wide->run(b);
+    for (; b->panel < end; b->panel += narrow->panels)
+        narrow->run(b);
+}
+
+#ifdef V16_TILES
+#include "kernels/ops/linear/cpu_tiles.h"
+#endif
+
+/* Rows that run_rows takes at once, at most. */
+static int64_t block_rows(const lx_cpu_linear *job)
+{
+#ifdef V16_TILES
+    if (job->w->format != LX_CPU_F32)
+        return TILE_BLOCK_ROWS;
+#endif
+    (void)job;
+    return BODY_ROWS;
+}
+
+static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
+                     int64_t group1)
+{
+    block b = {job, job->x + row * job->w->shape.cols, LX_CPU_CHUNK, row,
+               0}; /* one row: as it lies */
+#if defined(V16_TILES)
+    if (job->w->format != LX_CPU_F32) {
+        run_rows_on_tiles(job, row, rows, group0, group1);
+        return;
+    }
+#elif defined(V16_PAIRS)
+    if (job->w->format == LX_CPU_BF16) {
+        pack_pairs(job, row, rows);
+        b.x = job->scratch;
+        b.chunk_stride = rows * BODY_PAIR_STRIDE;
+        run_groups(&b, rows, group0, group1);
+        return;
+    }
+#else
+    if (job->w->format == LX_CPU_INT8) {
+        pack_bytes(job, row, rows);
+        b.x = job->scratch;
+        b.chunk_stride = rows * BODY_BYTES_STRIDE;
+        run_groups(&b, rows, group0, group1);
+        return;
+    }
+#endif
+    if (rows > 1) {
+        pack_rows(job, row, rows);
+        b.x = job->scratch;
+        b.chunk_stride = rows * BODY_ROW_STRIDE;
+    }
+    run_groups(&b, rows, group0, group1);
+}
+
+static void linear(const lx_cpu_linear *job)
+{
+    int64_t rows = job->row1 - job->row0, most = block_rows(job);
+    int64_t blocks = (rows + most - 1) / most;
+    int64_t step = BODY_CACHE_BYTES / (job->w->group_words * 4);
+    step = step < 4 ? 4 : step / 4 * 4; /* whole wide shapes */
+    for (int64_t g = job->group0; g < job->group1; g += step) {
+        int64_t end = job->group1 - g < step ? job->group1 : g + step;
+        for (int64_t i = 0; i < blocks; i++) {
+            int64_t from = rows * i / blocks, to = rows * (i + 1) / blocks;
+            run_rows(job, job->row0 + from, (int)(to - from), g, end);
+        }
+    }
+}

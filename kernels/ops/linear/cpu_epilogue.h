@@ -1,0 +1,38 @@
+/*
+ * What is done with the sums of `linear`, whoever made them (cpu.h, cpu_tiles.h):
+ * activation and residual.
+ */
+
+/* The outputs of some panels, from `panel` on, for some rows, from `row` on. */
+typedef struct block {
+    const lx_cpu_linear *job;
+    const float *x;       /* chunks of rows, as cpu_rows.h lays them out */
+    int64_t chunk_stride; /* between chunks, in floats or words */
+    int64_t row, panel;
+} block;
+
+V16_FN v16 activate(v16 x, lx_activation activation)
+{
+    if (activation == LX_ACT_RELU)
+        return v16_max(v16_set1(0.0f), x); /* NaN stays */
+    return activation == LX_ACT_GELU ? v16_gelu(x) : x;
+}
+
+/*
+ * sums [rows][panels]. Not inline: micro-kernels stay small. Panels of padding only are left out.
+ */
+static void finish_block(const block *b, const v16 *sums, int rows, int panels)
+{
+    const lx_cpu_linear *job = b->job;
+    int64_t outputs = job->w->shape.rows;
+    for (int v = 0; v < panels && (b->panel + v) * 16 < outputs; v++) {
+        int64_t first = (b->panel + v) * 16, at = b->row * outputs + first;
+        int n = outputs - first < 16 ? (int)(outputs - first) : 16;
+        for (int r = 0; r < rows; r++, at += outputs) {
+            v16 y = activate(sums[r * panels + v], job->activation);
+            if (job->residual != NULL)
+                y = v16_add(y, v16_load_n(job->residual + at, n, y));
+            v16_store_n(job->y + at, y, n);
+        }
+    }
+}

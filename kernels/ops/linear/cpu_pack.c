@@ -1,0 +1,146 @@
+/*
+ * Packs the weights of a `linear` once, at load, into the order in which the inner loops read them
+ * (isa.h). bf16 stays bf16 in memory, because a single token's time is the time to read all
+ * weights; f16 becomes f32, which keeps its value. With precision int8 every type is rounded to a
+ * scale an output and whole numbers (lx_precision in kernels.h).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+static void pack_f32(const lx_host_tensor *t, lx_matrix *w)
+{
+    float *to = w->data;
+    for (int64_t o = 0; o < t->rows; o++) {
+        float *panel = to + o / LX_CPU_GROUP * w->group_words + o % LX_CPU_GROUP;
+        for (int64_t k = 0; k < t->cols; k++)
+            panel[k * LX_CPU_GROUP] = lx_host_tensor_at(t, o * t->cols + k);
+    }
+}
+
+static void pack_bf16(const lx_host_tensor *t, lx_matrix *w)
+{
+    uint32_t *to = w->data;
+    const unsigned char *from = t->data;
+    for (int64_t o = 0; o < t->rows; o++) {
+        uint32_t *panel = to + o / LX_CPU_GROUP * w->group_words + o % LX_CPU_GROUP;
+        for (int64_t k = 0; k < t->cols; k++, from += 2) {
+            uint16_t half;
+            memcpy(&half, from, sizeof half);
+            panel[k / 2 * LX_CPU_GROUP] |= (uint32_t)half << (k % 2 * 16);
+        }
+    }
+}
+
+/* The weights of output o as whole numbers, scale and sums of the chunks with them. */
+static void pack_int8_row(const lx_host_tensor *t, lx_matrix *w, int64_t o)
+{
+    int64_t cols = t->cols, chunks = lx_cpu_chunks(cols), group = o / LX_CPU_GROUP;
+    int64_t lane = o % LX_CPU_GROUP;
+    uint32_t *to = (uint32_t *)w->data + group * w->group_words + lane;
+    int32_t *starts = w->starts + group * chunks * LX_CPU_GROUP + lane;
+    float most = 0;
+    for (int64_t k = 0; k < cols; k++)
+        most = fmaxf(most, fabsf(lx_host_tensor_at(t, o * cols + k)));
+    float inverse = most > LX_CPU_LEAST_INT8 ? 127.0f / most : 0.0f;
+    w->scales[o] = most > LX_CPU_LEAST_INT8 ? most / 127.0f : 0.0f;
+    for (int64_t k = 0; k < cols; k++) {
+        double exact = (double)lx_host_tensor_at(t, o * cols + k) * (double)inverse;
+        int32_t p = (int32_t)nearbyint(exact);
+        to[k / 4 * LX_CPU_GROUP] |= (uint32_t)(uint8_t)p << (k % 4 * 8);
+        starts[k / LX_CPU_CHUNK * LX_CPU_GROUP] -= 128 * p;
+    }
+}
+
+static bool is_finite(const lx_host_tensor *t)
+{
+    for (int64_t i = 0; i < t->rows * t->cols; i++) {
+        if (!isfinite(lx_host_tensor_at(t, i)))
+            return false;
+    }
+    return true;
+}
+
+static size_t starts_bytes(const lx_matrix *w)
+{
+    return (size_t)(w->groups * lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP) * sizeof(int32_t);
+}
+
+/* Words of a group: as many as there are inputs, or pairs or quadruples of them in whole tiles. */
+static int64_t words_of(lx_cpu_format format, int64_t cols)
+{
+    if (format == LX_CPU_F32)
+        return cols * LX_CPU_GROUP;
+    int64_t inputs = LX_CPU_TILE * (format == LX_CPU_INT8 ? 4 : 2);
+    return (cols + inputs - 1) / inputs * LX_CPU_TILE * LX_CPU_GROUP;
+}
+
+static bool reserve(lx_matrix *w)
+{
+    w->n_bytes = (size_t)(w->groups * w->group_words) * 4;
+    w->data = lx_host_reserve(w->n_bytes);
+    w->bias = calloc((size_t)(w->groups * LX_CPU_GROUP), sizeof(float));
+    if (w->format == LX_CPU_INT8) {
+        w->scales = calloc((size_t)(w->groups * LX_CPU_GROUP), sizeof(float));
+        w->starts = lx_host_reserve(starts_bytes(w));
+        if (w->scales == NULL || w->starts == NULL)
+            return false;
+    }
+    return w->data != NULL && w->bias != NULL;
+}
+
+static void pack(const lx_host_tensor *t, lx_matrix *w)
+{
+    if (w->format == LX_CPU_INT8) {
+        for (int64_t o = 0; o < t->rows; o++)
+            pack_int8_row(t, w, o);
+    } else if (w->format == LX_CPU_BF16) {
+        pack_bf16(t, w);
+    } else {
+        pack_f32(t, w);
+    }
+}
+
+lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
+                            lx_matrix **out, lx_error *err)
+{
+    bool int8 = ((const lx_cpu *)be)->precision == LX_PRECISION_INT8;
+    lx_status st = lx_host_tensor_check(t, "a matrix", err);
+    if (st != LX_OK)
+        return st;
+    if (int8 && !is_finite(t))
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "precision",
+                       "a weight is not finite: int8 cannot hold it");
+    lx_matrix *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
+    w->shape = (lx_matrix_shape){t->rows, t->cols};
+    w->groups = (t->rows + LX_CPU_GROUP - 1) / LX_CPU_GROUP;
+    w->format = int8 ? LX_CPU_INT8 : t->dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
+    w->group_words = words_of(w->format, t->cols);
+    if (!reserve(w)) {
+        lx_cpu_matrix_free(be, w);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
+                       (long long)t->rows, (long long)t->cols);
+    }
+    pack(t, w);
+    if (bias != NULL)
+        memcpy(w->bias, bias, (size_t)t->rows * sizeof(float));
+    *out = w;
+    return LX_OK;
+}
+
+void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w)
+{
+    (void)be;
+    if (w == NULL)
+        return;
+    lx_host_release(w->data, w->n_bytes);
+    if (w->starts != NULL)
+        lx_host_release(w->starts, starts_bytes(w));
+    free(w->scales);
+    free(w->bias);
+    free(w);
+}

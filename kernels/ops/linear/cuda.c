@@ -1,0 +1,139 @@
+/*
+ * A product as launches: by a kernel of our own, in f32 (`exact`), or rounded to bf16 by the matrix
+ * library with what surrounds it.
+ */
+#include "kernels/ops/linear/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static lx_status record(lx_cuda *c, lx_cuda_op *op)
+{
+    const lx_linear_args *a = &op->args.linear;
+    if (a->w->w16 == NULL)
+        return LX_OK;
+    int64_t rows = lx_cuda_row_count(c, a->rows);
+    lx_cuda_scratch_want(&c->rounded, rows * a->w->padded_cols * (int64_t)sizeof(uint16_t));
+    lx_cuda_scratch_want(&c->product, rows * a->w->padded_rows * (int64_t)sizeof(float));
+    return LX_OK;
+}
+
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_linear_args *a = &op->args.linear;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->x);
+    w[2] = lx_cuda_key_address(a->w);
+    w[3] = lx_cuda_key_address(a->residual);
+    w[4] = lx_cuda_key_pair(a->activation, a->rows);
+}
+
+static bool takes_rounded(const void *args)
+{
+    const lx_matrix *w = ((const lx_linear_args *)args)->w;
+    return w->w16 != NULL && w->shape.cols == w->padded_cols;
+}
+
+static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
+{
+    lx_cuda_linear k = {.y = a->y->data,
+                        .x = a->x->data,
+                        .w = a->w->w,
+                        .bias = a->w->bias,
+                        .residual = a->residual != NULL ? a->residual->data : NULL,
+                        .live = lx_cuda_live_rows(c, a->rows),
+                        .rows = rows,
+                        .outputs = (int32_t)a->w->shape.rows,
+                        .cols = (int32_t)a->w->shape.cols,
+                        .activation = (int32_t)a->activation};
+    return lx_cuda_launched(c, lx_cuda_launch_linear(&k, c->target), "linear");
+}
+
+/* Whether a step has as many rows as its launches cover: then a product may write into arrays. */
+static bool has_all_rows(const lx_cuda *c, lx_rows rows)
+{
+    return rows == LX_ROWS_TOKENS ? c->bucket.tokens == c->n_tokens
+                                  : c->bucket.outputs == c->n_outputs;
+}
+
+/* y = act(product [+ bias]) + residual */
+static lx_status run_finish(lx_cuda *c, const lx_cuda_op *op, const float *product, bool fused,
+                            int32_t rows)
+{
+    const lx_linear_args *a = &op->args.linear;
+    const lx_matrix *w = a->w;
+    bool whole = w->shape.rows == w->padded_rows;
+    lx_cuda_finish k = {.y = a->y->data,
+                        .twin = whole ? lx_cuda_twin(c, op) : NULL,
+                        .product = product,
+                        .bias = lx_cuda_product_adds_bias(w->plan) ? NULL : w->bias,
+                        .residual = a->residual != NULL && !fused ? a->residual->data : NULL,
+                        .live = lx_cuda_live_rows(c, a->rows),
+                        .rows = rows,
+                        .outputs = (int32_t)w->shape.rows,
+                        .padded = w->padded_rows,
+                        .activation = (int32_t)a->activation};
+    return lx_cuda_launched(c, lx_cuda_launch_finish(&k, c->target), "linear");
+}
+
+/* The residual where the product takes it from and has room for all the rows it covers. */
+static lx_status run_stage(lx_cuda *c, const lx_linear_args *a, int32_t rows)
+{
+    lx_cuda_finish k = {.y = c->product.data,
+                        .product = a->residual->data,
+                        .live = lx_cuda_live_rows(c, a->rows),
+                        .rows = rows,
+                        .outputs = (int32_t)a->w->shape.rows,
+                        .padded = a->w->padded_rows,
+                        .activation = LX_ACT_NONE};
+    return lx_cuda_launched(c, lx_cuda_launch_finish(&k, c->target), "a residual");
+}
+
+static lx_status run_round(lx_cuda *c, const lx_linear_args *a, int32_t rows)
+{
+    lx_cuda_round k = {.y = c->rounded.data,
+                       .x = a->x->data,
+                       .live = lx_cuda_live_rows(c, a->rows),
+                       .rows = rows,
+                       .cols = (int32_t)a->w->shape.cols,
+                       .padded = a->w->padded_cols};
+    return lx_cuda_launched(c, lx_cuda_launch_round(&k, c->target), "rounding inputs");
+}
+
+/*
+ * Inputs to bf16 unless they are there, the product with bias and residual, and what it leaves.
+ * What it adds itself depends on the matrix alone, since order decides about the bits. Where it
+ * writes does not: into y if that has all the rows and columns it covers, and no residual is lost
+ * there.
+ */
+static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
+{
+    const lx_linear_args *a = &op->args.linear;
+    const lx_matrix *w = a->w;
+    bool whole = w->shape.rows == w->padded_rows, fits = whole && has_all_rows(c, a->rows);
+    bool fused = whole && a->activation == LX_ACT_NONE && lx_cuda_product_adds_bias(w->plan);
+    bool direct = fits && (fused || a->residual != a->y);
+    float *to = direct ? a->y->data : c->product.data;
+    const float *add = NULL;
+    lx_status st = ready ? LX_OK : run_round(c, a, rows);
+    if (st == LX_OK && fused && a->residual != NULL) {
+        add = direct ? a->residual->data : to;
+        st = direct ? LX_OK : run_stage(c, a, rows);
+    }
+    if (st != LX_OK)
+        return st;
+    st = lx_cuda_product_run(w->plan, w->w16, c->rounded.data, add, to, rows, c->target, &c->error);
+    if (st != LX_OK)
+        return lx_cuda_lose(c, cudaSuccess, NULL, &c->error);
+    return fused && direct ? LX_OK : run_finish(c, op, to, fused, rows);
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_linear_args *a = &op->args.linear;
+    int32_t rows = lx_cuda_row_count(c, a->rows);
+    if (rows == 0)
+        return LX_OK;
+    return a->w->w != NULL ? run_exact(c, a, rows) : run_rounded(c, op, ready, rows);
+}
+
+const lx_cuda_kind lx_cuda_op_linear = {
+    .op = &lx_op_linear, .record = record, .key = key, .run = run, .takes_rounded = takes_rounded};

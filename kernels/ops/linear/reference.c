@@ -1,0 +1,33 @@
+#include <math.h>
+
+#include "kernels/reference/reference.h"
+
+static double activate(double x, lx_activation activation)
+{
+    if (activation == LX_ACT_RELU)
+        return x > 0 || isnan(x) ? x : 0;
+    if (activation == LX_ACT_GELU)
+        return 0.5 * x * erfc(-x * 0.70710678118654752440);
+    return x;
+}
+
+lx_status lx_reference_linear(const lx_batch *b, const void *args, lx_error *err)
+{
+    const lx_linear_args *a = args;
+    const lx_matrix *w = a->w;
+    int64_t rows = lx_host_row_count(b, a->rows), outputs = w->shape.rows, cols = w->shape.cols;
+    (void)err;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *x = a->x->data + row * cols;
+        for (int64_t o = 0; o < outputs; o++) {
+            double sum = (double)w->bias[o];
+            for (int64_t k = 0; k < cols; k++)
+                sum += (double)w->w[o * cols + k] * (double)x[k];
+            double y = activate(sum, a->activation);
+            if (a->residual != NULL)
+                y += (double)a->residual->data[row * outputs + o];
+            a->y->data[row * outputs + o] = (float)y;
+        }
+    }
+    return LX_OK;
+}

@@ -1,0 +1,29 @@
+/* What the launches of `sample` are given. */
+#ifndef LINNET_KERNELS_OPS_SAMPLE_CUDA_H
+#define LINNET_KERNELS_OPS_SAMPLE_CUDA_H
+
+#include "kernels/cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lx_cuda_sample {
+    const float *logits;
+    const lx_cuda_row *rows;
+    const int32_t *banned; /* of all rows: a row's places count from here, like those below */
+    const lx_bias *biases;
+    lx_sample *top;
+    uint32_t *bits; /* scratch [n_rows, (n_ids + 31) / 32] */
+    lx_sample *out;
+    int32_t *drawn;
+    const int32_t *live;
+    int32_t n_rows, n_ids;
+} lx_cuda_sample;
+
+cudaError_t lx_cuda_launch_sample(const lx_cuda_sample *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

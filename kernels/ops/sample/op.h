@@ -1,0 +1,59 @@
+/* Sampling of ids, and what every sampling operation is given a row. */
+#ifndef LINNET_KERNELS_OPS_SAMPLE_OP_H
+#define LINNET_KERNELS_OPS_SAMPLE_OP_H
+
+#include "kernels/types.h"
+
+/* What is added to one id's logit before it is sampled. */
+typedef struct lx_bias {
+    int32_t id;
+    float add; /* finite, not beyond LX_MAX_BIAS either way */
+} lx_bias;
+
+#define LX_MAX_BIAS 10000.0f
+#define LX_MAX_TOP 20 /* ids that are reported beside the sampled one */
+
+/*
+ * How one output row is sampled. Of the ids allowed (not in `mask`, not in `banned`), with b the
+ * logits with `biases` added (in f32) and l = b / temperature:
+ *   forced >= 0        that id, whatever else is said here (scoring)
+ *   temperature == 0   the largest b, the lowest id among equals
+ *   otherwise          sort by l descending, equals by id; keep the first top_k (0: all); of those
+ *                      the shortest prefix whose share of them reaches top_p (>= 1: all, at least
+ *                      one id); with u = lx_uniform(seed, sample, step, 0), the first id in this
+ *                      order whose cumulative probability within the kept ids exceeds u.
+ *                      With top_k = 0 and top_p >= 1 nothing is sorted: the order is that of ids.
+ */
+typedef struct lx_sampling {
+    uint64_t seed;
+    uint32_t sample, step;
+    float temperature;   /* >= 0 */
+    float top_p;         /* > 0 */
+    int32_t top_k;       /* >= 0 */
+    int32_t forced;      /* -1 for none */
+    const lx_mask *mask; /* NULL for none */
+    int32_t n_banned;
+    const int32_t *banned; /* [n_banned], host, any order, may repeat; borrowed until sync() */
+    int32_t n_biases;
+    const lx_bias *biases; /* [n_biases], host, ids strictly ascending; borrowed until sync() */
+    int32_t n_top;         /* 0 .. LX_MAX_TOP, not more than there are ids */
+    /* [n_top], host, written by sync(): the ids with the largest logits, equals by id, with the
+       same log-probabilities as lx_sample has; all -1 and NAN when that has no token */
+    struct lx_sample *top;
+} lx_sampling;
+
+typedef struct lx_sample {
+    int32_t token; /* -1 when no id was allowed or a logit is not finite */
+    /* log softmax(logits)[token], before bias, temperature, mask and cuts; NAN with -1 */
+    float logprob;
+} lx_sample;
+
+typedef struct lx_sample_args {
+    const lx_array *logits; /* [n_outputs, n_ids] */
+    int32_t n_ids;
+    const lx_sampling *rows; /* [n_outputs], host; borrowed until sync() */
+    lx_sample *out;          /* [n_outputs], host; written by sync() */
+    lx_states *states;       /* where the tokens are kept (lx_drawn_id); NULL: nowhere */
+} lx_sample_args;
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * What operations and back ends have in common: objects, the batch of a step, and the tokens drawn
+ * by steps before. Letters, layout and laws are in kernels.h.
+ */
+#ifndef LINNET_KERNELS_TYPES_H
+#define LINNET_KERNELS_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct lx_backend lx_backend; /* an opened back end, see kernels.h */
+typedef struct lx_array lx_array;     /* f32 elements in the device's memory */
+typedef struct lx_matrix lx_matrix;   /* prepared weights of one `linear`, with its bias */
+typedef struct lx_table lx_table;     /* an embedding table */
+typedef struct lx_states lx_states;   /* the recurrent states of all slots */
+typedef struct lx_mask lx_mask;       /* a fixed set of token ids that may not be sampled */
+
+typedef enum lx_dtype { LX_F32, LX_BF16, LX_F16 } lx_dtype;
+
+/* A matrix on the host, as it lies in a weights file: row-major [rows, cols]. */
+typedef struct lx_host_tensor {
+    lx_dtype dtype;
+    int64_t rows, cols; /* a vector has rows = 1 */
+    const void *data;   /* borrowed during the call; need not be aligned */
+} lx_host_tensor;
+
+/*
+ * The size of a slot's state. An attention kind has a part that never grows and one that grows with
+ * every token (0 for linear attention; a softmax cache has only this one).
+ */
+typedef struct lx_state_layout {
+    int64_t fixed_floats;   /* a slot */
+    int64_t growing_floats; /* a slot and token */
+    int64_t max_tokens;     /* 0 when growing_floats is 0 */
+} lx_state_layout;
+
+/* Borrowed by the back end from begin() until the sync() of its step has returned. */
+typedef struct lx_batch {
+    int32_t n_tokens; /* T >= 1 */
+    int32_t n_seqs;   /* N >= 1 */
+    /* [N + 1], ascending, seq_start[0] = 0, seq_start[N] = T, none empty */
+    const int32_t *seq_start;
+    const int32_t *slot;       /* [N], distinct */
+    int32_t n_outputs;         /* rows that go through the head: 0 .. T */
+    const int32_t *output_row; /* [n_outputs], strictly ascending token rows */
+} lx_batch;
+
+/* Which rows an operation works on: the batch's token rows or its output rows. */
+typedef enum lx_rows { LX_ROWS_TOKENS, LX_ROWS_OUTPUTS } lx_rows;
+
+/*
+ * Beside each slot lie the last tokens that were drawn in it: the token of a sequence's last output
+ * row is kept in place `step % LX_DRAWN` of its slot, `step` being that of its lx_sampling. An id
+ * that lx_drawn_id made stands for the token in that place of the row's own slot when the step
+ * happens; a token that the table has not (-1: nothing could be drawn) counts as id 0. So a step
+ * can be started while nobody knows yet what the steps before it have drawn. These tokens are no
+ * part of the state: zeroing, copying, exporting and importing leave them as they are.
+ */
+#define LX_DRAWN 4
+
+static inline int32_t lx_drawn_id(int32_t step)
+{
+    return INT32_MIN + step % LX_DRAWN;
+}
+
+static inline bool lx_is_drawn_id(int32_t id)
+{
+    return id < INT32_MIN + LX_DRAWN;
+}
+
+#endif
