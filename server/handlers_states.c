@@ -43,6 +43,7 @@ typedef struct ask {
     int status;              /* of an answer without content */
     lx_saved_state uploaded; /* PUT */
     size_t uploaded_bytes;
+    lx_reserve *reserve;
     int32_t layer, head; /* look */
 } ask;
 
@@ -74,6 +75,7 @@ static void ask_release(void *context)
     ask *a = context;
     lx_store_call_free(a->call);
     lx_state_fini(&a->uploaded);
+    lx_reserve_unref(a->reserve);
     free(a);
 }
 
@@ -93,15 +95,20 @@ static ask *ask_new(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
     size_t n = 0;
+    lx_reserve *reserve = NULL;
     lx_status st = check_id(api, rq, &n, &err);
+    if (st == LX_OK)
+        st = lx_state_reserve(api, &reserve, &err);
     ask *a = st == LX_OK ? calloc(1, sizeof *a) : NULL;
     if (st == LX_OK && a == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     if (st != LX_OK) {
+        lx_reserve_unref(reserve);
         lx_respond_status(rs, st, &err);
         return NULL;
     }
     a->api = api;
+    a->reserve = reserve;
     memcpy(a->id, rq->tail, n);
     return a;
 }

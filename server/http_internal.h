@@ -99,7 +99,7 @@ typedef struct lx_exchange {
     size_t body_bytes; /* received, dropped ones included */
     lx_buffer body;
     size_t reserved; /* for it, in options.bodies */
-    lx_buffer out; /* stream: made but not yet given to the library */
+    lx_buffer out;   /* stream: made but not yet given to the library */
     size_t out_read;
     lx_deferred deferred; /* replaced, under the lock, when its finish hands over */
     lx_deferred before;   /* the one that did */

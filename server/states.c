@@ -13,6 +13,10 @@
 /* The store ends every call much sooner. */
 enum { STORE_GRACE_S = 60 };
 
+/* Of a state on its way: the store call's copy, the one that is read, an answer's buffer while it
+   grows; beside the numbers there are a request and tokens. */
+enum { STATE_COPIES = 5, STATE_EXTRA = 16 * 1024 };
+
 /* --- ids -------------------------------------------------------------------------------------- */
 
 void lx_state_make_id(char id[LX_STATE_ID_MAX + 1])
@@ -173,6 +177,16 @@ void lx_states_fini(lx_state_keeper *k)
     *k = (lx_state_keeper){0};
 }
 
+lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
+        int64_t bytes = lx_serving_state_bytes(lx_serving_at(api->serving, i));
+        most = bytes > most ? bytes : most;
+    }
+    return lx_reserve_new(&api->answers, STATE_COPIES * (most + STATE_EXTRA), "state", out, err);
+}
+
 /* --- wanting ---------------------------------------------------------------------------------- */
 
 typedef struct wait {
@@ -182,6 +196,7 @@ typedef struct wait {
     void (*fini_params)(void *params);
     lx_store_call *call;
     lx_request rq; /* of it only wake, id and owner, which live as long as the exchange */
+    lx_reserve *reserve;
 } wait;
 
 static void go_on(lx_api *api, const lx_state_wanted *w, const void *bytes, size_t n,
@@ -221,13 +236,14 @@ static void release(void *context)
 {
     wait *w = context;
     lx_store_call_free(w->call);
+    lx_reserve_unref(w->reserve);
     w->fini_params(w->params);
     free(w->params);
     free(w);
 }
 
 static void wait_for(lx_api *api, const lx_state_wanted *w, lx_store_call *call,
-                     const lx_request *rq, lx_response *rs)
+                     lx_reserve *reserve, const lx_request *rq, lx_response *rs)
 {
     wait *context = calloc(1, sizeof *context);
     if (context == NULL) {
@@ -239,7 +255,7 @@ static void wait_for(lx_api *api, const lx_state_wanted *w, lx_store_call *call,
         free(w->params);
         return;
     }
-    *context = (wait){api, w->then, w->params, w->fini_params, call, *rq};
+    *context = (wait){api, w->then, w->params, w->fini_params, call, *rq, lx_reserve_ref(reserve)};
     rs->deferred = (lx_deferred){.context = context,
                                  .ready = ready,
                                  .finish = finish,
@@ -253,11 +269,15 @@ static void want_id(lx_api *api, const lx_state_wanted *w, const lx_request *rq,
     char id[LX_STATE_ID_MAX + 1];
     lx_error err = {0};
     lx_store_call *call = NULL;
+    lx_reserve *reserve = NULL;
     (void)snprintf(id, sizeof id, "%.*s", (int)w->bytes, w->text);
-    lx_status st = lx_store_call_start(api->states, LX_STORE_GET, id, NULL, 0, api->state_ttl_ms,
-                                       rq, &call, &err);
+    lx_status st = lx_state_reserve(api, &reserve, &err);
+    if (st == LX_OK)
+        st = lx_store_call_start(api->states, LX_STORE_GET, id, NULL, 0, api->state_ttl_ms, rq,
+                                 &call, &err);
     if (st == LX_OK && !lx_store_call_done(call)) {
-        wait_for(api, w, call, rq, rs);
+        wait_for(api, w, call, reserve, rq, rs);
+        lx_reserve_unref(reserve);
         return;
     }
     size_t n = 0;
@@ -268,6 +288,7 @@ static void want_id(lx_api *api, const lx_state_wanted *w, const lx_request *rq,
     }
     go_on(api, w, bytes, n, st, &err, rq, rs);
     lx_store_call_free(call);
+    lx_reserve_unref(reserve);
     w->fini_params(w->params);
     free(w->params);
 }

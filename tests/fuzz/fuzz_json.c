@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json_scan.h"
 #include "server/json_states.h"
 #include "tests/fuzz/subject.h"
 
@@ -115,6 +116,17 @@ static void try_state_fork(const char *body, size_t n)
     free(p.seeds);
 }
 
+/* Every value has bytes of its own (an escape at the end counts for two that are not there), and
+ * nothing outside the text is read. */
+static void check_scan(const char *body, size_t n)
+{
+    lx_json_extent e;
+    lx_json_scan(body, n, &e);
+    MUST(e.containers + e.strings + e.scalars <= (int64_t)n && e.depth <= e.containers);
+    MUST(e.string_bytes <= (int64_t)n + 2 && e.key[0] != '\0');
+    MUST(lx_json_tree_bytes(&e) >= 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (n == 0)
@@ -122,6 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     char *body = malloc(n); /* of the exact size and without a NUL behind, n - 1 is used */
     MUST(body != NULL);
     memcpy(body, data + 1, n - 1);
+    check_scan(body, n - 1);
     int route = data[0] % 7;
     switch (route) {
     case 0:

@@ -262,3 +262,47 @@ def test_peak_of_bodies():
 def test_too_little_for_one_body():
     result = run("serve", "--body-memory", "4", "--port", "0")
     assert result.returncode == 2 and "--body-memory is 4 MiB" in result.stderr, result.stderr
+
+
+def test_states_on_their_way_are_counted(small):
+    """Reading a state needs room too, and gives it back."""
+    state = complete_ok(small.port, prompt="山水", max_tokens=1, return_state=True)["states"][0]["id"]
+    for headers in ({}, {"Accept": "application/octet-stream"}):
+        assert call(small.port, "GET", f"/v1/states/{state}", headers=headers).status == 200
+    assert call(small.port, "GET", f"/v1/states/{state}/look").status == 200
+    assert call(small.port, "DELETE", f"/v1/states/{state}").status == 204
+    assert call(small.port, "GET", f"/v1/states/{state}").status == 404
+    wait_given_back(small)
+    with Server("--answer-memory", "1") as server:
+        reply = call(server.port, "GET", f"/v1/states/{state}")
+        assert reply.status == 400 and "--answer-memory" in reply.error["message"], reply.text
+        wait_given_back(server)
+
+
+def test_livez_answers_while_the_largest_bodies_are_read():
+    """With one thread for all of HTTP: no kind of body of the largest size keeps it busy for long."""
+    json_type = {"Content-Type": "application/json"}
+    values = b'{"x":[' + b",".join([b"{}"] * 32000) + b"]}"
+    text = b'{"model":"' + b"a" * (WHOLE - 20) + b'"}'
+    blob = b'{"model":"couplet","state":"' + b"QUJD" * ((WHOLE - 64) // 4) + b'"}'
+    kind, form = images.encode_form({"image": images.File(b"\r\n--" * (WHOLE // 5))})
+    bodies = [("/v1/completions", values, json_type), ("/v1/completions", text, json_type),
+              ("/v1/completions", blob, json_type),
+              (images.EDITS, form[:WHOLE], {"Content-Type": kind})]
+    with Server("--http-threads", "1", "--slots", "2") as server, ThreadPoolExecutor(4) as pool:
+        before = server.cpu_seconds()
+
+        def ask(i):
+            path, body, headers = bodies[i % 4]
+            return call(server.port, "POST", path, body, headers).status
+
+        asked = [pool.submit(ask, i) for i in range(80)]
+        answered = 0
+        while not all(reply.done() for reply in asked):
+            assert call(server.port, "GET", "/livez", timeout=10).status == 200
+            answered += 1
+        assert {reply.result() for reply in asked} <= {400, 404}
+        each = (server.cpu_seconds() - before) / len(asked)
+        print(f"{answered} answers of /livez beside 80 bodies of {each * 1000:.1f} ms of the processor each")
+        assert answered > 0 and each < 0.05
+        wait_given_back(server, BODIES)
