@@ -90,7 +90,7 @@ enum {
 };
 
 /*
- * Appends the ids of text[n]. Takes O(n log n) time and at most 64 n bytes of memory beside the
+ * Appends the ids of text[n]. Takes O(n log n) time and at most 100 n bytes of memory beside the
  * list. LX_ERR_INVALID (with the byte's position): not UTF-8, except for bytes and world, which
  * take any bytes; a character that the vocabulary has no token for. LX_ERR_TOO_LARGE: over
  * LX_TOKENIZER_MAX_TEXT bytes, over out->max ids, or a regular expression over its match limit.
