@@ -96,7 +96,10 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
         .api_key_file = o->api_key_file,
         .public_paths = o->public_paths,
         .cors_origins = o->cors_origins,
-        .limits = {.concurrent = (int32_t)o->key_concurrency, .per_minute = (int32_t)o->key_rate},
+        .limits = {.concurrent = (int32_t)o->key_concurrency,
+                   .per_minute = (int32_t)o->key_rate,
+                   .tokens = o->key_tokens,
+                   .samples = (int32_t)o->key_samples},
     };
     lx_status st = lx_gate_new(&gate, &p->gate, err);
     bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||

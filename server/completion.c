@@ -54,6 +54,7 @@ static lx_status start_work(lx_completion *c, int32_t i, lx_api *api, lx_served_
                                .n_ids = prompt->n_ids,
                                .rules = p->rules};
     lx_work_params params = work_params(c, p, served->model->config.n_values, seed);
+    params.first = i > 0 ? c->works[0].job : NULL;
     lx_plan *plan = NULL;
     lx_status st = p->from != NULL ? lx_work_plan_from(served, p->from, &plan, err)
                                    : lx_work_plan(served, &request, &plan, err);
@@ -107,6 +108,8 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
     if (st != LX_OK && c->n_prompts > 0) { /* the refusal was counted */
         atomic_store(&c->works[0].counted, true);
         lx_completion_cancel(c);
+        for (int32_t i = 0; i < c->n_prompts; i++)
+            lx_work_refund(&c->works[i]);
     }
     return st;
 }

@@ -171,8 +171,10 @@ bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx
         refuse_key(head, rs);
         return false;
     }
-    if (key != NULL)
+    if (key != NULL) {
         pass->who = lx_key_name(key);
+        pass->client = lx_key_client(key);
+    }
     if (key == NULL || open || strcmp(head->method, "POST") != 0)
         return true;
     lx_error err = {0};

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/buffer.h"
+#include "server/client.h"
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 
@@ -32,6 +33,7 @@ typedef struct lx_request {
     const char *id;   /* of X-Request-Id, or made up */
     const char *body; /* NUL-terminated, may hold more NULs */
     size_t body_bytes;
+    lx_client client;            /* as the gate said */
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
 } lx_request;
@@ -84,6 +86,7 @@ typedef struct lx_request_head {
 /* What `admit` says of a request it lets in, or refuses. */
 typedef struct lx_pass {
     void *ticket;             /* for `leave` */
+    lx_client client;         /* for the handler */
     const char *who;          /* for the log, lives as long as the server; NULL: nobody known */
     const char *allow_origin; /* Access-Control-Allow-Origin, lives as long; NULL: none */
     bool vary_origin;         /* the answer depends on the Origin header */

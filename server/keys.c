@@ -14,14 +14,20 @@
 
 enum { MAX_FILE = 4 << 20, S_PER_MINUTE = 60, BUSY_RETRY_S = 1 };
 
+/* What may still be taken now; it fills evenly, up to a minute's worth. */
+typedef struct bucket {
+    double left;
+    int64_t filled_ns;
+} bucket;
+
 struct lx_key {
     lx_keys *keys;
     uint8_t digest[LX_SHA256_BYTES];
     char name[LX_MAX_KEY_NAME + 1];
+    int32_t weight;
     /* under keys->lock */
-    int32_t running;
-    double tokens; /* requests it may still make now */
-    int64_t filled_ns;
+    int32_t running, samples;
+    bucket requests, tokens;
 };
 
 struct lx_keys {
@@ -35,7 +41,9 @@ struct lx_keys {
 static void key_init(lx_key *key, lx_keys *keys, const char *name)
 {
     key->keys = keys;
-    key->tokens = keys->limits.per_minute;
+    key->weight = 1;
+    key->requests.left = keys->limits.per_minute;
+    key->tokens.left = (double)keys->limits.tokens;
     (void)snprintf(key->name, sizeof key->name, "%s", name);
 }
 
@@ -100,7 +108,7 @@ static lx_status check_key(const char *name, const char *key, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err)
+static lx_status add(lx_keys *k, const char *name, const char *key, lx_key **out, lx_error *err)
 {
     uint8_t digest[LX_SHA256_BYTES];
     lx_status st = check_key(name, key, err);
@@ -118,10 +126,47 @@ lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *e
     key_init(new_key, k, name);
     memcpy(new_key->digest, digest, sizeof digest);
     k->list[k->n++] = new_key;
+    *out = new_key;
     return LX_OK;
 }
 
-/* "KEY" or "NAME KEY"; a key without a name is called after its place in the list. */
+lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err)
+{
+    lx_key *new_key = NULL;
+    return add(k, name, key, &new_key, err);
+}
+
+static lx_status read_weight(lx_key *key, const char *value, lx_error *err)
+{
+    char *end = NULL;
+    long weight = strtol(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end != '\0' || weight < 1 || weight > LX_MAX_WEIGHT)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "weight is \"%s\", not 1 to %d", value,
+                       LX_MAX_WEIGHT);
+    key->weight = (int32_t)weight;
+    return LX_OK;
+}
+
+/* What may stand behind a key: "name=value". */
+static const struct key_option {
+    const char *name;
+    lx_status (*read)(lx_key *key, const char *value, lx_error *err);
+} key_options[] = {
+    {"weight", read_weight},
+};
+
+static lx_status read_option(lx_key *key, const char *text, lx_error *err)
+{
+    size_t n = strcspn(text, "=");
+    for (size_t i = 0; i < sizeof key_options / sizeof *key_options; i++) {
+        const struct key_option *o = &key_options[i];
+        if (strlen(o->name) == n && strncmp(o->name, text, n) == 0)
+            return o->read(key, text[n] == '=' ? text + n + 1 : "", err);
+    }
+    return lx_fail(err, LX_ERR_INVALID, "api-key-file", "there is no option \"%s\" of a key", text);
+}
+
+/* "KEY" or "NAME KEY [OPTION ...]"; a key without a name is called after its place in the list. */
 static lx_status add_line(lx_keys *k, char *line, lx_error *err)
 {
     static const char blank[] = " \t\r";
@@ -130,11 +175,13 @@ static lx_status add_line(lx_keys *k, char *line, lx_error *err)
     if (first == NULL || *first == '#')
         return LX_OK;
     const char *second = strtok_r(NULL, blank, &rest);
-    if (second != NULL && strtok_r(NULL, blank, &rest) != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
-                       "a line has more than a name and a key");
+    lx_key *key = NULL;
     (void)snprintf(number, sizeof number, "key-%d", k->n + 1);
-    return lx_keys_add(k, second != NULL ? first : number, second != NULL ? second : first, err);
+    lx_status st =
+        add(k, second != NULL ? first : number, second != NULL ? second : first, &key, err);
+    while (st == LX_OK && (first = strtok_r(NULL, blank, &rest)) != NULL)
+        st = read_option(key, first, err);
+    return st;
 }
 
 lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
@@ -185,33 +232,37 @@ const char *lx_key_name(const lx_key *key)
  * -------------------------------------------------------------------------------------- */
 
 /* Under the lock: puts in what has come since the last time. */
-static void fill(lx_key *key, int64_t now_ns)
+static void fill(bucket *b, double most, int64_t now_ns)
 {
-    double most = key->keys->limits.per_minute;
-    double gone_s = (double)(now_ns - key->filled_ns) / (double)LX_NS_PER_S;
-    if (key->filled_ns != 0 && gone_s > 0)
-        key->tokens += gone_s * most / S_PER_MINUTE;
-    if (key->tokens > most)
-        key->tokens = most;
-    key->filled_ns = now_ns;
+    double gone_s = (double)(now_ns - b->filled_ns) / (double)LX_NS_PER_S;
+    if (b->filled_ns != 0 && gone_s > 0)
+        b->left += gone_s * most / S_PER_MINUTE;
+    if (b->left > most)
+        b->left = most;
+    b->filled_ns = now_ns;
+}
+
+/* Until there is as much as wanted. */
+static int32_t wait_s(const bucket *b, double most, double wanted)
+{
+    return (int32_t)fmax(1, ceil((wanted - b->left) * S_PER_MINUTE / most));
 }
 
 static lx_status enter_locked(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
 {
     const lx_key_limits *limits = &key->keys->limits;
-    fill(key, now_ns);
+    fill(&key->requests, limits->per_minute, now_ns);
     if (limits->concurrent > 0 && key->running >= limits->concurrent) {
         *retry_after_s = BUSY_RETRY_S;
         return lx_fail(err, LX_ERR_BUSY, NULL, "%d requests of this key are being answered already",
                        key->running);
     }
-    if (limits->per_minute > 0 && key->tokens < 1) {
-        double wait_s = (1 - key->tokens) * S_PER_MINUTE / limits->per_minute;
-        *retry_after_s = (int32_t)fmax(1, ceil(wait_s));
+    if (limits->per_minute > 0 && key->requests.left < 1) {
+        *retry_after_s = wait_s(&key->requests, limits->per_minute, 1);
         return lx_fail(err, LX_ERR_BUSY, NULL, "this key may make %d requests a minute",
                        limits->per_minute);
     }
-    key->tokens -= limits->per_minute > 0;
+    key->requests.left -= limits->per_minute > 0;
     key->running++;
     return LX_OK;
 }
@@ -228,5 +279,73 @@ void lx_key_leave(lx_key *key)
 {
     (void)pthread_mutex_lock(&key->keys->lock);
     key->running--;
+    (void)pthread_mutex_unlock(&key->keys->lock);
+}
+
+/* --- what its requests ask for
+ * -------------------------------------------------------------------- */
+
+lx_client lx_key_client(lx_key *key)
+{
+    return (lx_client){.key = key, .weight = key->weight};
+}
+
+lx_key *lx_key_of(const lx_client *client)
+{
+    return (lx_key *)(uintptr_t)client->key; /* made by the function above */
+}
+
+static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *load, lx_error *err)
+{
+    if (limits->samples > 0 && load->n_samples > limits->samples)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a key may have %d samples at once",
+                       load->n_samples, limits->samples);
+    if (limits->tokens > 0 && load->n_tokens > limits->tokens)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "%lld new tokens are asked for, but a key may have %lld a minute",
+                       (long long)load->n_tokens, (long long)limits->tokens);
+    return LX_OK;
+}
+
+static lx_status take_locked(lx_key *key, const lx_key_load *load, int64_t now_ns,
+                             int32_t *retry_after_s, lx_error *err)
+{
+    const lx_key_limits *limits = &key->keys->limits;
+    double most = (double)limits->tokens, wanted = (double)load->n_tokens;
+    fill(&key->tokens, most, now_ns);
+    if (limits->samples > 0 && key->samples + load->n_samples > limits->samples) {
+        *retry_after_s = BUSY_RETRY_S;
+        return lx_fail(err, LX_ERR_LIMIT, NULL,
+                       "this key may have %d samples at once, and %d are being made",
+                       limits->samples, key->samples);
+    }
+    if (limits->tokens > 0 && key->tokens.left < wanted) {
+        *retry_after_s = wait_s(&key->tokens, most, wanted);
+        return lx_fail(err, LX_ERR_LIMIT, NULL, "this key may ask for %lld new tokens a minute",
+                       (long long)limits->tokens);
+    }
+    key->tokens.left -= limits->tokens > 0 ? wanted : 0;
+    key->samples += load->n_samples;
+    return LX_OK;
+}
+
+lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
+                      lx_error *err)
+{
+    lx_status st = check_possible(&key->keys->limits, load, err);
+    if (st != LX_OK)
+        return st;
+    (void)pthread_mutex_lock(&key->keys->lock);
+    st = take_locked(key, load, now_ns, retry_after_s, err);
+    (void)pthread_mutex_unlock(&key->keys->lock);
+    return st;
+}
+
+void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund)
+{
+    (void)pthread_mutex_lock(&key->keys->lock);
+    key->samples -= load->n_samples;
+    if (refund && key->keys->limits.tokens > 0)
+        key->tokens.left += (double)load->n_tokens;
     (void)pthread_mutex_unlock(&key->keys->lock);
 }
