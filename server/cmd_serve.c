@@ -123,6 +123,8 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
         .host = o->host,
         .limits = {.concurrent = (int32_t)o->key_concurrency,
                    .per_minute = (int32_t)o->key_rate,
+                   .tokens = o->key_tokens,
+                   .samples = (int32_t)o->key_samples,
                    .max_states = o->key_states,
                    .max_state_bytes = o->key_state_bytes},
     };

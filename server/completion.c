@@ -135,7 +135,9 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
     for (int32_t i = 0; st == LX_OK && i < n; i++) {
         lx_plan *plan = plans[i];
         plans[i] = NULL;
-        st = lx_work_start(&c->works[i], api, served, plan, w, rq, retry_after_s, err);
+        lx_work_params params = *w;
+        params.first = i > 0 ? c->works[0].job : NULL;
+        st = lx_work_start(&c->works[i], api, served, plan, &params, rq, retry_after_s, err);
         c->n_prompts += st == LX_OK;
         if (st == LX_OK && i > 0)
             atomic_store(&c->works[i].counted, true);
@@ -143,6 +145,8 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
     if (st != LX_OK && c->n_prompts > 0) { /* the refusal was counted */
         atomic_store(&c->works[0].counted, true);
         lx_completion_cancel(c);
+        for (int32_t i = 0; i < c->n_prompts; i++)
+            lx_work_refund(&c->works[i]);
     }
     return st;
 }

@@ -4,7 +4,7 @@
  * A turn of the thread:
  *   1. end running jobs that were cancelled or are late
  *   2. under the mutex: sleep while there is nothing at all; go through the queue, taking out
- *      cancelled and late jobs and those that get a slot now
+ *      cancelled and late jobs and those that get a place now (engine_admit.c)
  *   3. outside it: end the former, start the latter, fork samples (engine_runs.c)
  *   4. start one batch and read the results of the one `ahead` steps before (engine_step.c)
  * Without any job it sleeps, and computes one row every probe_ns, so that a device that was lost
@@ -51,14 +51,31 @@ int32_t lx_engine_best_ahead(const lx_backend *be)
 
 static void publish_slots(lx_engine *e)
 {
-    atomic_store_explicit(&e->metrics->slots_used, e->options.n_slots - e->n_free,
-                          memory_order_relaxed);
+    int32_t used = e->n_seats < e->options.n_slots ? e->n_seats : e->options.n_slots;
+    atomic_store_explicit(&e->metrics->slots_used, used, memory_order_relaxed);
+}
+
+/* Under the mutex: jobs that wait, or take turns with others for a slot. */
+static int32_t n_waiting(const lx_engine *e)
+{
+    return e->n_queue - e->n_sure + e->n_beyond;
 }
 
 /* Under the mutex. */
 static void publish_queue(lx_engine *e)
 {
-    atomic_store_explicit(&e->metrics->queue_length, e->n_queue - e->n_sure, memory_order_relaxed);
+    atomic_store_explicit(&e->metrics->queue_length, n_waiting(e), memory_order_relaxed);
+}
+
+/* Likewise, the engine's thread only. */
+static void count_beyond(lx_engine *e)
+{
+    int32_t n = e->n_seats - e->options.n_slots, n_runs = e->n_places - e->n_free_runs;
+    n_runs += e->n_admitted; /* about to be */
+    e->n_beyond = n < n_runs ? n : n_runs - 1;
+    if (e->n_beyond < 0)
+        e->n_beyond = 0;
+    publish_queue(e);
 }
 
 void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
@@ -67,34 +84,17 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
     atomic_fetch_sub(&e->work_left, total_tokens(job) - n_tokens);
     atomic_fetch_sub(&e->n_jobs, 1);
     publish_slots(e); /* whoever waits for the job finds its slots free */
+    lx_job_mark_ended(job, atomic_load(&e->metrics->steps));
+    (void)pthread_mutex_lock(&e->mutex);
+    lx_parties_leave(e, job);
+    count_beyond(e);
+    (void)pthread_mutex_unlock(&e->mutex);
     lx_job_finish(job, status, err);
     lx_job_notify(job);
     lx_job_unref(job);
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
-
-/* Under the mutex: sorts the queue into admitted, dropped and still waiting. */
-static void sort_queue(lx_engine *e, int64_t now)
-{
-    int32_t room = e->n_free - e->n_pending, kept = 0;
-    e->n_admitted = e->n_dropped = 0;
-    for (int32_t i = 0; i < e->n_queue; i++) {
-        lx_job *job = e->queue[i];
-        if (lx_engine_check_job(e, job, now, NULL) != LX_OK) {
-            e->dropped[e->n_dropped++] = job;
-        } else if (room > 0) {
-            room -= lx_job_get_params(job)->n;
-            e->admitted[e->n_admitted++] = job;
-        } else {
-            e->queue[kept++] = job;
-        }
-    }
-    e->n_queue = kept;
-    e->n_sure = 0;
-    e->credit = room > 0 ? room : 0;
-    publish_queue(e);
-}
 
 /* Under the mutex, with nothing to do. False when it is time for a probe. */
 static bool wait_for_change(lx_engine *e)
@@ -111,12 +111,14 @@ static bool wait_for_change(lx_engine *e)
 static bool take_work(lx_engine *e, int64_t *now)
 {
     (void)pthread_mutex_lock(&e->mutex);
-    sort_queue(e, *now); /* also tells submit about slots that became free */
+    lx_engine_admit(e, *now); /* also tells submit about slots that became free */
+    count_beyond(e);
     e->probe_due = false;
     while (!e->stopping && !e->probe_due && e->n_admitted + e->n_dropped == 0 && e->oldest < 0) {
         e->probe_due = !wait_for_change(e);
         *now = lx_now_ns();
-        sort_queue(e, *now);
+        lx_engine_admit(e, *now);
+        count_beyond(e);
     }
     bool go_on = !e->stopping;
     (void)pthread_mutex_unlock(&e->mutex);
@@ -135,7 +137,8 @@ static lx_status take_turn(lx_engine *e, int64_t now, lx_error *err)
     e->n_dropped = 0;
     lx_status st = LX_OK;
     for (int32_t i = 0; i < e->n_admitted; i++) { /* all become runs, so that none is lost */
-        lx_status started = lx_runs_start(e, e->admitted[i], st == LX_OK ? err : NULL);
+        lx_status started =
+            lx_runs_start(e, e->admitted[i], e->admitted_order[i], st == LX_OK ? err : NULL);
         st = st == LX_OK ? started : st;
     }
     e->n_admitted = 0;
@@ -150,8 +153,12 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
 {
     for (int32_t i = 0; i < e->n_dropped; i++)
         lx_engine_end_job(e, e->dropped[i], 0, status, err);
-    for (int32_t i = 0; i < e->n_admitted; i++)
+    for (int32_t i = 0; i < e->n_admitted; i++) { /* they have places by name only */
+        int32_t request = *lx_job_request_note(e->admitted[i]);
+        lx_count_seats(e, request, -1);
+        lx_count_sources(e, request, -(lx_job_get_params(e->admitted[i])->n > 1));
         lx_engine_end_job(e, e->admitted[i], 0, status, err);
+    }
     e->n_dropped = e->n_admitted = 0;
     while (e->oldest >= 0)
         lx_runs_end(e, e->oldest, status, err);
@@ -162,7 +169,7 @@ static void end_queued(lx_engine *e, lx_status status, const lx_error *err)
 {
     for (;;) {
         (void)pthread_mutex_lock(&e->mutex);
-        lx_job *job = e->n_queue > 0 ? e->queue[--e->n_queue] : NULL;
+        lx_job *job = e->n_queue > 0 ? e->queue[--e->n_queue].job : NULL;
         e->n_sure = 0;
         publish_queue(e);
         (void)pthread_mutex_unlock(&e->mutex);
@@ -254,9 +261,10 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
 {
     bool ok = true;
     size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
+    size_t n_places = (size_t)e->n_places;
     f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
     f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
-    f->constraints = grab(n, sizeof *f->constraints, &ok);
+    f->constraints = grab(n_places, sizeof *f->constraints, &ok);
     f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
     f->output_row = grab(rows, sizeof *f->output_row, &ok);
     f->output_slot = grab(rows, sizeof *f->output_slot, &ok);
@@ -278,10 +286,12 @@ static void free_frame(lx_frame *f)
 static bool allocate(lx_engine *e)
 {
     bool ok = true;
-    int32_t n = e->options.n_slots, n_queue = e->options.max_queue + n;
+    int32_t n = e->n_places, n_queue = e->options.max_queue + e->options.n_slots;
+    int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
     GRAB(masks, e->model->task->n_masks + 1);
     GRAB(queue, n_queue);
     GRAB(admitted, n);
+    GRAB(admitted_order, n);
     GRAB(dropped, n_queue);
     GRAB(slots, n);
     GRAB(free_slots, n);
@@ -290,6 +300,8 @@ static bool allocate(lx_engine *e)
     GRAB(views, n);
     GRAB(rows, n);
     GRAB(scratch, n);
+    GRAB(items, n);
+    ok = lx_parties_init(&e->clients, n_jobs) && lx_parties_init(&e->requests, n_jobs) && ok;
     for (int32_t i = 0; i <= e->options.ahead; i++)
         ok = ok && allocate_frame(e, &e->frames[i]);
     return ok;
@@ -303,8 +315,11 @@ static void release(lx_engine *e)
     lx_prefix_cache_free(e->prefixes);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
         free_frame(&e->frames[i]);
-    void *arrays[] = {e->masks, e->queue,     e->admitted, e->dropped, e->slots,  e->free_slots,
-                      e->runs,  e->free_runs, e->views,    e->rows,    e->scratch};
+    lx_parties_fini(&e->clients);
+    lx_parties_fini(&e->requests);
+    void *arrays[] = {e->masks,      e->queue, e->admitted,      e->dropped, e->slots,
+                      e->free_slots, e->runs,  e->free_runs,     e->views,   e->rows,
+                      e->scratch,    e->items, e->admitted_order};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(e);
@@ -325,7 +340,7 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* Slots, stash, and as many places for prompts' states as the bytes allow. */
+/* Places, one for probes, and as many for prompts' states as the bytes allow. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
     int64_t places = e->options.prefix_bytes / (e->model->state.fixed_floats * 4);
@@ -335,7 +350,7 @@ static lx_status make_states(lx_engine *e, lx_error *err)
     if (places > 0)
         st = lx_prefix_cache_new((int32_t)places, e->model->config.n_inputs, &e->prefixes, err);
     if (st == LX_OK)
-        st = lx_transformer_states_new(e->transformer, e->options.n_slots + 1 + (int32_t)places,
+        st = lx_transformer_states_new(e->transformer, e->n_places + 1 + (int32_t)places,
                                        &e->states, err);
     return st;
 }
@@ -387,6 +402,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     e->be = lx_transformer_backend(t);
     e->metrics = metrics;
     e->options = *options;
+    e->n_places = options->n_slots + lx_fair_spare(options->n_slots);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());
     st = allocate(e) ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an engine");
@@ -440,10 +456,10 @@ static lx_status reserve(lx_engine *e, const lx_job *job, lx_error *err)
         e->n_sure++;
         return LX_OK;
     }
-    if (e->n_queue - e->n_sure >= e->options.max_queue)
+    if (n_waiting(e) >= e->options.max_queue)
         return lx_fail(err, LX_ERR_BUSY, NULL,
                        "all slots are in use and %d requests are waiting: try again later",
-                       e->n_queue - e->n_sure);
+                       n_waiting(e));
     return LX_OK;
 }
 
@@ -455,8 +471,9 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
     lx_status st = reserve(e, job, err);
     if (st == LX_OK) {
         lx_job_ref(job);
-        lx_job_mark_submitted(job);
-        e->queue[e->n_queue++] = job;
+        lx_job_mark_submitted(job, atomic_load(&e->metrics->steps));
+        lx_parties_enter(e, job);
+        e->queue[e->n_queue++] = (lx_queued){.job = job, .order = e->next_order++};
         publish_queue(e);
         atomic_fetch_add(&e->n_jobs, 1);
         atomic_fetch_add(&e->work_left, total_tokens(job));

@@ -1,15 +1,17 @@
 /*
  * Continuous batching: one thread that owns a transformer and its slots.
  *
- * Each turn it drops cancelled and late jobs in every phase, gives free slots to waiting samples,
+ * Each turn it drops cancelled and late jobs in every phase, gives places to waiting samples,
  * asks the scheduler for the next ragged batch, runs one step and hands the tokens to their jobs.
  * A job with n samples computes its prompt once: all rows but the last, then every sample starts
- * from a copy of that state with the prompt's last row as its first input. A sample that finds no
- * free slot waits beside a spare copy of the state; the slot that computed the prompt serves a
- * sample itself, so n may exceed n_slots, and all slots generate.
+ * from a copy of that state with the prompt's last row as its first input. Samples wait beside that
+ * state until they may start, so n may exceed n_slots, and all slots generate.
  *
- * Slots are given strictly in order of arrival: all samples of a job before the next job's first.
- * A job with a large n delays later ones by n / n_slots generations, a time with an end.
+ * A step computes rows of at most n_slots samples, but more have a place for their state. So
+ * whoever comes begins in the next step, and where there are more samples than slots they take
+ * turns: slots are shared by the clients' weights, and within a client by its requests alike
+ * (fair.h). A sample that misses a step keeps its state where it is, so taking turns costs nothing
+ * and changes no byte.
  *
  * With `ahead`, a step is started before the tokens of those before it are read: a sample whose
  * next input nothing but its own tokens decides (lx_plan.runs_ahead, no stop strings) feeds them
@@ -29,8 +31,8 @@
 typedef struct lx_engine lx_engine;
 
 typedef struct lx_engine_options {
-    int32_t n_slots;       /* concurrent samples, >= 1 */
-    int32_t max_queue;     /* jobs that must wait for their first slot, >= 0 */
+    int32_t n_slots;       /* samples in a step, >= 1; lx_fair_spare more have a state */
+    int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
     int32_t max_tokens;    /* rows a step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
     int32_t prompt_beside; /* see scheduler.h, >= 1 */

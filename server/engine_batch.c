@@ -48,18 +48,79 @@ static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
     }
     int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
     v.rows_left = (pause < end ? pause : end) - s->prompt_row;
-    v.order = r->order;
     v.phase = v.rows_left > 0 ? LX_SLOT_PROMPT : LX_SLOT_FREE; /* all of a score is under way */
     return v;
 }
 
+/* Samples that could compute a row, as items to be ranked. */
+static void list_items(lx_engine *e)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < e->n_places; i++) {
+        if (e->views[i].phase == LX_SLOT_FREE)
+            continue;
+        int32_t request = e->runs[e->slots[i].run].request;
+        e->items[n++] = (lx_fair_item){.client = e->requests.at[request].client,
+                                       .request = request,
+                                       .slot = i,
+                                       .order = e->slots[i].order};
+    }
+}
+
+/* The first n_slots items go on, prompts among them in this order; the others miss this step. */
+static void keep_first(lx_engine *e, int32_t n)
+{
+    uint64_t n_preempted = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t slot = e->items[i].slot;
+        e->views[slot].order = (uint64_t)i;
+        if (i < e->options.n_slots)
+            continue;
+        e->views[slot].phase = LX_SLOT_FREE;
+        n_preempted += e->slots[slot].last_step == e->n_started && e->n_started > 0;
+    }
+    atomic_fetch_add_explicit(&e->metrics->preemptions, n_preempted, memory_order_relaxed);
+}
+
+static void charge(lx_engine *e, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        lx_fair_item *it = &e->items[i];
+        const lx_slot_view *v = &e->views[it->slot];
+        int32_t most = v->phase != LX_SLOT_PROMPT               ? 1
+                       : v->rows_left < e->options.prompt_chunk ? v->rows_left
+                                                                : e->options.prompt_chunk;
+        it->served = e->rows[it->slot] > 0;
+        it->unserved = e->rows[it->slot] < most;
+    }
+    lx_fair_charge(e->items, n, e->requests.clocks, e->clients.clocks, &e->level);
+}
+
+/* Only where there is not enough for all, of slots or of rows for prompts, it matters who is first
+   and who had how much. */
 static int32_t choose_rows(lx_engine *e)
 {
     lx_schedule_limits limits = {e->options.max_tokens, e->options.prompt_chunk,
                                  e->options.prompt_beside};
-    for (int32_t i = 0; i < e->options.n_slots; i++)
+    int32_t n = 0, n_prompts = 0;
+    for (int32_t i = 0; i < e->n_places; i++) {
         e->views[i] = view_of(e, &e->slots[i]);
-    return lx_schedule(e->views, e->options.n_slots, &limits, e->rows, e->scratch);
+        n += e->views[i].phase != LX_SLOT_FREE;
+        n_prompts += e->views[i].phase == LX_SLOT_PROMPT;
+    }
+    bool scarce = n > e->options.n_slots || n_prompts > 1;
+    if (scarce) {
+        list_items(e);
+        lx_fair_rank(e->items, n, e->requests.clocks, e->clients.clocks, e->level);
+        keep_first(e, n);
+    }
+    int32_t total = lx_schedule(e->views, e->n_places, &limits, e->rows, e->scratch);
+    if (scarce)
+        charge(e, n);
+    atomic_store_explicit(&e->metrics->samples_waiting,
+                          n > e->options.n_slots ? n - e->options.n_slots : 0,
+                          memory_order_relaxed);
+    return total;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -143,9 +204,13 @@ static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
         return; /* a scored job ends with its last token */
     r->ready = r->params->n > 1;
     r->prompted = r->params->max_new == 0;
-    s->phase = r->ready || r->prompted ? LX_SLOT_FREE : LX_SLOT_DECODE;
-    if (s->phase == LX_SLOT_DECODE)
-        add_generated(e, f, slot);
+    e->n_pending += r->ready; /* the place was its prompt's, and becomes its source */
+    if (r->ready || r->prompted) {
+        lx_runs_leave_seat(e, slot);
+        return;
+    }
+    s->phase = LX_SLOT_DECODE;
+    add_generated(e, f, slot);
 }
 
 static void add_decode_row(lx_engine *e, lx_frame *f, int32_t slot)
@@ -167,12 +232,13 @@ static void add_decode_row(lx_engine *e, lx_frame *f, int32_t slot)
 static void build(lx_engine *e, lx_frame *f)
 {
     lx_batch *b = &f->step.batch;
-    for (int32_t slot = 0; slot < e->options.n_slots; slot++) {
+    for (int32_t slot = 0; slot < e->n_places; slot++) {
         if (e->rows[slot] == 0)
             continue;
         f->seq_start[b->n_seqs] = b->n_tokens;
         f->seq_slot[b->n_seqs++] = slot;
         e->slots[slot].under_way++;
+        e->slots[slot].last_step = e->n_started + 1;
         e->runs[e->slots[slot].run].under_way++;
         if (e->slots[slot].phase == LX_SLOT_PROMPT)
             add_prompt_rows(e, f, slot, e->rows[slot]);

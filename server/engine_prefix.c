@@ -1,7 +1,7 @@
 /*
  * Prompts share the states of what they begin with alike.
  *
- * States are kept in places behind the slots and the stash of the same arena, so that keeping one
+ * States are kept in places behind those of the engine in the same arena, so that keeping one
  * and starting from one are copies on the device. Rows are computed to the same bits at any split
  * of a prompt into steps, so an answer does not depend on where its prompt began.
  *
@@ -19,7 +19,7 @@ enum { MIN_BRANCH = 3 };
 
 static int32_t slot_of_place(const lx_engine *e, int32_t place)
 {
-    return e->options.n_slots + 1 + place;
+    return e->n_places + 1 + place;
 }
 
 static bool shares(const lx_engine *e, const lx_run *r)

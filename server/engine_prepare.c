@@ -44,7 +44,7 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
     for (int32_t i = 0; i < n_seqs; i++) {
         int32_t length = n_rows / n_seqs + (i < n_rows % n_seqs);
         f->seq_start[b->n_seqs] = b->n_tokens;
-        f->seq_slot[b->n_seqs++] = i + 1; /* the last of all is the stash */
+        f->seq_slot[b->n_seqs++] = i + 1; /* there are more places than slots */
         for (int32_t row = 0; row < length; row++) {
             b->n_tokens++;
             add_output(e, f, l);

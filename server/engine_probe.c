@@ -1,6 +1,6 @@
 /*
- * The probe of an idle engine: one row through the whole model, into the spare state behind the
- * slots, which nobody uses while there is no run. It is what serving.c does once at start; a device
+ * The probe of an idle engine: one row through the whole model, into a state of its
+ * own behind the places. It is what serving.c does once at start; a device
  * that was lost since then, or memory that went bad, is found by it and not by the next client.
  */
 #include <math.h>
@@ -10,7 +10,7 @@
 
 lx_status lx_engine_probe(lx_engine *e, lx_error *err)
 {
-    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = e->options.n_slots, row = 0;
+    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = e->n_places, row = 0;
     lx_sampling sampling = {.temperature = 0, .top_p = 1, .forced = -1};
     lx_sample sample = {.token = -1};
     lx_step step = {

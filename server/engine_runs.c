@@ -1,15 +1,9 @@
 /*
- * Which job has which slots.
+ * Which job has which places.
  *
- * Runs stand in a list in order of arrival, and slots are given in that order: a run with n samples
- * reserves the slots it will need (n_pending) and no later job gets one of them. So the oldest job
- * is always served first, at most one run has fewer slots than samples, and since nobody is
- * admitted behind it before all its samples have one, its wait and everybody's is finite.
- *
- * Forking: the shared prompt rows are computed in the run's first slot. Then each sample gets a
- * copy of that state. When the free slots do not reach, the state moves to the stash, a spare state
- * behind the slots, so that the first slot generates too; with a single slot n > 1 works likewise.
- * Only the run that lacks slots uses the stash, hence one is enough.
+ * Forking: the shared prompt rows are computed in the run's first place. Then each sample gets a
+ * copy of that state, as engine_admit.c lets them start, and the last one the state itself. While
+ * samples wait the place is the run's source: no step computes rows of it, so it takes no slot.
  */
 #include "server/engine_internal.h"
 
@@ -17,7 +11,7 @@
 
 void lx_runs_init(lx_engine *e)
 {
-    int32_t n = e->options.n_slots;
+    int32_t n = e->n_places;
     for (int32_t i = 0; i < n; i++) {
         e->slots[i] = (lx_slot){.run = -1};
         e->free_slots[i] = e->free_runs[i] = n - 1 - i;
@@ -64,25 +58,34 @@ lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_e
 static int32_t take_slot(lx_engine *e, int32_t run)
 {
     int32_t slot = e->free_slots[--e->n_free];
-    e->slots[slot] = (lx_slot){.run = run, .sample = -1};
+    e->slots[slot] = (lx_slot){.run = run, .sample = -1, .order = e->next_place_order++};
     return slot;
+}
+
+void lx_runs_leave_seat(lx_engine *e, int32_t slot)
+{
+    e->slots[slot].phase = LX_SLOT_FREE;
+    lx_count_seats(e, e->runs[e->slots[slot].run].request, -1);
 }
 
 void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
+    if (e->slots[slot].phase != LX_SLOT_FREE)
+        lx_runs_leave_seat(e, slot);
     e->slots[slot] = (lx_slot){.run = -1};
     e->free_slots[e->n_free++] = slot;
 }
 
-/* How many slots more than it has now a run will ask for. */
-static int32_t pending(const lx_engine *e, const lx_run *r)
+/* How many places more than it has now a run will ask for. */
+static int32_t pending(const lx_run *r)
 {
-    bool holds_slot = r->source >= 0 && r->source < e->options.n_slots;
-    return r->params->n - r->next_sample - holds_slot;
+    bool in_prompt = r->params->n > 1 && !r->ready;
+    return r->params->n - r->next_sample - in_prompt;
 }
 
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
 {
+    e->slots[slot].order = e->next_place_order++;
     e->slots[slot].phase = LX_SLOT_DECODE;
     e->slots[slot].sample = r->next_sample++;
     e->slots[slot].step = r->params->start.n_tokens;
@@ -107,15 +110,16 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-static int32_t new_run(lx_engine *e, lx_job *job)
+static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
 {
     int32_t i = e->free_runs[--e->n_free_runs];
     e->runs[i] = (lx_run){.job = job,
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
                           .source = -1,
+                          .request = *lx_job_request_note(job),
                           .first_row = lx_job_get_params(job)->start.rows,
-                          .order = e->next_order++,
+                          .order = order,
                           .older = e->newest,
                           .newer = -1};
     if (e->newest >= 0)
@@ -160,28 +164,30 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
     bool prompt = start->n_tokens == 0 && r->first_row < lx_run_prompt_end(r);
     s->prompt_row = r->first_row;
     s->step = start->n_tokens;
-    s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_FREE;
+    s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_DECODE;
     if (r->params->n > 1) {
         r->source = slot;
         r->ready = !prompt;
-        e->n_pending += pending(e, r);
-        return;
+        e->n_pending += pending(r);
+    } else {
+        s->sample = r->next_sample++;
+        r->prompted = !prompt && start->n_tokens == r->params->max_new;
     }
-    s->sample = r->next_sample++;
-    r->prompted = !prompt && start->n_tokens == r->params->max_new;
-    if (!prompt && !r->prompted)
-        s->phase = LX_SLOT_DECODE;
+    if (r->ready || r->prompted)
+        lx_runs_leave_seat(e, slot);
 }
 
-lx_status lx_runs_start(lx_engine *e, lx_job *job, lx_error *err)
+lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
 {
-    int32_t run = new_run(e, job), slot = take_slot(e, run);
+    int32_t run = new_run(e, job, order), slot = take_slot(e, run);
     lx_run *r = &e->runs[run];
     int32_t kept = lx_prefix_begin(e, r);
     begin_in_slot(e, r, slot);
-    lx_job_mark_started(job);
+    lx_job_mark_started(job, atomic_load(&e->metrics->steps));
     lx_job_times t = lx_job_get_times(job);
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
+    atomic_fetch_add_explicit(&e->metrics->queue_steps, t.started_step - t.submitted_step,
+                              memory_order_relaxed);
     return first_state(e, &r->params->start, kept, slot, err);
 }
 
@@ -192,57 +198,48 @@ static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *er
     return LX_OK;
 }
 
-/* The slot with the shared state starts a sample itself, the last one or, by way of the stash,
-   the next. */
-static lx_status use_source_slot(lx_engine *e, lx_run *r, lx_error *err)
-{
-    int32_t slot = r->source, stash = e->options.n_slots;
-    bool last = r->next_sample == r->params->n - 1;
-    lx_status st = last ? LX_OK : copy_state(e, stash, slot, err);
-    if (st != LX_OK)
-        return st;
-    r->source = last ? -1 : stash;
-    start_sample(e, r, slot);
-    return LX_OK;
-}
-
-/* Starts samples of one run; `reserved` free slots belong to older runs. */
-static lx_status fork_run(lx_engine *e, int32_t run, int32_t reserved, lx_error *err)
+/* Starts the samples of one run that may. */
+static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_run *r = &e->runs[run];
-    while (pending(e, r) > 0 && e->n_free > reserved) {
-        int32_t slot = take_slot(e, run);
-        lx_status st = copy_state(e, slot, r->source, err);
-        if (st != LX_OK)
+    for (; r->granted > 0; r->granted--, e->n_granted--, e->n_pending--) {
+        bool last = r->next_sample == r->params->n - 1;
+        int32_t slot = last ? r->source : take_slot(e, run);
+        lx_status st = last ? LX_OK : copy_state(e, slot, r->source, err);
+        start_sample(e, r, slot); /* whatever came of it, the seat is the place's now */
+        if (last) {
+            r->source = -1;
+            lx_count_sources(e, r->request, -1);
+        }
+        if (st != LX_OK) {
+            r->granted--, e->n_granted--, e->n_pending--;
             return st;
-        start_sample(e, r, slot);
-        e->n_pending--;
+        }
     }
-    bool holds_slot = r->source >= 0 && r->source < e->options.n_slots;
-    return holds_slot ? use_source_slot(e, r, err) : LX_OK;
+    return LX_OK;
 }
 
 lx_status lx_runs_fork(lx_engine *e, lx_error *err)
 {
-    int32_t reserved = 0;
-    for (int32_t i = e->oldest; i >= 0 && e->n_pending > reserved; i = e->runs[i].newer) {
-        lx_status st = e->runs[i].ready ? fork_run(e, i, reserved, err) : LX_OK;
-        if (st != LX_OK)
-            return st;
-        reserved += pending(e, &e->runs[i]);
-    }
-    return LX_OK;
+    lx_status st = LX_OK;
+    for (int32_t i = e->oldest; i >= 0 && e->n_granted > 0 && st == LX_OK; i = e->runs[i].newer)
+        st = fork_run(e, i, err);
+    return st;
 }
 
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err)
 {
     lx_run *r = &e->runs[run];
     bool complete = r->n_done == r->params->n; /* then its slots are free already */
-    for (int32_t i = 0; i < e->options.n_slots && !complete; i++) {
+    for (int32_t i = 0; i < e->n_places && !complete; i++) {
         if (e->slots[i].run == run)
             lx_runs_free_slot(e, i);
     }
-    e->n_pending -= pending(e, r);
+    if (r->source >= 0)
+        lx_count_sources(e, r->request, -1);
+    lx_count_seats(e, r->request, -r->granted);
+    e->n_granted -= r->granted;
+    e->n_pending -= pending(r);
     lx_job *job = r->job;
     int64_t n_tokens = r->n_tokens;
     unlink_run(e, run);
@@ -253,7 +250,7 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 static lx_status park(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < e->options.n_slots && st == LX_OK; i++) {
+    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
         if (e->slots[i].run == run)
             st = lx_runs_keep_state(e, i, err);
     }

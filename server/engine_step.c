@@ -69,7 +69,7 @@ static lx_status hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t 
 static lx_status finish_prompted(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < e->options.n_slots && st == LX_OK; i++) {
+    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
         const lx_slot *s = &e->slots[i];
         if (s->run >= 0 && s->under_way == 0 && e->runs[s->run].prompted)
             st = finish_sample(e, i, err);

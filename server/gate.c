@@ -262,8 +262,10 @@ bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx
     const lx_key *owner = key != NULL ? key : lx_keys_public(g->keys);
     pass->owner = lx_key_owner(owner);
     pass->admin = lx_key_is_admin(owner);
-    if (key != NULL)
+    if (key != NULL) {
         pass->who = lx_key_name(key);
+        pass->client = lx_key_client(key);
+    }
     if (key == NULL || open || strcmp(head->method, "POST") != 0)
         return true;
     lx_error err = {0};

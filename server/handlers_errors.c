@@ -30,6 +30,8 @@ static error_kind kind_of(lx_status status)
         return (error_kind){invalid_request, "too_large"};
     case LX_ERR_BUSY:
         return (error_kind){rate_limit, "server_is_overloaded"};
+    case LX_ERR_LIMIT:
+        return (error_kind){rate_limit, "rate_limit_exceeded"};
     case LX_ERR_UNAVAILABLE:
         return (error_kind){unavailable, "unavailable"};
     case LX_ERR_TIMEOUT:
@@ -69,7 +71,7 @@ void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
     lx_api_write_error(status, err, &body);
     lx_response_take(rs, lx_status_http(status), "application/json", &body);
     if (status == LX_ERR_BUSY || status == LX_ERR_UNAVAILABLE || status == LX_ERR_NO_MEMORY ||
-        status == LX_ERR_DEVICE)
+        status == LX_ERR_DEVICE || status == LX_ERR_LIMIT)
         lx_response_add(rs, "Retry-After", "%d", RETRY_UNAVAILABLE_S);
 }
 

@@ -17,6 +17,7 @@
 
 #include "common/budget.h"
 #include "common/buffer.h"
+#include "server/client.h"
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 
@@ -35,6 +36,7 @@ typedef struct lx_request {
     const char *id;   /* of X-Request-Id, or made up */
     const char *body; /* NUL-terminated, may hold more NULs */
     size_t body_bytes;
+    lx_client client;            /* as the gate said */
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
     const struct lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
@@ -91,6 +93,7 @@ typedef struct lx_request_head {
 /* What `admit` says of a request it lets in, or refuses. */
 typedef struct lx_pass {
     void *ticket;                 /* for `leave` */
+    lx_client client;             /* for the handler */
     const char *who;              /* for the log, lives as long as the server; NULL: nobody known */
     const struct lx_owner *owner; /* for the request, as is `admin` */
     bool admin;

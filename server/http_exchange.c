@@ -359,6 +359,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .id = ex->id,
         .body = ex->body.data != NULL ? ex->body.data : "",
         .body_bytes = ex->body.length,
+        .client = ex->pass.client,
         .wake = lx_exchange_wake,
         .wake_context = ex,
         .owner = ex->pass.owner,

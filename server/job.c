@@ -52,6 +52,8 @@ struct lx_job {
     lx_stops *stops;  /* NULL: none */
     lx_buffer tail;   /* the engine's: text in which a stop string may have just ended */
     _Atomic int64_t submitted, started, first_token, ended;
+    _Atomic uint64_t submitted_step, started_step, ended_step;
+    int32_t request_note; /* the engine's, of a request's first job */
     _Atomic int32_t cached_rows;
     lx_status status; /* these two: final once finished */
     lx_error err;
@@ -127,6 +129,7 @@ static void destroy(lx_job *job)
     free(job->biases);
     free(job->stops);
     lx_buffer_fini(&job->tail);
+    lx_job_unref(job->params.first);
     free(job->states);
     free(job->start);
     lx_reserve_unref(job->params.reserve);
@@ -237,7 +240,10 @@ lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wak
     (void)lx_reserve_ref(params->reserve);
     job->wake = wake;
     job->context = context;
+    job->request_note = -1;
     atomic_init(&job->refs, 1);
+    if (params->first != NULL)
+        lx_job_ref(params->first);
     if (!allocate(job)) {
         destroy(job);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d times %d tokens", params->n,
@@ -324,7 +330,10 @@ lx_job_times lx_job_get_times(const lx_job *job)
     return (lx_job_times){.submitted = atomic_load(&job->submitted),
                           .started = atomic_load(&job->started),
                           .first_token = atomic_load(&job->first_token),
-                          .finished = atomic_load(&job->ended)};
+                          .finished = atomic_load(&job->ended),
+                          .submitted_step = atomic_load(&job->submitted_step),
+                          .started_step = atomic_load(&job->started_step),
+                          .finished_step = atomic_load(&job->ended_step)};
 }
 
 void lx_job_cancel(lx_job *job)
@@ -371,8 +380,14 @@ bool lx_job_parked(const lx_job *job)
 
 /* --- engine's side ---------------------------------------------------------------------------- */
 
-void lx_job_mark_submitted(lx_job *job)
+int32_t *lx_job_request_note(lx_job *job)
 {
+    return job->params.first != NULL ? &job->params.first->request_note : &job->request_note;
+}
+
+void lx_job_mark_submitted(lx_job *job, uint64_t step)
+{
+    atomic_store(&job->submitted_step, step);
     atomic_store(&job->submitted, lx_now_ns());
 }
 
@@ -386,9 +401,15 @@ int32_t lx_job_cached_rows(const lx_job *job)
     return atomic_load(&job->cached_rows);
 }
 
-void lx_job_mark_started(lx_job *job)
+void lx_job_mark_started(lx_job *job, uint64_t step)
 {
+    atomic_store(&job->started_step, step);
     atomic_store(&job->started, lx_now_ns());
+}
+
+void lx_job_mark_ended(lx_job *job, uint64_t step)
+{
+    atomic_store(&job->ended_step, step);
 }
 
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)

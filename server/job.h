@@ -18,6 +18,7 @@
 
 #include "common/budget.h"
 #include "model/task.h"
+#include "server/client.h"
 #include "server/stops.h"
 
 typedef struct lx_job lx_job;
@@ -63,6 +64,9 @@ typedef struct lx_job_params {
     int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
     const lx_stops *stops; /* copied, NULL: none; a sample ends with the token that completes one */
     lx_reserve *reserve;   /* held until the job is freed, NULL: none; see lx_job_bytes */
+    lx_client client;      /* whose share of the slots it uses */
+    /* The first job of the same request, of the same engine: they share as one. NULL: this one. */
+    lx_job *first;
 } lx_job_params;
 
 /* Called by the engine thread after it published tokens or the end; must not block. It is called at
@@ -72,6 +76,8 @@ typedef void (*lx_job_wake)(void *context);
 
 typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
     int64_t submitted, started, first_token, finished;
+    /* How many steps the engine had done at three of these. */
+    uint64_t submitted_step, started_step, finished_step;
 } lx_job_times;
 
 /* The most bytes a job of these params has, its plan included: what lx_job_new allocates. */
@@ -120,14 +126,18 @@ const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows);
 bool lx_job_parked(const lx_job *job);
 
 /* --- engine's side, the engine thread only --------------------------------------------------- */
-void lx_job_mark_submitted(lx_job *job); /* by lx_engine_submit, before the engine sees it */
+/* By lx_engine_submit, before the engine sees it. Marks are told the steps that are done. */
+void lx_job_mark_submitted(lx_job *job, uint64_t step);
+/* Where the engine notes something about the request, the same for all of its jobs; -1 at first. */
+int32_t *lx_job_request_note(lx_job *job);
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
 /* Writes what stands for token `step` until it is pushed; readers do not see it. */
 void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
 /* True when the reader wants to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
-void lx_job_mark_started(lx_job *job);
+void lx_job_mark_started(lx_job *job, uint64_t step);
+void lx_job_mark_ended(lx_job *job, uint64_t step); /* before it is finished */
 void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
 /* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);

@@ -101,6 +101,7 @@ typedef struct lx_json_usage {
 typedef struct lx_json_timings { /* milliseconds */
     double queue_ms, ttft_ms, prompt_ms, predicted_ms, total_ms;
     int64_t cache_n, prompt_n, predicted_n;
+    int64_t queue_steps, total_steps; /* of the engine, before the first slot and in all */
 } lx_json_timings;
 
 /* What a client should know of a request that was answered all the same. */

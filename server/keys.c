@@ -18,16 +18,22 @@ static const int64_t MAX_STATES = 1 << 24, MAX_STATE_BYTES = INT64_C(10000000000
 
 _Static_assert((int)LX_OWNER_NAME >= (int)LX_MAX_KEY_NAME, "an owner is named after its key");
 
+/* What may still be taken now; it fills evenly, up to a minute's worth. */
+typedef struct bucket {
+    double left;
+    int64_t filled_ns;
+} bucket;
+
 struct lx_key {
     lx_keys *keys;
     uint8_t digest[LX_SHA256_BYTES];
     char name[LX_MAX_KEY_NAME + 1];
     lx_owner owner;
     bool admin;
+    int32_t weight;
     /* under keys->lock */
-    int32_t running;
-    double tokens; /* requests it may still make now */
-    int64_t filled_ns;
+    int32_t running, samples;
+    bucket requests, tokens;
 };
 
 struct lx_keys {
@@ -41,7 +47,9 @@ struct lx_keys {
 static void key_init(lx_key *key, lx_keys *keys, const char *name, const char *owner)
 {
     key->keys = keys;
-    key->tokens = keys->limits.per_minute;
+    key->weight = 1;
+    key->requests.left = keys->limits.per_minute;
+    key->tokens.left = (double)keys->limits.tokens;
     (void)snprintf(key->name, sizeof key->name, "%s", name);
     (void)snprintf(key->owner.name, sizeof key->owner.name, "%s", owner);
     key->owner.max_states = keys->limits.max_states;
@@ -186,12 +194,22 @@ static lx_status read_max_state_bytes(lx_key *key, const char *value, lx_error *
     return read_count("max-state-bytes", value, MAX_STATE_BYTES, &key->owner.max_bytes, err);
 }
 
+static lx_status read_weight(lx_key *key, const char *value, lx_error *err)
+{
+    int64_t weight = 0;
+    lx_status st = read_count("weight", value, LX_MAX_WEIGHT, &weight, err);
+    if (st == LX_OK)
+        key->weight = (int32_t)weight;
+    return st;
+}
+
 static const struct key_option {
     const char *name;
     /* value: what follows the name's '=', NULL without one */
     lx_status (*read)(lx_key *key, const char *value, lx_error *err);
 } key_options[] = {
     {"admin", read_admin},
+    {"weight", read_weight},
     {"max-states", read_max_states},
     {"max-state-bytes", read_max_state_bytes},
 };
@@ -315,33 +333,37 @@ void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes)
  * -------------------------------------------------------------------------------------- */
 
 /* Under the lock: puts in what has come since the last time. */
-static void fill(lx_key *key, int64_t now_ns)
+static void fill(bucket *b, double most, int64_t now_ns)
 {
-    double most = key->keys->limits.per_minute;
-    double gone_s = (double)(now_ns - key->filled_ns) / (double)LX_NS_PER_S;
-    if (key->filled_ns != 0 && gone_s > 0)
-        key->tokens += gone_s * most / S_PER_MINUTE;
-    if (key->tokens > most)
-        key->tokens = most;
-    key->filled_ns = now_ns;
+    double gone_s = (double)(now_ns - b->filled_ns) / (double)LX_NS_PER_S;
+    if (b->filled_ns != 0 && gone_s > 0)
+        b->left += gone_s * most / S_PER_MINUTE;
+    if (b->left > most)
+        b->left = most;
+    b->filled_ns = now_ns;
+}
+
+/* Until there is as much as wanted. */
+static int32_t wait_s(const bucket *b, double most, double wanted)
+{
+    return (int32_t)fmax(1, ceil((wanted - b->left) * S_PER_MINUTE / most));
 }
 
 static lx_status enter_locked(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
 {
     const lx_key_limits *limits = &key->keys->limits;
-    fill(key, now_ns);
+    fill(&key->requests, limits->per_minute, now_ns);
     if (limits->concurrent > 0 && key->running >= limits->concurrent) {
         *retry_after_s = BUSY_RETRY_S;
         return lx_fail(err, LX_ERR_BUSY, NULL, "%d requests of this key are being answered already",
                        key->running);
     }
-    if (limits->per_minute > 0 && key->tokens < 1) {
-        double wait_s = (1 - key->tokens) * S_PER_MINUTE / limits->per_minute;
-        *retry_after_s = (int32_t)fmax(1, ceil(wait_s));
+    if (limits->per_minute > 0 && key->requests.left < 1) {
+        *retry_after_s = wait_s(&key->requests, limits->per_minute, 1);
         return lx_fail(err, LX_ERR_BUSY, NULL, "this key may make %d requests a minute",
                        limits->per_minute);
     }
-    key->tokens -= limits->per_minute > 0;
+    key->requests.left -= limits->per_minute > 0;
     key->running++;
     return LX_OK;
 }
@@ -358,5 +380,73 @@ void lx_key_leave(lx_key *key)
 {
     (void)pthread_mutex_lock(&key->keys->lock);
     key->running--;
+    (void)pthread_mutex_unlock(&key->keys->lock);
+}
+
+/* --- what its requests ask for
+ * -------------------------------------------------------------------- */
+
+lx_client lx_key_client(lx_key *key)
+{
+    return (lx_client){.key = key, .weight = key->weight};
+}
+
+lx_key *lx_key_of(const lx_client *client)
+{
+    return (lx_key *)(uintptr_t)client->key; /* made by the function above */
+}
+
+static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *load, lx_error *err)
+{
+    if (limits->samples > 0 && load->n_samples > limits->samples)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a key may have %d samples at once",
+                       load->n_samples, limits->samples);
+    if (limits->tokens > 0 && load->n_tokens > limits->tokens)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "%lld new tokens are asked for, but a key may have %lld a minute",
+                       (long long)load->n_tokens, (long long)limits->tokens);
+    return LX_OK;
+}
+
+static lx_status take_locked(lx_key *key, const lx_key_load *load, int64_t now_ns,
+                             int32_t *retry_after_s, lx_error *err)
+{
+    const lx_key_limits *limits = &key->keys->limits;
+    double most = (double)limits->tokens, wanted = (double)load->n_tokens;
+    fill(&key->tokens, most, now_ns);
+    if (limits->samples > 0 && key->samples + load->n_samples > limits->samples) {
+        *retry_after_s = BUSY_RETRY_S;
+        return lx_fail(err, LX_ERR_LIMIT, NULL,
+                       "this key may have %d samples at once, and %d are being made",
+                       limits->samples, key->samples);
+    }
+    if (limits->tokens > 0 && key->tokens.left < wanted) {
+        *retry_after_s = wait_s(&key->tokens, most, wanted);
+        return lx_fail(err, LX_ERR_LIMIT, NULL, "this key may ask for %lld new tokens a minute",
+                       (long long)limits->tokens);
+    }
+    key->tokens.left -= limits->tokens > 0 ? wanted : 0;
+    key->samples += load->n_samples;
+    return LX_OK;
+}
+
+lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
+                      lx_error *err)
+{
+    lx_status st = check_possible(&key->keys->limits, load, err);
+    if (st != LX_OK)
+        return st;
+    (void)pthread_mutex_lock(&key->keys->lock);
+    st = take_locked(key, load, now_ns, retry_after_s, err);
+    (void)pthread_mutex_unlock(&key->keys->lock);
+    return st;
+}
+
+void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund)
+{
+    (void)pthread_mutex_lock(&key->keys->lock);
+    key->samples -= load->n_samples;
+    if (refund && key->keys->limits.tokens > 0)
+        key->tokens.left += (double)load->n_tokens;
     (void)pthread_mutex_unlock(&key->keys->lock);
 }

@@ -15,6 +15,7 @@
 
 #include "common/log.h"
 #include "server/cgroup.h"
+#include "server/fair.h"
 #include "server/serving_internal.h"
 #include "server/version.h"
 
@@ -98,6 +99,20 @@ static int64_t row_bytes(const lx_config *c)
     return 2 * 4 * activations + 4096;
 }
 
+/* The most slots that have, with the places beyond them, room in so many. */
+static int32_t slots_of_places(int32_t n_places)
+{
+    int32_t low = 0, high = n_places;
+    while (low < high) {
+        int32_t middle = low + (high - low + 1) / 2;
+        if (middle + lx_fair_spare(middle) <= n_places)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 /*
  * How many slots fit, of one of n_models: into a quarter of the process's free memory, at most
  * MAX_SLOTS; into three quarters of what a device has free, at most MAX_DEVICE_SLOTS.
@@ -114,7 +129,8 @@ static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int
         bytes = bytes / 4 * 3;
         each += row_bytes(&m->model->config);
     }
-    int64_t n = each > 0 ? bytes / n_models / each : most;
+    int64_t n = each > 0 ? bytes / n_models / each : 2 * most;
+    n = n > 2 * most ? most : slots_of_places((int32_t)n);
     *out = n < 1 ? 1 : n > most ? (int32_t)most : (int32_t)n;
     return LX_OK;
 }

@@ -62,7 +62,29 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .n_top = p->n_top,
         .stops = p->stops,
         .reserve = p->reserve,
+        .first = p->first,
     };
+}
+
+/* Takes from the key's limits what the job may cost. */
+static lx_status take_load(lx_work *w, const lx_request *rq, const lx_job_params *p,
+                           int32_t *retry_after_s, lx_error *err)
+{
+    lx_key *key = lx_key_of(&rq->client);
+    if (key == NULL)
+        return LX_OK;
+    w->load = (lx_key_load){.n_tokens = (int64_t)p->n * (p->max_new - p->start.n_tokens),
+                            .n_samples = p->n};
+    lx_status st = lx_key_take(key, &w->load, lx_now_ns(), retry_after_s, err);
+    w->key = st == LX_OK ? key : NULL;
+    return st;
+}
+
+void lx_work_refund(lx_work *w)
+{
+    if (w->key != NULL)
+        lx_key_give_back(w->key, &w->load, true);
+    w->key = NULL;
 }
 
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
@@ -156,7 +178,10 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
     lx_job_params params = job_params(api, p, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
+    params.client = rq->client;
     lx_status st = check_park(api, p, err);
+    if (st == LX_OK)
+        st = take_load(w, rq, &params, retry_after_s, err);
     if (st == LX_OK)
         st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
     else
@@ -173,6 +198,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     if (st == LX_ERR_BUSY)
         *retry_after_s = lx_engine_retry_after_s(served->engine);
     lx_count_outcome(served, st);
+    lx_work_refund(w);
     lx_work_fini(w);
     return st;
 }
@@ -215,6 +241,9 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
 
 void lx_work_fini(lx_work *w)
 {
+    if (w->key != NULL)
+        lx_key_give_back(w->key, &w->load, false);
+    w->key = NULL;
     if (w->job == NULL)
         return;
     lx_states_fini(&w->keeper);
@@ -236,6 +265,7 @@ static lx_outcome outcome_of(lx_status status)
     case LX_ERR_TOO_LARGE:
         return LX_OUTCOME_INVALID;
     case LX_ERR_BUSY:
+    case LX_ERR_LIMIT:
         return LX_OUTCOME_BUSY;
     case LX_ERR_CANCELLED:
         return LX_OUTCOME_CANCELLED;
@@ -361,6 +391,11 @@ int64_t lx_work_prompt_rows(const lx_work *w)
     return lx_job_plan(w->job)->n_prompt + w->params->start.n_tokens;
 }
 
+static int64_t steps_between(uint64_t from, uint64_t to)
+{
+    return to > from ? (int64_t)(to - from) : 0;
+}
+
 /* Of what is 0 nothing is known yet. */
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -377,11 +412,19 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
         all.started = earlier(all.started, t.started);
         all.first_token = earlier(all.first_token, t.first_token);
         all.finished = t.finished > all.finished ? t.finished : all.finished;
+        if (i == 0 || t.submitted_step < all.submitted_step)
+            all.submitted_step = t.submitted_step;
+        if (i == 0 || t.started_step < all.started_step)
+            all.started_step = t.started_step;
+        if (t.finished_step > all.finished_step)
+            all.finished_step = t.finished_step;
         int32_t there = works[i].params->start.rows + lx_job_cached_rows(works[i].job);
         out.cache_n += there;
         out.prompt_n += lx_work_prompt_rows(&works[i]) - there;
         out.predicted_n += lx_work_tokens(&works[i]);
     }
+    out.queue_steps = steps_between(all.submitted_step, all.started_step);
+    out.total_steps = steps_between(all.submitted_step, all.finished_step);
     out.queue_ms = ms_between(all.submitted, all.started);
     out.ttft_ms = ms_between(all.submitted, all.first_token);
     out.prompt_ms = ms_between(all.started, all.first_token);

@@ -8,6 +8,7 @@
 
 #include "server/handlers.h"
 #include "server/json_api.h"
+#include "server/keys.h"
 #include "server/states.h"
 
 /* How the tokens are chosen and how many; what a request does not say is zero. */
@@ -29,6 +30,7 @@ typedef struct lx_work_params {
     bool state_only;            /* with it and n = 1: no new token */
     bool park;                  /* with n = 1: may be ended by lx_engine_park */
     lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
+    lx_job *first;              /* of several that are one request; NULL: this is it */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -39,6 +41,8 @@ typedef struct lx_work {
     int64_t created;             /* Unix time */
     int64_t deadline_ns;         /* by which the client must have read it all */
     _Atomic bool counted;        /* its outcome is in the metrics */
+    lx_key *key;                 /* whose limits it uses, NULL: none */
+    lx_key_load load;
     bool return_state, keeping, kept;
     lx_state_keeper keeper;
     lx_reserve *reserve;
@@ -62,8 +66,8 @@ lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, c
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 
 /* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
-   failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY),
-   *retry_after_s is when to try again. */
+   failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY), or the
+   key over a limit (LX_ERR_LIMIT), *retry_after_s is when to try again. */
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err) LX_MUST_USE;
@@ -73,6 +77,9 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
 void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
                    int64_t answer_bytes, const lx_request *rq,
                    void (*finish)(void *work, lx_response *rs), lx_response *rs);
+/* Before lx_work_fini: the request is refused as a whole, and its key may ask for its tokens again.
+ */
+void lx_work_refund(lx_work *w);
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 

@@ -251,10 +251,10 @@ def test_deadline_passes_while_generating(small):
     small.check_unharmed()
 
 
-def test_deadline_passes_while_queued(small):
-    """Refused while the slots are still taken: it did not wait for one."""
+def test_deadline_passes_beside_another(small):
+    """Refused while the other goes on: it did not wait for its end."""
     running = holding.hold(small, stream=True)
-    reply = client.complete(small.port, prompt="月下", timeout_ms=20)
+    reply = client.complete(small.port, timeout_ms=100, **ENDLESS)
     assert reply.status == 504, reply.text
     assert small.slots_used() == 2
     client.reset(running)

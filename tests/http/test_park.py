@@ -44,10 +44,11 @@ def first_token(sock):
 
 
 def send_behind_another(server, stream):
-    """(the other, REQUESTS of them): all in the queue of a server with one slot."""
+    """(the other, REQUESTS of them): all wait or take turns on a server with one slot, after as many answers."""
     busy = holding.hold(server)
     socks = [send(server.port, body_of(seed, stream=stream)) for seed in range(REQUESTS)]
-    wait_until(lambda: server.metric("linnet_queue_length") == REQUESTS, 60, "all are queued")
+    wait_until(lambda: server.metric("linnet_queue_length") + server.requests("ok") >= 2 * REQUESTS, 60,
+               "all have come")
     return busy, socks
 
 
@@ -98,7 +99,7 @@ def test_queued_requests_are_parked(redis, stream):
         answers = [read_answer(sock) for sock in socks]
         close_all(busy, *socks)
         assert first.wait() == 0
-    assert {(text, reason) for text, reason, _ in answers} == {("", "parked")}
+    assert {reason for _, reason, _ in answers} <= {"parked", "stop"}
     with Server("--slots", "2", *store) as second:
         check_parts(second.port, expected, answers)
 
@@ -120,21 +121,26 @@ def test_running_requests_are_parked(redis):
 
 
 def test_resumed_request_is_parked_again(redis):
-    """As often as it takes: here by three servers that never let it begin, then by one that does."""
-    store, state = ("--state-store", redis.url), None
+    """As often as it takes: here by three servers on which it takes turns, then by one that ends it."""
+    store, state, parts = ("--state-store", redis.url), None, []
     for _ in range(3):
         with Server(*ONE_SLOT, *store) as server:
             expected = whole(server.port, UPPER, 0)
             busy = holding.hold(server)
             begin = {"prompt": UPPER, "seed": 0} if state is None else {"state": state}
             sock = send(server.port, {"model": client.MODEL, "park": True, **begin})
-            wait_until(lambda: server.metric("linnet_queue_length") == 1, 60, "it is queued")
+            wait_until(lambda: server.metric("linnet_queue_length") == 1 or server.requests("ok") > 1, 60,
+                       "it has come")
             server.signal(signal.SIGTERM)
             text, reason, state = read_answer(sock)
-            assert (text, reason) == ("", "parked")
+            parts.append(text)
             close_all(busy, sock)
-    with Server(*store) as last:
-        assert text_of(complete_ok(last.port, state=state)) == expected
+        if reason != "parked":  # it was at its end before the signal
+            break
+    else:
+        with Server(*store) as last:
+            parts.append(text_of(complete_ok(last.port, state=state)))
+    assert "".join(parts) == expected
 
 
 def test_nothing_is_parked_without_a_signal(redis):

@@ -106,12 +106,12 @@ static void cancel_with_samples_waiting(void **state)
     gate_close();
     lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 5});
     gate_wait_for_step();
-    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .seed = 9});
     step(2); /* the prompt, then the first tokens of two samples */
     assert_int_equal(n_tokens(a, 0), 1);
     assert_int_equal(n_tokens(a, 1), 1);
     assert_int_equal(n_tokens(a, 2), 0);
     assert_int_equal(r.metrics->slots_used, 2);
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .seed = 9});
     lx_job_cancel(a);
     assert_gone_after_one_step(&r, a, LX_ERR_CANCELLED);
     gate_open();
@@ -264,59 +264,52 @@ static void retry_after_follows_the_work_left(void **state)
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* One slot after the other is free, yet all samples of the first job come before the second job. */
-static void jobs_are_served_in_order_of_arrival(void **state)
+/* However many samples one job has, another begins in the next step and has half of the slots. */
+static void a_large_job_holds_nobody_up(void **state)
 {
     (void)state;
     rig r = rig_start((rig_options){.n_slots = 2});
     gate_close();
-    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 7});
-    lx_job *b = rig_submit(&r, &(rig_request){.line = "月", .n = 1});
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 100});
     gate_wait_for_step();
-    /* 1 step of prompt, then 7 samples of 4 tokens, two at a time: the last begins in step 14 */
-    step(13);
-    assert_int_equal(n_tokens(a, 5), 4);
-    assert_int_equal(n_tokens(a, 6), 0);
-    assert_int_equal(n_tokens(b, 0), 0);
-    step(1);
-    assert_int_equal(n_tokens(a, 6), 1);
-    assert_int_equal(n_tokens(b, 0), 1); /* the slot beside it is the second job's */
-    rig_expect(b, LX_OK);
+    step(6);
+    assert_int_equal(n_tokens(a, 0), 4);
+    assert_int_equal(n_tokens(a, 1), 4);
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four});
+    step(2); /* the one that is under way, and b's prompt */
+    assert_int_equal(n_tokens(b, 0), 1);
+    assert_true(r.metrics->preemptions > 0);
+    step(3);
+    rig_expect(b, LX_OK); /* a step each, as if it were alone */
+    lx_job_cancel(a);
     gate_open();
-    rig_expect(a, LX_OK);
-    assert_int_equal(gate_steps(), 17);
+    rig_expect(a, LX_ERR_CANCELLED);
+    rig_assert_empty(&r);
     rig_stop(&r);
 }
 
-/* Slots reserved for forks of a job still in its prompt are not given away. */
-static void forks_keep_their_slots(void **state)
+/* Prompts of several samples that begin together share the slots, and all end. */
+static void jobs_with_several_samples_share(void **state)
 {
     (void)state;
     rig r = rig_start((rig_options){.n_slots = 4, .prompt_chunk = 2});
     gate_close();
-    /* While the engine waits within a step of a job that is then cancelled, the three are queued;
-       so the next turn sees all of them, however the threads are scheduled. */
     lx_job *before = rig_submit(&r, &(rig_request){.line = "月"});
     gate_wait_for_step();
-    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 3});
-    lx_job *b = rig_submit(&r, &(rig_request){.line = "月", .n = 3});
-    lx_job *c = rig_submit(&r, &(rig_request){.line = "月"});
+    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 8});
+    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .n = 8});
     lx_job_cancel(before);
     step(1);
     rig_expect(before, LX_ERR_CANCELLED);
-    assert_int_equal(r.metrics->slots_used, 2); /* one each for the prompts of a and b */
-    assert_int_equal(r.metrics->queue_length, 1);
-    step(2); /* b (2 rows but its last) forks first, with the one slot that is not a's */
-    assert_int_equal(n_tokens(b, 0), 1);
-    assert_int_equal(n_tokens(b, 1), 0);
-    assert_int_equal(n_tokens(a, 0), 0);
-    step(2); /* a's prompt needed 3 steps; all its samples begin at once */
-    for (int32_t i = 0; i < 3; i++)
-        assert_int_equal(n_tokens(a, i), 1);
+    assert_int_equal(r.metrics->slots_used, 2); /* one each for the prompts */
+    step(4); /* 5 rows of each, two at a time, then the first tokens */
+    for (int32_t i = 0; i < 4; i++) {
+        assert_int_equal(n_tokens(a, i), i < 2);
+        assert_int_equal(n_tokens(b, i), i < 2);
+    }
     gate_open();
     rig_expect(a, LX_OK);
     rig_expect(b, LX_OK);
-    rig_expect(c, LX_OK);
     rig_assert_empty(&r);
     rig_stop(&r);
 }
@@ -553,8 +546,8 @@ int main(void)
         cmocka_unit_test(the_queue_has_a_bound),
         cmocka_unit_test(without_a_queue_only_free_slots_are_given),
         cmocka_unit_test(retry_after_follows_the_work_left),
-        cmocka_unit_test(jobs_are_served_in_order_of_arrival),
-        cmocka_unit_test(forks_keep_their_slots),
+        cmocka_unit_test(a_large_job_holds_nobody_up),
+        cmocka_unit_test(jobs_with_several_samples_share),
         cmocka_unit_test(one_slot_serves_any_n),
         cmocka_unit_test(wakes_once_a_step_after_all_tokens),
         cmocka_unit_test(drain_refuses_new_jobs_and_ends_the_old),

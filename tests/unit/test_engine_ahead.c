@@ -345,7 +345,7 @@ static void a_failed_step_ends_its_jobs_and_no_other(void **state)
             assert_same(jobs[i], alone[i + 1]);
         rig_expect(jobs[i], st == LX_OK ? LX_OK : LX_ERR_INTERNAL);
     }
-    assert_in_range(n_failed, 1, 2);
+    assert_in_range(n_failed, 1, 4); /* all that had begun */
     rig_assert_empty(&r);
     rig_stop(&r);
     forget_alone();

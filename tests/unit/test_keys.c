@@ -239,6 +239,56 @@ static void test_rate(void **state)
     lx_keys_free(k);
 }
 
+static void test_options_of_a_key(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"a sk-1 weight=0",   "a sk-1 weight=101", "a sk-1 weight",
+                                      "a sk-1 weight=2x",  "a sk-1 weight= 2",  "a sk-1 wait=2",
+                                      "a sk-1 weight=2 y", "a sk-1 =2"};
+    lx_keys *k = new_keys(0, 0);
+    lx_error err = {0};
+    assert_int_equal(add_file(k, "a sk-one weight=7\nb sk-two\nsk-three\n", &err), LX_OK);
+    assert_int_equal(lx_key_client(lx_keys_find(k, "Bearer sk-one")).weight, 7);
+    assert_int_equal(lx_key_client(lx_keys_find(k, "Bearer sk-two")).weight, 1);
+    assert_int_equal(lx_key_client(lx_keys_find(k, "Bearer sk-three")).weight, 1);
+    lx_keys_free(k);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        k = new_keys(0, 0);
+        assert_int_equal(add_file(k, bad[i], &err), LX_ERR_INVALID);
+        lx_keys_free(k);
+    }
+}
+
+static void test_samples_and_tokens(void **state)
+{
+    (void)state;
+    lx_keys *k = NULL;
+    lx_key_limits limits = {.samples = 4, .tokens = 60};
+    assert_int_equal(lx_keys_new(&limits, &k, NULL), LX_OK);
+    lx_key *key = lx_keys_find(k, "");
+    lx_error err = {0};
+    int32_t wait = 0;
+    int64_t now = LX_NS_PER_S;
+    lx_key_load three = {.n_tokens = 30, .n_samples = 3}, two = {.n_tokens = 10, .n_samples = 2};
+    lx_key_load five = {.n_samples = 5}, many = {.n_tokens = 61}, rest = {.n_tokens = 40};
+    assert_int_equal(lx_key_take(key, &five, now, &wait, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "n");
+    assert_int_equal(lx_key_take(key, &many, now, &wait, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "max_tokens");
+    assert_int_equal(lx_key_take(key, &three, now, &wait, &err), LX_OK);
+    assert_int_equal(lx_key_take(key, &two, now, &wait, &err), LX_ERR_LIMIT);
+    assert_non_null(strstr(err.text, "4 samples"));
+    assert_int_equal(wait, 1);
+    assert_int_equal(lx_key_take(key, &rest, now, &wait, &err), LX_ERR_LIMIT);
+    assert_non_null(strstr(err.text, "60 new tokens"));
+    assert_int_equal(wait, 10); /* a token a second, and 10 are missing */
+    lx_key_give_back(key, &three, false);
+    assert_int_equal(lx_key_take(key, &two, now, &wait, &err), LX_OK);
+    lx_key_give_back(key, &two, true);
+    assert_int_equal(lx_key_take(key, &rest, now + 10 * LX_NS_PER_S, &wait, &err), LX_OK);
+    lx_keys_free(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +302,8 @@ int main(void)
         cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_concurrency),
         cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_options_of_a_key),
+        cmocka_unit_test(test_samples_and_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

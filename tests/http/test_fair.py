@@ -1,0 +1,83 @@
+"""Nobody is held up by another's large request: slots are shared by requests, and by keys with their weights;
+a large request that missed steps has the same bytes; what a key may ask for is counted."""
+
+import contextlib
+import threading
+
+import pytest
+
+import client
+import holding
+import lines
+from client import complete, complete_ok
+from server import Server
+
+SOON = 3  # steps until a small request has begun
+SLOTS = ("--slots", "8")
+
+
+def small(port):
+    """Steps that a request of four tokens waited, and took in all."""
+    answer = complete_ok(port, prompt="海上明月", seed=1)
+    return answer["timings"]["queue_steps"], answer["timings"]["total_steps"]
+
+
+@contextlib.contextmanager
+def beside(server, fields):
+    """A request that takes all slots, until the end."""
+    sock = holding.send(server.port, fields, stream=False)
+    holding.wait_taken(server)
+    yield
+    client.reset(sock)
+
+
+@pytest.mark.parametrize("fields", [holding.ENDLESS, {"prompt": [lines.of_length(32)] * 200, "n": 128}],
+                         ids=["many samples", "many prompts"])
+def test_a_small_request_beside_a_large_one(fields):
+    with Server(*SLOTS, *holding.FLAGS) as server:
+        alone = small(server.port)[1]
+        with beside(server, fields):
+            for _ in range(5):
+                waited, total = small(server.port)
+                assert waited <= SOON
+                assert total <= alone + 2 * SOON
+        assert server.metric("linnet_preemptions_total") > 0
+        server.wait_idle()
+
+
+def test_small_requests_beside_ten_large_ones():
+    with Server(*SLOTS, *holding.FLAGS) as server, contextlib.ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(beside(server, holding.ENDLESS))
+        for _ in range(10):
+            assert small(server.port)[0] <= SOON
+
+
+def test_a_large_request_has_the_same_bytes():
+    fields = {"prompt": lines.of_length(32), "n": 40, "seed": 5}
+
+    def texts(port):
+        return [choice["text"] for choice in complete_ok(port, **fields)["choices"]]
+
+    with Server("--slots", "4") as server:
+        alone, got = texts(server.port), []
+        thread = threading.Thread(target=lambda: got.extend(texts(server.port)))
+        before = server.metric("linnet_preemptions_total")
+        thread.start()
+        holding.wait_taken(server)
+        while thread.is_alive():
+            small(server.port)
+        thread.join()
+        assert server.metric("linnet_preemptions_total") > before
+        assert got == alone
+
+
+def test_what_a_key_may_ask_for():
+    with Server("--key-samples", "5", "--key-tokens", "100") as server:
+        reply = complete(server.port, prompt="海上明月", n=6)
+        assert reply.status == 400 and reply.error["param"] == "n" and "5 samples" in reply.error["message"]
+        assert complete(server.port, prompt=lines.of_length(32), n=4).status == 400
+        complete_ok(server.port, prompt=lines.of_length(32), n=3)
+        reply = complete(server.port, prompt="海上明月", n=5)
+        assert reply.status == 429 and reply.error["code"] == "rate_limit_exceeded"
+        assert "100 new tokens" in reply.error["message"] and 1 <= int(reply.headers["retry-after"]) <= 60
