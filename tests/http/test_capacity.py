@@ -41,9 +41,9 @@ def test_busy(small):
         _, model = capacity(small)
         used, waiting = model["slots"]["used"], model["queue"]["length"]
         assert model["slots"]["free"] == 2 - used and 0 <= waiting <= 4
-        return (used, waiting) == (2, 2)
+        return used == 2 and waiting in (1, 2)  # three that share two slots, or one that had both before
 
-    wait_until(is_full, 60, "two slots used, two requests waiting")
+    wait_until(is_full, 60, "two slots used, others wait or take turns")
     _, model = capacity(small)
     assert model["step_s"] > 0
     assert 0 < model["estimated_wait_s"] <= 3 * holding.TOKENS / 2 * model["step_s"] * 4
