@@ -373,7 +373,7 @@ static void test_images_answer(void **state)
         "\"input_tokens\":2,\"input_tokens_details\":{\"image_tokens\":2,\"text_tokens\":0,"
         "\"cached_tokens\":1},\"output_tokens\":8,\"total_tokens\":10},\"timings\":{\"queue_ms\":1."
         "0,\"ttft_ms\":2."
-        "0,\"total_ms\":3.0,\"cache_n\":0,\"prompt_n\":0,\"prompt_ms\":0.0,"
+        "0,\"total_ms\":3.0,\"cache_n\":0,\"queue_steps\":0,\"total_steps\":0,\"prompt_n\":0,\"prompt_ms\":0.0,"
         "\"prompt_per_token_ms\":0.0,\"prompt_per_second\":0.0,\"predicted_n\":5,"
         "\"predicted_ms\":500.0,\"predicted_per_token_ms\":100.0,"
         "\"predicted_per_second\":10.0},\"data\":[{\"b64_json\":\"Zm9v\",\"bits_per_dim\":0.5,"

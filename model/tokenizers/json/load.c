@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "model/file.h"
+#include "model/json_memory.h"
 #include "model/tokenizers/json/parts.h"
 
 #define ROOT_FIELDS                                                                                \
@@ -48,10 +49,14 @@ static json_t *parse(lx_json_reader *r, const char *path)
     r->st = lx_file_read(path, LX_TOKENIZER_MAX_FILE, &text, &n, r->err);
     if (r->st != LX_OK)
         return NULL;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
+    json_t *root = lx_json_load(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     free(text);
     if (json_is_object(root))
         return root;
+    if (root == NULL && fault.text[0] == '\0') { /* the parser has a text for every other fault */
+        r->st = lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", r->label);
+        return NULL;
+    }
     char quoted[120];
     (void)lx_file_quote(root == NULL ? fault.text : "must be an object", quoted, sizeof quoted);
     json_decref(root);
