@@ -108,7 +108,7 @@ marks = itertools.count()
 
 
 def read_now(sock):
-    sock.settimeout(0.01)
+    sock.settimeout(0.01)  # check-tests: one look at what is there
     with contextlib.suppress(OSError):
         return sock.recv(65536)
     return b""

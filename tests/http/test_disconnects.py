@@ -12,6 +12,8 @@ from holding import ENDLESS, LONG, hold, send
 from server import Server, wait_until
 
 SIDE = 512
+MORE_THAN_PLACES = 80  # of a server with one slot, see docs/adr/0020
+MANY = ("--slots", "1", "--queue", "200", "--answer-memory", "65536", *holding.FLAGS)  # takes so many requests
 
 
 @pytest.fixture
@@ -42,16 +44,24 @@ def test_in_the_request(small, leave):
     small.check_unharmed()
 
 
-def test_in_the_queue(small):
-    running = hold(small, stream=True)
-    waiting = send(small.port, ENDLESS, stream=False)
-    wait_until(lambda: small.metric("linnet_queue_length") == 1, 60, "one waits")
-    client.reset(waiting)
-    wait_until(lambda: abandoned(small, "queue") == 1, 60, "its end")
-    wait_until(lambda: small.metric("linnet_queue_length") == 0, 60, "its place")
-    client.reset(running)
-    wait_until(lambda: abandoned(small, "decode") == 1, 60, "the other's end")
-    small.wait_idle()
+def hold_places(server):
+    """Requests without end for more places than there are: whoever comes now waits in the queue."""
+    return [send(server.port, ENDLESS, stream=False) for _ in range(MORE_THAN_PLACES)]
+
+
+def test_in_the_queue():
+    with Server(*MANY) as server:
+        running = hold_places(server)
+        last = len(running) - 1
+        wait_until(lambda: server.metric("linnet_queue_length") == last, 60, "all but one wait or take turns")
+        client.reset(running.pop())
+        wait_until(lambda: abandoned(server, "queue") == 1, 60, "its end")
+        wait_until(lambda: server.metric("linnet_queue_length") == last - 1, 60, "its place")
+        for sock in running:
+            client.reset(sock)
+        phases = ("queue", "prompt", "decode")
+        wait_until(lambda: sum(abandoned(server, p) for p in phases) == MORE_THAN_PLACES, 60, "the others' end")
+        server.wait_idle()
 
 
 def test_in_the_prompt(tmp_path):
@@ -108,14 +118,15 @@ def test_who_reads_all_has_not_left(small):
 
 
 def test_time_in_the_queue():
-    with Server("--slots", "1", "--queue", "4", "--queue-timeout", "0.1", *holding.FLAGS) as server:
-        running = hold(server)
+    with Server(*MANY, "--queue-timeout", "0.1") as server:
+        running = hold_places(server)
+        wait_until(lambda: server.requests("busy") >= 1, 60, "the first one has waited too long")
         reply = client.complete(server.port, **ENDLESS)
         assert reply.status == 429, reply.text
         assert reply.error["code"] == "server_is_overloaded"
         assert int(reply.headers["retry-after"]) >= 1
-        assert server.requests("busy") == 1
-        client.reset(running)
+        for sock in running:
+            client.reset(sock)
         server.wait_idle()
         few = {"prompt": LONG, "n": 64}
         wait_until(lambda: client.complete(server.port, **few).status == 200, 60,
@@ -123,12 +134,13 @@ def test_time_in_the_queue():
 
 
 def test_time_to_the_first_token():
-    flags = ["--slots", "1", "--queue", "4", "--first-token-timeout", "1", *holding.FLAGS]
-    with Server(*flags) as server:
-        running = hold(server)
+    with Server(*MANY, "--first-token-timeout", "5") as server:
+        running = hold_places(server)
+        wait_until(lambda: server.requests("timeout") >= 1, 60, "the first one has no token in time")
         reply = client.complete(server.port, **ENDLESS)
         assert reply.status == 504, reply.text
         assert "first token" in reply.error["message"]
-        client.reset(running)
+        for sock in running:
+            client.reset(sock)
         server.wait_idle()
         wait_until(lambda: client.complete(server.port, prompt="月下").status == 200, 60, "a token")

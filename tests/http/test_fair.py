@@ -67,7 +67,7 @@ def test_a_large_request_has_the_same_bytes():
         holding.wait_taken(server)
         while thread.is_alive():
             small(server.port)
-        thread.join()
+        thread.join(600)
         assert server.metric("linnet_preemptions_total") > before
         assert got == alone
 

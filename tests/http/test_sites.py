@@ -38,7 +38,10 @@ def test_foreign_host_in_the_url(port):
     assert client.parse_replies(client.exchange(port, data))[0][0].status == 200
 
 
-@pytest.mark.parametrize("host", ["localhost", "LocalHost:1", "127.0.0.1:8080", "10.2.3.4", "[::1]:8080", "linnet",
+@pytest.mark.parametrize("host", ["localhost", "LocalHost:1",
+                                  "127.0.0.1:8080",  # check-tests: names in a header, no ports of ours
+                                  "[::1]:8080",  # check-tests: another one
+                                  "10.2.3.4", "linnet",
                                   "linnet:8080", "app.localhost", "linnet.ai.svc.cluster.local:80", "host.internal."])
 def test_local_hosts(port, host):
     assert status(port, host) == 200
@@ -99,7 +102,7 @@ def test_foreign_pages_can_be_linked_from(port):
 
 
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": site} for site in ("same-origin", "same-site", "none")]
-                         + [{"Origin": "http://127.0.0.1:3000"}])
+                         + [{"Origin": "http://127.0.0.1:3000"}])  # check-tests: a name in a header
 def test_own_pages_act(port, headers):
     assert call(port, "POST", "/v1/completions", BODY, headers).status == 200
 

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def tokenize(*args, text=b"", status=0):
-    result = subprocess.run([LINNET, "tokenize", *map(str, args)], input=text, capture_output=True, check=False)
+    result = subprocess.run([LINNET, "tokenize", *map(str, args)], input=text, capture_output=True, check=False,
+                            timeout=600)
     assert result.returncode == status, result.stderr.decode()
     return result.stdout if status == 0 else result.stderr.decode()
 
