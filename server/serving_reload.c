@@ -76,20 +76,21 @@ static lx_status put(lx_serving *s, new_table *t, lx_served_model *m, bool *seen
     return LX_OK;
 }
 
-/* The folder's last name instead of its path, also where the end of the text has cut the path. */
+/* Leaves of the folder's path only its last name, also where the path's beginning is missing: a
+   text has but the end of a long one (lx_file_label). */
 static void hide_path(const char *dir, lx_error *err)
 {
-    size_t n = strlen(dir);
-    const char *slash = strrchr(dir, '/');
-    const char *name = slash != NULL ? slash + 1 : dir;
-    for (char *at = err->text; *at != '\0'; at++) {
-        size_t left = strlen(at);
-        bool cut = left < n && at + left == err->text + sizeof err->text - 1;
-        if (name == dir || *at != *dir || strncmp(at, dir, cut ? left : n) != 0)
-            continue;
-        char rest[sizeof err->text];
-        (void)snprintf(rest, sizeof rest, "%s%s", name, cut ? "" : at + n);
-        (void)snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s", rest);
+    const char *slash = strrchr(dir, '/'), *name = slash != NULL ? slash + 1 : dir;
+    size_t before = (size_t)(name - dir);
+    if (name[0] == '\0')
+        return;
+    for (char *at = strstr(err->text, name); at != NULL; at = strstr(at + 1, name)) {
+        size_t n = 0;
+        while (n < before && (size_t)(at - err->text) > n &&
+               at[-1 - (ptrdiff_t)n] == name[-1 - (ptrdiff_t)n])
+            n++;
+        memmove(at - n, at, strlen(at) + 1);
+        at -= n;
     }
 }
 
@@ -200,7 +201,9 @@ static lx_status reload(lx_serving *s, lx_reload *r)
     if (st != LX_OK) {
         for (int32_t i = 0; i < t.n; i++)
             lx_served_free(t.models[i]);
-        lx_log(LX_LOG_ERROR, "reload: %s; what was served goes on", r->error.text);
+        lx_log(LX_LOG_ERROR, "reload from %s: %s; what was served goes on",
+               s->options.models_dir != NULL ? s->options.models_dir : s->options.model_dir,
+               r->error.text);
         hide_paths(s, &r->error);
         return st;
     }
