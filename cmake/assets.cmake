@@ -1,4 +1,4 @@
-# Compiles the files of a folder into a library: lx_asset_find() of server/assets.h.
+# Compiles the files of a folder into a library: lx_asset_find() of server/routes/assets.h.
 # The assembler includes the bytes (.incbin), so no tool is needed to turn them into C.
 function(linnet_embed_assets target folder)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg
@@ -38,7 +38,7 @@ function(linnet_embed_assets target folder)
 #include <pthread.h>
 #include <string.h>
 
-#include \"server/assets.h\"
+#include \"server/routes/assets.h\"
 
 ${declarations}
 enum { N_ASSETS = ${index} };

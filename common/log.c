@@ -163,3 +163,9 @@ void lx_log(lx_log_level level, const char *fmt, ...)
     else
         log_text(level, message);
 }
+
+void lx_log_report_loss(uint64_t lines)
+{
+    lx_log(LX_LOG_WARN, "%llu lines of the log were dropped: they were not read in time",
+           (unsigned long long)lines);
+}

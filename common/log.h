@@ -6,6 +6,8 @@
 #ifndef LINNET_COMMON_LOG_H
 #define LINNET_COMMON_LOG_H
 
+#include <stdint.h>
+
 #include <stdbool.h>
 
 #include "common/status.h"
@@ -34,5 +36,8 @@ void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n);
 
 /* Control characters of the message are replaced by '?', so that a line stays one line. */
 void lx_log(lx_log_level level, const char *fmt, ...) LX_PRINTF(2, 3);
+
+/* Says that so many lines were dropped: for lx_log_sink_start. */
+void lx_log_report_loss(uint64_t lines);
 
 #endif

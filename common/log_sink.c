@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 
 enum { BUFFER_BYTES = 128 * 1024, LOOK_MS = 200 };
 
 typedef enum sink_kind { PLAIN, OPENED, SOCKET, POLLED } sink_kind;
 
 static struct {
+    void (*report)(uint64_t lines);
     pthread_mutex_t lock;
     pthread_cond_t more; /* there is something in the buffer, or the end */
     pthread_t thread;
@@ -155,8 +155,7 @@ static void *run(void *context)
         uint64_t news = take_news();
         (void)pthread_mutex_unlock(&sink.lock);
         if (news > 0)
-            lx_log(LX_LOG_WARN, "%llu lines of the log were dropped: they were not read in time",
-                   (unsigned long long)news);
+            sink.report(news);
         (void)pthread_mutex_lock(&sink.lock);
     }
     (void)pthread_mutex_unlock(&sink.lock);
@@ -179,8 +178,9 @@ static void choose_kind(void)
     sink.fd = fd >= 0 ? fd : STDERR_FILENO;
 }
 
-lx_status lx_log_sink_start(lx_error *err)
+lx_status lx_log_sink_start(void (*report)(uint64_t lines), lx_error *err)
 {
+    sink.report = report;
     choose_kind();
     sink.stopping = false;
     if (pthread_create(&sink.thread, NULL, run, NULL) != 0)

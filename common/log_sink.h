@@ -15,7 +15,8 @@
 
 #include "common/status.h"
 
-lx_status lx_log_sink_start(lx_error *err) LX_MUST_USE;
+/* report: says that so many lines were dropped; called by the thread, without a lock held. */
+lx_status lx_log_sink_start(void (*report)(uint64_t lines), lx_error *err) LX_MUST_USE;
 /* Waits for at most `ms` until what waits is written, then ends the thread. */
 void lx_log_sink_stop(int64_t ms);
 /* One line with its end. */

@@ -43,8 +43,6 @@ unsigned lx_couplet_check(const uint32_t *upper, int32_t n_upper, const uint32_t
                           int32_t n_lower);
 const char *lx_couplet_rule_name(int32_t bit_index); /* "length", "punctuation", ... */
 
-bool lx_couplet_is_punctuation(uint32_t codepoint);
-
 /* The token ids [n] of a given lower line for scoring against `plan`; LX_ERR_INVALID when its
    length differs from the upper line's. Characters outside the vocabulary become <unk>. */
 lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,

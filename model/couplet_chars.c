@@ -7,8 +7,6 @@
 
 #include <stddef.h>
 
-#include "model/couplet.h"
-
 typedef struct range {
     uint32_t first, last;
 } range;

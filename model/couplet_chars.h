@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+bool lx_couplet_is_punctuation(uint32_t codepoint);
 bool lx_couplet_is_space(uint32_t codepoint);
 bool lx_couplet_is_control(uint32_t codepoint);
 /* Characters without a picture of their own: joiners, direction marks, variation selectors. */

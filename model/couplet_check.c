@@ -3,6 +3,7 @@
  * logic with the sampler's constraints (couplet.c), so that each can show a fault in the other.
  */
 #include "model/couplet.h"
+#include "model/couplet_chars.h"
 
 enum { UNKNOWN = 0xfffd };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/commands.h"
-#include "server/version.h"
+#include "common/version.h"
+#include "server/cli/commands.h"
 
 static const struct {
     const char *name, *summary;

@@ -43,7 +43,7 @@ def test_runs_are_counted(tmp_path):
 
 
 def test_a_unit_test_is_run():
-    status, output, left = repeat("tests/unit/test_base64.c", 2)
+    status, output, left = repeat("tests/unit/common/test_base64.c", 2)
     assert (status, output.splitlines()[-1], left) == (0, "2 passed, 0 failed", []), output
 
 

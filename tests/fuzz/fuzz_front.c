@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http_front.h"
+#include "server/http/front.h"
 #include "tests/fuzz/subject.h"
 
 enum { MAX_BODY = 4096, ROOM = 1 << 18 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/http_headers.h"
+#include "server/http/headers.h"
 #include "tests/fuzz/subject.h"
 
 enum { MAX_BODY = 65536 };

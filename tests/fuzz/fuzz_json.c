@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/json_scan.h"
-#include "server/json_states.h"
+#include "server/json/scan.h"
+#include "server/json/states.h"
 #include "tests/fuzz/subject.h"
 
 enum { MAX_N = 8 };

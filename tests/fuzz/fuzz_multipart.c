@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/multipart.h"
+#include "server/json/multipart.h"
 #include "tests/fuzz/subject.h"
 
 static void check_parts(const lx_multipart *m, const char *body, size_t n)

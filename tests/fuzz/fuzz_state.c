@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/crc32c.h"
-#include "server/state_blob.h"
+#include "server/states/blob.h"
 #include "tests/fuzz/subject.h"
 
 enum { SIZE_AT = 8, CRC_BYTES = 4, LEAST = 196 };

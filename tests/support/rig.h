@@ -7,7 +7,7 @@
 #ifndef LINNET_TESTS_SUPPORT_RIG_H
 #define LINNET_TESTS_SUPPORT_RIG_H
 
-#include "server/engine.h"
+#include "server/engine/engine.h"
 #include "tests/support/gate.h"
 
 typedef struct rig_options {

@@ -1,0 +1,95 @@
+/*
+ * The handlers: a request in, a response out. They see neither the HTTP library nor tensors.
+ */
+#ifndef LINNET_SERVER_API_API_H
+#define LINNET_SERVER_API_API_H
+
+#include "common/budget.h"
+#include "server/http/server.h"
+#include "server/registry/serving.h"
+#include "server/states/store.h"
+
+/* What every handler may use; immutable once the server runs. */
+typedef struct lx_api {
+    lx_serving *serving;
+    lx_http *_Atomic http; /* for its figures; NULL until it has started */
+    int32_t max_n;         /* of a completion */
+    int32_t max_images;    /* n of an images request */
+    int64_t timeout_ns;    /* of a request */
+    /* from its submission to its first slot, and to its first token; 0: no limit but timeout_ns */
+    int64_t queue_timeout_ns, first_token_timeout_ns;
+    lx_state_store *states;
+    int64_t state_ttl_ms;  /* of a state, from its last use */
+    const void *state_key; /* signs states and is asked for; NULL: no signature */
+    size_t state_key_bytes;
+    int32_t max_forks; /* of a state, in one request */
+    lx_budget answers; /* bytes of jobs, states on their way and answers */
+    lx_budget bodies;  /* bytes of bodies, and of what reading them takes */
+} lx_api;
+
+void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_health(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_livez(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
+
+/* --- errors, handlers_errors.c
+ * -------------------------------------------------------------------- */
+
+/* Appends the error envelope for a status; the message names the field at fault. */
+void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
+/* The envelope as a response, with the status's HTTP code. */
+void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err);
+/* The envelope with an HTTP code and error code of its own. */
+void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
+                      const char *message);
+/* Whether new work may come; LX_ERR_UNAVAILABLE with the reason otherwise. */
+lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
+
+/* --- requests, handlers_request.c
+ * -------------------------------------------------------------------- */
+
+/* Whether the body is said to be JSON, or there is none. A page of another origin can post other
+   kinds without asking the browser for permission, so that they are refused is a protection. */
+bool lx_request_is_json(const lx_request *rq);
+bool lx_request_is_multipart(const lx_request *rq);
+/* 415, naming what the route reads. */
+void lx_respond_unread(lx_response *rs, const char *kinds);
+
+/* The most bytes that reading the body takes beside the body: a JSON tree, what is decoded. */
+int64_t lx_request_work_bytes(const lx_request *rq);
+/* 503: so many bytes are not left for reading the body. */
+void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
+
+/* The model of that name, or the first one of the modality when name is "". LX_ERR_NOT_FOUND when
+   there is none, LX_ERR_INVALID with the right route when it makes something else. */
+lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
+                            lx_served_model **out, lx_error *err) LX_MUST_USE;
+
+/* LX_ERR_NOT_FOUND, with the names that there are. */
+lx_status lx_api_no_model(const lx_api *api, lx_error *err);
+
+/* Answers a request that never became a job, counting it for the model it names, if that exists. */
+void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
+                   lx_response *rs);
+/* Answers a request whose job could not start (that was counted); retry_after_s 0: not said. */
+void lx_respond_unstarted(lx_response *rs, lx_status status, const lx_error *err,
+                          int32_t retry_after_s);
+
+#endif

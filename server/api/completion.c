@@ -1,0 +1,349 @@
+/* One completion on its way (see completion.h). */
+#include "server/api/completion.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+#include "server/api/cost.h"
+
+enum { MAX_ANSWER_TEXT = 1 << 20 };
+
+/* --- start
+ * ------------------------------------------------------------------------------------------ */
+
+static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids, int64_t seed)
+{
+    int32_t n_top = p->n_logprobs > 0 ? p->n_logprobs : 0;
+    return (lx_work_params){
+        .n = p->best_of > p->n ? p->best_of : p->n,
+        .max_new = p->max_tokens,
+        .top_k = p->top_k,
+        .temperature = p->temperature,
+        .top_p = p->top_p,
+        .has_seed = true,
+        .seed = seed,
+        .timeout_ms = p->timeout_ms,
+        .biases = p->biases,
+        .n_biases = p->n_biases,
+        .n_top = n_top < n_ids ? n_top : n_ids,
+        .stops = p->stops.n > 0 ? &p->stops : NULL,
+        .from = p->from,
+        .return_state = p->return_state,
+        .park = p->park,
+    };
+}
+
+/* With several prompts an error says which one it is about. */
+static void name_prompt(const lx_completion_params *p, int32_t i, lx_error *err)
+{
+    char text[sizeof err->text];
+    if (p->n_prompts < 2 || strcmp(err->param, "prompt") != 0)
+        return;
+    (void)snprintf(text, sizeof text, "prompt[%d]: %.*s", i, (int)sizeof text - 24, err->text);
+    memcpy(err->text, text, sizeof text);
+}
+
+/* What can be known only with the model at hand. */
+static lx_status check_request(const lx_served_model *served, const lx_completion_params *p,
+                               lx_error *err)
+{
+    int32_t n_ids = served->model->config.n_values;
+    if (p->n_biases > 0 && p->biases[p->n_biases - 1].id >= n_ids)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                       "logit_bias: %d is not a token, they are 0 to %d here",
+                       p->biases[p->n_biases - 1].id, n_ids - 1);
+    if (p->park && p->n_prompts > 1)
+        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one prompt, not %d", p->n_prompts);
+    int64_t places =
+        atomic_load(&served->metrics.slots_total) + atomic_load(&served->metrics.queue_limit);
+    if (p->n_prompts > 1 && p->n_prompts > places)
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "prompt has %d prompts, but the server takes %lld at once", p->n_prompts,
+                       (long long)places);
+    return LX_OK;
+}
+
+/* The prompts' plans, all or none: plans[n_prompts] begins as zeros, and is freed by the caller. */
+static lx_status make_plans(lx_served_model *served, const lx_completion_params *p, lx_plan **plans,
+                            lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
+        const lx_prompt *prompt = &p->prompts[i];
+        lx_task_request request = {.text = prompt->text,
+                                   .text_bytes = prompt->bytes,
+                                   .ids = prompt->ids,
+                                   .n_ids = prompt->n_ids,
+                                   .rules = p->rules};
+        st = p->from != NULL ? lx_work_plan_from(served, p->from, &plans[i], err)
+                             : lx_work_plan(served, &request, &plans[i], err);
+        if (st != LX_OK)
+            name_prompt(p, i, err);
+    }
+    return st;
+}
+
+static void free_plans(lx_plan **plans, int32_t n)
+{
+    for (int32_t i = 0; plans != NULL && i < n; i++)
+        lx_plan_free(plans[i]);
+    free(plans);
+}
+
+/* What makes the request as large as it is. */
+static const char *costly_field(const lx_completion_params *p)
+{
+    if (p->return_state)
+        return "return_state";
+    return p->n_logprobs > 0 ? "logprobs" : p->n > 1 || p->best_of > 1 ? "n" : "prompt";
+}
+
+static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *const *plans)
+{
+    lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
+                               .n_top = p->n_logprobs,
+                               .chat = p->chat,
+                               .stream = p->stream};
+    for (int32_t i = 0; i < p->n_prompts; i++) {
+        int64_t tokens = plans[i]->n_new + (p->echo ? plans[i]->n_pieces : 0);
+        size.tokens = tokens > size.tokens ? tokens : size.tokens;
+    }
+    int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
+    if (p->return_state || p->park)
+        size.n_states = (int64_t)p->n_prompts * n_samples;
+    return size;
+}
+
+/* All that the request may cost, in w->reserve. */
+static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                         lx_plan *const *plans, lx_work_params *w, int32_t *retry_after_s,
+                         lx_error *err)
+{
+    lx_completion_size size = answer_size(p, plans);
+    int64_t bytes = lx_cost_completion(&size) + (int64_t)sizeof(lx_completion) +
+                    lx_work_bytes(api, plans, p->n_prompts, w);
+    return lx_work_reserve(api, served, bytes, costly_field(p), &w->reserve, retry_after_s, err);
+}
+
+/* Starts all or none; the request counts once. Takes the plans. */
+static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *served,
+                             lx_plan **plans, int32_t n, const lx_work_params *w,
+                             const lx_request *rq, int32_t *retry_after_s, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < n; i++) {
+        lx_plan *plan = plans[i];
+        plans[i] = NULL;
+        lx_work_params params = *w;
+        params.first = i > 0 ? c->works[0].job : NULL;
+        st = lx_work_start(&c->works[i], api, served, plan, &params, rq, retry_after_s, err);
+        c->n_prompts += st == LX_OK;
+        if (st == LX_OK && i > 0)
+            atomic_store(&c->works[i].counted, true);
+    }
+    if (st != LX_OK && c->n_prompts > 0) { /* the refusal was counted */
+        atomic_store(&c->works[0].counted, true);
+        lx_completion_cancel(c);
+        for (int32_t i = 0; i < c->n_prompts; i++)
+            lx_work_refund(&c->works[i]);
+    }
+    return st;
+}
+
+static lx_completion *new_completion(const lx_completion_params *p, lx_plan *const *plans)
+{
+    size_t n_choices = (size_t)p->n_prompts * (size_t)p->n;
+    lx_completion_size size = answer_size(p, plans);
+    lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->cursor);
+    if (c != NULL)
+        c->works = calloc((size_t)p->n_prompts, sizeof *c->works);
+    if (c == NULL || c->works == NULL) {
+        free(c);
+        return NULL;
+    }
+    c->max_text = (size_t)lx_cost_completion_text(&size);
+    c->include_usage = p->include_usage;
+    c->chat = p->chat;
+    c->echo = p->echo;
+    c->n = p->n;
+    c->n_logprobs = p->n_logprobs;
+    c->stops = p->stops;
+    (void)snprintf(c->id, sizeof c->id, "%s-%016llx", p->chat ? "chatcmpl" : "cmpl",
+                   (unsigned long long)lx_random_bits());
+    return c;
+}
+
+static int64_t choose_seed(const lx_completion_params *p)
+{
+    if (p->has_seed)
+        return p->seed;
+    return (int64_t)(p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED);
+}
+
+/* With its plans made; they are taken one by one. */
+static lx_status start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                       lx_plan **plans, const lx_request *rq, lx_completion **out,
+                       int32_t *retry_after_s, lx_error *err)
+{
+    lx_work_params w = work_params(p, served->model->config.n_values, choose_seed(p));
+    lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
+    lx_completion *c = st == LX_OK ? new_completion(p, plans) : NULL;
+    if (st == LX_OK && c == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st == LX_OK)
+        st = start_works(c, api, served, plans, p->n_prompts, &w, rq, retry_after_s, err);
+    lx_reserve_unref(w.reserve);
+    if (st == LX_OK)
+        *out = c;
+    else if (c != NULL)
+        lx_completion_release(c);
+    return st;
+}
+
+lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                              const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
+                              lx_error *err)
+{
+    lx_status st = check_request(served, p, err);
+    if (st != LX_OK) {
+        lx_count_outcome(served, st);
+        return st;
+    }
+    lx_plan **plans = calloc((size_t)p->n_prompts, sizeof *plans);
+    if (plans == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    st = make_plans(served, p, plans, err);
+    if (st == LX_OK)
+        st = start(api, served, p, plans, rq, out, retry_after_s, err);
+    free_plans(plans, p->n_prompts);
+    return st;
+}
+
+/* --- on its way
+ * ------------------------------------------------------------------------------------- */
+
+bool lx_completion_ready(void *context)
+{
+    const lx_completion *c = context;
+    bool ready = true;
+    for (int32_t i = 0; i < c->n_prompts; i++) /* all are asked: see lx_work_ready */
+        ready = lx_work_ready(&c->works[i]) && ready;
+    return ready;
+}
+
+void lx_completion_cancel(void *context)
+{
+    lx_completion *c = context;
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_cancel(&c->works[i]);
+}
+
+void lx_completion_release(void *context)
+{
+    lx_completion *c = context;
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_fini(&c->works[i]);
+    free(c->works);
+    free(c);
+}
+
+lx_status lx_completion_finish(lx_completion *c, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
+        st = lx_work_status(&c->works[i], err);
+    (void)lx_work_count(&c->works[0], st);
+    return st;
+}
+
+/* --- answers
+ * ---------------------------------------------------------------------------------------- */
+
+/* Cuts at a stop string, or where one may be about to come. */
+static void settle(const lx_completion *c, lx_answer *a)
+{
+    size_t end = lx_stops_find(&c->stops, a->text.data, a->text.length);
+    a->stopped = end < a->text.length;
+    a->ended = a->ended || a->stopped;
+    if (!a->ended)
+        end = lx_stops_settled(&c->stops, a->text.data, a->text.length);
+    while (a->n_tokens > 0 && a->ends[a->n_tokens - 1] > end)
+        a->n_tokens--;
+    a->text.length = a->stopped ? end : a->n_tokens > 0 ? a->ends[a->n_tokens - 1] : 0;
+}
+
+lx_status lx_answer_read(const lx_completion *c, int32_t i, int32_t sample, lx_answer *a,
+                         lx_error *err)
+{
+    const lx_job *job = c->works[i].job;
+    const lx_plan *plan = lx_job_plan(job);
+    *a = (lx_answer){.ended = lx_job_sample_ended(job, sample)}; /* asked before the tokens */
+    lx_buffer_init(&a->text, MAX_ANSWER_TEXT);
+    lx_buffer_puts(&a->text, "");
+    const int32_t *tokens = NULL;
+    int32_t first = lx_job_get_params(job)->start.n_tokens; /* what was there is not the answer's */
+    a->n_tokens = lx_job_tokens(job, sample, &tokens, &a->logprob) - first;
+    a->logprob += first;
+    a->top = lx_job_top(job, sample);
+    a->top = a->top != NULL ? a->top + (int64_t)first * c->works[i].params->n_top : NULL;
+    a->ends = malloc(((size_t)a->n_tokens + 1) * sizeof *a->ends); /* never of size 0 */
+    if (a->ends == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    double sum = 0;
+    for (int32_t k = 0; k < a->n_tokens; k++) {
+        plan->model->task->render(plan, first + k, tokens, &a->text);
+        a->ends[k] = a->text.length;
+        sum += (double)a->logprob[k];
+    }
+    a->mean_logprob = a->n_tokens > 0 ? (double)(float)(sum / a->n_tokens) : 0;
+    a->ended = a->ended || lx_work_parked(&c->works[i]) ||
+               first + a->n_tokens == c->works[i].params->max_new;
+    if (a->text.status != LX_OK)
+        return lx_fail(err, a->text.status, NULL, "the answer does not fit");
+    if (c->stops.n > 0)
+        settle(c, a);
+    return LX_OK;
+}
+
+void lx_answer_fini(lx_answer *a)
+{
+    lx_buffer_fini(&a->text);
+    free(a->ends);
+    a->ends = NULL;
+}
+
+void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order)
+{
+    lx_job_rank(c->works[i].job, order);
+}
+
+const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a)
+{
+    const lx_work *w = &c->works[i];
+    if (lx_work_parked(w) && !a->stopped)
+        return "parked";
+    return !a->stopped && w->params->max_new < lx_job_plan(w->job)->n_new ? "length" : "stop";
+}
+
+lx_json_usage lx_completion_usage(const lx_completion *c)
+{
+    lx_json_usage usage = {0};
+    for (int32_t i = 0; i < c->n_prompts; i++) {
+        usage.prompt_tokens += lx_work_prompt_rows(&c->works[i]);
+        usage.completion_tokens += lx_work_tokens(&c->works[i]);
+        usage.cached_tokens += c->works[i].params->start.rows + lx_job_cached_rows(c->works[i].job);
+    }
+    return usage;
+}
+
+const char *lx_completion_states(const lx_completion *c, lx_buffer *text)
+{
+    return lx_works_states(c->works, c->n_prompts, text);
+}
+
+lx_json_timings lx_completion_timings(const lx_completion *c)
+{
+    return lx_works_timings(c->works, c->n_prompts);
+}

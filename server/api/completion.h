@@ -1,0 +1,77 @@
+/*
+ * One completion on its way: a job for each prompt, its answers as text. Used by the JSON routes,
+ * whole or streamed, and by the page's form.
+ *
+ * All prompts of a request share seed and settings, so each is answered as if it had come alone.
+ */
+#ifndef LINNET_SERVER_API_COMPLETION_H
+#define LINNET_SERVER_API_COMPLETION_H
+
+#include "server/api/generation.h"
+#include "server/json/answers.h"
+
+/* How far the streaming of one choice is. */
+typedef struct lx_cursor {
+    int32_t tokens; /* sent */
+    int64_t chars;  /* of the choice's text, sent */
+    bool begun, ended;
+} lx_cursor;
+
+typedef struct lx_completion {
+    char id[32];
+    lx_stops stops;
+    bool include_usage, chat, echo;
+    int32_t n;          /* choices a prompt; its samples are the job's n */
+    int32_t n_logprobs; /* as lx_completion_params has it */
+    int32_t n_prompts;
+    size_t max_text;    /* a whole answer has at most */
+    lx_work *works;     /* [n_prompts] */
+    lx_cursor cursor[]; /* [n_prompts, n] */
+} lx_completion;
+
+/* Checks the prompts, reserves what their jobs and the answer may cost, and submits the jobs, all
+   or none; rq->wake is called as they proceed. When the queue is full (LX_ERR_BUSY), *retry_after_s
+   is when to try again. */
+lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                              const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
+                              lx_error *err) LX_MUST_USE;
+
+/* ready, cancel and release of lx_deferred. */
+bool lx_completion_ready(void *context);
+void lx_completion_cancel(void *context);
+void lx_completion_release(void *context);
+
+/* How it ended, counted. After it is ready. */
+lx_status lx_completion_finish(lx_completion *c, lx_error *err);
+
+/* The text of a sample as far as it is there, and where its tokens end in it. */
+typedef struct lx_answer {
+    lx_buffer text;
+    size_t *ends;         /* [n_tokens], owned */
+    int32_t n_tokens;     /* that come before a stop string; all tokens without one */
+    bool ended;           /* no more will come */
+    bool stopped;         /* by a stop string */
+    const float *logprob; /* [n_tokens], like top */
+    const lx_sample *top; /* [n_tokens, n_top], NULL: none */
+    double mean_logprob;  /* of all tokens, also those of the stop string */
+} lx_answer;
+
+/* Sample `sample` of prompt i. What could still become a stop string is not told before it is
+   decided. fini in any case. */
+lx_status lx_answer_read(const lx_completion *c, int32_t i, int32_t sample, lx_answer *out,
+                         lx_error *err) LX_MUST_USE;
+void lx_answer_fini(lx_answer *a);
+
+/* The samples of prompt i that are its choices, best first: order[the job's n]. After ready. */
+void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order);
+
+/* "stop" when the answer is whole or at a stop string, "length" when max_tokens cut it, "parked"
+   when its rest is to be asked of another server. */
+const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
+lx_json_usage lx_completion_usage(const lx_completion *c);
+/* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised
+   by the call and freed by the caller. */
+const char *lx_completion_states(const lx_completion *c, lx_buffer *text);
+lx_json_timings lx_completion_timings(const lx_completion *c);
+
+#endif

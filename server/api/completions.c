@@ -1,0 +1,230 @@
+/*
+ * POST /v1/completions and /v1/chat/completions, which differ in where the prompt stands and how
+ * an answer is wrapped. Whole: each prompt's choices, the best first, when all are done. Streamed:
+ * see handlers_completions_stream.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/api/completions.h"
+#include "server/http/sse.h"
+
+lx_json_completion lx_completion_frame(const lx_completion *c)
+{
+    const lx_work *w = &c->works[0];
+    return (lx_json_completion){
+        .id = c->id,
+        .model = w->served->model->name,
+        .fingerprint = w->served->fingerprint,
+        .created = w->created,
+        .seed = (int64_t)w->params->seed,
+        .chat = c->chat,
+    };
+}
+
+/* --- whole
+ * ---------------------------------------------------------------------------------------- */
+
+static lx_status fill_choice(const lx_completion *c, int32_t prompt, int32_t index,
+                             const lx_answer *a, lx_choice *out, lx_error *err)
+{
+    int32_t n_pieces = c->echo ? lx_job_plan(c->works[prompt].job)->n_pieces : 0;
+    lx_status st = lx_choice_open(c, prompt, n_pieces + a->n_tokens, out, err);
+    if (st != LX_OK)
+        return st;
+    if (c->echo)
+        lx_choice_add_prompt(out, c, prompt);
+    lx_choice_add_tokens(out, a, 0, a->n_tokens);
+    out->json.finish_reason = lx_completion_finish_reason(c, prompt, a);
+    out->json.has_score = true;
+    out->json.mean_logprob = a->mean_logprob;
+    return lx_choice_close(out, index, 0, err);
+}
+
+/* Choices of one prompt; out[n] begins as zeros. */
+static lx_status fill_choices(const lx_completion *c, int32_t prompt, lx_choice *out, lx_error *err)
+{
+    int32_t n_samples = c->works[prompt].params->n;
+    int32_t *order = calloc((size_t)n_samples, sizeof *order);
+    if (order == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    lx_completion_rank(c, prompt, order);
+    lx_status st = LX_OK;
+    for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
+        lx_answer a;
+        st = lx_answer_read(c, prompt, order[k], &a, err);
+        if (st == LX_OK)
+            st = fill_choice(c, prompt, prompt * c->n + k, &a, &out[k], err);
+        lx_answer_fini(&a);
+    }
+    free(order);
+    return st;
+}
+
+static lx_status write_choices(const lx_completion *c, lx_choice *choices, lx_json_choice *json,
+                               lx_buffer *out, lx_error *err)
+{
+    int32_t n = c->n_prompts * c->n;
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
+        st = fill_choices(c, i, &choices[i * c->n], err);
+    for (int32_t i = 0; i < n; i++)
+        json[i] = choices[i].json;
+    if (st != LX_OK)
+        return st;
+    lx_json_usage usage = lx_completion_usage(c);
+    lx_json_timings timings = lx_completion_timings(c);
+    lx_json_completion whole = lx_completion_frame(c);
+    whole.choices = json;
+    whole.n_choices = n;
+    whole.usage = &usage;
+    whole.timings = &timings;
+    lx_buffer kept;
+    whole.states = lx_completion_states(c, &kept);
+    lx_json_write_completion(&whole, out);
+    lx_buffer_fini(&kept);
+    return out->status == LX_OK ? LX_OK
+                                : lx_fail(err, out->status, NULL, "the answer does not fit");
+}
+
+static lx_status write_whole(lx_completion *c, lx_buffer *out, lx_error *err)
+{
+    lx_status st = lx_completion_finish(c, err);
+    if (st != LX_OK)
+        return st;
+    size_t n = (size_t)c->n_prompts * (size_t)c->n;
+    lx_choice *choices = calloc(n, sizeof *choices);
+    lx_json_choice *json = calloc(n, sizeof *json);
+    if (choices == NULL || json == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    else
+        st = write_choices(c, choices, json, out, err);
+    for (size_t i = 0; choices != NULL && i < n; i++)
+        lx_choice_fini(&choices[i]);
+    free(choices);
+    free(json);
+    return st;
+}
+
+static void finish_whole(void *context, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_buffer body;
+    lx_buffer_init(&body, ((const lx_completion *)context)->max_text);
+    lx_status st = write_whole(context, &body, &err);
+    if (st == LX_OK) {
+        lx_response_take(rs, 200, "application/json", &body);
+    } else {
+        lx_buffer_fini(&body);
+        lx_respond_status(rs, st, &err);
+    }
+}
+
+/* --- the route
+ * ------------------------------------------------------------------------------------ */
+
+static void defer(lx_completion *c, bool stream, lx_response *rs)
+{
+    rs->deferred = (lx_deferred){
+        .context = c,
+        .ready = lx_completion_ready,
+        .finish = finish_whole,
+        .pull = stream ? lx_completion_pull : NULL,
+        .cancel = lx_completion_cancel,
+        .release = lx_completion_release,
+        .ping = LX_SSE_PING,
+        .failure = LX_SSE_FAILURE,
+        .deadline_ns = c->works[0].deadline_ns,
+    };
+    if (stream)
+        lx_sse_start(rs);
+}
+
+static void start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
+                  const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_completion *c = NULL;
+    int32_t retry_after_s = 0;
+    lx_status st = lx_completion_start(api, served, p, rq, &c, &retry_after_s, &err);
+    if (p->chat && strcmp(err.param, "prompt") == 0) /* where the line came from */
+        (void)snprintf(err.param, sizeof err.param, "messages");
+    if (st == LX_OK)
+        defer(c, p->stream, rs);
+    else
+        lx_respond_unstarted(rs, st, &err, retry_after_s);
+}
+
+/* With a model named or not, it is the state's that goes on. */
+static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
+                       const lx_saved_state *state, const lx_request *rq, lx_response *rs)
+{
+    lx_completion_params *p = params;
+    lx_served_model *served = NULL;
+    if (st == LX_OK)
+        st = lx_state_find_model(api, state, p->model, LX_TEXT, &served, err);
+    if (st != LX_OK) {
+        lx_api_refuse(api, p->model, st, err, rs);
+        return;
+    }
+    p->from = state;
+    start(api, served, p, rq, rs);
+    p->from = NULL;
+}
+
+static void fini_params(void *params)
+{
+    lx_completion_params_fini(params);
+}
+
+/* Takes what p holds. */
+static void want_state(lx_api *api, lx_completion_params *p, const lx_request *rq, lx_response *rs)
+{
+    lx_state_wanted wanted = {.text = p->state,
+                              .bytes = strlen(p->state),
+                              .then = start_from,
+                              .params = p,
+                              .params_bytes = sizeof *p,
+                              .fini_params = fini_params};
+    lx_state_want(api, &wanted, rq, rs);
+    lx_completion_params_init(p);
+}
+
+typedef lx_status (*read_function)(const char *body, size_t bytes, int32_t max_n,
+                                   lx_completion_params *p, lx_error *err);
+
+static void handle(lx_api *api, const lx_request *rq, read_function read, lx_response *rs)
+{
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_completion_params_init(&p);
+    lx_served_model *served = NULL;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
+    bool from_state = st == LX_OK && p.state != NULL;
+    if (st == LX_OK && !from_state)
+        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+    if (from_state)
+        want_state(api, &p, rq, rs);
+    else if (st == LX_OK)
+        start(api, served, &p, rq, rs);
+    else
+        lx_api_refuse(api, p.model, st, &err, rs);
+    lx_completion_params_fini(&p);
+}
+
+void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    handle(api, rq, lx_json_read_completion, rs);
+}
+
+void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    handle(api, rq, lx_json_read_chat, rs);
+}

@@ -1,0 +1,13 @@
+/* What the files behind the completions routes share. */
+#ifndef LINNET_SERVER_API_COMPLETIONS_H
+#define LINNET_SERVER_API_COMPLETIONS_H
+
+#include "server/api/choice.h"
+
+/* All of an answer that does not depend on its choices. */
+lx_json_completion lx_completion_frame(const lx_completion *c);
+
+/* pull of lx_deferred: events for the tokens that have come (handlers_completions_stream.c). */
+bool lx_completion_pull(void *context, lx_buffer *out);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * What the answer of a request may cost in memory beside its jobs (lx_job_bytes): known from the
+ * request before any work, so that it is reserved or refused. All are upper bounds; cost.c says
+ * from which code they come. Thread: any.
+ */
+#ifndef LINNET_SERVER_API_COST_H
+#define LINNET_SERVER_API_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/config.h"
+
+typedef struct lx_completion_size {
+    int64_t n_choices; /* of all prompts */
+    int64_t n_states;  /* that are kept and told of */
+    int64_t tokens;    /* of a choice, at most; with the prompt's where it is told again */
+    int32_t n_top;     /* likeliest tokens beside each; -1: no log-probabilities at all */
+    bool chat, stream;
+} lx_completion_size;
+
+/* The most bytes of text a whole answer has, and all that making it takes, that text included. */
+int64_t lx_cost_completion_text(const lx_completion_size *s);
+int64_t lx_cost_completion(const lx_completion_size *s);
+
+typedef struct lx_images_size {
+    int64_t n, n_states;
+    bool contact_sheet, stream;
+} lx_images_size;
+
+int64_t lx_cost_images(const lx_config *config, const lx_images_size *s);
+
+/* Of a list of the states that were kept: the most bytes of its text. */
+int64_t lx_cost_states_text(int64_t n);
+
+/* Of scores of n values. */
+int64_t lx_cost_score(int64_t n);
+/* Of the facts of one state. */
+int64_t lx_cost_facts(void);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * Errors as clients see them: one table from lx_status to the type and code of the envelope. The
+ * HTTP code is lx_status_http's.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/api/api.h"
+#include "server/json/answers.h"
+
+enum { MAX_ERROR_BYTES = 4096, RETRY_UNAVAILABLE_S = 1 };
+
+static const char invalid_request[] = "invalid_request_error";
+static const char unavailable[] = "service_unavailable_error";
+static const char rate_limit[] = "rate_limit_error";
+static const char server_error[] = "server_error";
+
+typedef struct error_kind {
+    const char *type, *code;
+} error_kind;
+
+static error_kind kind_of(lx_status status)
+{
+    switch (status) {
+    case LX_ERR_INVALID:
+        return (error_kind){invalid_request, "invalid_value"};
+    case LX_ERR_NOT_FOUND:
+        return (error_kind){invalid_request, "not_found"};
+    case LX_ERR_TOO_LARGE:
+        return (error_kind){invalid_request, "too_large"};
+    case LX_ERR_BUSY:
+        return (error_kind){rate_limit, "server_is_overloaded"};
+    case LX_ERR_LIMIT:
+        return (error_kind){rate_limit, "rate_limit_exceeded"};
+    case LX_ERR_UNAVAILABLE:
+        return (error_kind){unavailable, "unavailable"};
+    case LX_ERR_TIMEOUT:
+        return (error_kind){"timeout_error", "deadline_exceeded"};
+    case LX_ERR_CANCELLED:
+        return (error_kind){invalid_request, "cancelled"};
+    case LX_ERR_UNSUPPORTED:
+        return (error_kind){"not_supported_error", "not_supported"};
+    case LX_ERR_NO_MEMORY:
+        return (error_kind){unavailable, "out_of_memory"};
+    case LX_ERR_DEVICE:
+        return (error_kind){unavailable, "device_failure"};
+    case LX_OK:
+    case LX_ERR_FORMAT:
+    case LX_ERR_IO:
+    case LX_ERR_INTERNAL:
+        break;
+    }
+    return (error_kind){server_error, "internal_error"};
+}
+
+void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out)
+{
+    error_kind kind = kind_of(status);
+    const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
+    char named[sizeof err->param + sizeof err->text + 2];
+    bool names_field = strstr(text, err->param) != NULL; /* also when there is none */
+    (void)snprintf(named, sizeof named, "%s%s%s", names_field ? "" : err->param,
+                   names_field ? "" : ": ", text);
+    lx_json_write_error(named, kind.type, err->param, kind.code, out);
+}
+
+void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
+{
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_ERROR_BYTES);
+    lx_api_write_error(status, err, &body);
+    lx_response_take(rs, lx_status_http(status), "application/json", &body);
+    if (status == LX_ERR_BUSY || status == LX_ERR_UNAVAILABLE || status == LX_ERR_NO_MEMORY ||
+        status == LX_ERR_DEVICE || status == LX_ERR_LIMIT)
+        lx_response_add(rs, "Retry-After", "%d", RETRY_UNAVAILABLE_S);
+}
+
+static const char *type_of(int http)
+{
+    switch (http) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 429:
+        return rate_limit;
+    case 503:
+        return unavailable;
+    default:
+        return http >= 500 ? server_error : invalid_request;
+    }
+}
+
+void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
+                      const char *message)
+{
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_ERROR_BYTES);
+    lx_json_write_error(message, type_of(http), param, code, &body);
+    lx_response_take(rs, http, "application/json", &body);
+}
+
+lx_status lx_api_check_ready(lx_api *api, lx_error *err)
+{
+    switch (lx_serving_get_state(api->serving)) {
+    case LX_SERVING_READY:
+        return LX_OK;
+    case LX_SERVING_LOADING:
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the models are being loaded");
+    case LX_SERVING_DRAINING:
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is shutting down");
+    case LX_SERVING_UNHEALTHY:
+        break;
+    }
+    return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "a model makes no progress");
+}

@@ -1,0 +1,450 @@
+/* One request's job on its way (see work.h). */
+#include "server/api/generation.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "server/api/cost.h"
+#include "server/json/states.h"
+
+/* How long after the job's own deadline a slow reader may take. */
+enum { READ_GRACE_S = 60 };
+
+/* lx_kept_state and the store's call of one, with what malloc adds. */
+enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
+
+static uint64_t choose_seed(const lx_work_params *p)
+{
+    if (p->has_seed)
+        return (uint64_t)p->seed;
+    return p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED;
+}
+
+static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int32_t n_new)
+{
+    int64_t timeout = api->timeout_ns;
+    if (p->timeout_ms > 0 && p->timeout_ms * LX_NS_PER_MS < timeout)
+        timeout = p->timeout_ms * LX_NS_PER_MS;
+    int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
+    lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
+    int32_t most = n_new - start.n_tokens, new = p->max_new;
+    if (p->state_only)
+        new = 0;
+    else if (new <= 0 || new > most)
+        new = most;
+    return (lx_job_params){
+        .n = p->n,
+        .max_new = start.n_tokens + new,
+        .start = start,
+        .keep_state = p->return_state,
+        .park = p->park,
+        .seed = choose_seed(p),
+        .temperature = (float)p->temperature,
+        .top_p = (float)p->top_p,
+        .top_k = p->top_k,
+        .deadline_ns = now + timeout,
+        .queue_deadline_ns = queue > 0 ? now + queue : 0,
+        .first_deadline_ns = first > 0 ? now + first : 0,
+        .targets = p->targets,
+        .n_biases = p->n_biases,
+        .biases = p->biases,
+        .n_top = p->n_top,
+        .stops = p->stops,
+        .reserve = p->reserve,
+        .first = p->first,
+    };
+}
+
+/* Takes from the key's limits what the job may cost. */
+static lx_status take_load(lx_work *w, const lx_request *rq, const lx_job_params *p,
+                           int32_t *retry_after_s, lx_error *err)
+{
+    lx_key *key = lx_key_of(&rq->client);
+    if (key == NULL)
+        return LX_OK;
+    w->load = (lx_key_load){.n_tokens = (int64_t)p->n * (p->max_new - p->start.n_tokens),
+                            .n_samples = p->n};
+    lx_status st = lx_key_take(key, &w->load, lx_now_ns(), retry_after_s, err);
+    w->key = st == LX_OK ? key : NULL;
+    return st;
+}
+
+void lx_work_refund(lx_work *w)
+{
+    if (w->key != NULL)
+        lx_key_give_back(w->key, &w->load, true);
+    w->key = NULL;
+}
+
+lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
+                       lx_error *err)
+{
+    lx_status st = lx_plan_new(served->model, request, out, err);
+    if (st != LX_OK)
+        lx_count_outcome(served, st);
+    return st;
+}
+
+lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
+                            lx_error *err)
+{
+    lx_status st = lx_state_check(from, served->model, err);
+    lx_plan *plan = NULL;
+    if (st == LX_OK)
+        st = lx_state_plan(from, served->model, &plan, err);
+    if (st == LX_OK && from->start.n_tokens >= plan->n_new) {
+        lx_plan_free(plan);
+        st = lx_fail(err, LX_ERR_INVALID, "state",
+                     "the state is at the end of its answer: nothing is left to generate");
+    }
+    if (st == LX_OK)
+        *out = plan;
+    else
+        lx_count_outcome(served, st);
+    return st;
+}
+
+/* lx_states_keep makes one blob after the other, in a buffer that doubles. The store's own memory
+   takes it over at once, under its own limit; a store elsewhere may have all of them waiting. */
+static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
+{
+    return n * KEPT_BYTES + (api->states->ops->outlives ? 3 + n : 3) * blob;
+}
+
+/* lx_state_write's numbers and tokens, and the request, of which a row has at most so many bytes.
+ */
+static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
+{
+    return plan->model->state.fixed_floats * (int64_t)sizeof(float) +
+           (plan->n_prompt + 1) * (int64_t)ROW_TEXT + p->max_new * (int64_t)sizeof(int32_t) +
+           BLOB_HEAD;
+}
+
+int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
+                      const lx_work_params *p)
+{
+    int64_t bytes = 0, blob = 0;
+    for (int32_t i = 0; i < n_plans; i++) {
+        lx_job_params params = job_params(api, p, plans[i]->n_new);
+        bytes += (int64_t)sizeof(lx_work) + lx_job_bytes(plans[i], &params);
+        int64_t own = blob_bytes(plans[i], &params);
+        blob = own > blob ? own : blob;
+    }
+    if (p->return_state || p->park)
+        bytes += keep_bytes(api, (int64_t)n_plans * p->n, blob);
+    return bytes;
+}
+
+lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
+                          lx_reserve **out, int32_t *retry_after_s, lx_error *err)
+{
+    lx_status st = lx_reserve_new(&api->answers, bytes, param, out, err);
+    if (st == LX_ERR_BUSY)
+        *retry_after_s = lx_engine_retry_after_s(served->engine);
+    if (st != LX_OK)
+        lx_count_outcome(served, st);
+    return st;
+}
+
+/* Parked means kept for another server. */
+static lx_status check_park(const lx_api *api, const lx_work_params *p, lx_error *err)
+{
+    if (!p->park || api->states->ops->outlives)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "park",
+                   "park needs a store that outlives the server (--state-store redis://...)");
+}
+
+lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
+                        const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
+                        lx_error *err)
+{
+    *w = (lx_work){.api = api,
+                   .served = served,
+                   .created = (int64_t)time(NULL),
+                   .return_state = p->return_state,
+                   .reserve = lx_reserve_ref(p->reserve),
+                   .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
+    lx_job_params params = job_params(api, p, plan->n_new);
+    w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
+    params.client = rq->client;
+    lx_status st = check_park(api, p, err);
+    if (st == LX_OK)
+        st = take_load(w, rq, &params, retry_after_s, err);
+    if (st == LX_OK)
+        st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
+    else
+        lx_plan_free(plan);
+    if (st == LX_OK) {
+        lx_served_ref(served); /* until lx_work_fini */
+        w->params = lx_job_get_params(w->job);
+        st = lx_serving_submit(served, w->job, err);
+    }
+    if (st == LX_OK)
+        return LX_OK;
+    lx_reserve_unref(w->reserve);
+    w->reserve = NULL;
+    if (st == LX_ERR_BUSY)
+        *retry_after_s = lx_engine_retry_after_s(served->engine);
+    lx_count_outcome(served, st);
+    lx_work_refund(w);
+    lx_work_fini(w);
+    return st;
+}
+
+static void release(void *context)
+{
+    lx_work_fini(context);
+    free(context);
+}
+
+void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
+                   int64_t answer_bytes, const lx_request *rq,
+                   void (*finish)(void *work, lx_response *rs), lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    lx_work_params own = *p;
+    int64_t bytes = lx_work_bytes(api, &plan, 1, p) + answer_bytes;
+    lx_work *w = calloc(1, sizeof *w);
+    lx_status st =
+        w != NULL ? lx_work_reserve(api, served, bytes, "body", &own.reserve, &retry_after_s, &err)
+                  : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st == LX_OK)
+        st = lx_work_start(w, api, served, plan, &own, rq, &retry_after_s, &err);
+    else
+        lx_plan_free(plan);
+    lx_reserve_unref(own.reserve);
+    if (st != LX_OK) {
+        free(w);
+        lx_respond_unstarted(rs, st, &err, retry_after_s);
+        return;
+    }
+    rs->deferred = (lx_deferred){.context = w,
+                                 .ready = lx_work_ready,
+                                 .finish = finish,
+                                 .cancel = lx_work_cancel,
+                                 .release = release,
+                                 .deadline_ns = w->deadline_ns};
+}
+
+void lx_work_fini(lx_work *w)
+{
+    if (w->key != NULL)
+        lx_key_give_back(w->key, &w->load, false);
+    w->key = NULL;
+    if (w->job == NULL)
+        return;
+    lx_states_fini(&w->keeper);
+    lx_job_detach(w->job);
+    lx_job_unref(w->job);
+    w->job = NULL;
+    lx_reserve_unref(w->reserve);
+    w->reserve = NULL;
+    lx_served_unref(w->served);
+}
+
+static lx_outcome outcome_of(lx_status status)
+{
+    switch (status) {
+    case LX_OK:
+        return LX_OUTCOME_OK;
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+        return LX_OUTCOME_INVALID;
+    case LX_ERR_BUSY:
+    case LX_ERR_LIMIT:
+        return LX_OUTCOME_BUSY;
+    case LX_ERR_CANCELLED:
+        return LX_OUTCOME_CANCELLED;
+    case LX_ERR_TIMEOUT:
+        return LX_OUTCOME_TIMEOUT;
+    default:
+        return LX_OUTCOME_ERROR;
+    }
+}
+
+void lx_count_outcome(lx_served_model *served, lx_status status)
+{
+    atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
+}
+
+bool lx_work_count(lx_work *w, lx_status status)
+{
+    if (atomic_exchange(&w->counted, true))
+        return false;
+    lx_count_outcome(w->served, status);
+    lx_histogram_observe(&w->served->metrics.request_time,
+                         lx_now_ns() - lx_job_get_times(w->job).submitted);
+    return true;
+}
+
+static lx_phase phase_of(const lx_job *job)
+{
+    lx_job_times t = lx_job_get_times(job);
+    if (lx_job_finished(job))
+        return LX_PHASE_ANSWER;
+    if (t.started == 0)
+        return LX_PHASE_QUEUE;
+    return t.first_token == 0 ? LX_PHASE_PROMPT : LX_PHASE_DECODE;
+}
+
+bool lx_work_ready(void *context)
+{
+    lx_work *w = context;
+    for (int32_t i = 0; i < w->params->n; i++)
+        lx_job_want(w->job, i, INT32_MAX);
+    return lx_work_settled(w);
+}
+
+bool lx_work_settled(lx_work *w)
+{
+    if (!lx_job_finished(w->job))
+        return false;
+    bool whole = w->return_state && lx_job_status(w->job, NULL) == LX_OK;
+    if (!whole && !lx_job_parked(w->job))
+        return true;
+    if (!w->keeping) {
+        w->keeping = true;
+        lx_error err = {0};
+        if (lx_states_keep(&w->keeper, w->api, w->served, w->job, &w->rq, &err) != LX_OK)
+            lx_log(LX_LOG_WARN, "%s", err.text);
+    }
+    w->kept = lx_states_kept(&w->keeper);
+    return w->kept;
+}
+
+void lx_work_cancel(void *context)
+{
+    lx_work *w = context;
+    if (lx_work_count(w, LX_ERR_CANCELLED)) /* unless its answer is complete */
+        atomic_fetch_add(&w->served->metrics.abandoned[phase_of(w->job)], 1);
+    if (lx_job_finished(w->job))
+        return;
+    lx_job_cancel(w->job);
+    lx_engine_poke(w->served->engine);
+}
+
+bool lx_work_parked(const lx_work *w)
+{
+    return w->kept && lx_job_parked(w->job) && w->keeper.n > 0 &&
+           w->keeper.states[0].status == LX_OK;
+}
+
+/* The keeper's states, as the elements from `index` on; returns the next index. */
+static int32_t append_kept(const lx_state_keeper *keeper, int32_t index, lx_buffer *text)
+{
+    for (int32_t i = 0; i < keeper->n; i++, index++) {
+        const lx_kept_state *s = &keeper->states[i];
+        lx_buffer_puts(text, index > 0 ? "," : "");
+        lx_json_append_kept(&(lx_json_kept){.id = s->id,
+                                            .status = s->status,
+                                            .why = s->err.text,
+                                            .index = index,
+                                            .tokens = s->tokens,
+                                            .rows = s->rows,
+                                            .bytes = s->bytes},
+                            text);
+    }
+    return index;
+}
+
+const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
+{
+    int64_t n_states = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_states += works[i].params->n;
+    lx_buffer_init(text, (size_t)lx_cost_states_text(n_states));
+    if (!works[0].return_state && !lx_work_parked(&works[0]))
+        return NULL;
+    lx_buffer_puts(text, "[");
+    int32_t index = 0;
+    for (int32_t i = 0; i < n; i++)
+        index = append_kept(&works[i].keeper, index, text);
+    lx_buffer_puts(text, "]");
+    return text->data;
+}
+
+lx_status lx_work_status(const lx_work *w, lx_error *err)
+{
+    if (lx_work_parked(w))
+        return LX_OK;
+    lx_status st = lx_job_status(w->job, err);
+    if (lx_job_parked(w->job))
+        return lx_fail(err, LX_ERR_UNAVAILABLE, "park",
+                       "the server is stopping, and the request's state could not be kept");
+    if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the server is shutting down and could not finish this answer");
+    return st;
+}
+
+int64_t lx_work_tokens(const lx_work *w)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < w->params->n; i++)
+        n += lx_job_tokens(w->job, i, NULL, NULL) - w->params->start.n_tokens;
+    return n;
+}
+
+static double ms_between(int64_t from, int64_t to)
+{
+    return from != 0 && to >= from ? (double)(to - from) / (double)LX_NS_PER_MS : 0;
+}
+
+int64_t lx_work_prompt_rows(const lx_work *w)
+{
+    return lx_job_plan(w->job)->n_prompt + w->params->start.n_tokens;
+}
+
+static int64_t steps_between(uint64_t from, uint64_t to)
+{
+    return to > from ? (int64_t)(to - from) : 0;
+}
+
+/* Of what is 0 nothing is known yet. */
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
+{
+    lx_job_times all = {0};
+    lx_json_timings out = {0};
+    for (int32_t i = 0; i < n; i++) {
+        lx_job_times t = lx_job_get_times(works[i].job);
+        all.submitted = earlier(all.submitted, t.submitted);
+        all.started = earlier(all.started, t.started);
+        all.first_token = earlier(all.first_token, t.first_token);
+        all.finished = t.finished > all.finished ? t.finished : all.finished;
+        if (i == 0 || t.submitted_step < all.submitted_step)
+            all.submitted_step = t.submitted_step;
+        if (i == 0 || t.started_step < all.started_step)
+            all.started_step = t.started_step;
+        if (t.finished_step > all.finished_step)
+            all.finished_step = t.finished_step;
+        int32_t there = works[i].params->start.rows + lx_job_cached_rows(works[i].job);
+        out.cache_n += there;
+        out.prompt_n += lx_work_prompt_rows(&works[i]) - there;
+        out.predicted_n += lx_work_tokens(&works[i]);
+    }
+    out.queue_steps = steps_between(all.submitted_step, all.started_step);
+    out.total_steps = steps_between(all.submitted_step, all.finished_step);
+    out.queue_ms = ms_between(all.submitted, all.started);
+    out.ttft_ms = ms_between(all.submitted, all.first_token);
+    out.prompt_ms = ms_between(all.started, all.first_token);
+    out.predicted_ms = ms_between(all.first_token, all.finished);
+    out.total_ms = ms_between(all.submitted, all.finished);
+    return out;
+}
+
+lx_json_timings lx_work_timings(const lx_work *w)
+{
+    return lx_works_timings(w, 1);
+}

@@ -1,0 +1,116 @@
+/*
+ * One request's job on its way: made from a plan, submitted, followed to its end, counted. What
+ * completions, images and scores have in common; each embeds an lx_work as the FIRST member of its
+ * own struct, so that lx_work_ready and lx_work_cancel serve as the callbacks of its lx_deferred.
+ */
+#ifndef LINNET_SERVER_API_GENERATION_H
+#define LINNET_SERVER_API_GENERATION_H
+
+#include "server/api/api.h"
+#include "server/api/state_flow.h"
+#include "server/auth/keys.h"
+#include "server/json/answers.h"
+
+/* How the tokens are chosen and how many; what a request does not say is zero. */
+typedef struct lx_work_params {
+    int32_t n;       /* samples, at least 1 */
+    int32_t max_new; /* tokens a sample, 0 or too large: the whole answer */
+    int32_t top_k;
+    double temperature, top_p;
+    bool has_seed; /* false: a random one */
+    int64_t seed;
+    int64_t timeout_ms; /* 0: the server's; never longer than that */
+    /* see lx_job_params; only read by lx_work_start */
+    const int32_t *targets;
+    const lx_bias *biases;
+    const lx_stops *stops;
+    int32_t n_biases, n_top;
+    const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
+    bool return_state;          /* keep the state of every sample in the store */
+    bool state_only;            /* with it and n = 1: no new token */
+    bool park;                  /* with n = 1: may be ended by lx_engine_park */
+    lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
+    lx_job *first;              /* of several that are one request; NULL: this is it */
+} lx_work_params;
+
+typedef struct lx_work {
+    lx_api *api;
+    lx_served_model *served;
+    lx_job *job;
+    const lx_job_params *params; /* the job's */
+    int64_t created;             /* Unix time */
+    int64_t deadline_ns;         /* by which the client must have read it all */
+    _Atomic bool counted;        /* its outcome is in the metrics */
+    lx_key *key;                 /* whose limits it uses, NULL: none */
+    lx_key_load load;
+    bool return_state, keeping, kept;
+    lx_state_keeper keeper;
+    lx_reserve *reserve;
+    lx_request rq; /* of it only wake and owner; valid until the answer is released */
+} lx_work;
+
+/* The plan for a request; what is wrong with it is counted and told. */
+lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
+                       lx_error *err) LX_MUST_USE;
+
+/* The same for a request that goes on from a state of the model. */
+lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
+                            lx_error *err) LX_MUST_USE;
+
+/* The most bytes that the plans' jobs may have, and what they keep on its way into the store. */
+int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
+                      const lx_work_params *p);
+/* Reserves them for a request of the model, before work: lx_reserve_new of the server's budget. A
+   failure is counted; *retry_after_s is set with LX_ERR_BUSY. */
+lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
+                          lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+
+/* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
+   failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY), or the
+   key over a limit (LX_ERR_LIMIT), *retry_after_s is when to try again. */
+lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
+                        const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
+                        lx_error *err) LX_MUST_USE;
+
+/* The same as all that a deferred answer of answer_bytes needs, reserved here: `finish` gets the
+   work, which is freed after it. What is wrong is answered. */
+void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
+                   int64_t answer_bytes, const lx_request *rq,
+                   void (*finish)(void *work, lx_response *rs), lx_response *rs);
+/* Before lx_work_fini: the request is refused as a whole, and its key may ask for its tokens again.
+ */
+void lx_work_refund(lx_work *w);
+/* No wake comes after it. */
+void lx_work_fini(lx_work *w);
+
+/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. Who asks
+   whether it is ready waits for the end: tokens wake nobody any more. */
+bool lx_work_ready(void *context);
+void lx_work_cancel(void *context);
+
+/* Notes how the request ended in the metrics; the first call counts, and is true. */
+bool lx_work_count(lx_work *w, lx_status status);
+/* The same for a request that never became a job. */
+void lx_count_outcome(lx_served_model *served, lx_status status);
+
+/* How the job ended, in words for the client. After it is ready. */
+lx_status lx_work_status(const lx_work *w, lx_error *err);
+
+/* Whether the answer was ended early because the server stops, and its state is in the store. */
+bool lx_work_parked(const lx_work *w);
+/* Whether the answer is complete and what it promises to keep is kept: what a stream's end waits
+   for. */
+bool lx_work_settled(lx_work *w);
+
+/* New tokens of all samples so far. */
+int64_t lx_work_tokens(const lx_work *w);
+/* Rows that stand before the first new token: the prompt's, and those of a history. */
+int64_t lx_work_prompt_rows(const lx_work *w);
+lx_json_timings lx_work_timings(const lx_work *w);
+/* Of several that are one request: from the first's start to the last's end. */
+lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
+/* Of the same, a JSON list of the states that were kept, NULL when the answer tells of none; in
+ *text, which is initialised by the call and freed by the caller. */
+const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Images on their way: the job, and pictures of what is there. The API's handlers and the page's
+ * form are two faces of it.
+ */
+#ifndef LINNET_SERVER_API_IMAGES_H
+#define LINNET_SERVER_API_IMAGES_H
+
+#include "server/api/generation.h"
+
+/* A PNG of the largest image there is (2^20 values), stored without compression, fits. */
+enum { LX_MAX_PNG = 2 << 20 };
+
+typedef struct lx_images {
+    lx_work work;    /* first, see work.h */
+    int32_t given;   /* values of every image that were not generated */
+    int32_t size;    /* values of one image */
+    uint8_t *raster; /* [size] the picture that is being written */
+} lx_images;
+
+/* What is to be painted; values[n_values] is the beginning of every image's raster. */
+typedef struct lx_images_request {
+    const uint8_t *values;
+    int32_t n_values;
+    int32_t class_number; /* see lx_task_request */
+    lx_work_params work;
+    int64_t answer_bytes; /* what the answer may cost, see lx_cost_images */
+} lx_images_request;
+
+/* Submits the job into *im; see lx_work_start. n images of the model's size must not have more than
+   LX_MAX_JOB_TOKENS values together (param "n"), so that an answer has a known maximum. */
+lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
+                          const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
+                          lx_error *err) LX_MUST_USE;
+void lx_images_fini(lx_images *im);
+
+/* Values from .. to - 1 of image i, which must be there. Valid until the next call for an image.
+   The time it takes grows with their number alone: a stream reads each value once. */
+const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t from, int32_t to);
+
+/* Appends a PNG of image i with its first n_tokens generated values at most, 0 where nothing is
+ * yet. */
+lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out,
+                        lx_error *err) LX_MUST_USE;
+/* Appends one PNG of all images. */
+lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err) LX_MUST_USE;
+
+/* Bits a generated value of image i, or of all with i < 0. NAN when there is none. */
+double lx_images_bits_per_dim(const lx_images *im, int32_t i);
+
+#endif

@@ -1,0 +1,71 @@
+/* POST /v1/models/reload: new weights for new requests; the answer comes when they are in use. */
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "server/api/api.h"
+#include "server/json/status.h"
+
+/* Loading has no deadline of its own; the client's connection has this one. */
+enum { MAX_BODY = 1 << 20, PATIENCE_S = 3600 };
+
+static bool is_ready(void *context)
+{
+    return lx_reload_done(context);
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    const lx_reloaded_model *models = NULL;
+    lx_json_reloaded list[LX_MAX_MODELS];
+    int32_t n = 0;
+    lx_error err = {0};
+    lx_status st = lx_reload_result(context, &models, &n, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        list[i] = (lx_json_reloaded){
+            .id = models[i].name,
+            .fingerprint = models[i].fingerprint,
+            .changed = models[i].changed,
+        };
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_reload(list, n, &body);
+    lx_response_take(rs, 200, "application/json", &body);
+}
+
+/* A client that leaves does not stop a reload. */
+static void cancel(void *context)
+{
+    (void)context;
+}
+
+static void release(void *context)
+{
+    lx_reload_release(context);
+}
+
+void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_reload *r = NULL;
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    lx_status st = lx_reload_start(api->serving, rq->wake, rq->wake_context, &r, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        return;
+    }
+    rs->deferred = (lx_deferred){
+        .context = r,
+        .ready = is_ready,
+        .finish = finish,
+        .cancel = cancel,
+        .release = release,
+        .deadline_ns = lx_now_ns() + PATIENCE_S * LX_NS_PER_S,
+    };
+}

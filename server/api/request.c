@@ -1,0 +1,113 @@
+/* What handlers ask of a request before any work: its kind, its model, and how to refuse it. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/api/api.h"
+#include "server/api/generation.h"
+#include "server/json/scan.h"
+
+static bool has_type(const lx_request *rq, const char *type)
+{
+    size_t n = strlen(type);
+    return strncasecmp(rq->content_type, type, n) == 0 &&
+           strchr(" ;\t", rq->content_type[n]) != NULL;
+}
+
+bool lx_request_is_json(const lx_request *rq)
+{
+    return rq->content_type[0] == '\0' ? rq->body_bytes == 0 : has_type(rq, "application/json");
+}
+
+bool lx_request_is_multipart(const lx_request *rq)
+{
+    return has_type(rq, "multipart/form-data");
+}
+
+void lx_respond_unread(lx_response *rs, const char *kinds)
+{
+    lx_error err = {0};
+    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds);
+    lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type", err.text);
+}
+
+int64_t lx_request_work_bytes(const lx_request *rq)
+{
+    lx_json_extent e;
+    int64_t decoded = 2 * (int64_t)rq->body_bytes; /* base64 or a part of a form, and its state */
+    if (rq->body_bytes == 0 || !lx_request_is_json(rq))
+        return decoded;
+    lx_json_scan(rq->body, rq->body_bytes, &e);
+    lx_error err;
+    return decoded + (lx_json_check_extent(&e, &err) == LX_OK ? lx_json_tree_bytes(&e) : 0);
+}
+
+void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs)
+{
+    lx_error err = {0};
+    (void)lx_fail(&err, LX_ERR_UNAVAILABLE, "body",
+                  "reading the body may need %lld bytes, which the %lld for all bodies (--%s) do "
+                  "not have left now",
+                  (long long)bytes, (long long)api->bodies.limit, api->bodies.flag);
+    lx_respond_status(rs, LX_ERR_UNAVAILABLE, &err);
+}
+
+static lx_served_model *first_of(lx_api *api, lx_modality modality)
+{
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
+        lx_served_model *m = lx_serving_at(api->serving, i);
+        if (m->model->task->modality == modality)
+            return m;
+    }
+    return NULL;
+}
+
+lx_status lx_api_no_model(const lx_api *api, lx_error *err)
+{
+    char names[160] = "";
+    size_t n = 0;
+    for (int32_t i = 0; i < lx_serving_count(api->serving) && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
+                              lx_serving_at(api->serving, i)->model->name);
+    return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name, there is: %s",
+                   names);
+}
+
+lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
+                            lx_served_model **out, lx_error *err)
+{
+    lx_served_model *m =
+        name[0] == '\0' ? first_of(api, modality) : lx_serving_find(api->serving, name);
+    if (m == NULL && name[0] == '\0')
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
+                       modality == LX_IMAGE ? "image" : "text");
+    if (m == NULL)
+        return lx_api_no_model(api, err);
+    if (m->model->task->modality != modality)
+        return lx_fail(err, LX_ERR_INVALID, "model", "model %s makes %s: use %s", m->model->name,
+                       modality == LX_IMAGE ? "text" : "images",
+                       modality == LX_IMAGE ? "/v1/completions" : "/v1/images/generations");
+    *out = m;
+    return LX_OK;
+}
+
+void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
+                   lx_response *rs)
+{
+    lx_served_model *served = lx_serving_find(api->serving, model);
+    if (served != NULL)
+        lx_count_outcome(served, status);
+    if (status == LX_ERR_NOT_FOUND && strcmp(err->param, "model") == 0)
+        lx_respond_error(rs, 404, "model_not_found", "model", err->text);
+    else
+        lx_respond_status(rs, status, err);
+}
+
+void lx_respond_unstarted(lx_response *rs, lx_status status, const lx_error *err,
+                          int32_t retry_after_s)
+{
+    lx_respond_status(rs, status, err);
+    for (int32_t i = 0; retry_after_s > 0 && i < rs->n_headers; i++)
+        if (strcmp(rs->headers[i].name, "Retry-After") == 0)
+            (void)snprintf(rs->headers[i].value, sizeof rs->headers[i].value, "%d", retry_after_s);
+}

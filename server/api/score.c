@@ -1,0 +1,160 @@
+/*
+ * POST /v1/score: how well a model predicts what a client sends, value by value. The answer comes
+ * from the engine's own forward pass, as a job whose tokens are given.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/couplet.h"
+#include "model/image.h"
+#include "model/picture.h"
+#include "server/api/cost.h"
+#include "server/api/generation.h"
+#include "server/json/image_requests.h"
+
+/* 2^20 values of 14 bytes at most, and what is around them. */
+enum { MAX_ANSWER = 16 << 20 };
+
+/* --- the answer
+ * ----------------------------------------------------------------------------------- */
+
+static void write_answer(const lx_work *w, lx_buffer *out)
+{
+    bool image = w->served->model->task->modality == LX_IMAGE;
+    lx_json_timings timings = lx_work_timings(w);
+    lx_json_score answer = {
+        .model = w->served->model->name,
+        .fingerprint = w->served->fingerprint,
+        .mean_name = image ? "bits_per_dim" : "nats_per_character",
+        .n_prompt = lx_job_plan(w->job)->n_prompt,
+        .unit = image ? M_LN2 : 1.0,
+        .timings = &timings,
+    };
+    answer.n = lx_job_tokens(w->job, 0, NULL, &answer.logprobs);
+    lx_json_write_score(&answer, out);
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    lx_work *w = context;
+    lx_error err = {0};
+    lx_status st = lx_work_status(w, &err);
+    (void)lx_work_count(w, st);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        return;
+    }
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_ANSWER);
+    write_answer(w, &body);
+    lx_response_take(rs, 200, "application/json", &body);
+}
+
+/* --- what is scored
+ * ------------------------------------------------------------------------------- */
+
+/* A picture is scored whole: nothing of it is given. */
+static lx_status image_targets(lx_served_model *served, const lx_score_params *p, lx_plan **plan,
+                               int32_t **targets, lx_error *err)
+{
+    const lx_config *c = &served->model->config;
+    uint8_t *values = NULL;
+    lx_task_request request = {.values = NULL};
+    if (p->image.data == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "image", "image is missing: model %s scores a PNG",
+                       served->model->name);
+    lx_status st = lx_picture_read(c, (lx_png_file){p->image.data, p->image.bytes}, &values, err);
+    int32_t n = lx_image_size(c);
+    *targets = st == LX_OK ? malloc((size_t)n * sizeof **targets) : NULL;
+    if (st == LX_OK && *targets == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d values", n);
+    for (int32_t i = 0; st == LX_OK && i < n; i++)
+        (*targets)[i] = values[i];
+    free(values);
+    if (st == LX_OK)
+        st = lx_plan_new(served->model, &request, plan, err);
+    return st;
+}
+
+static lx_status couplet_targets(lx_served_model *served, const lx_score_params *p, lx_plan **plan,
+                                 int32_t **targets, lx_error *err)
+{
+    const char *missing = p->prompt == NULL ? "prompt" : "completion";
+    if (p->prompt == NULL || p->completion == NULL)
+        return lx_fail(err, LX_ERR_INVALID, missing,
+                       "%s is missing: model %s scores a completion (the lower line) of a prompt",
+                       missing, served->model->name);
+    lx_task_request request = {.text = p->prompt, .text_bytes = p->prompt_bytes, .rules = false};
+    lx_status st = lx_plan_new(served->model, &request, plan, err);
+    *targets = st == LX_OK ? malloc((size_t)(*plan)->n_new * sizeof **targets) : NULL;
+    if (st == LX_OK && *targets == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the completion");
+    if (st == LX_OK)
+        st = lx_couplet_lower_ids(*plan, p->completion, p->completion_bytes, *targets, err);
+    if (strcmp(err->param, "lower") == 0)
+        (void)snprintf(err->param, sizeof err->param, "completion"); /* its name over HTTP */
+    return st;
+}
+
+/* --- the route
+ * ------------------------------------------------------------------------------------ */
+
+static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_model **out,
+                            lx_error *err)
+{
+    if (p->model[0] == '\0' && p->image.data == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "model", "model is missing");
+    const lx_served_model *named = lx_serving_find(api->serving, p->model);
+    lx_modality modality = named != NULL ? named->model->task->modality : LX_IMAGE;
+    return lx_api_find_model(api, p->model, modality, out, err);
+}
+
+static void start(lx_api *api, lx_served_model *served, lx_plan *plan, const int32_t *targets,
+                  int64_t timeout_ms, const lx_request *rq, lx_response *rs)
+{
+    lx_work_params params = {.n = 1, .top_p = 1, .targets = targets, .timeout_ms = timeout_ms};
+    params.temperature = 1;
+    params.has_seed = true;
+    lx_work_defer(api, served, plan, &params, lx_cost_score(plan->n_new), rq, finish, rs);
+}
+
+static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,
+                   const lx_request *rq, lx_response *rs)
+{
+    lx_served_model *served = NULL;
+    lx_plan *plan = NULL;
+    int32_t *targets = NULL;
+    if (st == LX_OK)
+        st = find_model(api, p, &served, err);
+    if (st == LX_OK)
+        st = served->model->task->modality == LX_IMAGE
+                 ? image_targets(served, p, &plan, &targets, err)
+                 : couplet_targets(served, p, &plan, &targets, err);
+    if (st == LX_OK) {
+        start(api, served, plan, targets, p->timeout_ms, rq, rs);
+    } else {
+        lx_plan_free(plan);
+        lx_api_refuse(api, p->model, st, err, rs);
+    }
+    free(targets);
+}
+
+void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    bool form = lx_request_is_multipart(rq);
+    if (!form && !lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json or multipart/form-data");
+        return;
+    }
+    lx_error err = {0};
+    lx_score_params p = {.timeout_ms = 0};
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK && form)
+        st = lx_form_read_score(rq->content_type, rq->body, rq->body_bytes, &p, &err);
+    else if (st == LX_OK)
+        st = lx_json_read_score(rq->body, rq->body_bytes, &p, &err);
+    answer(api, &p, st, &err, rq, rs);
+    lx_score_params_fini(&p);
+}

@@ -1,0 +1,91 @@
+/*
+ * States of requests: from a job's end to a blob in the store, and from an id or a blob back to
+ * where a job begins. Both the API's routes for states and the routes that make answers use it.
+ */
+#ifndef LINNET_SERVER_API_STATE_FLOW_H
+#define LINNET_SERVER_API_STATE_FLOW_H
+
+#include "server/api/api.h"
+#include "server/states/blob.h"
+#include "server/states/store_call.h"
+
+/* "state-" and 128 random bits in hexadecimal. */
+void lx_state_make_id(char id[LX_STATE_ID_MAX + 1]);
+/* 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ */
+bool lx_state_id_ok(const char *id, size_t n);
+
+/* The state that sample i of a finished job ended with, as bytes. */
+lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
+                          int32_t i, lx_buffer *out, lx_error *err) LX_MUST_USE;
+/* lx_state_write with the server's key. */
+lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer *out,
+                           lx_error *err) LX_MUST_USE;
+/* lx_state_read with the server's key. */
+lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_saved_state *out,
+                             lx_error *err) LX_MUST_USE;
+
+/* The served model whose weights made it. LX_ERR_INVALID with param "state". */
+lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_model **out,
+                         lx_error *err) LX_MUST_USE;
+/* The model that goes on from the state: it makes what is asked for, and it is the one of that name
+   ("": any). */
+lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
+                              lx_modality modality, lx_served_model **out,
+                              lx_error *err) LX_MUST_USE;
+/* The plan of the request the state belongs to; its history fits it. */
+lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan **out,
+                        lx_error *err) LX_MUST_USE;
+
+/* The request as one that waits for the store. */
+lx_store_waiter lx_api_waiter(const lx_request *rq);
+
+/* --- what a request with return_state keeps ----------------------------------------------------
+ */
+
+typedef struct lx_kept_state {
+    char id[LX_STATE_ID_MAX + 1];
+    lx_store_call *call; /* NULL: it could not be begun, see err */
+    lx_status status;    /* final once kept */
+    lx_error err;
+    int32_t tokens, rows;
+    size_t bytes;
+} lx_kept_state;
+
+typedef struct lx_state_keeper {
+    lx_kept_state *states; /* [n] */
+    int32_t n;
+} lx_state_keeper;
+
+/* Begins to keep the state of every sample. */
+lx_status lx_states_keep(lx_state_keeper *k, const lx_api *api, const lx_served_model *served,
+                         const lx_job *job, const lx_request *rq, lx_error *err) LX_MUST_USE;
+/* Whether all of them are kept, or are known not to be. */
+bool lx_states_kept(lx_state_keeper *k);
+void lx_states_fini(lx_state_keeper *k);
+
+/* Reserves what one state costs on its way out of the store: its blob, what is read of it, and the
+   answer that tells of it. As lx_reserve_new has it, with param "state". */
+lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
+
+/* --- where a request with `state` begins -------------------------------------------------------
+ */
+
+/* Goes on with a request once its state is there, or with why it is not. *state is borrowed. */
+typedef void (*lx_state_then)(lx_api *api, void *params, lx_status status, lx_error *err,
+                              const lx_saved_state *state, const lx_request *rq, lx_response *rs);
+
+typedef struct lx_state_wanted {
+    const char *text; /* an id, or a blob in base64 */
+    size_t bytes;
+    lx_state_then then;
+    /* What `then` needs: params_bytes that are moved away, so that the caller's no longer own
+       anything; fini_params frees what they own when `then` has returned. */
+    void *params;
+    size_t params_bytes;
+    void (*fini_params)(void *params);
+} lx_state_wanted;
+
+/* Calls `then` now, or answers later with what it answers. */
+void lx_state_want(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs);
+
+#endif

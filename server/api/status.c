@@ -1,0 +1,189 @@
+/* What is served and how it is doing: models, health, metrics. */
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "common/log_sink.h"
+#include "common/version.h"
+#include "server/api/api.h"
+#include "server/json/answers.h"
+
+enum { MAX_BODY = 1 << 20 };
+
+static const char json_type[] = "application/json";
+
+static lx_json_model describe(const lx_served_model *m)
+{
+    const lx_config *c = &m->model->config;
+    return (lx_json_model){
+        .id = m->model->name,
+        .task = c->task,
+        .fingerprint = m->fingerprint,
+        .created = m->created,
+        .n_parameters = m->model->n_parameters,
+        .n_vocab = c->n_values,
+        .n_embd = c->d_model,
+        .n_layers = c->n_layers,
+        .n_heads = c->n_heads,
+        .state_bytes = lx_serving_state_bytes(m),
+        .max_chars = c->max_chars,
+        .width = c->width,
+        .height = c->height,
+        .channels = c->n_channels,
+        .classes = c->classes,
+        .n_classes = c->n_classes,
+        .slots = m->n_slots,
+    };
+}
+
+void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    lx_json_model models[LX_MAX_MODELS];
+    int32_t n = lx_serving_count(api->serving);
+    for (int32_t i = 0; i < n; i++)
+        models[i] = describe(lx_serving_at(api->serving, i));
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_models(models, n, &body);
+    lx_response_take(rs, 200, json_type, &body);
+}
+
+void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    const lx_served_model *m = lx_serving_find(api->serving, rq->tail);
+    if (m == NULL) {
+        lx_error err = {0};
+        (void)lx_api_no_model(api, &err);
+        lx_respond_error(rs, 404, "model_not_found", "model", err.text);
+        return;
+    }
+    lx_json_model model = describe(m);
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_model(&model, &body);
+    lx_response_take(rs, 200, json_type, &body);
+}
+
+static void respond_health(lx_api *api, lx_response *rs)
+{
+    lx_json_health health = {
+        .status = "ok",
+        .version = LX_VERSION,
+        .backend = lx_serving_backend(api->serving),
+        .uptime_s = (lx_now_ns() - lx_serving_start_ns(api->serving)) / LX_NS_PER_S,
+        .last_step_ms = lx_serving_last_step_ms(api->serving),
+    };
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_health(&health, &body);
+    lx_response_take(rs, 200, json_type, &body);
+    lx_response_add(rs, "Cache-Control", "no-store");
+}
+
+/* /health and /readyz: 200 when a request sent now would be worked on. */
+void lx_handle_health(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    lx_error err = {0};
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st != LX_OK)
+        lx_respond_status(rs, st, &err);
+    else
+        respond_health(api, rs);
+}
+
+/* /livez: the process answers, whatever the models do. */
+void lx_handle_livez(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    respond_health(api, rs);
+}
+
+static void append_family(lx_buffer *out, const char *name, const char *kind, const char *help)
+{
+    lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+}
+
+static void append_http(lx_http *http, lx_buffer *out)
+{
+    static const char responses[] = "linnet_http_responses_total";
+    lx_http_stats s = lx_http_get_stats(http);
+    append_family(out, "linnet_http_connections", "gauge", "Open connections.");
+    lx_buffer_printf(out, "linnet_http_connections %lld\n", (long long)s.connections);
+    append_family(out, "linnet_http_requests_active", "gauge", "Requests being read or answered.");
+    lx_buffer_printf(out, "linnet_http_requests_active %lld\n", (long long)s.exchanges);
+    append_family(out, "linnet_http_requests_abandoned_total", "counter",
+                  "Requests whose client left, or was too slow, before all of it was read.");
+    lx_buffer_printf(out, "linnet_http_requests_abandoned_total %llu\n",
+                     (unsigned long long)s.abandoned);
+    append_family(out, responses, "counter", "Answers by class of status.");
+    for (int i = 1; i < 6; i++)
+        lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
+                         (unsigned long long)s.responses[i]);
+}
+
+static void append_gauge(lx_buffer *out, const char *name, const char *help, int64_t value)
+{
+    append_family(out, name, "gauge", help);
+    lx_buffer_printf(out, "%s %lld\n", name, (long long)value);
+}
+
+static void append_budget(const char *series, const char *help, const lx_budget *b, lx_buffer *out)
+{
+    char name[64];
+    append_gauge(out, series, help, atomic_load(&b->used));
+    (void)snprintf(name, sizeof name, "%s_limit", series);
+    append_gauge(out, name, "Bytes that may be reserved.", b->limit);
+    (void)snprintf(name, sizeof name, "%s_refused_total", series);
+    append_family(out, name, "counter", "Requests for which there were too few bytes.");
+    lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)atomic_load(&b->refused));
+}
+
+static void append_states(lx_state_store *store, lx_buffer *out)
+{
+    lx_store_stats s;
+    store->ops->stats(store, &s);
+    append_family(out, "linnet_state_store_up", "gauge", "1 when the state store answers.");
+    lx_buffer_printf(out, "linnet_state_store_up{store=\"%s\"} %d\n", store->ops->name,
+                     s.reachable);
+    if (s.states < 0) /* a store that other servers share counts for itself */
+        return;
+    append_gauge(out, "linnet_states", "States kept.", s.states);
+    append_gauge(out, "linnet_states_limit", "States that may be kept.", s.max_states);
+    append_gauge(out, "linnet_state_bytes", "Bytes of the states kept.", s.bytes);
+    append_gauge(out, "linnet_state_bytes_limit", "Bytes that they may have.", s.max_bytes);
+}
+
+void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    (void)rq;
+    const char *names[LX_MAX_MODELS];
+    const lx_metrics *metrics[LX_MAX_MODELS];
+    int32_t n = lx_serving_count(api->serving);
+    for (int32_t i = 0; i < n; i++) {
+        names[i] = lx_serving_at(api->serving, i)->model->name;
+        metrics[i] = &lx_serving_at(api->serving, i)->metrics;
+    }
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_metrics_render(names, metrics, n, &body);
+    append_family(&body, "linnet_build_info", "gauge", "Always 1; what runs, in the labels.");
+    lx_buffer_printf(&body, "linnet_build_info{version=\"%s\",backend=\"%s\"} 1\n", LX_VERSION,
+                     lx_serving_backend(api->serving));
+    append_family(&body, "linnet_ready", "gauge", "1 when new requests are worked on.");
+    lx_buffer_printf(&body, "linnet_ready %d\n",
+                     lx_serving_get_state(api->serving) == LX_SERVING_READY);
+    append_states(api->states, &body);
+    append_family(&body, "linnet_log_lines_dropped_total", "counter",
+                  "Lines of the log dropped, as it was not read in time.");
+    lx_buffer_printf(&body, "linnet_log_lines_dropped_total %llu\n",
+                     (unsigned long long)lx_log_sink_dropped());
+    append_budget("linnet_answer_bytes", "Bytes reserved for requests being answered.",
+                  &api->answers, &body);
+    append_budget("linnet_body_bytes", "Bytes reserved for bodies and their reading.", &api->bodies,
+                  &body);
+    lx_http *http = atomic_load(&api->http);
+    if (http != NULL)
+        append_http(http, &body);
+    lx_response_take(rs, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}

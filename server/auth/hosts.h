@@ -1,0 +1,28 @@
+/*
+ * Names of hosts, as they come in Host and Origin.
+ *
+ * A page of a foreign site can have its own name resolve to this server's address (DNS rebinding)
+ * and then is of the same origin as the server, for its browser. The name gives it away: it is in
+ * Host. So only names that no foreign site can own are answered without being listed. Pure
+ * functions.
+ */
+#ifndef LINNET_SERVER_AUTH_HOSTS_H
+#define LINNET_SERVER_AUTH_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The name in "name:port", "1.2.3.4", "[::1]:80", with no final dot. False when it is no such
+ * thing. */
+bool lx_host_name(const char *host, char *name, size_t size);
+/* An address, or a name of no public zone: localhost, one without a dot, *.local, *.internal, *.svc
+   (services of Kubernetes and compose). */
+bool lx_host_is_local(const char *name);
+/* The entry is the name, or "*.example.org" and the name below it, or "*". */
+bool lx_host_matches(const char *entry, const char *name);
+/* An entry that lx_host_matches can read. */
+bool lx_host_entry_ok(const char *entry);
+/* "https://name:1" is of the host "name:2". */
+bool lx_host_of_origin(const char *origin, const char *host);
+
+#endif

@@ -1,0 +1,452 @@
+/* API keys and their limits (see keys.h). */
+#include "server/auth/keys.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/clock.h"
+#include "server/auth/digest.h"
+#include "server/auth/secret.h"
+
+enum { MAX_FILE = 4 << 20, S_PER_MINUTE = 60, BUSY_RETRY_S = 1, DIGEST_SHOWN = 8 };
+
+static const int64_t MAX_STATES = 1 << 24, MAX_STATE_BYTES = INT64_C(1000000000000000);
+
+_Static_assert((int)LX_OWNER_NAME >= (int)LX_MAX_KEY_NAME, "an owner is named after its key");
+
+/* What may still be taken now; it fills evenly, up to a minute's worth. */
+typedef struct bucket {
+    double left;
+    int64_t filled_ns;
+} bucket;
+
+struct lx_key {
+    lx_keys *keys;
+    uint8_t digest[LX_SHA256_BYTES];
+    char name[LX_MAX_KEY_NAME + 1];
+    lx_owner owner;
+    bool admin;
+    int32_t weight;
+    /* under keys->lock */
+    int32_t running, samples;
+    bucket requests, tokens;
+};
+
+struct lx_keys {
+    lx_key_limits limits;
+    pthread_mutex_t lock;
+    lx_key everybody, public;
+    lx_key *list[LX_MAX_KEYS];
+    int32_t n;
+};
+
+static void key_init(lx_key *key, lx_keys *keys, const char *name, const char *owner)
+{
+    key->keys = keys;
+    key->weight = 1;
+    key->requests.left = keys->limits.per_minute;
+    key->tokens.left = (double)keys->limits.tokens;
+    (void)snprintf(key->name, sizeof key->name, "%s", name);
+    (void)snprintf(key->owner.name, sizeof key->owner.name, "%s", owner);
+    key->owner.max_states = keys->limits.max_states;
+    key->owner.max_bytes = keys->limits.max_state_bytes;
+}
+
+lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err)
+{
+    lx_keys *k = calloc(1, sizeof *k);
+    if (k == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
+    k->limits = *limits;
+    (void)pthread_mutex_init(&k->lock, NULL);
+    key_init(&k->everybody, k, "", "");
+    key_init(&k->public, k, "", "#public"); /* no line's name begins so */
+    k->everybody.admin = true;
+    *out = k;
+    return LX_OK;
+}
+
+void lx_keys_free(lx_keys *k)
+{
+    if (k == NULL)
+        return;
+    for (int32_t i = 0; i < k->n; i++)
+        free(k->list[i]);
+    (void)pthread_mutex_destroy(&k->lock);
+    free(k);
+}
+
+int32_t lx_keys_count(const lx_keys *k)
+{
+    return k->n;
+}
+
+/* --- adding
+ * -------------------------------------------------------------------------------------- */
+
+static bool is_printable(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text <= ' ' || *text > '~')
+            return false;
+    return true;
+}
+
+static lx_key *find_digest(lx_keys *k, const uint8_t *digest)
+{
+    lx_key *found = NULL;
+    for (int32_t i = 0; i < k->n; i++) /* to the end, whatever is found */
+        if (lx_equal_in_constant_time(k->list[i]->digest, digest, LX_SHA256_BYTES))
+            found = k->list[i];
+    return found;
+}
+
+static lx_status check_key(const char *name, const char *key, lx_error *err)
+{
+    size_t n = strlen(key);
+    if (n == 0 || n > LX_MAX_KEY_BYTES || !is_printable(key))
+        return lx_fail(err, LX_ERR_INVALID, "api-key",
+                       "an API key has 1 to %d printable ASCII characters without spaces",
+                       LX_MAX_KEY_BYTES);
+    if (strlen(name) > LX_MAX_KEY_NAME || !is_printable(name))
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                       "the name of an API key has at most %d printable ASCII characters",
+                       LX_MAX_KEY_NAME);
+    return LX_OK;
+}
+
+static void name_owner(const char *name, const uint8_t *digest, char owner[LX_OWNER_NAME + 1])
+{
+    owner[0] = '\0';
+    if (name != NULL && strcmp(name, LX_DEFAULT_KEY_NAME) != 0)
+        (void)snprintf(owner, LX_OWNER_NAME + 1, "%s", name);
+    for (int i = 0; name == NULL && i < DIGEST_SHOWN; i++)
+        (void)snprintf(owner + 1 + (size_t)2 * (size_t)i, 3, "%02x", digest[i]);
+    if (name == NULL)
+        owner[0] = '#'; /* as no line's name begins */
+}
+
+/* name NULL: it is called after its place in the list, and owns by its digest. */
+static lx_status add_key(lx_keys *k, const char *name, const char *key, lx_key **out, lx_error *err)
+{
+    char number[16], owner[LX_OWNER_NAME + 1];
+    uint8_t digest[LX_SHA256_BYTES];
+    lx_status st = check_key(name != NULL ? name : "", key, err);
+    if (st == LX_OK && k->n == LX_MAX_KEYS)
+        st = lx_fail(err, LX_ERR_TOO_LARGE, "api-key-file", "more than %d API keys", LX_MAX_KEYS);
+    if (st == LX_OK)
+        st = lx_sha256(key, strlen(key), digest, err);
+    if (st == LX_OK && find_digest(k, digest) != NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "api-key", "an API key is given twice");
+    if (st != LX_OK)
+        return st;
+    lx_key *new_key = calloc(1, sizeof *new_key);
+    if (new_key == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an API key");
+    (void)snprintf(number, sizeof number, "key-%d", k->n + 1);
+    name_owner(name, digest, owner);
+    key_init(new_key, k, name != NULL ? name : number, owner);
+    memcpy(new_key->digest, digest, sizeof digest);
+    k->list[k->n++] = *out = new_key;
+    return LX_OK;
+}
+
+lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err)
+{
+    lx_key *added = NULL;
+    lx_status st = add_key(k, name, key, &added, err);
+    if (st == LX_OK)
+        added->admin = true;
+    return st;
+}
+
+static lx_status read_admin(lx_key *key, const char *value, lx_error *err)
+{
+    if (value != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "the option admin has no value");
+    key->admin = true;
+    return LX_OK;
+}
+
+static lx_status read_count(const char *name, const char *value, int64_t max, int64_t *out,
+                            lx_error *err)
+{
+    char *end = NULL;
+    long long n = value != NULL && *value >= '0' && *value <= '9' ? strtoll(value, &end, 10) : 0;
+    if (end == NULL || *end != '\0' || n < 1 || n > max)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                       "the option %s wants a whole number from 1 to %lld", name, (long long)max);
+    *out = n;
+    return LX_OK;
+}
+
+static lx_status read_max_states(lx_key *key, const char *value, lx_error *err)
+{
+    return read_count("max-states", value, MAX_STATES, &key->owner.max_states, err);
+}
+
+static lx_status read_max_state_bytes(lx_key *key, const char *value, lx_error *err)
+{
+    return read_count("max-state-bytes", value, MAX_STATE_BYTES, &key->owner.max_bytes, err);
+}
+
+static lx_status read_weight(lx_key *key, const char *value, lx_error *err)
+{
+    int64_t weight = 0;
+    lx_status st = read_count("weight", value, LX_MAX_WEIGHT, &weight, err);
+    if (st == LX_OK)
+        key->weight = (int32_t)weight;
+    return st;
+}
+
+static const struct key_option {
+    const char *name;
+    /* value: what follows the name's '=', NULL without one */
+    lx_status (*read)(lx_key *key, const char *value, lx_error *err);
+} key_options[] = {
+    {"admin", read_admin},
+    {"weight", read_weight},
+    {"max-states", read_max_states},
+    {"max-state-bytes", read_max_state_bytes},
+};
+
+/* "NAME" or "NAME=VALUE". */
+static lx_status read_option(lx_key *key, char *text, lx_error *err)
+{
+    char *equals = strchr(text, '=');
+    if (equals != NULL)
+        *equals = '\0';
+    for (size_t i = 0; i < sizeof key_options / sizeof *key_options; i++)
+        if (strcmp(text, key_options[i].name) == 0)
+            return key_options[i].read(key, equals != NULL ? equals + 1 : NULL, err);
+    return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                   "what follows a name and a key is no option of a key (number %d)",
+                   key->keys->n); /* not repeated: it may be a key */
+}
+
+/* "KEY" or "NAME KEY OPTION..." */
+static lx_status add_line(lx_keys *k, char *line, lx_error *err)
+{
+    static const char blank[] = " \t\r";
+    char *rest = NULL;
+    const char *first = strtok_r(line, blank, &rest);
+    if (first == NULL || *first == '#')
+        return LX_OK;
+    const char *second = strtok_r(NULL, blank, &rest);
+    lx_key *key = NULL;
+    lx_status st =
+        add_key(k, second != NULL ? first : NULL, second != NULL ? second : first, &key, err);
+    for (char *option = strtok_r(NULL, blank, &rest); st == LX_OK && option != NULL;
+         option = strtok_r(NULL, blank, &rest))
+        st = read_option(key, option, err);
+    return st;
+}
+
+lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
+{
+    char *text = NULL, *rest = NULL;
+    lx_status st = lx_secret_read_file(path, MAX_FILE, "api-key-file", &text, err);
+    if (st != LX_OK)
+        return st;
+    size_t n = strlen(text);
+    int32_t before = k->n;
+    lx_error why = {0};
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL && st == LX_OK;
+         line = strtok_r(NULL, "\n", &rest))
+        st = add_line(k, line, &why);
+    lx_secret_wipe(text, n);
+    free(text);
+    if (st != LX_OK)
+        return lx_fail(err, st, "api-key-file", "--api-key-file %s: %s", path, why.text);
+    if (k->n == before)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "--api-key-file %s holds no key", path);
+    return LX_OK;
+}
+
+/* --- finding
+ * ------------------------------------------------------------------------------------- */
+
+lx_key *lx_keys_find(lx_keys *k, const char *authorization)
+{
+    static const char scheme[] = "Bearer ";
+    uint8_t digest[LX_SHA256_BYTES];
+    if (k->n == 0)
+        return &k->everybody;
+    if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+        return NULL;
+    const char *key = authorization + sizeof scheme - 1;
+    key += strspn(key, " ");
+    if (lx_sha256(key, strlen(key), digest, NULL) != LX_OK)
+        return NULL;
+    return find_digest(k, digest);
+}
+
+const char *lx_key_name(const lx_key *key)
+{
+    return key->name;
+}
+
+lx_key *lx_keys_public(lx_keys *k)
+{
+    return &k->public;
+}
+
+const lx_owner *lx_key_owner(const lx_key *key)
+{
+    return &key->owner;
+}
+
+bool lx_key_is_admin(const lx_key *key)
+{
+    return key->admin;
+}
+
+bool lx_keys_have_admin(const lx_keys *k)
+{
+    for (int32_t i = 0; i < k->n; i++)
+        if (k->list[i]->admin)
+            return true;
+    return k->n == 0;
+}
+
+static void share(lx_owner *o, int64_t max_states, int64_t max_bytes)
+{
+    if (o->max_states == 0)
+        o->max_states = (max_states + 1) / 2;
+    if (o->max_bytes == 0)
+        o->max_bytes = (max_bytes + 1) / 2;
+}
+
+void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes)
+{
+    for (int32_t i = 0; i < k->n && k->n > 1; i++)
+        share(&k->list[i]->owner, max_states, max_state_bytes);
+    if (k->n > 0)
+        share(&k->public.owner, max_states, max_state_bytes);
+}
+
+/* --- limits
+ * -------------------------------------------------------------------------------------- */
+
+/* Under the lock: puts in what has come since the last time. */
+static void fill(bucket *b, double most, int64_t now_ns)
+{
+    double gone_s = (double)(now_ns - b->filled_ns) / (double)LX_NS_PER_S;
+    if (b->filled_ns != 0 && gone_s > 0)
+        b->left += gone_s * most / S_PER_MINUTE;
+    if (b->left > most)
+        b->left = most;
+    b->filled_ns = now_ns;
+}
+
+/* Until there is as much as wanted. */
+static int32_t wait_s(const bucket *b, double most, double wanted)
+{
+    return (int32_t)fmax(1, ceil((wanted - b->left) * S_PER_MINUTE / most));
+}
+
+static lx_status enter_locked(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
+{
+    const lx_key_limits *limits = &key->keys->limits;
+    fill(&key->requests, limits->per_minute, now_ns);
+    if (limits->concurrent > 0 && key->running >= limits->concurrent) {
+        *retry_after_s = BUSY_RETRY_S;
+        return lx_fail(err, LX_ERR_BUSY, NULL, "%d requests of this key are being answered already",
+                       key->running);
+    }
+    if (limits->per_minute > 0 && key->requests.left < 1) {
+        *retry_after_s = wait_s(&key->requests, limits->per_minute, 1);
+        return lx_fail(err, LX_ERR_BUSY, NULL, "this key may make %d requests a minute",
+                       limits->per_minute);
+    }
+    key->requests.left -= limits->per_minute > 0;
+    key->running++;
+    return LX_OK;
+}
+
+lx_status lx_key_enter(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
+{
+    (void)pthread_mutex_lock(&key->keys->lock);
+    lx_status st = enter_locked(key, now_ns, retry_after_s, err);
+    (void)pthread_mutex_unlock(&key->keys->lock);
+    return st;
+}
+
+void lx_key_leave(lx_key *key)
+{
+    (void)pthread_mutex_lock(&key->keys->lock);
+    key->running--;
+    (void)pthread_mutex_unlock(&key->keys->lock);
+}
+
+/* --- what its requests ask for
+ * -------------------------------------------------------------------- */
+
+lx_client lx_key_client(lx_key *key)
+{
+    return (lx_client){.key = key, .weight = key->weight};
+}
+
+lx_key *lx_key_of(const lx_client *client)
+{
+    return (lx_key *)(uintptr_t)client->key; /* made by the function above */
+}
+
+static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *load, lx_error *err)
+{
+    if (limits->samples > 0 && load->n_samples > limits->samples)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a key may have %d samples at once",
+                       load->n_samples, limits->samples);
+    if (limits->tokens > 0 && load->n_tokens > limits->tokens)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "%lld new tokens are asked for, but a key may have %lld a minute",
+                       (long long)load->n_tokens, (long long)limits->tokens);
+    return LX_OK;
+}
+
+static lx_status take_locked(lx_key *key, const lx_key_load *load, int64_t now_ns,
+                             int32_t *retry_after_s, lx_error *err)
+{
+    const lx_key_limits *limits = &key->keys->limits;
+    double most = (double)limits->tokens, wanted = (double)load->n_tokens;
+    fill(&key->tokens, most, now_ns);
+    if (limits->samples > 0 && key->samples + load->n_samples > limits->samples) {
+        *retry_after_s = BUSY_RETRY_S;
+        return lx_fail(err, LX_ERR_LIMIT, NULL,
+                       "this key may have %d samples at once, and %d are being made",
+                       limits->samples, key->samples);
+    }
+    if (limits->tokens > 0 && key->tokens.left < wanted) {
+        *retry_after_s = wait_s(&key->tokens, most, wanted);
+        return lx_fail(err, LX_ERR_LIMIT, NULL, "this key may ask for %lld new tokens a minute",
+                       (long long)limits->tokens);
+    }
+    key->tokens.left -= limits->tokens > 0 ? wanted : 0;
+    key->samples += load->n_samples;
+    return LX_OK;
+}
+
+lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
+                      lx_error *err)
+{
+    lx_status st = check_possible(&key->keys->limits, load, err);
+    if (st != LX_OK)
+        return st;
+    (void)pthread_mutex_lock(&key->keys->lock);
+    st = take_locked(key, load, now_ns, retry_after_s, err);
+    (void)pthread_mutex_unlock(&key->keys->lock);
+    return st;
+}
+
+void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund)
+{
+    (void)pthread_mutex_lock(&key->keys->lock);
+    key->samples -= load->n_samples;
+    if (refund && key->keys->limits.tokens > 0)
+        key->tokens.left += (double)load->n_tokens;
+    (void)pthread_mutex_unlock(&key->keys->lock);
+}

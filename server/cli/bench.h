@@ -1,0 +1,39 @@
+/* The measurements of linnet bench. */
+#ifndef LINNET_SERVER_CLI_BENCH_H
+#define LINNET_SERVER_CLI_BENCH_H
+
+#include <stdbool.h>
+
+#include "model/transformer.h"
+
+enum {
+    LX_BENCH_PREFILL_ROWS = 512,
+    LX_BENCH_GROUP = 16 /* steps: what a back end does every few tokens is in every group */
+};
+
+/* One line of the table by position. */
+typedef struct lx_bench_position {
+    int32_t position;       /* in: the token that is measured, counted from 1 */
+    int64_t ns;             /* out: the median decode step there */
+    int64_t resident_bytes; /* out: of the process, when the stream had come there */
+} lx_bench_position;
+
+/* Measures one stream at each of n positions, which ascend. The transformer allows steps of
+   LX_BENCH_PREFILL_ROWS rows. */
+lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position *rows, int32_t n,
+                             lx_error *err) LX_MUST_USE;
+
+/* *median_ns: a prompt of `length` rows, in steps of LX_BENCH_PREFILL_ROWS, which the transformer
+   allows. */
+lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, int64_t *median_ns,
+                           lx_error *err) LX_MUST_USE;
+
+/* *median_ns: the median over groups of LX_BENCH_GROUP steps of the mean step of `batch` streams,
+ * which the transformer allows. */
+lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_t *median_ns,
+                         lx_error *err) LX_MUST_USE;
+
+/* The median of n times; sorts them. */
+int64_t lx_bench_median(int64_t *times, int64_t n);
+
+#endif

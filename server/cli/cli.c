@@ -1,0 +1,121 @@
+/* What the commands share (see cli.h). */
+#include "server/cli/cli.h"
+
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+#include "common/cgroup.h"
+
+int32_t lx_cli_core_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    int32_t n = CPU_COUNT(&set);
+    double allowed = lx_cgroup_own().cpus;
+    return allowed > 0 && allowed < n ? (int32_t)ceil(allowed) : n;
+}
+
+static lx_isa isa_by_name(const char *name)
+{
+    lx_isa isa = LX_ISA_AUTO;
+    while (lx_isa_name(isa) != NULL && strcmp(lx_isa_name(isa), name) != 0)
+        isa++;
+    return isa;
+}
+
+lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
+{
+    return (lx_backend_options){
+        .n_threads = o->threads > 0 ? (int32_t)o->threads : lx_cli_core_count(),
+        .isa = isa_by_name(o->isa),
+        .precision = strcmp(o->precision, "f32") == 0    ? LX_PRECISION_F32
+                     : strcmp(o->precision, "int8") == 0 ? LX_PRECISION_INT8
+                                                         : LX_PRECISION_AUTO,
+    };
+}
+
+lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out, lx_error *err)
+{
+    lx_backend_options options = lx_cli_backend_options(o);
+    char why[LX_CLI_WHY_BYTES];
+    if (o->backend != NULL)
+        return lx_backend_open(o->backend, &options, out, err);
+    return lx_backend_choose(o->device, &options, out, why, sizeof why, err);
+}
+
+lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
+                      lx_error *err)
+{
+    *out = (lx_cli_model){0};
+    lx_status st = lx_cli_open_backend(o, &out->be, err);
+    if (st == LX_OK)
+        st = lx_model_load(o->model, &out->model, err);
+    if (st == LX_OK)
+        st =
+            lx_transformer_new(out->model, out->be, max_tokens, max_tokens, &out->transformer, err);
+    if (st != LX_OK)
+        lx_cli_close(out);
+    return st;
+}
+
+void lx_cli_close(lx_cli_model *m)
+{
+    lx_transformer_free(m->transformer);
+    lx_model_free(m->model);
+    if (m->be != NULL)
+        m->be->ops->close(m->be);
+    *m = (lx_cli_model){0};
+}
+
+int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err)
+{
+    const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
+    (void)fprintf(stderr, "linnet %s: %s\n", c->name, text);
+    return status == LX_ERR_INVALID ? 2 : 1;
+}
+
+static void print_help(const lx_command *c, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help=markdown") == 0) {
+            lx_options_markdown(c, stdout);
+            return;
+        }
+    }
+    lx_options_help(c, stdout);
+}
+
+lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,
+                       const char **positional, int *n_positional, int *exit_status)
+{
+    lx_error err = {0};
+    lx_status st = lx_options_parse(c, argc, argv, values, positional, n_positional, &err);
+    if (st == LX_ERR_CANCELLED) {
+        print_help(c, argc, argv);
+        *exit_status = 0;
+    } else if (st != LX_OK) {
+        *exit_status = lx_cli_fail(c, st, &err);
+    }
+    return st;
+}
+
+void lx_cli_print_json_bytes(const char *text, size_t n)
+{
+    (void)putchar('"');
+    for (const char *end = text + n; text < end; text++) {
+        if (*text == '"' || *text == '\\')
+            (void)printf("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            (void)printf("\\u%04x", (unsigned char)*text);
+        else
+            (void)putchar(*text);
+    }
+    (void)putchar('"');
+}
+
+void lx_cli_print_json_string(const char *text)
+{
+    lx_cli_print_json_bytes(text, strlen(text));
+}

@@ -1,0 +1,74 @@
+/*
+ * linnet eval: how good a model is on a file; what is measured is the task's (eval_couplet.c,
+ * eval_image.c).
+ */
+#include "model/couplet.h"
+#include "model/image.h"
+#include "server/cli/commands.h"
+#include "server/cli/eval.h"
+
+#define FIELD(member) offsetof(lx_eval_options, member)
+static const lx_option options[] = {
+    LX_CLI_MODEL_OPTIONS(lx_eval_options, local),
+    {.name = "limit",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(limit),
+     .fallback = "0",
+     .min = 0,
+     .max = 1e9,
+     .value = "N",
+     .help = "only the first N pairs or images, 0: all"},
+    {.name = "answers",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(answers),
+     .fallback = "on",
+     .help = "couplets: also write lower lines and count the rules they keep"},
+    LX_CLI_TEMPERATURE_OPTION(lx_eval_options, temperature, .fallback = "0.8",
+                              .help = "of the lines written"),
+    LX_CLI_SEED_OPTION(lx_eval_options, seed, .fallback = "1", .help = "of the lines written"),
+    LX_CLI_JSON_OPTION(lx_eval_options, json),
+};
+
+static const lx_command command = {
+    .name = "eval",
+    .summary =
+        "Measures a model on FILE: couplets (one pair a line: upper TAB lower) or images (idx).",
+    .positional = "FILE",
+    .min_positional = 1,
+    .max_positional = 1,
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .notes =
+        "Couplets: nats per character of the lower line given the upper one, rules off; then\n"
+        "the model's own lines. Images: bits per dimension (a pixel's mean surprise in bits);\n"
+        "FILE is in the format of MNIST's images, plain or .gz.\n",
+};
+
+static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_model *local,
+                      lx_error *err)
+{
+    if (local->model->task == &lx_couplet_task)
+        return lx_eval_couplets(o, path, local, err);
+    if (local->model->task == &lx_image_task)
+        return lx_eval_images(o, path, local, err);
+    return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s: eval does not know the task %s",
+                   o->local.model, local->model->task->name);
+}
+
+int lx_command_eval(int argc, char **argv)
+{
+    lx_eval_options o;
+    const char *path = NULL;
+    int exit_status = 0;
+    if (lx_cli_parse(&command, argc, argv, &o, &path, NULL, &exit_status) != LX_OK)
+        return exit_status;
+    lx_error err = {0};
+    lx_cli_model local;
+    lx_status st = lx_cli_open(&o.local, LX_EVAL_ROWS, &local, &err);
+    if (st == LX_OK)
+        st = eval(&o, path, &local, &err);
+    if (st != LX_OK)
+        exit_status = lx_cli_fail(&command, st, &err);
+    lx_cli_close(&local);
+    return exit_status;
+}

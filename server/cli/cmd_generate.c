@@ -1,0 +1,317 @@
+/*
+ * linnet generate: lower lines of a couplet or images on the command line, through the same engine
+ * as the server, so that the same seed gives the same bytes. What the model makes decides which
+ * options fit; one that does not is refused, not ignored.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/clock.h"
+#include "model/image.h"
+#include "server/cli/cli.h"
+#include "server/cli/commands.h"
+#include "server/cli/generate_image.h"
+#include "server/engine/engine.h"
+
+enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
+
+typedef struct generate_options {
+    lx_cli_model_options local;
+    const char *prompt, *png, *complete;
+    int64_t n, class_index, seed, top_k, max_tokens;
+    double temperature, top_p;
+    bool rules, scores;
+} generate_options;
+
+#define FIELD(member) offsetof(generate_options, member)
+static const lx_option options[] = {
+    LX_CLI_MODEL_OPTIONS(generate_options, local),
+    {.name = "prompt",
+     .short_name = 'p',
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(prompt),
+     .value = "TEXT",
+     .help = "what to answer: the upper line of a couplet; or what to paint: \"a seven\""},
+    {.name = "class",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(class_index),
+     .fallback = "-1",
+     .min = -1,
+     .max = LX_MAX_CLASSES - 1,
+     .value = "N",
+     .help = "what to paint, by the number of its class, -1: anything"},
+    {.name = "png",
+     .short_name = 'o',
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(png),
+     .value = "FILE",
+     .help = "where the images of an image model go, -: standard output"},
+    {.name = "complete",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(complete),
+     .value = "FILE",
+     .help = "a PNG to complete: fewer rows, or transparent where to paint"},
+    {.name = "n",
+     .short_name = 'n',
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(n),
+     .fallback = "1",
+     .min = 1,
+     .max = 1024,
+     .value = "N",
+     .help = "answers: lines, best first, or images, as one contact sheet"},
+    LX_CLI_SEED_OPTION(generate_options, seed, .fallback = "-1", .min = -1,
+                       .help = "of the random numbers, -1: a new one each time"),
+    LX_CLI_TEMPERATURE_OPTION(generate_options, temperature,
+                              .help = "0: always the likeliest [0.8 for lines, 1 for images]"),
+    {.name = "top-k",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(top_k),
+     .fallback = "0",
+     .min = 0,
+     .max = 1000000,
+     .value = "K",
+     .help = "sample among the K likeliest, 0: all"},
+    {.name = "top-p",
+     .kind = LX_OPTION_REAL,
+     .offset = FIELD(top_p),
+     .fallback = "1",
+     .min = 1e-6,
+     .max = 1,
+     .value = "P",
+     .help = "sample within this much probability"},
+    {.name = "max-tokens",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(max_tokens),
+     .fallback = "0",
+     .min = 0,
+     .max = 1000000,
+     .value = "N",
+     .help = "stop after so many tokens, 0: whole answer"},
+    {.name = "rules",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(rules),
+     .fallback = "on",
+     .help = "enforce the rules of the couplet"},
+    {.name = "scores",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(scores),
+     .fallback = "off",
+     .help = "print each answer's mean log-probability"},
+};
+
+static const lx_command command = {
+    .name = "generate",
+    .summary = "Answers a prompt: prints n lower lines for an upper line, or paints n images.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .notes =
+        "examples: linnet generate --prompt 海上明月 -n 3 --seed 1\n"
+        "          linnet generate --model weights/mnist -n 16 --png sheet.png\n"
+        "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
+};
+
+/* Which options a model's kind wants and which mean nothing to it. */
+static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
+{
+    bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;
+    const char *made = !image    ? "writes lines"
+                       : classes ? "paints images"
+                                 : "paints images that cannot be asked for";
+    const struct {
+        const char *name, *value;
+        bool fits, required;
+    } checks[] = {
+        {"prompt", "TEXT", !image || o->prompt == NULL || classes, !image && o->prompt == NULL},
+        {"class", "N", o->class_index < 0 || classes, false},
+        {"png", "FILE", image || o->png == NULL, image && o->png == NULL},
+        {"complete", "FILE", image || o->complete == NULL, false},
+        {"max-tokens", "N", !image || o->max_tokens == 0, false},
+        {"scores", "", !image || !o->scores, false},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        if (checks[i].required)
+            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "--%s %s is missing: %s %s",
+                           checks[i].name, checks[i].value, model->name, made);
+        if (!checks[i].fits)
+            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "--%s does not fit: %s %s",
+                           checks[i].name, model->name, made);
+    }
+    return LX_OK;
+}
+
+static uint64_t choose_seed(int64_t wanted)
+{
+    uint64_t seed = (uint64_t)wanted;
+    if (wanted >= 0)
+        return seed;
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        seed = (uint64_t)lx_now_ns();
+    return seed & ((UINT64_C(1) << 53) - 1);
+}
+
+/* What is to be painted. */
+static lx_status read_class(const generate_options *o, const lx_config *c, int32_t *number,
+                            lx_error *err)
+{
+    *number = (int32_t)o->class_index + 1;
+    if (*number > 0 || o->prompt == NULL)
+        return LX_OK;
+    *number = lx_image_find_class(c, o->prompt, strlen(o->prompt));
+    if (*number > 0)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "prompt",
+                   "--prompt must name one of the model's %d classes, such as \"%.*s\"",
+                   c->n_classes, (int)strcspn(c->classes[0], " "), c->classes[0]);
+}
+
+static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
+                           lx_error *err)
+{
+    lx_task_request request = {.rules = o->rules};
+    uint8_t *given = NULL;
+    lx_status st = LX_OK;
+    if (model->task->modality == LX_IMAGE) {
+        st = read_class(o, &model->config, &request.class_number, err);
+    } else {
+        request.text = o->prompt;
+        request.text_bytes = strlen(o->prompt);
+    }
+    if (st == LX_OK && o->complete != NULL)
+        st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);
+    request.values = given;
+    if (st == LX_OK)
+        st = lx_plan_new(model, &request, out, err);
+    free(given);
+    return st;
+}
+
+static lx_status make_job(const generate_options *o, const lx_model *model, lx_job **out,
+                          lx_error *err)
+{
+    lx_plan *plan = NULL;
+    lx_status st = check_options(o, model, err);
+    if (st == LX_OK)
+        st = make_plan(o, model, &plan, err);
+    if (st != LX_OK)
+        return st;
+    double usual = model->task->modality == LX_IMAGE ? 1.0 : 0.8;
+    lx_job_params params = {
+        .n = (int32_t)o->n,
+        .max_new =
+            o->max_tokens > 0 && o->max_tokens < plan->n_new ? (int32_t)o->max_tokens : plan->n_new,
+        .seed = choose_seed(o->seed),
+        .temperature = (float)(isnan(o->temperature) ? usual : o->temperature),
+        .top_p = (float)o->top_p,
+        .top_k = (int32_t)o->top_k,
+        .deadline_ns = INT64_MAX,
+    };
+    return lx_job_new(plan, &params, NULL, NULL, out, err); /* takes the plan */
+}
+
+static lx_status print_answers(const lx_job *job, bool scores, lx_error *err)
+{
+    int32_t n = lx_job_get_params(job)->n;
+    int32_t *order = calloc((size_t)n, sizeof *order);
+    if (order == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d answers", n);
+    lx_job_rank(job, order);
+    lx_buffer line;
+    lx_buffer_init(&line, 1 << 20);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t *tokens = NULL;
+        int32_t count = lx_job_tokens(job, order[i], &tokens, NULL);
+        lx_plan_text(lx_job_plan(job), tokens, count, &line);
+        if (scores)
+            lx_buffer_printf(&line, "\t%.3f", (double)lx_job_mean_logprob(job, order[i]));
+        lx_buffer_puts(&line, "\n");
+    }
+    lx_status st = line.status;
+    if (st == LX_OK)
+        (void)fputs(line.data, stdout);
+    lx_buffer_fini(&line);
+    free(order);
+    return st;
+}
+
+static lx_status run_job(lx_transformer *t, lx_job *job, lx_error *err)
+{
+    static lx_metrics metrics;
+    int32_t n = lx_job_get_params(job)->n, slots = n < MAX_SLOTS ? n : MAX_SLOTS;
+    lx_engine_options limits = {.n_slots = slots,
+                                .max_queue = 1,
+                                .max_tokens = STEP_ROWS,
+                                .prompt_chunk = STEP_ROWS - MAX_SLOTS,
+                                .prompt_beside = STEP_ROWS,
+                                .ahead = lx_engine_best_ahead(lx_transformer_backend(t))};
+    lx_engine *engine = NULL;
+    lx_status st = lx_engine_start(t, &limits, &metrics, &engine, err);
+    if (st != LX_OK)
+        return st;
+    st = lx_engine_submit(engine, job, err);
+    if (st == LX_OK) {
+        if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
+            lx_generate_wait(job);
+        else
+            lx_job_wait(job);
+        st = lx_job_status(job, err);
+    }
+    lx_engine_stop(engine);
+    return st;
+}
+
+/* The file is opened before the work, so that one that cannot be is noticed at once. */
+static lx_status open_png(const char *path, FILE **out, lx_error *err)
+{
+    if (path == NULL)
+        return LX_OK;
+    *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_IO, "png", "--png: %s: %s", path, strerror(errno));
+    return LX_OK;
+}
+
+static lx_status close_png(FILE *png, lx_status st, lx_error *err)
+{
+    if (png != NULL && png != stdout && fclose(png) != 0 && st == LX_OK)
+        st = lx_fail(err, LX_ERR_IO, "png", "--png: %s", strerror(errno));
+    return st;
+}
+
+static lx_status generate(const generate_options *o, const lx_cli_model *local, lx_job **job,
+                          lx_error *err)
+{
+    FILE *png = NULL;
+    lx_status st = make_job(o, local->model, job, err);
+    if (st == LX_OK)
+        st = open_png(o->png, &png, err);
+    if (st == LX_OK)
+        st = run_job(local->transformer, *job, err);
+    if (st == LX_OK)
+        st = png != NULL ? lx_generate_write_png(*job, png, err)
+                         : print_answers(*job, o->scores, err);
+    return close_png(png, st, err);
+}
+
+int lx_command_generate(int argc, char **argv)
+{
+    generate_options o;
+    int exit_status = 0;
+    if (lx_cli_parse(&command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+        return exit_status;
+    lx_error err = {0};
+    lx_cli_model local;
+    lx_job *job = NULL;
+    lx_status st = lx_cli_open(&o.local, STEP_ROWS, &local, &err);
+    if (st == LX_OK)
+        st = generate(&o, &local, &job, &err);
+    if (st != LX_OK)
+        exit_status = lx_cli_fail(&command, st, &err);
+    lx_job_unref(job);
+    lx_cli_close(&local);
+    return exit_status;
+}

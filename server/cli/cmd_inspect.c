@@ -1,0 +1,123 @@
+/* linnet inspect: what a model folder holds, after all checks of loading. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "model/model.h"
+#include "model/task.h"
+#include "server/cli/cli.h"
+#include "server/cli/commands.h"
+
+typedef struct inspect_options {
+    lx_cli_model_options local; /* the folder alone; nothing is computed */
+    bool tensors, json;
+} inspect_options;
+
+#define FIELD(member) offsetof(inspect_options, member)
+static const lx_option options[] = {
+    LX_CLI_LOCAL_MODEL_OPTION(inspect_options, local),
+    {.name = "tensors",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(tensors),
+     .fallback = "on",
+     .help = "list every tensor"},
+    LX_CLI_JSON_OPTION(inspect_options, json),
+};
+
+static const lx_command command = {
+    .name = "inspect",
+    .summary = "Checks a model folder and prints its config, tensors, parameters and state size.",
+    .positional = "[DIR]",
+    .max_positional = 1,
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+};
+
+static const char *dtype_name(lx_dtype dtype)
+{
+    static const char *const names[] = {[LX_F32] = "F32", [LX_BF16] = "BF16", [LX_F16] = "F16"};
+    return names[dtype];
+}
+
+static long long state_bytes(const lx_model *m)
+{
+    return (long long)(m->state.fixed_floats * (int64_t)sizeof(float));
+}
+
+static void print_text(const lx_model *m, bool tensors)
+{
+    const lx_config *c = &m->config;
+    (void)printf("model        %s (%s)\n", m->name, m->dir);
+    (void)printf("task         %s\n", m->task->name);
+    (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
+                 c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
+    (void)printf("attention    %s, eps %g\n", c->attention_kind, (double)c->attention_eps);
+    (void)printf("norm         %s, eps %g\n", c->norm_place == LX_NORM_PRE ? "pre" : "post",
+                 (double)c->norm_eps);
+    (void)printf("activation   %s\n", c->activation == LX_ACT_GELU ? "gelu" : "relu");
+    (void)printf("inputs      ");
+    for (int32_t i = 0; i < c->n_inputs; i++)
+        (void)printf(" %s[%d]", c->inputs[i].name, c->inputs[i].size);
+    (void)printf("\nhead         categorical[%d]\n", c->head_size);
+    (void)printf("parameters   %lld\n", (long long)m->n_parameters);
+    (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
+    (void)printf("hash         %016" PRIx64 "\n", m->hash);
+    if (!tensors)
+        return;
+    (void)printf("\n");
+    for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++) {
+        const lx_tensor *t = lx_safetensors_at(m->weights, i);
+        if (t->n_dims == 2)
+            (void)printf("%-32s %-5s [%lld, %lld]\n", t->name, dtype_name(t->t.dtype),
+                         (long long)t->t.rows, (long long)t->t.cols);
+        else
+            (void)printf("%-32s %-5s [%lld]\n", t->name, dtype_name(t->t.dtype),
+                         (long long)t->t.cols);
+    }
+}
+
+static void print_json_tensors(const lx_model *m)
+{
+    (void)printf(", \"tensors\": [");
+    for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++) {
+        const lx_tensor *t = lx_safetensors_at(m->weights, i);
+        (void)printf("%s{\"name\": ", i > 0 ? ", " : "");
+        lx_cli_print_json_string(t->name);
+        (void)printf(", \"dtype\": \"%s\", \"shape\": [", dtype_name(t->t.dtype));
+        if (t->n_dims == 2)
+            (void)printf("%lld, ", (long long)t->t.rows);
+        (void)printf("%lld]}", (long long)t->t.cols);
+    }
+    (void)printf("]");
+}
+
+static void print_json(const lx_model *m, bool tensors)
+{
+    const lx_config *c = &m->config;
+    (void)printf("{\"model\": ");
+    lx_cli_print_json_string(m->name);
+    (void)printf(", \"task\": \"%s\", \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, "
+                 "\"d_key\": %d, \"d_value\": %d, \"d_ff\": %d, \"head_size\": %d, "
+                 "\"parameters\": %lld, \"state_bytes\": %lld, \"hash\": \"%016" PRIx64 "\"",
+                 m->task->name, c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff,
+                 c->head_size, (long long)m->n_parameters, state_bytes(m), m->hash);
+    if (tensors)
+        print_json_tensors(m);
+    (void)printf("}\n");
+}
+
+int lx_command_inspect(int argc, char **argv)
+{
+    inspect_options o;
+    const char *dir = NULL;
+    int exit_status = 0;
+    if (lx_cli_parse(&command, argc, argv, &o, &dir, NULL, &exit_status) != LX_OK)
+        return exit_status;
+    lx_error err = {0};
+    lx_model *model = NULL;
+    lx_status st = lx_model_load(dir != NULL ? dir : o.local.model, &model, &err);
+    if (st != LX_OK)
+        return lx_cli_fail(&command, st, &err);
+    (o.json ? print_json : print_text)(model, o.tensors);
+    lx_model_free(model);
+    return exit_status;
+}

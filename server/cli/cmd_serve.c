@@ -1,0 +1,512 @@
+/*
+ * linnet serve: models over HTTP, from the first flag to the last answer.
+ *
+ * Order of the start: signals blocked (every thread inherits that), HTTP listens and answers 503,
+ * models load, ready. Order of the end, on SIGTERM or SIGINT: readiness goes false and new work is
+ * refused, the listening socket closes, running answers finish within --drain-timeout, what is left
+ * is told so, HTTP stops, then the engines. A second signal skips the waiting.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "common/cgroup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/log_sink.h"
+#include "common/version.h"
+#include "server/api/access.h"
+#include "server/auth/secret.h"
+#include "server/cli/commands.h"
+#include "server/cli/serve_options.h"
+#include "server/json/scan.h"
+#include "server/routes/routes.h"
+#include "server/states/redis_url.h"
+
+enum {
+    RESERVED_FDS = 64,
+    POLL_MS = 20,
+    LAST_WORDS_MS = 1000,
+    LAST_LINES_MS = 500,
+    MAX_PEM = 1 << 20,
+    MAX_PASSWORD = 4096,
+    LARGE_BLOCK = 1 << 20
+};
+enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
+
+static void set_log_level(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0)
+            lx_log_set_level((lx_log_level)i);
+}
+
+/* Raises the limit of open files as far as allowed; returns how many connections that leaves. */
+static int32_t connection_limit(int64_t wanted)
+{
+    struct rlimit limit = {0};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return (int32_t)wanted;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    int64_t most = limit.rlim_cur > 2 * RESERVED_FDS && limit.rlim_cur < (1 << 24)
+                       ? (int64_t)limit.rlim_cur - RESERVED_FDS
+                       : wanted;
+    return (int32_t)(wanted < most ? wanted : most);
+}
+
+/* --- HTTP
+ * ----------------------------------------------------------------------------------------- */
+
+static void handle(void *context, const lx_request *rq, lx_response *rs)
+{
+    lx_api *api = context;
+    int64_t bytes = lx_request_work_bytes(rq);
+    if (!lx_budget_try(&api->bodies, bytes)) {
+        lx_respond_no_room(api, bytes, rs);
+        return;
+    }
+    int32_t turn = lx_serving_enter(api->serving);
+    lx_routes_dispatch(api, rq, rs);
+    lx_serving_leave(api->serving, turn);
+    lx_budget_release(&api->bodies, bytes);
+}
+
+static void refuse(void *context, int status, const lx_error *err, lx_response *rs)
+{
+    (void)context;
+    if (status == 503) {
+        lx_respond_status(rs, LX_ERR_UNAVAILABLE, err);
+        return;
+    }
+    lx_respond_error(rs, status, status == 413 ? "body_too_large" : "bad_request", err->param,
+                     err->text);
+}
+
+/* What HTTP is started with beside the options. */
+typedef struct parts {
+    lx_gate *gate;
+    char *certificate, *key; /* PEM, NULL: no TLS */
+    char *state_key;         /* NULL: states are not signed */
+} parts;
+
+static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
+{
+    if (o->tls_cert == NULL && o->tls_key == NULL)
+        return LX_OK;
+    if (o->tls_cert == NULL || o->tls_key == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "tls-cert",
+                       "--tls-cert and --tls-key are given together or not at all");
+    lx_status st = lx_secret_read_file(o->tls_cert, MAX_PEM, "tls-cert", &p->certificate, err);
+    if (st == LX_OK)
+        st = lx_secret_read_file(o->tls_key, MAX_PEM, "tls-key", &p->key, err);
+    return st;
+}
+
+static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
+{
+    lx_gate_options gate = {
+        /* in argv or the environment, where ps and /proc would show it */
+        .api_key = (char *)(uintptr_t)o->api_key,
+        .api_key_file = o->api_key_file,
+        .public_paths = o->public_paths,
+        .cors_origins = o->cors_origins,
+        .allowed_hosts = o->allowed_hosts,
+        .host = o->host,
+        .limits = {.concurrent = (int32_t)o->key_concurrency,
+                   .per_minute = (int32_t)o->key_rate,
+                   .tokens = o->key_tokens,
+                   .samples = (int32_t)o->key_samples,
+                   .max_states = o->key_states,
+                   .max_state_bytes = o->key_state_bytes},
+    };
+    lx_status st = lx_gate_new(&gate, &p->gate, err);
+    bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
+                 strcmp(o->host, "localhost") == 0;
+    if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
+        lx_log(LX_LOG_WARN, "whoever reaches %s may use the server: there is no --api-key",
+               o->host);
+    if (st == LX_OK && !lx_gate_has_admin(p->gate))
+        lx_log(LX_LOG_INFO, "no API key has the right admin: POST /v1/models/reload is refused, "
+                            "SIGHUP reloads");
+    return st;
+}
+
+/* A store that several keys share is filled by none of them alone. */
+static void share_store(lx_state_store *states, lx_gate *gate)
+{
+    lx_store_stats s;
+    states->ops->stats(states, &s);
+    if (s.max_states > 0)
+        lx_gate_share(gate, s.max_states, s.max_bytes);
+}
+
+static void free_secret(char *text)
+{
+    if (text != NULL)
+        lx_secret_wipe(text, strlen(text));
+    free(text);
+}
+
+static void free_parts(parts *p)
+{
+    lx_gate_free(p->gate);
+    free(p->certificate);
+    free_secret(p->key);
+    free_secret(p->state_key);
+}
+
+/* So that no body that is allowed can never be read: it, what is decoded of it, and its tree of
+   JSON (lx_request_work_bytes). */
+static lx_status check_body_memory(const lx_serve_options *o, lx_error *err)
+{
+    const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
+    int64_t need = 3 * o->max_body + 1 + lx_json_tree_bytes(&largest);
+    if (o->body_memory << 20 >= need)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "body-memory",
+                   "--body-memory is %lld MiB, but one body of --max-body may need %lld",
+                   (long long)o->body_memory, (long long)((need >> 20) + 1));
+}
+
+static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
+                            lx_error *err)
+{
+    lx_status st = check_body_memory(o, err);
+    if (st == LX_OK)
+        st = make_gate(o, p, err);
+    if (st == LX_OK)
+        st = read_tls(o, p, err);
+    if (st != LX_OK)
+        return st;
+    share_store(api->states, p->gate);
+    lx_http_options http = {
+        .host = o->host,
+        .port = (int32_t)o->port,
+        .n_threads = (int32_t)o->http_threads,
+        .max_connections = connection_limit(o->max_connections),
+        .idle_timeout_s = (int32_t)o->connection_timeout,
+        .read_timeout_s = (int32_t)o->read_timeout,
+        .ping_s = (int32_t)o->ping,
+        .max_body = (size_t)o->max_body,
+        .bodies = &api->bodies,
+        .tls_certificate = p->certificate,
+        .tls_key = p->key,
+        .max_per_address = (int32_t)o->per_address,
+        .log_bodies = o->log_prompts,
+        .admit = lx_gate_admit,
+        .leave = lx_gate_leave,
+        .gate = p->gate,
+        .handle = handle,
+        .refuse = refuse,
+        .context = api,
+    };
+    st = lx_http_start(&http, out, err);
+    if (st != LX_OK)
+        return st;
+    atomic_store(&api->http, *out);
+    lx_log(LX_LOG_INFO, "listening on %s port %d", o->host, lx_http_port(*out));
+    return LX_OK;
+}
+
+static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_error *err)
+{
+    lx_serving_options s = {
+        .backend = o->local.backend,
+        .device = o->local.device,
+        .backend_options = lx_cli_backend_options(&o->local),
+        .models_dir = o->models == NULL && o->local.model == NULL ? "weights" : o->models,
+        .model_dir = o->local.model,
+        .n_slots = (int32_t)o->slots,
+        .max_queue = (int32_t)o->queue,
+        .prefix_bytes = o->prefix_cache_mb << 20,
+        .prefix_every = (int32_t)o->prefix_every,
+        .probe_ns = (int64_t)(o->probe_interval * 1e9),
+    };
+    return lx_serving_load(serving, &s, err);
+}
+
+/* --max-state-bytes, or what goes well with slots and weights in the same memory. */
+static int64_t state_bytes(int64_t wanted)
+{
+    int64_t share = lx_cgroup_free_memory() / 8;
+    if (wanted > 0)
+        return wanted;
+    return share > 0 && share < MAX_STATE_BYTES ? share : MAX_STATE_BYTES;
+}
+
+/* A copy of a secret, whose original in argv or the environment is wiped, as ps and /proc would
+   show it. */
+static lx_status take_secret(const char *text, char **out, lx_error *err)
+{
+    *out = strdup(text);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a secret");
+    lx_secret_wipe((char *)(uintptr_t)text, strlen(text));
+    return LX_OK;
+}
+
+/* The file's first line. */
+static lx_status read_password(const char *path, char **out, lx_error *err)
+{
+    if (path == NULL)
+        return LX_OK;
+    lx_status st = lx_secret_read_file(path, MAX_PASSWORD, "state-store-password-file", out, err);
+    if (st == LX_OK)
+        (*out)[strcspn(*out, "\r\n")] = '\0';
+    return st;
+}
+
+/* The key that signs states, for the server's life. */
+static lx_status take_state_key(const lx_serve_options *o, lx_api *api, parts *p, lx_error *err)
+{
+    if (o->state_key == NULL)
+        return LX_OK;
+    if (o->state_key[0] == '\0')
+        return lx_fail(err, LX_ERR_INVALID, "state-key", "--state-key is empty");
+    lx_status st = take_secret(o->state_key, &p->state_key, err);
+    api->state_key = p->state_key;
+    api->state_key_bytes = st == LX_OK ? strlen(p->state_key) : 0;
+    return st;
+}
+
+static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, lx_error *err)
+{
+    char *where = strdup(o->state_store), *password = NULL;
+    lx_status st = LX_OK;
+    if (where == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the name of a store");
+    lx_redis_url_hide_password((char *)(uintptr_t)o->state_store); /* as take_secret */
+    if (st == LX_OK)
+        st = take_state_key(o, api, p, err);
+    if (st == LX_OK)
+        st = read_password(o->state_store_password_file, &password, err);
+    if (st == LX_OK) {
+        lx_state_store_options s = {
+            .where = where,
+            .password = password,
+            .max_states = o->max_states,
+            .max_bytes = state_bytes(o->max_state_bytes),
+            .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
+        };
+        st = lx_state_store_open(&s, &api->states, err);
+    }
+    free_secret(where);
+    free_secret(password);
+    return st;
+}
+
+/* --- the end
+ * -------------------------------------------------------------------------------------- */
+
+static bool is_done(lx_serving *serving, lx_http *http)
+{
+    return lx_serving_idle(serving) && lx_http_get_stats(http).answering == 0;
+}
+
+/* Waits until everything is answered, the time is over (false), or a second signal comes (false,
+ *again). */
+static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signals, int64_t ms,
+                      bool *again)
+{
+    int64_t end = lx_now_ns() + ms * LX_NS_PER_MS;
+    const struct timespec pause = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
+    while (!is_done(serving, http)) {
+        if (lx_now_ns() >= end)
+            return false;
+        if (sigtimedwait(signals, NULL, &pause) > 0) {
+            *again = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+typedef struct store_probe {
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    bool done;
+    lx_status status;
+} store_probe;
+
+static void note_answer(void *context, const lx_store_result *result)
+{
+    store_probe *p = context;
+    (void)pthread_mutex_lock(&p->mutex);
+    p->done = true;
+    p->status = result->status;
+    (void)pthread_cond_signal(&p->answered);
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+/* Asks the store for what nobody keeps there; it ends every call within its time. */
+static bool store_answers(lx_state_store *states)
+{
+    store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+    static const lx_owner everybody = {.name = ""};
+    states->ops->get(states, &everybody, "nothing", 0, note_answer, &p);
+    (void)pthread_mutex_lock(&p.mutex);
+    while (!p.done)
+        (void)pthread_cond_wait(&p.answered, &p.mutex);
+    (void)pthread_mutex_unlock(&p.mutex);
+    (void)pthread_cond_destroy(&p.answered);
+    (void)pthread_mutex_destroy(&p.mutex);
+    return p.status == LX_OK || p.status == LX_ERR_NOT_FOUND;
+}
+
+/* With a store that outlives the process: requests that asked for it end with their states there.
+   A store that does not answer now would lose them: then they run to their end here. */
+static void park(lx_serving *serving, lx_state_store *states)
+{
+    if (states->ops->outlives && store_answers(states))
+        lx_serving_park(serving);
+}
+
+static void drain(const lx_serve_options *o, lx_serving *serving, lx_state_store *states,
+                  lx_http *http, const sigset_t *signals)
+{
+    bool again = false;
+    lx_serving_drain(serving);
+    lx_http_quiesce(http);
+    park(serving, states);
+    lx_log(LX_LOG_INFO, "draining: running answers have %lld s", (long long)o->drain_timeout);
+    if (wait_done(serving, http, signals, o->drain_timeout * 1000, &again))
+        return;
+    lx_log(LX_LOG_WARN, "%s, dropping %lld requests", again ? "second signal" : "time is over",
+           (long long)lx_http_get_stats(http).answering);
+    lx_http_cancel_all(http);
+    if (!again)
+        (void)wait_done(serving, http, signals, LAST_WORDS_MS, &again);
+}
+
+/* From here on a signal ends the process the usual way, should the end hang. */
+static void restore_signals(const sigset_t *signals)
+{
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+static void renew_tls(const lx_serve_options *o, lx_http *http)
+{
+    lx_error err = {0};
+    parts p = {0};
+    lx_status st = read_tls(o, &p, &err);
+    if (st == LX_OK && p.key != NULL)
+        st = lx_http_renew_tls(http, p.certificate, p.key, &err);
+    if (st != LX_OK)
+        lx_log(LX_LOG_WARN, "%s; the certificate stays as it was", err.text);
+    else if (p.key != NULL)
+        lx_log(LX_LOG_INFO, "new connections get the certificate in %s", o->tls_cert);
+    free_parts(&p);
+}
+
+static void ask_for_reload(const lx_serve_options *o, lx_serving *serving, lx_http *http)
+{
+    lx_error err = {0};
+    lx_log(LX_LOG_INFO, "SIGHUP: reading the models%s again",
+           o->tls_key != NULL ? " and the certificate" : "");
+    renew_tls(o, http);
+    if (lx_reload_start(serving, NULL, NULL, NULL, &err) != LX_OK)
+        lx_log(LX_LOG_WARN, "reload: %s", err.text);
+}
+
+/* Until SIGTERM or SIGINT; on SIGHUP a reload begins. */
+static void wait_for_signal(const sigset_t *signals, const lx_serve_options *o, lx_serving *serving,
+                            lx_http *http)
+{
+    sigset_t all = *signals;
+    int number = 0;
+    (void)sigaddset(&all, SIGHUP);
+    while (sigwait(&all, &number) != 0 || number == SIGHUP)
+        if (number == SIGHUP)
+            ask_for_reload(o, serving, http);
+    lx_log(LX_LOG_INFO, "%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+static void block_signals(sigset_t *signals)
+{
+    (void)sigemptyset(signals);
+    (void)sigaddset(signals, SIGTERM);
+    (void)sigaddset(signals, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
+    sigset_t reload;
+    (void)sigemptyset(&reload);
+    (void)sigaddset(&reload, SIGHUP); /* stays blocked: only wait_for_signal takes it */
+    (void)pthread_sigmask(SIG_BLOCK, &reload, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static void log_url(const char *host, int32_t port, bool tls)
+{
+    bool v6 = strchr(host, ':') != NULL;
+    lx_log(LX_LOG_INFO, "linnet %s ready: http%s://%s%s%s:%d", LX_VERSION, tls ? "s" : "",
+           v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+/* Large blocks go back to the system when they are freed: otherwise the C library, once it has
+   freed one, keeps later ones of its size in heaps whose holes stay, and the process grows past
+   what is reserved. */
+static void return_large_blocks(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+}
+
+int lx_command_serve(int argc, char **argv)
+{
+    lx_serve_options o;
+    int exit_status = 0;
+    if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+        return exit_status;
+    return_large_blocks();
+    set_log_level(o.log_level);
+    lx_log_set_json(strcmp(o.log_format, "json") == 0);
+    sigset_t signals;
+    block_signals(&signals);
+    lx_error err = {0};
+    lx_api api = {.max_n = (int32_t)o.max_n,
+                  .max_images = (int32_t)o.max_images,
+                  .timeout_ns = (int64_t)(o.timeout * 1e9),
+                  .queue_timeout_ns = (int64_t)(o.queue_timeout * 1e9),
+                  .first_token_timeout_ns = (int64_t)(o.first_token_timeout * 1e9),
+                  .state_ttl_ms = o.state_ttl * 1000,
+                  .max_forks = (int32_t)o.max_n};
+    lx_http *http = NULL;
+    parts p = {0};
+    lx_budget_init(&api.answers, "answer-memory", o.answer_memory << 20);
+    lx_budget_init(&api.bodies, "body-memory", o.body_memory << 20);
+    lx_status st = lx_log_sink_start(lx_log_report_loss, &err);
+    if (st == LX_OK)
+        st = lx_serving_new(&api.serving, &err);
+    if (st == LX_OK)
+        st = open_states(&o, &api, &p, &err);
+    if (st == LX_OK)
+        st = start_http(&o, &api, &p, &http, &err);
+    if (st == LX_OK)
+        st = load_models(&o, api.serving, &err);
+    if (st == LX_OK) {
+        log_url(o.host, lx_http_port(http), o.tls_key != NULL);
+        wait_for_signal(&signals, &o, api.serving, http);
+        drain(&o, api.serving, api.states, http, &signals);
+    } else {
+        exit_status = lx_cli_fail(&lx_serve_command, st, &err);
+    }
+    restore_signals(&signals);
+    lx_http_stop(http);
+    lx_serving_free(api.serving);
+    if (api.states != NULL)
+        api.states->ops->close(api.states);
+    free_parts(&p);
+    if (st == LX_OK)
+        lx_log(LX_LOG_INFO, "stopped");
+    lx_log_sink_stop(LAST_LINES_MS);
+    return exit_status;
+}

@@ -1,0 +1,14 @@
+/* The commands of the program; each parses its own arguments and returns the exit status. */
+#ifndef LINNET_SERVER_CLI_COMMANDS_H
+#define LINNET_SERVER_CLI_COMMANDS_H
+
+/* argv[0] is the first argument after the command's name. */
+int lx_command_serve(int argc, char **argv);
+int lx_command_generate(int argc, char **argv);
+int lx_command_eval(int argc, char **argv);
+int lx_command_bench(int argc, char **argv);
+int lx_command_inspect(int argc, char **argv);
+int lx_command_health(int argc, char **argv);
+int lx_command_tokenize(int argc, char **argv);
+
+#endif

@@ -1,0 +1,265 @@
+/*
+ * What a step computes: the scheduler's choice becomes a ragged batch. Nothing is allocated here.
+ *
+ * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
+ * newest token, or, when its sample has just started from a shared state, the prompt's last row.
+ * The rows after which a token is due are the output rows. A scored job's targets are known, so all
+ * its rows are prompt rows, each with its target forced where one is due.
+ *
+ * A slot advances when its rows are put into a step, not when that is done. What it has drawn since
+ * then stands in its job as lx_drawn_id, and the task passes that on into the next input; a run
+ * whose task or stop strings must see the token first waits until its slot is in no step.
+ */
+#include "server/engine/internal.h"
+
+#include <string.h>
+
+int32_t lx_run_prompt_end(const lx_run *r)
+{
+    if (r->params->targets != NULL)
+        return r->plan->n_prompt + r->params->max_new - 1;
+    bool state_only = r->params->max_new == r->params->start.n_tokens;
+    /* The last row is each sample's own, or that of whoever goes on from the state. */
+    return r->plan->n_prompt - (r->params->n > 1 || state_only);
+}
+
+bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
+{
+    return e->options.ahead > 0 && r->plan->runs_ahead && r->params->targets == NULL &&
+           r->params->stops == NULL;
+}
+
+/* --- which slots ------------------------------------------------------------------------------ */
+
+static bool may_decode(const lx_engine *e, const lx_slot *s, const lx_run *r)
+{
+    return s->step < r->params->max_new && (s->under_way == 0 || lx_run_goes_ahead(e, r));
+}
+
+static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
+{
+    const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
+    lx_slot_view v = {.phase = LX_SLOT_FREE};
+    if (r == NULL || r->ending || r->failed || s->phase == LX_SLOT_FREE)
+        return v;
+    if (s->phase == LX_SLOT_DECODE) {
+        v.phase = may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
+        return v;
+    }
+    int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
+    v.rows_left = (pause < end ? pause : end) - s->prompt_row;
+    v.phase = v.rows_left > 0 ? LX_SLOT_PROMPT : LX_SLOT_FREE; /* all of a score is under way */
+    return v;
+}
+
+/* Samples that could compute a row, as items to be ranked. */
+static void list_items(lx_engine *e)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < e->n_places; i++) {
+        if (e->views[i].phase == LX_SLOT_FREE)
+            continue;
+        int32_t request = e->runs[e->slots[i].run].request;
+        e->items[n++] = (lx_fair_item){.client = e->requests.at[request].client,
+                                       .request = request,
+                                       .slot = i,
+                                       .order = e->slots[i].order};
+    }
+}
+
+/* The first n_slots items go on, prompts among them in this order; the others miss this step. */
+static void keep_first(lx_engine *e, int32_t n)
+{
+    uint64_t n_preempted = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t slot = e->items[i].slot;
+        e->views[slot].order = (uint64_t)i;
+        if (i < e->options.n_slots)
+            continue;
+        e->views[slot].phase = LX_SLOT_FREE;
+        n_preempted += e->slots[slot].last_step == e->n_started && e->n_started > 0;
+    }
+    atomic_fetch_add_explicit(&e->metrics->preemptions, n_preempted, memory_order_relaxed);
+}
+
+static void charge(lx_engine *e, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        lx_fair_item *it = &e->items[i];
+        const lx_slot_view *v = &e->views[it->slot];
+        int32_t most = v->phase != LX_SLOT_PROMPT               ? 1
+                       : v->rows_left < e->options.prompt_chunk ? v->rows_left
+                                                                : e->options.prompt_chunk;
+        it->served = e->rows[it->slot] > 0;
+        it->unserved = e->rows[it->slot] < most;
+    }
+    lx_fair_charge(e->items, n, e->requests.clocks, e->clients.clocks, &e->level);
+}
+
+/* Only where there is not enough for all, of slots or of rows for prompts, it matters who is first
+   and who had how much. */
+static int32_t choose_rows(lx_engine *e)
+{
+    lx_schedule_limits limits = {e->options.max_tokens, e->options.prompt_chunk,
+                                 e->options.prompt_beside};
+    int32_t n = 0, n_prompts = 0;
+    for (int32_t i = 0; i < e->n_places; i++) {
+        e->views[i] = view_of(e, &e->slots[i]);
+        n += e->views[i].phase != LX_SLOT_FREE;
+        n_prompts += e->views[i].phase == LX_SLOT_PROMPT;
+    }
+    bool scarce = n > e->options.n_slots || n_prompts > 1;
+    if (scarce) {
+        list_items(e);
+        lx_fair_rank(e->items, n, e->requests.clocks, e->clients.clocks, e->level);
+        keep_first(e, n);
+    }
+    int32_t total = lx_schedule(e->views, e->n_places, &limits, e->rows, e->scratch);
+    if (scarce)
+        charge(e, n);
+    atomic_store_explicit(&e->metrics->samples_waiting,
+                          n > e->options.n_slots ? n - e->options.n_slots : 0,
+                          memory_order_relaxed);
+    return total;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
+{
+    const int32_t *tokens = NULL;
+    (void)lx_job_tokens(r->job, s->sample, &tokens, NULL);
+    return tokens;
+}
+
+/* The batch's newest row is followed by token number `step`; returns where to say which. */
+static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
+{
+    lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    lx_batch *b = &f->step.batch;
+    f->output_slot[b->n_outputs] = slot;
+    f->output_row[b->n_outputs] = b->n_tokens - 1;
+    lx_sampling *sampling = &f->sampling[b->n_outputs++];
+    s->step = step + 1;
+    *sampling = (lx_sampling){
+        .seed = r->params->seed,
+        .sample = r->params->start.first_sample + (uint32_t)s->sample,
+        .step = (uint32_t)step,
+        .temperature = r->params->temperature,
+        .top_p = r->params->top_p,
+        .top_k = r->params->top_k,
+        .forced = -1,
+        .n_biases = r->params->n_biases,
+        .biases = r->params->biases,
+        .n_top = r->params->n_top,
+        .top = lx_job_top_room(r->job, s->sample, step),
+    };
+    return sampling;
+}
+
+static void add_generated(lx_engine *e, lx_frame *f, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    lx_constraint *c = &f->constraints[slot];
+    int32_t step = s->step;
+    e->model->task->constrain(r->plan, step, sample_tokens(r, s), c);
+    lx_sampling *sampling = add_output(e, f, slot, step);
+    sampling->forced = c->forced;
+    sampling->mask = c->use_mask ? e->masks[c->mask_idx] : NULL;
+    sampling->n_banned = c->n_banned;
+    sampling->banned = c->banned;
+    if (lx_run_goes_ahead(e, r))
+        lx_job_expect(r->job, s->sample, step, lx_drawn_id(step));
+    else
+        f->awaited = true;
+}
+
+/* A row whose token is known: of the prompt, or of a scored job. */
+static void add_known_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
+{
+    const lx_run *r = &e->runs[e->slots[slot].run];
+    int32_t n_prompt = r->plan->n_prompt, step = row - n_prompt + 1; /* of the token that is due */
+    size_t width = (size_t)e->model->config.n_inputs;
+    int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
+    if (row < n_prompt)
+        memcpy(ids, r->plan->prompt_ids + (size_t)row * width, width * sizeof *ids);
+    else
+        e->model->task->input(r->plan, row - n_prompt, r->params->targets, ids);
+    if (step >= 0 && r->params->targets != NULL)
+        add_output(e, f, slot, step)->forced = r->params->targets[step];
+}
+
+static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
+{
+    lx_slot *s = &e->slots[slot];
+    lx_run *r = &e->runs[s->run];
+    int32_t pause = lx_prefix_pause(e, r, s->prompt_row);
+    for (int32_t i = 0; i < n; i++)
+        add_known_row(e, f, slot, s->prompt_row++);
+    s->paused = s->prompt_row == pause;
+    f->n_prompt_rows += n;
+    if (s->prompt_row < lx_run_prompt_end(r) || r->params->targets != NULL)
+        return; /* a scored job ends with its last token */
+    r->ready = r->params->n > 1;
+    r->prompted = r->params->max_new == 0;
+    e->n_pending += r->ready; /* the place was its prompt's, and becomes its source */
+    if (r->ready || r->prompted) {
+        lx_runs_leave_seat(e, slot);
+        return;
+    }
+    s->phase = LX_SLOT_DECODE;
+    add_generated(e, f, slot);
+}
+
+static void add_decode_row(lx_engine *e, lx_frame *f, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    size_t width = (size_t)e->model->config.n_inputs;
+    int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
+    if (s->step > 0) {
+        e->model->task->input(r->plan, s->step - 1, sample_tokens(r, s), ids);
+    } else {
+        const int32_t *last = r->plan->prompt_ids + (size_t)(r->plan->n_prompt - 1) * width;
+        memcpy(ids, last, width * sizeof *ids);
+        f->n_prompt_rows += s->sample == 0;
+    }
+    add_generated(e, f, slot);
+}
+
+static void build(lx_engine *e, lx_frame *f)
+{
+    lx_batch *b = &f->step.batch;
+    for (int32_t slot = 0; slot < e->n_places; slot++) {
+        if (e->rows[slot] == 0)
+            continue;
+        f->seq_start[b->n_seqs] = b->n_tokens;
+        f->seq_slot[b->n_seqs++] = slot;
+        e->slots[slot].under_way++;
+        e->slots[slot].last_step = e->n_started + 1;
+        e->runs[e->slots[slot].run].under_way++;
+        if (e->slots[slot].phase == LX_SLOT_PROMPT)
+            add_prompt_rows(e, f, slot, e->rows[slot]);
+        else
+            add_decode_row(e, f, slot);
+    }
+    f->seq_start[b->n_seqs] = b->n_tokens;
+}
+
+bool lx_engine_batch(lx_engine *e, lx_frame *f)
+{
+    if (choose_rows(e) == 0)
+        return false;
+    f->n_prompt_rows = 0;
+    f->awaited = false;
+    f->step = (lx_step){
+        .batch = {.seq_start = f->seq_start, .slot = f->seq_slot, .output_row = f->output_row},
+        .ids = f->ids,
+        .sampling = f->sampling,
+        .samples = f->samples,
+    };
+    build(e, f);
+    return true;
+}

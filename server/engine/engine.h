@@ -1,0 +1,91 @@
+/*
+ * Continuous batching: one thread that owns a transformer and its slots.
+ *
+ * Each turn it drops cancelled and late jobs in every phase, gives places to waiting samples,
+ * asks the scheduler for the next ragged batch, runs one step and hands the tokens to their jobs.
+ * A job with n samples computes its prompt once: all rows but the last, then every sample starts
+ * from a copy of that state with the prompt's last row as its first input. Samples wait beside that
+ * state until they may start, so n may exceed n_slots, and all slots generate.
+ *
+ * A step computes rows of at most n_slots samples, but more have a place for their state. So
+ * whoever comes begins in the next step, and where there are more samples than slots they take
+ * turns: slots are shared by the clients' weights, and within a client by its requests alike
+ * (fair.h). A sample that misses a step keeps its state where it is, so taking turns costs nothing
+ * and changes no byte.
+ *
+ * With `ahead`, a step is started before the tokens of those before it are read: a sample whose
+ * next input nothing but its own tokens decides (lx_plan.runs_ahead, no stop strings) feeds them
+ * back on the device. So tokens reach their jobs, and cancelled jobs end, at most that many steps
+ * late; how many tokens a sample gets is known, so no step is computed in vain, and no answer
+ * changes.
+ *
+ * submit() reserves a slot or a place in a bounded queue, or refuses; nothing is computed before.
+ */
+#ifndef LINNET_SERVER_ENGINE_ENGINE_H
+#define LINNET_SERVER_ENGINE_ENGINE_H
+
+#include "model/transformer.h"
+#include "server/engine/job.h"
+#include "server/engine/metrics.h"
+
+typedef struct lx_engine lx_engine;
+
+typedef struct lx_engine_options {
+    int32_t n_slots;       /* samples in a step, >= 1; lx_fair_spare more have a state */
+    int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
+    int32_t max_tokens;    /* rows a step, >= n_slots */
+    int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
+    int32_t prompt_beside; /* see scheduler.h, >= 1 */
+    int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
+    int32_t prefix_every;  /* keep one every so many prompt rows too, 0: only ends and branches */
+    int64_t probe_ns;      /* idle for so long, it computes one row to see that it can; 0: never */
+    int32_t ahead;         /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
+} lx_engine_options;
+
+/* A step may have as many before it whose tokens nobody has read. */
+enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
+
+/* What pays on this back end: 2 where steps run on a device of their own, so that it is never
+   without work; 0 where they run on the processor that would read the results. */
+int32_t lx_engine_best_ahead(const lx_backend *be);
+
+/* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The
+   transformer allows max_tokens rows and as many output rows (a scored job's). */
+lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, lx_metrics *metrics,
+                          lx_engine **out, lx_error *err) LX_MUST_USE;
+
+/* Queues a job (the engine takes its own reference). LX_ERR_BUSY when the queue is full,
+   LX_ERR_UNAVAILABLE when draining, LX_ERR_DEVICE when not healthy. Any thread; never blocks on a
+   step. */
+lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err) LX_MUST_USE;
+
+/* Wakes the engine so that it notices a cancelled job at once. (It never sleeps while a job is with
+   it, so calling this is not needed for a cancelled job to be noticed within a step.) Any thread.
+ */
+void lx_engine_poke(lx_engine *e);
+
+/* Refuses new jobs from now on. */
+void lx_engine_drain(lx_engine *e);
+/* Ends every job that asked to be parked, those in the queue too, with LX_ERR_UNAVAILABLE and, if
+   it had begun, its state (lx_job_parked). From now on: a job that comes later is parked at once.
+ */
+void lx_engine_park(lx_engine *e);
+/* True when no job is queued or running. */
+bool lx_engine_idle(lx_engine *e);
+/* Ends the thread; jobs still there finish with LX_ERR_UNAVAILABLE. Frees the engine. NULL allowed.
+ */
+void lx_engine_stop(lx_engine *e);
+
+/* Seconds until a place in the queue is likely free: steps left in slots and queue times the mean
+   step time, rounded up, at least 1. For Retry-After. */
+int32_t lx_engine_retry_after_s(const lx_engine *e);
+/* The same as a number, 0 while a slot is free: until a job sent now would begin. */
+double lx_engine_wait_s(const lx_engine *e);
+/* Mean time of a step, 0 before the first. */
+double lx_engine_step_s(const lx_engine *e);
+/* lx_now_ns() of the newest completed step, probes included; engine start time before the first. */
+int64_t lx_engine_last_step_ns(const lx_engine *e);
+/* False once the device failed; every later submit is refused. */
+bool lx_engine_healthy(const lx_engine *e);
+
+#endif

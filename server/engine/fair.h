@@ -1,0 +1,79 @@
+/*
+ * Fair sharing, as pure functions of what they are told, tested alone.
+ *
+ * There are clients with weights, their requests, and the samples of these. Whatever can be had
+ * (rows of a step, places for states) goes to clients by weight, within a client to its requests
+ * alike, and within a request to the oldest samples first.
+ *
+ * lx_fair_rank is weighted fair queueing: each client and each request has a clock of the turns
+ * (a sample in a step) it was given; who has the least comes first. A clock never lags behind the
+ * level, the clock of those who wait: time in which a client wanted less than its share is no
+ * credit.
+ */
+#ifndef LINNET_SERVER_ENGINE_FAIR_H
+#define LINNET_SERVER_ENGINE_FAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LX_FAIR_TURN = 1 << 20 }; /* what a turn moves the clock of a client of weight 1 */
+
+/* A client, or a request, which has neither weight nor level. */
+typedef struct lx_fair_clock {
+    uint64_t served;
+    uint64_t level; /* client: of its requests */
+    int32_t weight; /* client: >= 1 */
+} lx_fair_clock;
+
+/* One sample that has something to compute. */
+typedef struct lx_fair_item {
+    int32_t client, request; /* places in the arrays of clocks */
+    int32_t slot;            /* the caller's */
+    bool served, unserved;   /* for lx_fair_charge: had a turn; got less than it could take */
+    uint64_t order;          /* of samples of a request, smaller first; no two are equal */
+    uint64_t tag;            /* the function's own, as is the next */
+    int32_t group;
+} lx_fair_item;
+
+/* Sorts items so that a step of k of them takes the first k. *level is that of the clients. */
+void lx_fair_rank(lx_fair_item *items, int32_t n, const lx_fair_clock *requests,
+                  const lx_fair_clock *clients, uint64_t level);
+/* Moves the clocks by the turns the items had, then the levels, which never go back. */
+void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *requests,
+                    lx_fair_clock *clients, uint64_t *level);
+
+/* --- places ------------------------------------------------------------------------------------
+ */
+
+/* One who waits for a place: a request's next sample, or its first. */
+typedef struct lx_fair_claim {
+    int32_t client_weight, client_seats; /* seats: samples that have a place */
+    int32_t client_requests;             /* of this client, waiting ones too */
+    int32_t request_seats;
+    int32_t client_sources, request_sources; /* places of shared prompts */
+    bool wants_source;
+    uint64_t order; /* smaller is older */
+} lx_fair_claim;
+
+typedef struct lx_fair_room {
+    int32_t n_slots; /* samples that a step can compute */
+    int32_t n_spare; /* places beyond */
+    int32_t n_seats, n_sources;
+    int64_t total_weight; /* of the clients that have requests */
+} lx_fair_room;
+
+/* How many places there are beyond the slots. */
+int32_t lx_fair_spare(int32_t n_slots);
+/*
+ * Whether the claim may have a place now. While there are fewer samples than slots everybody may.
+ * Beyond, a request may up to its share of the slots; its first place is its share in any case.
+ * Half of the spare places are for first places of requests, half of these for clients that have
+ * none: who is late finds room. Likewise for shared prompts, which have half of the spare places at
+ * most: so a free slot always finds a place.
+ */
+bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room);
+/* Of two that may, who is first: the client with fewer seats by weight, the request with fewer, the
+   older one. */
+bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b);
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * What the engine's files share: engine.c (queue, thread, public functions), engine_admit.c (who
+ * gets a place), engine_runs.c (which job has which places), engine_prefix.c (prompts' states that
+ * are kept), engine_batch.c (what a step computes), engine_step.c (steps under way, and what comes
+ * of them), engine_prepare.c (before all). Everything outside the part marked "shared" is touched
+ * by the engine's thread only.
+ *
+ * A slot is a row of a step, a place holds a state. There are more places than slots, so that a
+ * sample can miss steps with its state where it is. An lx_slot is a place.
+ */
+#ifndef LINNET_SERVER_ENGINE_INTERNAL_H
+#define LINNET_SERVER_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/engine/engine.h"
+#include "server/engine/fair.h"
+#include "server/engine/prefix_cache.h"
+#include "server/engine/scheduler.h"
+
+/* A job that has, or had, a slot. */
+typedef struct lx_run {
+    lx_job *job;
+    const lx_plan *plan;
+    const lx_job_params *params;
+    int32_t next_sample; /* the first one that has no slot yet */
+    int32_t n_done;      /* samples that are complete */
+    int64_t n_tokens;    /* pushed so far, of all samples */
+    int32_t source;      /* n > 1: the place of the state after the shared prompt rows, or -1 */
+    int32_t granted;     /* samples that may start now */
+    int32_t request;     /* see lx_party */
+    bool ready;          /* n > 1: that state is complete, samples may start from it */
+    bool advanced;       /* got a token in this step that its reader waits for */
+    bool failed;         /* a sample had no finite logits */
+    bool prompted;       /* no new token is wanted, and the state is there */
+    bool ending;         /* it ends as soon as its steps under way are done: nothing is added */
+    int32_t under_way;   /* of its places, in steps under way */
+    int32_t first_row;   /* of the prompt that is computed, those before it were in a state */
+    int32_t branch;      /* rows after which the prompt parts from a known one, 0: none */
+    uint64_t order;
+    int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
+} lx_run;
+
+/* A client, or a request of one, that has jobs with the engine. */
+typedef struct lx_party {
+    const void *key;    /* the client's */
+    int32_t client;     /* a request's */
+    int32_t n_jobs;     /* 0: nobody's; shared, under the engine's mutex */
+    int32_t n_requests; /* a client's; likewise */
+    int32_t seats;      /* samples, and prompts being computed, that have a place */
+    int32_t sources;    /* places of shared prompts */
+} lx_party;
+
+/* Parties and their clocks, in the same places of two arrays, since the clocks are what a pure
+   function sees. */
+typedef struct lx_parties {
+    lx_party *at;
+    lx_fair_clock *clocks;
+    int32_t *unused;
+    int32_t n_unused, n_used; /* n_used: none beyond was ever in use */
+} lx_parties;
+
+typedef struct lx_queued {
+    lx_job *job;
+    uint64_t order;
+} lx_queued;
+
+/* One without a run is free. One with a run and LX_SLOT_FREE holds a shared prompt's state. */
+typedef struct lx_slot {
+    lx_slot_phase phase;
+    int32_t run;        /* -1: free */
+    int32_t sample;     /* of the run; -1 while it computes a shared prompt */
+    int32_t prompt_row; /* the next one to compute */
+    int32_t step;       /* tokens generated, those of steps under way too */
+    int32_t under_way;  /* steps that compute rows of it */
+    bool paused;        /* the state after this step's rows is to be kept for other prompts */
+    uint64_t order;     /* of those of a request, smaller is older */
+    uint64_t last_step; /* the newest that computes rows of it */
+    int64_t token_ns;   /* when the newest was */
+} lx_slot;
+
+/* A step that is being made or under way; its arrays are the back end's until it is done. */
+typedef struct lx_frame {
+    lx_step step;
+    uint64_t number; /* the back end's */
+    int64_t begin_ns;
+    int32_t n_prompt_rows;
+    bool awaited;                      /* what a slot computes next depends on what it draws here */
+    int32_t *seq_start;                /* [n_slots + 1] */
+    int32_t *seq_slot;                 /* [n_slots] */
+    lx_constraint *constraints;        /* [n_places] */
+    int32_t *ids;                      /* [max_tokens, n_inputs] */
+    int32_t *output_row, *output_slot; /* [max_tokens], like those below */
+    lx_sampling *sampling;
+    lx_sample *samples;
+} lx_frame;
+
+struct lx_engine {
+    lx_transformer *transformer;
+    const lx_model *model;
+    lx_backend *be;
+    lx_metrics *metrics;
+    lx_engine_options options;
+    lx_states *states; /* [n_places + 1 + kept], behind the places one for probes, then prefixes */
+    int32_t n_places;
+    lx_mask **masks; /* [task->n_masks] */
+    pthread_t thread;
+
+    /* --- shared, under `mutex` --- */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool draining, stopping;
+    lx_queued *queue; /* [max_queue + n_slots], oldest first */
+    lx_parties clients, requests;
+    int64_t total_weight; /* of the clients */
+    int32_t n_queue;
+    int32_t n_sure;   /* of those: sure to get a slot in the next turn, so not counted as waiting */
+    int32_t n_beyond; /* jobs that have begun beyond the slots; they count as waiting */
+    int32_t credit;   /* slots that nobody needs yet */
+    uint64_t next_order;
+
+    /* --- shared, atomic --- */
+    atomic_bool healthy, parking;
+    _Atomic int64_t n_jobs;    /* queued or running */
+    _Atomic int64_t work_left; /* tokens still to generate, of all of them */
+    _Atomic int64_t step_ns;   /* mean time of a step */
+    _Atomic int64_t last_step_ns;
+
+    /* --- the thread's own --- */
+    lx_slot *slots; /* [n_places] */
+    int32_t *free_slots;
+    int32_t n_free;
+    int32_t n_seats, n_sources; /* of all parties */
+    lx_run *runs; /* [n_places]: every run has a place, or had one and has not ended */
+    int32_t *free_runs;
+    int32_t n_free_runs, oldest, newest;
+    int32_t n_pending; /* places that runs will still ask for */
+    int32_t n_granted; /* of these, for now */
+    uint64_t next_place_order, level;
+    bool probe_due;               /* nothing happened for probe_ns */
+    lx_job **admitted, **dropped; /* taken from the queue in this turn */
+    uint64_t *admitted_order;
+    int32_t n_admitted, n_dropped;
+
+    lx_prefix_cache *prefixes; /* NULL: none are kept */
+
+    lx_slot_view *views; /* [n_places], like those below: what the next step may compute */
+    int32_t *rows, *scratch;
+    lx_fair_item *items;
+
+    /* steps in order: those up to n_done are done, those up to n_started under way */
+    lx_frame frames[LX_MAX_AHEAD + 1]; /* step i has number i % (ahead + 1) */
+    uint64_t n_started, n_done;
+    int64_t done_ns; /* when the newest was done */
+};
+
+/* --- engine.c: the end of a job: status, wake, the engine's reference --- */
+void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
+                       const lx_error *err);
+
+/* --- engine_admit.c --- */
+/* Room for the parties of so many jobs. */
+bool lx_parties_init(lx_parties *p, int32_t n);
+void lx_parties_fini(lx_parties *p);
+/* Under the mutex: a job comes, and is over. */
+void lx_parties_enter(lx_engine *e, lx_job *job);
+void lx_parties_leave(lx_engine *e, lx_job *job);
+/* Under the mutex: sorts the queue into admitted, dropped and still waiting, and says which runs'
+   samples may start. */
+void lx_engine_admit(lx_engine *e, int64_t now);
+/* Takes or gives back what a party has. */
+void lx_count_seats(lx_engine *e, int32_t request, int32_t n);
+void lx_count_sources(lx_engine *e, int32_t request, int32_t n);
+
+/* --- engine_runs.c --- */
+void lx_runs_init(lx_engine *e);
+/* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be parked. */
+lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
+/* Gives an admitted job its first place, which is counted. */
+lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
+/* Starts the samples that may. */
+lx_status lx_runs_fork(lx_engine *e, lx_error *err);
+void lx_runs_free_slot(lx_engine *e, int32_t slot);
+/* The place computes no more rows for now, so it is no seat. */
+void lx_runs_leave_seat(lx_engine *e, int32_t slot);
+/* Ends a run and frees whatever it holds. */
+void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
+/* Ends runs that were cancelled, are late or are to be parked. */
+lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
+/* Copies the state of the slot's sample to its job, if that keeps states. */
+lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
+
+/* --- engine_batch.c --- */
+/* How many of the plan's rows its first slot computes before a sample decodes. */
+int32_t lx_run_prompt_end(const lx_run *r);
+/* Whether the run's next input may be computed before its newest token is known. */
+bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
+/* Fills the frame with rows of the slots that have some and advances these; false: none has. */
+bool lx_engine_batch(lx_engine *e, lx_frame *f);
+
+/* --- engine_prepare.c: before all steps, so that they allocate nothing --- */
+lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
+
+/* --- engine_probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
+   fails or gives no number. --- */
+lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
+
+/* --- engine_prefix.c --- */
+/* Where the run's state may start from instead of nothing: a place of the arena, -1 for none. Sets
+   first_row. */
+int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
+/* How many prompt rows, more than `row`, a step may at most bring the run to, INT32_MAX for any. */
+int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
+/* Keeps the state of a slot that has paused, if it has. */
+lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
+
+/* --- engine_step.c --- */
+/* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out
+   what has come of them. */
+lx_status lx_engine_step(lx_engine *e, lx_error *err);
+/* Waits for the steps under way and drops what comes of them. */
+void lx_engine_abandon(lx_engine *e);
+
+#endif

@@ -1,0 +1,505 @@
+/*
+ * A job's memory and its two sides.
+ *
+ * Each sample has its own row of tokens and a count. The engine stores the token first and then the
+ * count with release order; a reader that loads the count with acquire order sees every token below
+ * it, so reading needs no lock. `finished` works the same way for status and times, and `ended`
+ * for a sample's last count.
+ *
+ * Waking a reader costs more than computing a token, so it says from which count on it has
+ * something to do. What it says only grows and never passes what it really waits for, so the
+ * engine, whichever of the values it sees, wakes it in time; no order is needed between the two.
+ *
+ * One mutex guards the wake callback: it is held while wake runs, which is what makes detach wait
+ * for a running one. The condition variable serves lx_job_wait only.
+ */
+#include "server/engine/job.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+/* A token has at least one byte of text, and at most these. */
+enum { TOKEN_BYTES = 16, TAIL_BYTES = LX_MAX_STOP_BYTES * TOKEN_BYTES };
+
+/* What a task notes of a row of the prompt beside its ids, at most. */
+enum { PLAN_ROW_BYTES = 64 };
+
+typedef struct sample {
+    _Atomic int32_t n, wanted; /* no wake while n < wanted */
+    atomic_bool ended;
+    double sum;         /* of the log-probabilities; the engine's until finished */
+    int32_t state_rows; /* that its kept state has seen; likewise */
+} sample;
+
+struct lx_job {
+    _Atomic int32_t refs;
+    atomic_bool cancelled, finished;
+    lx_plan *plan;
+    lx_job_params params;
+    sample *samples;  /* [n] */
+    int32_t *targets; /* [max_new], NULL: generate */
+    int32_t *tokens;  /* [n, max_new] */
+    float *logprobs;  /* [n, max_new] */
+    float *states;    /* [n, fixed_floats], NULL: none is kept */
+    float *start;     /* [fixed_floats], NULL: from nothing */
+    bool parked;      /* final once finished */
+    lx_sample *top;   /* [n, max_new, n_top], NULL: none are kept */
+    lx_bias *biases;  /* [n_biases], NULL: none */
+    lx_stops *stops;  /* NULL: none */
+    lx_buffer tail;   /* the engine's: text in which a stop string may have just ended */
+    _Atomic int64_t submitted, started, first_token, ended;
+    _Atomic uint64_t submitted_step, started_step, ended_step;
+    int32_t request_note; /* the engine's, of a request's first job */
+    _Atomic int32_t cached_rows;
+    lx_status status; /* these two: final once finished */
+    lx_error err;
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    lx_job_wake wake;
+    void *context;
+};
+
+/* That the history fits the plan, and the state what it is said to have seen. */
+static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_error *err)
+{
+    const lx_job_start *s = &p->start;
+    if (s->n_tokens < 0 || s->n_tokens > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "state", "%d tokens are there, an answer has %d",
+                       s->n_tokens, plan->n_new);
+    for (int32_t i = 0; i < s->n_tokens; i++) {
+        if (s->tokens[i] < 0 || s->tokens[i] >= plan->model->config.n_values)
+            return lx_fail(err, LX_ERR_INVALID, "state", "token %d is %d, not in 0 .. %d", i,
+                           s->tokens[i], plan->model->config.n_values - 1);
+    }
+    int32_t most = plan->n_prompt + s->n_tokens - 1, least = s->n_tokens > 0 ? most : 0;
+    if (s->rows < least || s->rows > most || (s->state == NULL) != (s->rows == 0))
+        return lx_fail(err, LX_ERR_INVALID, "state", "the state has seen %d rows, not %d .. %d",
+                       s->rows, least, most);
+    if ((s->rows > 0 || s->n_tokens > 0) && p->targets != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "state", "a score starts from nothing");
+    return LX_OK;
+}
+
+static lx_status check_params(const lx_plan *plan, const lx_job_params *p, lx_error *err)
+{
+    bool none = p->keep_state && p->n == 1; /* is enough */
+    int32_t least = p->start.n_tokens + !none;
+    lx_status st = check_start(plan, p, err);
+    if (st != LX_OK)
+        return st;
+    if (p->max_new < least || p->max_new > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens", "max_tokens is %d, not in %d .. %d",
+                       p->max_new, least, plan->n_new);
+    if (p->n < 1 || (int64_t)p->n * p->max_new > LX_MAX_JOB_TOKENS)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
+                       LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
+    if (p->park && p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one sample: n must be 1");
+    if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
+        (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)
+        return lx_fail(err, LX_ERR_INVALID, "logprobs",
+                       "%d likeliest tokens beside each of %d x %d are too many", p->n_top, p->n,
+                       p->max_new);
+    if (p->stops != NULL && plan->model->task->render == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "stop", "stop strings are for text");
+    if (p->targets == NULL)
+        return LX_OK;
+    if (p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
+    for (int32_t i = 0; i < p->max_new; i++) {
+        if (p->targets[i] < 0 || p->targets[i] >= plan->model->config.n_values)
+            return lx_fail(err, LX_ERR_INVALID, "targets", "token %d is %d, not in 0 .. %d", i,
+                           p->targets[i], plan->model->config.n_values - 1);
+    }
+    return LX_OK;
+}
+
+static void destroy(lx_job *job)
+{
+    lx_plan_free(job->plan);
+    free(job->samples);
+    free(job->targets);
+    free(job->tokens);
+    free(job->logprobs);
+    free(job->top);
+    free(job->biases);
+    free(job->stops);
+    lx_buffer_fini(&job->tail);
+    lx_job_unref(job->params.first);
+    free(job->states);
+    free(job->start);
+    lx_reserve_unref(job->params.reserve);
+    free(job);
+}
+
+/* A copy of n elements; *ok turns false without memory. n 0: NULL. */
+static void *copy_of(const void *from, size_t n, size_t size, bool *ok)
+{
+    void *p = n > 0 ? malloc(n * size) : NULL;
+    *ok = *ok && (n == 0 || p != NULL);
+    if (p != NULL)
+        memcpy(p, from, n * size);
+    return p;
+}
+
+static size_t state_floats(const lx_job *job)
+{
+    return (size_t)job->plan->model->state.fixed_floats;
+}
+
+static bool has_stops(const lx_job_params *p)
+{
+    return p->stops != NULL && p->stops->n > 0;
+}
+
+/* The engine must not run out of memory for it: all it can need is taken now. */
+static bool reserve_tail(lx_job *job)
+{
+    static const char zeros[TAIL_BYTES];
+    lx_buffer_init(&job->tail, sizeof zeros);
+    if (job->stops != NULL)
+        lx_buffer_append(&job->tail, zeros, sizeof zeros);
+    return job->tail.status == LX_OK;
+}
+
+/* Counts what allocate() takes, and a plan's rows with what its task notes of each (model/task.h);
+   a growing buffer may have twice what is in it, and copies that when it grows. */
+int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
+{
+    const lx_model *model = plan->model;
+    int64_t n = p->n, tokens = n * p->max_new + 1;
+    int64_t state = model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t row = model->config.n_inputs * (int64_t)sizeof(int32_t) + PLAN_ROW_BYTES;
+    int64_t bytes = (int64_t)(sizeof(lx_job) + sizeof *plan) + (plan->n_prompt + 2) * row;
+    bytes += n * (int64_t)sizeof(sample) + tokens * (int64_t)(sizeof(int32_t) + sizeof(float));
+    bytes += p->keep_state || p->park ? n * state : 0;
+    bytes += p->start.rows > 0 ? state : 0;
+    bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
+    bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
+    bytes += p->n_biases * (int64_t)sizeof(lx_bias);
+    return bytes + (has_stops(p) ? (int64_t)sizeof(lx_stops) + 3 * TAIL_BYTES : 0);
+}
+
+/* What the params borrow is the job's own from now on. */
+static bool allocate(lx_job *job)
+{
+    lx_job_params *p = &job->params;
+    size_t n = (size_t)p->n, n_tokens = n * (size_t)p->max_new;
+    bool ok = true, keeps = p->keep_state || p->park;
+    job->samples = calloc(n, sizeof *job->samples);
+    job->tokens = calloc(n_tokens + 1, sizeof *job->tokens);
+    job->logprobs = calloc(n_tokens + 1, sizeof *job->logprobs);
+    job->states = keeps ? malloc(n * state_floats(job) * sizeof *job->states) : NULL;
+    job->targets =
+        copy_of(p->targets, p->targets != NULL ? n_tokens : 0, sizeof *job->targets, &ok);
+    job->start =
+        copy_of(p->start.state, p->start.rows > 0 ? state_floats(job) : 0, sizeof *job->start, &ok);
+    job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
+    job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
+    if (p->n_top > 0)
+        job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
+    if (!ok || !reserve_tail(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
+        job->tokens == NULL || job->logprobs == NULL || (keeps && job->states == NULL))
+        return false;
+    p->targets = job->targets;
+    p->biases = job->biases;
+    p->stops = job->stops;
+    p->start.state = job->start;
+    return true;
+}
+
+/* Every sample begins with the tokens that are there already. */
+static void fill_history(lx_job *job)
+{
+    lx_job_start *s = &job->params.start;
+    for (int32_t i = 0; i < job->params.n && s->n_tokens > 0; i++) {
+        size_t row = (size_t)i * (size_t)job->params.max_new;
+        memcpy(job->tokens + row, s->tokens, (size_t)s->n_tokens * sizeof *job->tokens);
+        for (int32_t k = 0; k < s->n_tokens; k++)
+            job->logprobs[row + (size_t)k] = __builtin_nanf("");
+        atomic_init(&job->samples[i].n, s->n_tokens);
+    }
+    s->tokens = job->tokens;
+}
+
+lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
+                     lx_job **out, lx_error *err)
+{
+    lx_status st = check_params(plan, params, err);
+    lx_job *job = st == LX_OK ? calloc(1, sizeof *job) : NULL;
+    if (job == NULL) {
+        lx_plan_free(plan);
+        return st != LX_OK ? st : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a job");
+    }
+    job->plan = plan;
+    job->params = *params;
+    (void)lx_reserve_ref(params->reserve);
+    job->wake = wake;
+    job->context = context;
+    job->request_note = -1;
+    atomic_init(&job->refs, 1);
+    if (params->first != NULL)
+        lx_job_ref(params->first);
+    if (!allocate(job)) {
+        destroy(job);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d times %d tokens", params->n,
+                       params->max_new);
+    }
+    fill_history(job);
+    if (pthread_mutex_init(&job->mutex, NULL) != 0 || pthread_cond_init(&job->done, NULL) != 0) {
+        destroy(job);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
+    }
+    *out = job;
+    return LX_OK;
+}
+
+void lx_job_ref(lx_job *job)
+{
+    atomic_fetch_add_explicit(&job->refs, 1, memory_order_relaxed);
+}
+
+void lx_job_unref(lx_job *job)
+{
+    if (job == NULL || atomic_fetch_sub_explicit(&job->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    (void)pthread_mutex_destroy(&job->mutex);
+    (void)pthread_cond_destroy(&job->done);
+    destroy(job);
+}
+
+/* --- reader's side ---------------------------------------------------------------------------- */
+
+const lx_plan *lx_job_plan(const lx_job *job)
+{
+    return job->plan;
+}
+
+const lx_job_params *lx_job_get_params(const lx_job *job)
+{
+    return &job->params;
+}
+
+static int64_t row_of(const lx_job *job, int32_t i)
+{
+    return (int64_t)i * job->params.max_new;
+}
+
+int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, const float **logprobs)
+{
+    if (tokens != NULL)
+        *tokens = job->tokens + row_of(job, i);
+    if (logprobs != NULL)
+        *logprobs = job->logprobs + row_of(job, i);
+    return atomic_load_explicit(&job->samples[i].n, memory_order_acquire);
+}
+
+void lx_job_want(lx_job *job, int32_t i, int32_t count)
+{
+    atomic_store_explicit(&job->samples[i].wanted, count, memory_order_relaxed);
+}
+
+const lx_sample *lx_job_top(const lx_job *job, int32_t i)
+{
+    return job->params.n_top > 0 ? job->top + row_of(job, i) * job->params.n_top : NULL;
+}
+
+bool lx_job_sample_ended(const lx_job *job, int32_t i)
+{
+    return atomic_load_explicit(&job->samples[i].ended, memory_order_acquire);
+}
+
+bool lx_job_finished(const lx_job *job)
+{
+    return atomic_load_explicit(&job->finished, memory_order_acquire);
+}
+
+lx_status lx_job_status(const lx_job *job, lx_error *err)
+{
+    if (job->status != LX_OK && err != NULL)
+        *err = job->err;
+    return job->status;
+}
+
+lx_job_times lx_job_get_times(const lx_job *job)
+{
+    return (lx_job_times){.submitted = atomic_load(&job->submitted),
+                          .started = atomic_load(&job->started),
+                          .first_token = atomic_load(&job->first_token),
+                          .finished = atomic_load(&job->ended),
+                          .submitted_step = atomic_load(&job->submitted_step),
+                          .started_step = atomic_load(&job->started_step),
+                          .finished_step = atomic_load(&job->ended_step)};
+}
+
+void lx_job_cancel(lx_job *job)
+{
+    atomic_store(&job->cancelled, true);
+}
+
+bool lx_job_cancelled(const lx_job *job)
+{
+    return atomic_load(&job->cancelled);
+}
+
+void lx_job_detach(lx_job *job)
+{
+    (void)pthread_mutex_lock(&job->mutex);
+    job->wake = NULL;
+    (void)pthread_mutex_unlock(&job->mutex);
+}
+
+void lx_job_wait(lx_job *job)
+{
+    (void)pthread_mutex_lock(&job->mutex);
+    while (!lx_job_finished(job))
+        (void)pthread_cond_wait(&job->done, &job->mutex);
+    (void)pthread_mutex_unlock(&job->mutex);
+}
+
+float lx_job_mean_logprob(const lx_job *job, int32_t i)
+{
+    int32_t n = lx_job_tokens(job, i, NULL, NULL) - job->params.start.n_tokens;
+    return n > 0 ? (float)(job->samples[i].sum / n) : -__builtin_inff();
+}
+
+const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows)
+{
+    *rows = job->samples[i].state_rows;
+    return *rows > 0 ? job->states + (size_t)i * state_floats(job) : NULL;
+}
+
+bool lx_job_parked(const lx_job *job)
+{
+    return job->parked;
+}
+
+/* --- engine's side ---------------------------------------------------------------------------- */
+
+int32_t *lx_job_request_note(lx_job *job)
+{
+    return job->params.first != NULL ? &job->params.first->request_note : &job->request_note;
+}
+
+void lx_job_mark_submitted(lx_job *job, uint64_t step)
+{
+    atomic_store(&job->submitted_step, step);
+    atomic_store(&job->submitted, lx_now_ns());
+}
+
+void lx_job_mark_cached(lx_job *job, int32_t rows)
+{
+    atomic_store(&job->cached_rows, rows);
+}
+
+int32_t lx_job_cached_rows(const lx_job *job)
+{
+    return atomic_load(&job->cached_rows);
+}
+
+void lx_job_mark_started(lx_job *job, uint64_t step)
+{
+    atomic_store(&job->started_step, step);
+    atomic_store(&job->started, lx_now_ns());
+}
+
+void lx_job_mark_ended(lx_job *job, uint64_t step)
+{
+    atomic_store(&job->ended_step, step);
+}
+
+float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
+{
+    if (job->states == NULL)
+        return NULL;
+    job->samples[i].state_rows = rows;
+    return job->states + (size_t)i * state_floats(job);
+}
+
+void lx_job_mark_parked(lx_job *job)
+{
+    int32_t rows = job->params.start.rows;
+    if (rows > 0 && job->samples[0].state_rows == 0) /* it never began: it is where it started */
+        memcpy(lx_job_state_room(job, 0, rows), job->start, state_floats(job) * sizeof *job->start);
+    job->parked = true;
+}
+
+lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step)
+{
+    return job->params.n_top > 0 ? job->top + (row_of(job, i) + step) * job->params.n_top : NULL;
+}
+
+void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in)
+{
+    job->tokens[row_of(job, i) + step] = stand_in;
+}
+
+/* The text of the newest of n tokens, as much as a stop string can have of it; the history does not
+   count. */
+static const lx_buffer *read_tail(lx_job *job, const int32_t *tokens, int32_t n)
+{
+    int32_t longest = (int32_t)lx_stops_longest(job->stops);
+    int32_t first = job->params.start.n_tokens, from = n - first > longest ? n - longest : first;
+    job->tail.length = 0;
+    for (int32_t step = from; step < n; step++)
+        job->plan->model->task->render(job->plan, step, tokens, &job->tail);
+    return &job->tail;
+}
+
+static bool completes_stop(lx_job *job, const int32_t *tokens, int32_t n)
+{
+    if (job->stops == NULL)
+        return false;
+    const lx_buffer *tail = read_tail(job, tokens, n);
+    return lx_stops_find(job->stops, tail->data, tail->length) < tail->length;
+}
+
+bool lx_job_may_park(lx_job *job)
+{
+    if (job->stops == NULL)
+        return true;
+    int32_t n = atomic_load_explicit(&job->samples[0].n, memory_order_relaxed);
+    const lx_buffer *tail = read_tail(job, job->tokens, n);
+    return lx_stops_settled(job->stops, tail->data, tail->length) == tail->length;
+}
+
+bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
+{
+    sample *s = &job->samples[i];
+    int32_t n = atomic_load_explicit(&s->n, memory_order_relaxed);
+    job->tokens[row_of(job, i) + n] = token;
+    job->logprobs[row_of(job, i) + n] = logprob;
+    s->sum += (double)logprob;
+    if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
+        atomic_store(&job->first_token, lx_now_ns());
+    bool ended =
+        n + 1 == job->params.max_new || completes_stop(job, job->tokens + row_of(job, i), n + 1);
+    atomic_store_explicit(&s->n, n + 1, memory_order_release);
+    if (ended)
+        atomic_store_explicit(&s->ended, true, memory_order_release);
+    return n + 1 >= atomic_load_explicit(&s->wanted, memory_order_relaxed);
+}
+
+void lx_job_finish(lx_job *job, lx_status status, const lx_error *err)
+{
+    job->status = status;
+    if (err != NULL)
+        job->err = *err;
+    atomic_store(&job->ended, lx_now_ns());
+    (void)pthread_mutex_lock(&job->mutex);
+    atomic_store_explicit(&job->finished, true, memory_order_release);
+    (void)pthread_cond_broadcast(&job->done);
+    (void)pthread_mutex_unlock(&job->mutex);
+}
+
+void lx_job_notify(lx_job *job)
+{
+    (void)pthread_mutex_lock(&job->mutex);
+    if (job->wake != NULL)
+        job->wake(job->context);
+    (void)pthread_mutex_unlock(&job->mutex);
+}

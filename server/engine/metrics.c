@@ -1,0 +1,203 @@
+/*
+ * Metrics: relaxed atomic counters, and the page that shows them.
+ *
+ * Each family is one line of a table (name, kind, help, where its value lies in lx_metrics), so a
+ * new metric is a field and a line. A histogram's cumulative buckets and its _count are summed from
+ * one reading of the buckets, so they always agree with each other.
+ */
+#include "server/engine/metrics.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+/* The 1-2-5 series: 10 us to 20 s. */
+static const struct bound {
+    int64_t ns;
+    const char *text; /* in seconds */
+} bounds[LX_N_BUCKETS] = {
+    {10000, "1e-05"},    {20000, "2e-05"},    {50000, "5e-05"},      {100000, "0.0001"},
+    {200000, "0.0002"},  {500000, "0.0005"},  {1000000, "0.001"},    {2000000, "0.002"},
+    {5000000, "0.005"},  {10000000, "0.01"},  {20000000, "0.02"},    {50000000, "0.05"},
+    {100000000, "0.1"},  {200000000, "0.2"},  {500000000, "0.5"},    {1000000000, "1.0"},
+    {2000000000, "2.0"}, {5000000000, "5.0"}, {10000000000, "10.0"}, {20000000000, "20.0"},
+};
+
+void lx_histogram_observe(lx_histogram *h, int64_t ns)
+{
+    if (ns < 0)
+        ns = 0;
+    int32_t low = 0, high = LX_N_BUCKETS; /* the first bound >= ns */
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (bounds[middle].ns >= ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    atomic_fetch_add_explicit(&h->buckets[low], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->sum_ns, (uint64_t)ns, memory_order_relaxed);
+}
+
+typedef enum kind { COUNTER, GAUGE, HISTOGRAM, OUTCOMES, PHASES } kind;
+
+typedef struct family {
+    const char *name, *help;
+    kind kind;
+    size_t offset; /* in lx_metrics */
+} family;
+
+#define AT(field) offsetof(lx_metrics, field)
+static const family families[] = {
+    {"linnet_requests_total", "Requests answered, by outcome.", OUTCOMES, AT(requests)},
+    {"linnet_requests_abandoned_total",
+     "Requests dropped before their answer was complete, by where they were.", PHASES,
+     AT(abandoned)},
+    {"linnet_prompt_tokens_total", "Prompt tokens computed.", COUNTER, AT(prompt_tokens)},
+    {"linnet_cached_prompt_tokens_total", "Prompt tokens not computed: another prompt began alike.",
+     COUNTER, AT(cached_prompt_tokens)},
+    {"linnet_generated_tokens_total", "Tokens generated.", COUNTER, AT(generated_tokens)},
+    {"linnet_steps_total", "Steps of the engine: batches computed.", COUNTER, AT(steps)},
+    {"linnet_step_rows_total", "Token rows computed in all steps.", COUNTER, AT(step_rows)},
+    {"linnet_probe_steps_total", "Steps of an idle engine, to see that it can.", COUNTER,
+     AT(probes)},
+    {"linnet_preemptions_total",
+     "Samples that missed a step after one they were in: others had had less.", COUNTER,
+     AT(preemptions)},
+    {"linnet_queue_steps_total", "Steps done while requests waited for their first place.", COUNTER,
+     AT(queue_steps)},
+    {"linnet_slots", "Slots: samples that can be generated at once.", GAUGE, AT(slots_total)},
+    {"linnet_slots_used", "Slots in use.", GAUGE, AT(slots_used)},
+    {"linnet_samples_waiting", "Samples that had begun and were not in the last step.", GAUGE,
+     AT(samples_waiting)},
+    {"linnet_queue_length", "Jobs waiting in the queue for a slot.", GAUGE, AT(queue_length)},
+    {"linnet_queue_limit", "Jobs the queue can hold.", GAUGE, AT(queue_limit)},
+    {"linnet_time_to_first_token_seconds", "From submission to the first token.", HISTOGRAM,
+     AT(time_to_first_token)},
+    {"linnet_inter_token_seconds", "Between two tokens of one sample.", HISTOGRAM, AT(inter_token)},
+    {"linnet_queue_time_seconds", "From submission to the first slot.", HISTOGRAM, AT(queue_time)},
+    {"linnet_request_duration_seconds", "From the request to the end of its answer.", HISTOGRAM,
+     AT(request_time)},
+    {"linnet_step_duration_seconds", "Duration of an engine step.", HISTOGRAM, AT(step_time)},
+};
+#undef AT
+
+static const char *const outcomes[LX_N_OUTCOMES] = {"ok",        "invalid", "busy",
+                                                    "cancelled", "timeout", "error"};
+
+static const char *const phases[LX_N_PHASES] = {"queue", "prompt", "decode", "answer"};
+
+static void put_label_value(const char *text, lx_buffer *out)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\n')
+            lx_buffer_puts(out, "\\n");
+        else if (*text == '"' || *text == '\\')
+            lx_buffer_append(out, (char[]){'\\', *text}, 2);
+        else
+            lx_buffer_append(out, text, 1);
+    }
+}
+
+/* The series up to its first label: NAME{model="MODEL", still open for more labels. */
+static void put_series(const char *name, const char *suffix, const char *model, lx_buffer *out)
+{
+    lx_buffer_printf(out, "%s%s{model=\"", name, suffix);
+    put_label_value(model, out);
+    lx_buffer_puts(out, "\"");
+}
+
+static void put_histogram(const char *name, const char *model, const lx_histogram *h,
+                          lx_buffer *out)
+{
+    uint64_t count = 0;
+    for (int32_t i = 0; i <= LX_N_BUCKETS; i++) {
+        count += atomic_load_explicit(&h->buckets[i], memory_order_relaxed);
+        put_series(name, "_bucket", model, out);
+        lx_buffer_printf(out, ",le=\"%s\"} %" PRIu64 "\n",
+                         i < LX_N_BUCKETS ? bounds[i].text : "+Inf", count);
+    }
+    uint64_t sum_ns = atomic_load_explicit(&h->sum_ns, memory_order_relaxed);
+    put_series(name, "_sum", model, out);
+    lx_buffer_printf(out, "} %" PRIu64 ".%09" PRIu64 "\n", sum_ns / 1000000000,
+                     sum_ns % 1000000000);
+    put_series(name, "_count", model, out);
+    lx_buffer_printf(out, "} %" PRIu64 "\n", count);
+}
+
+/* Counters told apart by one more label. */
+static void put_counters(const char *name, const char *model, const _Atomic uint64_t *counters,
+                         const char *label, const char *const *values, int32_t n, lx_buffer *out)
+{
+    for (int32_t i = 0; i < n; i++) {
+        put_series(name, "", model, out);
+        lx_buffer_printf(out, ",%s=\"%s\"} %" PRIu64 "\n", label, values[i],
+                         atomic_load_explicit(&counters[i], memory_order_relaxed));
+    }
+}
+
+static void put_value(const family *f, const char *model, const lx_metrics *m, lx_buffer *out)
+{
+    const void *value = (const char *)m + f->offset;
+    if (f->kind == HISTOGRAM) {
+        put_histogram(f->name, model, value, out);
+    } else if (f->kind == OUTCOMES) {
+        put_counters(f->name, model, value, "outcome", outcomes, LX_N_OUTCOMES, out);
+    } else if (f->kind == PHASES) {
+        put_counters(f->name, model, value, "phase", phases, LX_N_PHASES, out);
+    } else {
+        put_series(f->name, "", model, out);
+        if (f->kind == COUNTER)
+            lx_buffer_printf(out, "} %" PRIu64 "\n", *(const _Atomic uint64_t *)value);
+        else
+            lx_buffer_printf(out, "} %" PRId64 "\n", *(const _Atomic int64_t *)value);
+    }
+}
+
+/* How many counters a family has, one behind the other from its offset on. */
+static size_t n_counters(kind k)
+{
+    _Static_assert(sizeof(lx_histogram) == (LX_N_BUCKETS + 2) * sizeof(uint64_t),
+                   "a histogram is its counters");
+    switch (k) {
+    case COUNTER:
+        return 1;
+    case HISTOGRAM:
+        return LX_N_BUCKETS + 2;
+    case OUTCOMES:
+        return LX_N_OUTCOMES;
+    case PHASES:
+        return LX_N_PHASES;
+    case GAUGE:
+        break;
+    }
+    return 0;
+}
+
+void lx_metrics_carry(lx_metrics *to, const lx_metrics *from, lx_metrics *carried)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const family *f = &families[i];
+        _Atomic uint64_t *sum = (void *)((char *)to + f->offset);
+        _Atomic uint64_t *before = (void *)((char *)carried + f->offset);
+        const _Atomic uint64_t *now = (const void *)((const char *)from + f->offset);
+        for (size_t k = 0; k < n_counters(f->kind); k++) {
+            uint64_t value = atomic_load_explicit(&now[k], memory_order_relaxed);
+            atomic_fetch_add_explicit(&sum[k], value - before[k], memory_order_relaxed);
+            before[k] = value;
+        }
+    }
+}
+
+void lx_metrics_render(const char *const *names, const lx_metrics *const *metrics, int32_t n,
+                       lx_buffer *out)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const family *f = &families[i];
+        const char *type = f->kind == HISTOGRAM ? "histogram"
+                           : f->kind == GAUGE   ? "gauge"
+                                                : "counter";
+        lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name, type);
+        for (int32_t k = 0; k < n; k++)
+            put_value(f, names[k], metrics[k], out);
+    }
+}

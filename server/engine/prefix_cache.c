@@ -1,0 +1,177 @@
+/*
+ * Prefixes in an array sorted by their rows. What has most rows in common with a given one stands
+ * beside where that would stand, so the longest kept prefix is found by a few binary searches,
+ * however many rows and prefixes there are. Keys are small beside the states they stand for; which
+ * one was used least recently is found by looking at all of them, once a kept state.
+ */
+#include "server/engine/prefix_cache.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    int32_t *ids; /* [n, width] */
+    int32_t n, place;
+    uint64_t used; /* the cache's time at its last use */
+} entry;
+
+struct lx_prefix_cache {
+    int32_t n_places, width, n;
+    uint64_t time;
+    entry *entries; /* [n_places], the first n are sorted */
+};
+
+lx_status lx_prefix_cache_new(int32_t n_places, int32_t width, lx_prefix_cache **out, lx_error *err)
+{
+    lx_prefix_cache *c = calloc(1, sizeof *c);
+    entry *entries = calloc((size_t)n_places, sizeof *entries);
+    if (c == NULL || entries == NULL) {
+        free(c);
+        free(entries);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_places);
+    }
+    *c = (lx_prefix_cache){.n_places = n_places, .width = width, .entries = entries};
+    *out = c;
+    return LX_OK;
+}
+
+void lx_prefix_cache_free(lx_prefix_cache *c)
+{
+    for (int32_t i = 0; c != NULL && i < c->n; i++)
+        free(c->entries[i].ids);
+    if (c != NULL)
+        free(c->entries);
+    free(c);
+}
+
+int32_t lx_prefix_cache_count(const lx_prefix_cache *c)
+{
+    return c->n;
+}
+
+static size_t row_bytes(const lx_prefix_cache *c)
+{
+    return (size_t)c->width * sizeof(int32_t);
+}
+
+/* Rows that the entry and ids[n] begin with. */
+static int32_t common(const lx_prefix_cache *c, const entry *e, const int32_t *ids, int32_t n)
+{
+    int32_t most = e->n < n ? e->n : n, i = 0;
+    while (i < most && memcmp(e->ids + (size_t)i * (size_t)c->width,
+                              ids + (size_t)i * (size_t)c->width, row_bytes(c)) == 0)
+        i++;
+    return i;
+}
+
+/* Whether the entry stands before ids[n]; a prefix stands before what goes on from it. */
+static bool before(const lx_prefix_cache *c, const entry *e, const int32_t *ids, int32_t n)
+{
+    int32_t same = common(c, e, ids, n);
+    if (same == e->n || same == n)
+        return e->n < n;
+    size_t at = (size_t)same * (size_t)c->width;
+    return memcmp(e->ids + at, ids + at, row_bytes(c)) < 0;
+}
+
+/* Where ids[n] stands, or would stand. */
+static int32_t find_index(const lx_prefix_cache *c, const int32_t *ids, int32_t n)
+{
+    int32_t low = 0, high = c->n;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (before(c, &c->entries[middle], ids, n))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_at(const lx_prefix_cache *c, int32_t index, const int32_t *ids, int32_t n)
+{
+    const entry *e = &c->entries[index];
+    return index < c->n && e->n == n && common(c, e, ids, n) == n;
+}
+
+/* The longest kept prefix of ids[n], NULL when there is none. If what stands before ids[n] is not
+   a prefix of it, no prefix is longer than what the two have in common: it would stand between. */
+static entry *longest(lx_prefix_cache *c, const int32_t *ids, int32_t n)
+{
+    while (n > 0) {
+        int32_t index = find_index(c, ids, n);
+        if (is_at(c, index, ids, n))
+            return &c->entries[index];
+        if (index == 0)
+            return NULL;
+        entry *e = &c->entries[index - 1];
+        n = common(c, e, ids, n);
+        if (n == e->n)
+            return e;
+    }
+    return NULL;
+}
+
+static int32_t most_shared(const lx_prefix_cache *c, const int32_t *ids, int32_t n)
+{
+    int32_t index = find_index(c, ids, n), most = 0;
+    for (int32_t i = index - 1; i <= index; i++) {
+        int32_t same = i >= 0 && i < c->n ? common(c, &c->entries[i], ids, n) : 0;
+        most = same > most ? same : most;
+    }
+    return most;
+}
+
+lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows)
+{
+    lx_prefix found = {.place = -1, .shared = most_shared(c, ids, n_rows)};
+    entry *e = longest(c, ids, n_rows);
+    if (e != NULL) {
+        e->used = ++c->time;
+        found.rows = e->n;
+        found.place = e->place;
+    }
+    return found;
+}
+
+static void remove_at(lx_prefix_cache *c, int32_t index)
+{
+    free(c->entries[index].ids);
+    c->n--;
+    memmove(c->entries + index, c->entries + index + 1,
+            (size_t)(c->n - index) * sizeof *c->entries);
+}
+
+/* A place that no prefix has, if need be the least recently used one's. */
+static int32_t free_place(lx_prefix_cache *c)
+{
+    if (c->n < c->n_places)
+        return c->n; /* only a full cache forgets, so the first n are the ones in use */
+    int32_t oldest = 0;
+    for (int32_t i = 1; i < c->n; i++)
+        oldest = c->entries[i].used < c->entries[oldest].used ? i : oldest;
+    int32_t place = c->entries[oldest].place;
+    remove_at(c, oldest);
+    return place;
+}
+
+int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows)
+{
+    int32_t index = find_index(c, ids, n_rows);
+    if (is_at(c, index, ids, n_rows)) {
+        c->entries[index].used = ++c->time;
+        return -1;
+    }
+    int32_t *key = malloc((size_t)n_rows * row_bytes(c));
+    if (key == NULL)
+        return -1;
+    memcpy(key, ids, (size_t)n_rows * row_bytes(c));
+    int32_t place = free_place(c);
+    index = find_index(c, ids, n_rows); /* one before it may be gone */
+    memmove(c->entries + index + 1, c->entries + index,
+            (size_t)(c->n - index) * sizeof *c->entries);
+    c->entries[index] = (entry){key, n_rows, place, ++c->time};
+    c->n++;
+    return place;
+}

@@ -1,0 +1,35 @@
+/*
+ * Which prefixes of prompts have a state kept for them, and in which place: an index over places,
+ * that touches no state itself. What the transformer has seen is the key: a prompt's input rows.
+ * A prefix may have any number of rows. The least recently used one gives way.
+ *
+ * Thread: one at a time.
+ */
+#ifndef LINNET_SERVER_ENGINE_PREFIX_CACHE_H
+#define LINNET_SERVER_ENGINE_PREFIX_CACHE_H
+
+#include <stdint.h>
+
+#include "common/status.h"
+
+typedef struct lx_prefix_cache lx_prefix_cache;
+
+typedef struct lx_prefix {
+    int32_t rows;   /* of the longest kept prefix of what was looked for, 0: none */
+    int32_t place;  /* where its state is; -1: none */
+    int32_t shared; /* rows that it begins with and some kept prefix too, >= rows */
+} lx_prefix;
+
+/* n_places >= 1; a row has `width` ids. */
+lx_status lx_prefix_cache_new(int32_t n_places, int32_t width, lx_prefix_cache **out,
+                              lx_error *err) LX_MUST_USE;
+void lx_prefix_cache_free(lx_prefix_cache *c); /* NULL is allowed */
+
+/* The longest kept prefix of ids[n_rows, width]; it counts as used. */
+lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows);
+/* A place for the state after ids[n_rows, width], n_rows >= 1, from now on found; another prefix
+   may be forgotten for it. -1: it is there already, or there is no memory for its key. */
+int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows);
+int32_t lx_prefix_cache_count(const lx_prefix_cache *c);
+
+#endif

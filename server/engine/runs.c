@@ -1,0 +1,278 @@
+/*
+ * Which job has which places.
+ *
+ * Forking: the shared prompt rows are computed in the run's first place. Then each sample gets a
+ * copy of that state, as engine_admit.c lets them start, and the last one the state itself. While
+ * samples wait the place is the run's source: no step computes rows of it, so it takes no slot.
+ */
+#include "server/engine/internal.h"
+
+#include "common/clock.h"
+
+void lx_runs_init(lx_engine *e)
+{
+    int32_t n = e->n_places;
+    for (int32_t i = 0; i < n; i++) {
+        e->slots[i] = (lx_slot){.run = -1};
+        e->free_slots[i] = e->free_runs[i] = n - 1 - i;
+    }
+    e->n_free = e->n_free_runs = n;
+    e->oldest = e->newest = -1;
+}
+
+/* The deadlines that end with the first slot and the first token. */
+static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
+{
+    const lx_job_params *p = lx_job_get_params(job);
+    bool queue_late = p->queue_deadline_ns != 0 && now >= p->queue_deadline_ns;
+    bool first_late = p->first_deadline_ns != 0 && now >= p->first_deadline_ns;
+    if (!queue_late && !first_late)
+        return LX_OK;
+    lx_job_times t = lx_job_get_times(job);
+    if (queue_late && t.started == 0)
+        return lx_fail(err, LX_ERR_BUSY, NULL,
+                       "all slots were in use for as long as a request may wait: try again later");
+    if (first_late && t.first_token == 0)
+        return lx_fail(err, LX_ERR_TIMEOUT, NULL, "the time for a request's first token was over");
+    return LX_OK;
+}
+
+lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err)
+{
+    if (lx_job_cancelled(job))
+        return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
+    if (now >= lx_job_get_params(job)->deadline_ns)
+        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
+                       "the request's time was over before its answer was complete");
+    lx_status st = check_beginning(job, now, err);
+    if (st != LX_OK)
+        return st;
+    if (lx_job_get_params(job)->park && atomic_load(&e->parking) && lx_job_may_park(job))
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the server is stopping and has parked this request");
+    return LX_OK;
+}
+
+/* --- slots ------------------------------------------------------------------------------------ */
+
+static int32_t take_slot(lx_engine *e, int32_t run)
+{
+    int32_t slot = e->free_slots[--e->n_free];
+    e->slots[slot] = (lx_slot){.run = run, .sample = -1, .order = e->next_place_order++};
+    return slot;
+}
+
+void lx_runs_leave_seat(lx_engine *e, int32_t slot)
+{
+    e->slots[slot].phase = LX_SLOT_FREE;
+    lx_count_seats(e, e->runs[e->slots[slot].run].request, -1);
+}
+
+void lx_runs_free_slot(lx_engine *e, int32_t slot)
+{
+    if (e->slots[slot].phase != LX_SLOT_FREE)
+        lx_runs_leave_seat(e, slot);
+    e->slots[slot] = (lx_slot){.run = -1};
+    e->free_slots[e->n_free++] = slot;
+}
+
+/* How many places more than it has now a run will ask for. */
+static int32_t pending(const lx_run *r)
+{
+    bool in_prompt = r->params->n > 1 && !r->ready;
+    return r->params->n - r->next_sample - in_prompt;
+}
+
+static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
+{
+    e->slots[slot].order = e->next_place_order++;
+    e->slots[slot].phase = LX_SLOT_DECODE;
+    e->slots[slot].sample = r->next_sample++;
+    e->slots[slot].step = r->params->start.n_tokens;
+}
+
+/* How many input rows the slot's state has seen. */
+static int32_t rows_seen(const lx_slot *s, const lx_run *r)
+{
+    return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
+}
+
+lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    int32_t rows = rows_seen(s, r);
+    float *room = lx_job_state_room(r->job, s->sample, rows);
+    if (room != NULL && rows > 0 && e->be->ops->state_export(e->be, e->states, slot, room) != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to hand out a state");
+    return LX_OK;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
+{
+    int32_t i = e->free_runs[--e->n_free_runs];
+    e->runs[i] = (lx_run){.job = job,
+                          .plan = lx_job_plan(job),
+                          .params = lx_job_get_params(job),
+                          .source = -1,
+                          .request = *lx_job_request_note(job),
+                          .first_row = lx_job_get_params(job)->start.rows,
+                          .order = order,
+                          .older = e->newest,
+                          .newer = -1};
+    if (e->newest >= 0)
+        e->runs[e->newest].newer = i;
+    else
+        e->oldest = i;
+    e->newest = i;
+    return i;
+}
+
+static void unlink_run(lx_engine *e, int32_t run)
+{
+    const lx_run *r = &e->runs[run];
+    if (r->older >= 0)
+        e->runs[r->older].newer = r->newer;
+    else
+        e->oldest = r->newer;
+    if (r->newer >= 0)
+        e->runs[r->newer].older = r->older;
+    else
+        e->newest = r->older;
+    e->free_runs[e->n_free_runs++] = run;
+}
+
+/* kept: a place of the arena to start from, -1: none. */
+static lx_status first_state(lx_engine *e, const lx_job_start *start, int32_t kept, int32_t slot,
+                             lx_error *err)
+{
+    lx_status st = start->rows > 0 ? e->be->ops->state_import(e->be, e->states, slot, start->state)
+                   : kept >= 0     ? e->be->ops->state_copy(e->be, e->states, slot, kept)
+                                   : e->be->ops->state_zero(e->be, e->states, slot);
+    if (st != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to set a state");
+    return LX_OK;
+}
+
+/* What the run's first slot does: prompt rows if there are any, or at once its sample's tokens. */
+static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
+{
+    const lx_job_start *start = &r->params->start;
+    lx_slot *s = &e->slots[slot];
+    bool prompt = start->n_tokens == 0 && r->first_row < lx_run_prompt_end(r);
+    s->prompt_row = r->first_row;
+    s->step = start->n_tokens;
+    s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_DECODE;
+    if (r->params->n > 1) {
+        r->source = slot;
+        r->ready = !prompt;
+        e->n_pending += pending(r);
+    } else {
+        s->sample = r->next_sample++;
+        r->prompted = !prompt && start->n_tokens == r->params->max_new;
+    }
+    if (r->ready || r->prompted)
+        lx_runs_leave_seat(e, slot);
+}
+
+lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
+{
+    int32_t run = new_run(e, job, order), slot = take_slot(e, run);
+    lx_run *r = &e->runs[run];
+    int32_t kept = lx_prefix_begin(e, r);
+    begin_in_slot(e, r, slot);
+    lx_job_mark_started(job, atomic_load(&e->metrics->steps));
+    lx_job_times t = lx_job_get_times(job);
+    lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
+    atomic_fetch_add_explicit(&e->metrics->queue_steps, t.started_step - t.submitted_step,
+                              memory_order_relaxed);
+    return first_state(e, &r->params->start, kept, slot, err);
+}
+
+static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *err)
+{
+    if (e->be->ops->state_copy(e->be, e->states, to, from) != LX_OK)
+        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to copy a state");
+    return LX_OK;
+}
+
+/* Starts the samples of one run that may. */
+static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
+{
+    lx_run *r = &e->runs[run];
+    for (; r->granted > 0; r->granted--, e->n_granted--, e->n_pending--) {
+        bool last = r->next_sample == r->params->n - 1;
+        int32_t slot = last ? r->source : take_slot(e, run);
+        lx_status st = last ? LX_OK : copy_state(e, slot, r->source, err);
+        start_sample(e, r, slot); /* whatever came of it, the seat is the place's now */
+        if (last) {
+            r->source = -1;
+            lx_count_sources(e, r->request, -1);
+        }
+        if (st != LX_OK) {
+            r->granted--, e->n_granted--, e->n_pending--;
+            return st;
+        }
+    }
+    return LX_OK;
+}
+
+lx_status lx_runs_fork(lx_engine *e, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = e->oldest; i >= 0 && e->n_granted > 0 && st == LX_OK; i = e->runs[i].newer)
+        st = fork_run(e, i, err);
+    return st;
+}
+
+void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err)
+{
+    lx_run *r = &e->runs[run];
+    bool complete = r->n_done == r->params->n; /* then its slots are free already */
+    for (int32_t i = 0; i < e->n_places && !complete; i++) {
+        if (e->slots[i].run == run)
+            lx_runs_free_slot(e, i);
+    }
+    if (r->source >= 0)
+        lx_count_sources(e, r->request, -1);
+    lx_count_seats(e, r->request, -r->granted);
+    e->n_granted -= r->granted;
+    e->n_pending -= pending(r);
+    lx_job *job = r->job;
+    int64_t n_tokens = r->n_tokens;
+    unlink_run(e, run);
+    lx_engine_end_job(e, job, n_tokens, status, err);
+}
+
+/* Its one sample's state goes with it. */
+static lx_status park(lx_engine *e, int32_t run, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
+        if (e->slots[i].run == run)
+            st = lx_runs_keep_state(e, i, err);
+    }
+    if (st == LX_OK)
+        lx_job_mark_parked(e->runs[run].job);
+    return st;
+}
+
+lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
+{
+    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+        lx_error why = {0};
+        newer = e->runs[i].newer;
+        lx_status st = lx_engine_check_job(e, e->runs[i].job, now, &why);
+        e->runs[i].ending = st != LX_OK;
+        if (e->runs[i].under_way > 0)
+            continue; /* its slots and its job's memory are still in use */
+        lx_status parked = st == LX_ERR_UNAVAILABLE ? park(e, i, err) : LX_OK;
+        if (parked != LX_OK)
+            return parked;
+        if (st != LX_OK)
+            lx_runs_end(e, i, st, &why);
+    }
+    return LX_OK;
+}

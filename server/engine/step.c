@@ -1,0 +1,225 @@
+/*
+ * Steps under way, and what comes of them. Nothing is allocated here.
+ *
+ * A turn starts one step, if a slot has work (engine_batch.c), and reads the results of the oldest
+ * once more than `ahead` are under way. It reads all when what a slot does next depends on what it
+ * draws in the newest one, so that such a run takes as many steps as it does alone. With nothing to
+ * start, it reads one.
+ *
+ * A run that is to end (cancelled, late, failed) gets no more rows, and ends when none of its steps
+ * is under way: at most `ahead` steps later. Since nothing is computed beyond a sample's known end,
+ * a slot's state is always the one after its newest token when no step of it is under way.
+ *
+ * All tokens of a step are published first, then every job whose reader waits for one of them is
+ * woken once: a reader sees a step's tokens of all its samples in one burst.
+ */
+#include "server/engine/internal.h"
+
+#include "common/clock.h"
+
+static lx_frame *frame_of(lx_engine *e, uint64_t number)
+{
+    return &e->frames[number % ((uint64_t)e->options.ahead + 1)];
+}
+
+/* --- what came of a step ---------------------------------------------------------------------- */
+
+static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
+{
+    if (r->n_tokens == 0)
+        lx_histogram_observe(&e->metrics->time_to_first_token,
+                             now - lx_job_get_times(r->job).submitted);
+    if (s->token_ns != 0 && r->params->targets == NULL)
+        lx_histogram_observe(&e->metrics->inter_token, now - s->token_ns);
+}
+
+static bool is_scored(const lx_engine *e, int32_t slot)
+{
+    return e->runs[e->slots[slot].run].params->targets != NULL;
+}
+
+/* The sample in the slot is complete. */
+static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
+{
+    lx_run *r = &e->runs[e->slots[slot].run];
+    lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
+    r->n_done++;
+    lx_runs_free_slot(e, slot);
+    return st;
+}
+
+/* Counts in *n the tokens handed out. */
+static lx_status hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now, int32_t *n,
+                          lx_error *err)
+{
+    lx_slot *s = &e->slots[slot];
+    lx_run *r = &e->runs[s->run];
+    r->failed = r->failed || sample.token < 0;
+    if (r->failed)
+        return LX_OK;
+    observe_token(e, r, s, now);
+    r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
+    r->n_tokens++;
+    s->token_ns = now;
+    ++*n;
+    return lx_job_sample_ended(r->job, s->sample) ? finish_sample(e, slot, err) : LX_OK;
+}
+
+/* Ends the samples that wanted nothing but the state after their prompt. */
+static lx_status finish_prompted(lx_engine *e, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
+        const lx_slot *s = &e->slots[i];
+        if (s->run >= 0 && s->under_way == 0 && e->runs[s->run].prompted)
+            st = finish_sample(e, i, err);
+    }
+    return st;
+}
+
+/* With finite weights, numbers overflow only where a state began with absurd ones: the client's. */
+static void end_overflown(lx_engine *e, int32_t run)
+{
+    lx_error err = {0};
+    lx_status st = LX_ERR_INTERNAL;
+    if (e->runs[run].params->start.rows > 0)
+        st = lx_fail(&err, LX_ERR_INVALID, "state",
+                     "the state cannot be used: the numbers in it are so large that the model "
+                     "overflows");
+    else
+        (void)lx_fail(&err, st, NULL, "the model produced a number that is not finite");
+    lx_runs_end(e, run, st, &err);
+}
+
+/* Ends the runs that are complete or failed and wakes the others that got a token. */
+static void tell_jobs(lx_engine *e)
+{
+    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+        lx_run *r = &e->runs[i];
+        bool advanced = r->advanced;
+        newer = r->newer;
+        r->advanced = false;
+        if (r->failed && r->under_way > 0)
+            continue;
+        if (r->failed) {
+            end_overflown(e, i);
+        } else if (r->n_done == r->params->n) {
+            lx_runs_end(e, i, LX_OK, NULL);
+        } else if (advanced) {
+            lx_job_notify(r->job);
+        }
+    }
+}
+
+/* A step's time begins when the one before it is done: they follow each other on the device. */
+static void count(lx_engine *e, const lx_frame *f)
+{
+    lx_metrics *m = e->metrics;
+    int64_t now = lx_now_ns(), begin = f->begin_ns > e->done_ns ? f->begin_ns : e->done_ns;
+    int64_t ns = now - begin;
+    e->done_ns = now;
+    atomic_fetch_add_explicit(&m->steps, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->step_rows, (uint64_t)f->step.batch.n_tokens,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->prompt_tokens, (uint64_t)f->n_prompt_rows, memory_order_relaxed);
+    lx_histogram_observe(&m->step_time, ns);
+    int64_t mean = atomic_load(&e->step_ns);
+    atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
+}
+
+/* Hands the step's tokens to their jobs. */
+static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
+{
+    int64_t now = lx_now_ns();
+    int32_t n_tokens = 0, n_scored = 0;
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < f->step.batch.n_outputs && st == LX_OK; i++) {
+        int32_t slot = f->output_slot[i];
+        int32_t *n = is_scored(e, slot) ? &n_scored : &n_tokens;
+        st = hand_out(e, slot, f->samples[i], now, n, err);
+    }
+    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_tokens,
+                              memory_order_relaxed);
+    atomic_fetch_sub(&e->work_left, n_tokens + n_scored);
+    atomic_store(&e->last_step_ns, now);
+    return st;
+}
+
+/* --- steps under way -------------------------------------------------------------------------- */
+
+/* Keeps the states of prompts that pause after this step: copies queued behind it. */
+static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
+        st = lx_prefix_keep(e, f->seq_slot[i], err);
+    return st;
+}
+
+static lx_status start(lx_engine *e, lx_frame *f, lx_error *err)
+{
+    lx_status st = lx_transformer_start(e->transformer, e->states, &f->step, &f->number, err);
+    if (st != LX_OK)
+        return st;
+    e->n_started++;
+    return keep_prefixes(e, f, err);
+}
+
+/* The oldest step under way is done. */
+static lx_frame *retire(lx_engine *e)
+{
+    lx_frame *f = frame_of(e, ++e->n_done);
+    for (int32_t i = 0; i < f->step.batch.n_seqs; i++) {
+        lx_slot *s = &e->slots[f->seq_slot[i]];
+        s->under_way--;
+        e->runs[s->run].under_way--;
+    }
+    return f;
+}
+
+static lx_status finish_oldest(lx_engine *e, lx_error *err)
+{
+    lx_status st = lx_transformer_wait(e->transformer, frame_of(e, e->n_done + 1)->number, err);
+    if (st != LX_OK)
+        return st;
+    const lx_frame *f = retire(e);
+    count(e, f);
+    return hand_out_all(e, f, err);
+}
+
+void lx_engine_abandon(lx_engine *e)
+{
+    lx_status st = LX_OK;
+    if (e->n_done < e->n_started)
+        st = lx_transformer_wait(e->transformer, frame_of(e, e->n_started)->number, NULL);
+    (void)st; /* done or failed, nothing writes to their memory any more */
+    while (e->n_done < e->n_started)
+        (void)retire(e);
+}
+
+/* How many steps may stay under way in this turn. */
+static uint64_t may_stay(const lx_engine *e, const lx_frame *started)
+{
+    uint64_t under_way = e->n_started - e->n_done;
+    if (started == NULL)
+        return under_way > 0 ? under_way - 1 : 0;
+    return started->awaited ? 0 : (uint64_t)e->options.ahead;
+}
+
+lx_status lx_engine_step(lx_engine *e, lx_error *err)
+{
+    lx_frame *f = frame_of(e, e->n_started + 1);
+    lx_status st = LX_OK;
+    f->begin_ns = lx_now_ns();
+    bool started = lx_engine_batch(e, f);
+    if (started)
+        st = start(e, f, err);
+    uint64_t stay = may_stay(e, started ? f : NULL);
+    while (st == LX_OK && e->n_started - e->n_done > stay)
+        st = finish_oldest(e, err);
+    if (st == LX_OK)
+        st = finish_prompted(e, err);
+    if (st == LX_OK)
+        tell_jobs(e);
+    return st;
+}

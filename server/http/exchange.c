@@ -1,0 +1,419 @@
+/*
+ * One request and its answer, driven by the library's callbacks.
+ *
+ *   READING   first call: framing is checked, a bad one refused before its body is read;
+ *             next calls: the body is collected up to the limit, what is over it is dropped
+ *   WAITING   the handler deferred a whole answer: the connection is suspended between wakes
+ *   SENDING   an answer is queued; a stream's reader is in http_response.c
+ *
+ * Suspension is a flag under the exchange lock. Resuming a connection that is not suspended, or
+ * that has completed, is undefined, so both are checked under that lock; the library never frees a
+ * suspended connection.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/http/internal.h"
+
+/* A body over the limit is read and dropped so far, to have the refusal arrive; then it is cut. */
+enum { DROPPED_BODY_BYTES = 32 << 20, OUT_BYTES = 128 * 1024 };
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+void lx_exchange_ref(lx_exchange *ex)
+{
+    atomic_fetch_add(&ex->refs, 1);
+}
+
+static void free_body(lx_exchange *ex)
+{
+    lx_buffer_fini(&ex->body);
+    if (ex->reserved > 0)
+        lx_budget_release(ex->http->options.bodies, (int64_t)ex->reserved);
+    ex->reserved = 0;
+}
+
+void lx_exchange_unref(lx_exchange *ex)
+{
+    if (atomic_fetch_sub(&ex->refs, 1) != 1)
+        return;
+    if (ex->answering)
+        atomic_fetch_sub(&ex->http->n_answering, 1);
+    if (ex->deferred.context != NULL)
+        ex->deferred.release(ex->deferred.context);
+    if (ex->before.context != NULL)
+        ex->before.release(ex->before.context);
+    if (ex->passed)
+        ex->http->options.leave(ex->http->options.gate, &ex->pass);
+    free(ex->shown);
+    free_body(ex);
+    lx_buffer_fini(&ex->out);
+    (void)pthread_mutex_destroy(&ex->lock);
+    atomic_fetch_sub(&ex->http->n_exchanges, 1);
+    free(ex);
+}
+
+static void make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
+{
+    (void)snprintf(id, LX_MAX_REQUEST_ID + 1, "%016llx-%llx", (unsigned long long)h->id_prefix,
+                   (unsigned long long)atomic_fetch_add(&h->next_id, 1));
+}
+
+static void choose_id(lx_exchange *ex)
+{
+    const char *id = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, "X-Request-Id");
+    if (id != NULL && lx_request_id_ok(id))
+        (void)snprintf(ex->id, sizeof ex->id, "%s", id);
+    else
+        make_id(ex->http, ex->id);
+}
+
+static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    lx_exchange *ex = info != NULL && info->socket_context != NULL ? calloc(1, sizeof *ex) : NULL;
+    if (ex == NULL)
+        return NULL;
+    ex->http = h;
+    ex->start_ns = lx_now_ns();
+    ex->connection = connection;
+    ex->conn = info->socket_context;
+    ex->number = ex->conn->n_exchanges++;
+    atomic_store(&ex->refs, 1);
+    (void)pthread_mutex_init(&ex->lock, NULL);
+    lx_buffer_init(&ex->body, h->options.max_body);
+    lx_buffer_init(&ex->out, OUT_BYTES);
+    choose_id(ex);
+    atomic_fetch_add(&h->n_exchanges, 1);
+    return ex;
+}
+
+/* --- waiting and waking
+ * --------------------------------------------------------------------------- */
+
+static void resume_locked(lx_exchange *ex)
+{
+    if (ex->suspended && !ex->completed) {
+        ex->suspended = false;
+        MHD_resume_connection(ex->connection);
+    }
+}
+
+void lx_exchange_wake(void *context)
+{
+    lx_exchange *ex = context;
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->woken = true;
+    resume_locked(ex);
+    (void)pthread_mutex_unlock(&ex->lock);
+}
+
+void lx_exchange_cancel(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    lx_deferred deferred = ex->deferred;
+    (void)pthread_mutex_unlock(&ex->lock);
+    if (deferred.context != NULL)
+        deferred.cancel(deferred.context);
+}
+
+void lx_exchange_kill(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->left = true;
+    resume_locked(ex);
+    (void)pthread_mutex_unlock(&ex->lock);
+    lx_exchange_cancel(ex);
+}
+
+bool lx_exchange_park(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    if (atomic_load(&ex->http->stopping))
+        ex->left = true;
+    bool park = !ex->woken && !ex->left;
+    if (park) {
+        ex->suspended = true;
+        MHD_suspend_connection(ex->connection);
+    }
+    (void)pthread_mutex_unlock(&ex->lock);
+    return park;
+}
+
+/* --- reading
+ * -------------------------------------------------------------------------------------- */
+
+static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, bool close)
+{
+    const lx_http_options *o = &ex->http->options;
+    lx_response rs = {0};
+    ex->conn->refused = close;
+    o->refuse(o->context, status, err, &rs);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn,
+                          lx_now_ns() + o->read_timeout_s * LX_NS_PER_S);
+    return lx_http_queue(ex, &rs, close);
+}
+
+/* What the front says of this exchange's request: its refusal, 0 for none. */
+static int front_fault(const lx_exchange *ex, lx_error *err)
+{
+    if (ex->number < ex->conn->front.n_requests)
+        return lx_front_fault(&ex->conn->front, ex->number, err);
+    (void)lx_fail(err, LX_ERR_INTERNAL, "request", "the request was read past its checks");
+    lx_log(LX_LOG_ERROR, "http: libmicrohttpd read a request past its checks");
+    return 500;
+}
+
+static const char *header(const lx_exchange *ex, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
+    return value != NULL ? value : "";
+}
+
+/* Whether the request may come in; otherwise *result is that of the answer queued instead. A body
+   that comes after it is not read. */
+static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Result *result)
+{
+    const lx_http_options *o = &ex->http->options;
+    lx_request_head head = {
+        .method = ex->method,
+        .path = url,
+        .host = header(ex, "Host"),
+        .authorization = header(ex, "Authorization"),
+        .origin = header(ex, "Origin"),
+        .fetch_site = header(ex, "Sec-Fetch-Site"),
+        .asks_for_method = header(ex, "Access-Control-Request-Method")[0] != '\0',
+    };
+    lx_response rs = {0};
+    if (o->admit == NULL)
+        return true;
+    ex->passed = o->admit(o->gate, &head, &ex->pass, &rs);
+    if (ex->passed)
+        return true;
+    ex->conn->refused = has_body;
+    *result = lx_http_queue(ex, &rs, has_body);
+    return false;
+}
+
+/* Room for a body of so many bytes in all; false when the budget has none. */
+static bool reserve_body(lx_exchange *ex, size_t bytes)
+{
+    lx_budget *b = ex->http->options.bodies;
+    size_t need = bytes + 1; /* its NUL */
+    if (b != NULL && need > ex->reserved) {
+        if (!lx_budget_try(b, (int64_t)(need - ex->reserved)))
+            return false;
+        ex->reserved = need;
+    }
+    lx_buffer_reserve(&ex->body, bytes);
+    return true;
+}
+
+static void no_room(const lx_exchange *ex, lx_error *err)
+{
+    const lx_budget *b = ex->http->options.bodies;
+    (void)lx_fail(err, LX_ERR_BUSY, "body",
+                  "the %lld bytes for the bodies of all requests (--%s) are taken",
+                  (long long)b->limit, b->flag);
+}
+
+static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, const char *method,
+                             const char *url, const char *version, void **con_cls)
+{
+    lx_exchange *ex = exchange_new(h, connection);
+    if (ex == NULL)
+        return MHD_NO;
+    *con_cls = ex;
+    (void)snprintf(ex->method, sizeof ex->method, "%s", method);
+    (void)snprintf(ex->path, sizeof ex->path, "%s", url);
+    ex->old_version = strcmp(version, "HTTP/1.0") == 0;
+    lx_error err = {0};
+    int fault = front_fault(ex, &err);
+    if (fault != 0)
+        return refuse(ex, fault, &err, true);
+    lx_watch_set_deadline(&h->watch, ex->conn,
+                          lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
+    enum MHD_Result result = MHD_YES;
+    uint64_t length = strtoull(header(ex, "Content-Length"), NULL, 10); /* the front checked it */
+    bool has_body = length > 0 || header(ex, "Transfer-Encoding")[0] != '\0';
+    if (!admit(ex, url, has_body, &result) || length == 0 || reserve_body(ex, (size_t)length))
+        return result;
+    no_room(ex, &err);
+    return refuse(ex, 503, &err, true);
+}
+
+static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
+{
+    size_t need = ex->body.length + *n, most = ex->http->options.max_body;
+    if (ex->body.status == LX_OK && need <= most && need >= ex->reserved) { /* chunked: it grows */
+        size_t room = 2 * need < most ? 2 * need : most;
+        if (!reserve_body(ex, room)) {
+            free_body(ex);
+            ex->body.status = LX_ERR_BUSY; /* the rest of it is dropped */
+        }
+    }
+    lx_buffer_append(&ex->body, data, *n);
+    ex->body_bytes += *n;
+    *n = 0;
+    return ex->body_bytes <= ex->http->options.max_body + DROPPED_BODY_BYTES ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result refuse_body(lx_exchange *ex)
+{
+    lx_error err = {0};
+    bool large = ex->body.status == LX_ERR_TOO_LARGE;
+    if (ex->body.status == LX_ERR_BUSY) {
+        no_room(ex, &err);
+        return refuse(ex, 503, &err, false);
+    }
+    (void)lx_fail(&err, ex->body.status, "body",
+                  large ? "the body is larger than the %zu bytes allowed"
+                        : "no memory for a body of up to %zu bytes",
+                  ex->http->options.max_body);
+    return refuse(ex, large ? 413 : 503, &err, false);
+}
+
+/* --- answering
+ * ------------------------------------------------------------------------------------ */
+
+static const char *argument(const void *query, const char *name)
+{
+    struct MHD_Connection *connection = (struct MHD_Connection *)(uintptr_t)query;
+    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* One deferred answer ended by beginning another. A client that left in between told the first. */
+static enum MHD_Result hand_over(lx_exchange *ex, lx_response *rs)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->before = ex->deferred;
+    ex->deferred = rs->deferred;
+    bool left = ex->left;
+    (void)pthread_mutex_unlock(&ex->lock);
+    if (left)
+        lx_exchange_cancel(ex);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, rs->deferred.deadline_ns);
+    return rs->deferred.pull != NULL ? lx_http_queue_stream(ex, rs) : MHD_YES;
+}
+
+/* The handler's whole answer, once it is ready. */
+static enum MHD_Result wait_whole(lx_exchange *ex)
+{
+    for (;;) {
+        (void)pthread_mutex_lock(&ex->lock);
+        bool left = ex->left;
+        ex->woken = false;
+        (void)pthread_mutex_unlock(&ex->lock);
+        if (left)
+            return MHD_NO;
+        if (ex->deferred.ready(ex->deferred.context)) {
+            lx_response rs = {0};
+            ex->deferred.finish(ex->deferred.context, &rs);
+            if (rs.deferred.context == NULL || ex->before.context != NULL)
+                return lx_http_queue(ex, &rs, false);
+            enum MHD_Result result = hand_over(ex, &rs);
+            if (result != MHD_YES || rs.deferred.pull != NULL)
+                return result;
+            continue;
+        }
+        if (lx_exchange_park(ex))
+            return MHD_YES;
+    }
+}
+
+static enum MHD_Result answer_later(lx_exchange *ex, lx_response *rs)
+{
+    ex->deferred = rs->deferred;
+    ex->phase = LX_EXCHANGE_WAITING;
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, rs->deferred.deadline_ns);
+    if (!lx_watch_attach(&ex->http->watch, ex->conn, ex))
+        return MHD_NO;
+    if (rs->deferred.pull != NULL)
+        return lx_http_queue_stream(ex, rs);
+    return wait_whole(ex);
+}
+
+static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *method)
+{
+    const lx_http_options *o = &ex->http->options;
+    lx_error err = {0};
+    int fault = front_fault(ex, &err);
+    if (fault != 0)
+        return refuse(ex, fault, &err, true);
+    if (ex->body.status != LX_OK)
+        return refuse_body(ex);
+    lx_request rq = {
+        .method = method,
+        .path = url,
+        .tail = "",
+        .content_type = header(ex, "Content-Type"),
+        .if_none_match = header(ex, "If-None-Match"),
+        .accept = header(ex, "Accept"),
+        .argument = argument,
+        .query = ex->connection,
+        .id = ex->id,
+        .body = ex->body.data != NULL ? ex->body.data : "",
+        .body_bytes = ex->body.length,
+        .client = ex->pass.client,
+        .wake = lx_exchange_wake,
+        .wake_context = ex,
+        .owner = ex->pass.owner,
+        .admin = ex->pass.admin,
+    };
+    lx_response rs = {0};
+    ex->answering = true;
+    atomic_fetch_add(&ex->http->n_answering, 1);
+    o->handle(o->context, &rq, &rs);
+    lx_http_keep_body(ex);
+    free_body(ex);
+    if (rs.deferred.context != NULL)
+        return answer_later(ex, &rs);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn,
+                          lx_now_ns() + o->idle_timeout_s * LX_NS_PER_S);
+    return lx_http_queue(ex, &rs, false);
+}
+
+enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
+                                    const char *method, const char *version, const char *upload,
+                                    size_t *upload_bytes, void **con_cls)
+{
+    lx_exchange *ex = *con_cls;
+    if (ex == NULL)
+        return begin(cls, connection, method, url, version, con_cls);
+    if (ex->phase == LX_EXCHANGE_WAITING)
+        return wait_whole(ex);
+    if (ex->phase == LX_EXCHANGE_SENDING) /* refused in the first call; the rest is not read */
+        return MHD_YES;
+    if (*upload_bytes > 0)
+        return take_body(ex, upload, upload_bytes);
+    return answer(ex, url, method);
+}
+
+void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                              enum MHD_RequestTerminationCode code)
+{
+    (void)connection;
+    lx_http *h = cls;
+    lx_exchange *ex = *con_cls;
+    if (ex == NULL)
+        return;
+    *con_cls = NULL;
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->completed = true;
+    (void)pthread_mutex_unlock(&ex->lock);
+    lx_watch_detach(&h->watch, ex->conn);
+    int64_t wait_s = h->options.idle_timeout_s + h->options.read_timeout_s;
+    lx_watch_set_deadline(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
+    bool complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    lx_http_log_request(ex, complete);
+    if (!complete && !ex->answering && ex->status == 0)
+        atomic_fetch_add(&h->abandoned, 1);
+    if (!complete)
+        lx_exchange_cancel(ex);
+    lx_exchange_unref(ex);
+}

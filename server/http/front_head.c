@@ -1,0 +1,204 @@
+/* One request's head: taken apart, checked, and written anew (see http_front.h). */
+#include <string.h>
+#include <strings.h>
+
+#include "server/http/front.h"
+
+typedef struct span {
+    const char *at;
+    size_t n;
+} span;
+
+typedef struct request_line {
+    span method, authority, target, version; /* authority: of an absolute target, else empty */
+} request_line;
+
+/* What the server looks at, and what the library needs. */
+static const char *const used[] = {
+    "Accept",         "Access-Control-Request-Method",
+    "Authorization",  "Connection",
+    "Content-Length", "Content-Type",
+    "Expect",         "Host",
+    "If-None-Match",  "Origin",
+    "Sec-Fetch-Site", "Transfer-Encoding",
+    "X-Request-Id",
+};
+
+static void put(lx_buffer *out, span s)
+{
+    lx_buffer_append(out, s.at, s.n);
+}
+
+static bool is(span s, const char *word)
+{
+    return s.n == strlen(word) && strncasecmp(s.at, word, s.n) == 0;
+}
+
+/* The part before the character, which *rest then begins behind; all when it is not there. */
+static span cut(span *rest, char c)
+{
+    const char *end = rest->n > 0 ? memchr(rest->at, c, rest->n) : NULL;
+    span part = {rest->at, end != NULL ? (size_t)(end - rest->at) : rest->n};
+    size_t used_up = end != NULL ? part.n + 1 : part.n;
+    rest->at += used_up;
+    rest->n -= used_up;
+    return part;
+}
+
+static span trim(span s)
+{
+    while (s.n > 0 && (s.at[0] == ' ' || s.at[0] == '\t')) {
+        s.at++;
+        s.n--;
+    }
+    while (s.n > 0 && (s.at[s.n - 1] == ' ' || s.at[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+/* http://authority/path?query becomes its parts. The authority is what counts, not Host. */
+static bool split_target(request_line *l)
+{
+    span t = l->target;
+    if (t.at[0] == '/' || (is(t, "*") && is(l->method, "OPTIONS")))
+        return true;
+    size_t scheme = t.n > 7 && strncasecmp(t.at, "http://", 7) == 0    ? 7
+                    : t.n > 8 && strncasecmp(t.at, "https://", 8) == 0 ? 8
+                                                                       : 0;
+    size_t end = scheme;
+    while (end < t.n && t.at[end] != '/' && t.at[end] != '?')
+        end++;
+    l->authority = (span){t.at + scheme, end - scheme};
+    l->target = (span){t.at + end, t.n - end};
+    return scheme > 0 && l->authority.n > 0 && memchr(l->authority.at, '@', l->authority.n) == NULL;
+}
+
+static bool split_line(span line, request_line *l)
+{
+    *l = (request_line){0};
+    for (size_t i = 0; i < line.n; i++)
+        if ((unsigned char)line.at[i] < 0x20 || line.at[i] == 0x7f)
+            return false;
+    l->method = cut(&line, ' ');
+    l->target = cut(&line, ' ');
+    l->version = line;
+    return l->method.n > 0 && l->target.n > 0 && line.n > 0 &&
+           memchr(line.at, ' ', line.n) == NULL && split_target(l);
+}
+
+static void fault(lx_header_check *c, int status, const char *param, const char *text)
+{
+    if (c->fault != 0)
+        return;
+    c->fault = status;
+    (void)lx_fail(&c->error, LX_ERR_INVALID, param, "%s", text);
+}
+
+static void check_line(const request_line *l, lx_header_check *check)
+{
+    char method[32] = "", version[16] = "";
+    if (l->method.n < sizeof method)
+        memcpy(method, l->method.at, l->method.n);
+    if (l->version.n < sizeof version)
+        memcpy(version, l->version.at, l->version.n);
+    lx_header_check_begin(check, method, version);
+    int32_t arguments = 1;
+    for (size_t i = 0; i < l->target.n; i++)
+        arguments += l->target.at[i] == '&';
+    if (arguments > LX_MAX_QUERY_ARGUMENTS)
+        fault(check, 414, "url", "the URL has too many arguments");
+}
+
+static bool is_used(span name)
+{
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        if (is(name, used[i]))
+            return true;
+    return false;
+}
+
+static void put_line(const request_line *l, const char *version, lx_buffer *out)
+{
+    put(out, l->method);
+    lx_buffer_puts(out,
+                   l->authority.n > 0 && (l->target.n == 0 || l->target.at[0] != '/') ? " /" : " ");
+    put(out, l->target);
+    lx_buffer_puts(out, " ");
+    lx_buffer_puts(out, version);
+    lx_buffer_puts(out, "\r\n");
+}
+
+static void put_header(span name, span value, lx_buffer *out)
+{
+    put(out, name);
+    lx_buffer_puts(out, ": ");
+    put(out, value);
+    lx_buffer_puts(out, "\r\n");
+}
+
+static void take_header(span line, bool has_authority, lx_header_check *check, lx_buffer *out)
+{
+    if (line.at[0] == ' ' || line.at[0] == '\t')
+        fault(check, 400, "headers", "a header is folded over two lines");
+    if (memchr(line.at, ':', line.n) == NULL)
+        fault(check, 400, "headers", "a line of the headers has no colon");
+    span name = cut(&line, ':'), value = trim(line);
+    lx_header_check_add(check, name.at, name.n, value.at, value.n);
+    if (check->fault == 0 && is_used(name) && !(has_authority && is(name, "Host")))
+        put_header(name, value, out);
+}
+
+void lx_front_head(const char *head, size_t n, size_t max_body, lx_buffer *out,
+                   lx_header_check *check)
+{
+    size_t before = out->length;
+    span rest = {head, n}, first = cut(&rest, '\n');
+    first.n--; /* the CR, which the caller has seen before each LF */
+    request_line l;
+    *check = (lx_header_check){0};
+    if (!split_line(first, &l)) {
+        fault(check, 400, "request", "the request's first line is malformed");
+        return;
+    }
+    check_line(&l, check);
+    put_line(&l, check->old ? "HTTP/1.0" : "HTTP/1.1", out);
+    if (l.authority.n > 0)
+        put_header((span){"Host", 4}, l.authority, out);
+    for (span line = cut(&rest, '\n'); line.n > 1; line = cut(&rest, '\n')) {
+        line.n--;
+        take_header(line, l.authority.n > 0, check, out);
+    }
+    lx_buffer_puts(out, "\r\n");
+    if (lx_header_check_end(check, max_body) != 0 && out->status == LX_OK)
+        out->length = before;
+}
+
+void lx_front_stand_in(const char *head, size_t n, lx_buffer *out)
+{
+    static const request_line plain = {.method = {"GET", 3}, .target = {"/", 1}};
+    span rest = {head, n}, first = cut(&rest, '\n');
+    request_line l = plain;
+    lx_header_check check = {0};
+    if (first.n < n && first.n > 1 && first.n < LX_HTTP_HEAD_BYTES / 2) {
+        first.n--;
+        bool sound = split_line(first, &l);
+        if (sound)
+            check_line(&l, &check);
+        if (!sound || check.fault == 400)
+            l = plain;
+        l.target = cut(&(span){l.target.at, l.target.n}, '?');
+        l.target = l.target.n > 0 && l.target.at[0] == '/' ? l.target : plain.target;
+    }
+    put_line(&l, "HTTP/1.1", out);
+    lx_buffer_puts(out, "Host: -\r\nConnection: close\r\n\r\n");
+}
+
+bool lx_front_line_ok(const char *line, size_t n)
+{
+    lx_header_check check = {0};
+    lx_buffer none;
+    lx_buffer_init(&none, 0);
+    take_header((span){line, n}, true, &check, &none);
+    lx_buffer_fini(&none);
+    return check.fault == 0;
+}

@@ -1,0 +1,120 @@
+/* Request framing checks (see http_headers.h): a fold over the headers, no library types. */
+#include "server/http/headers.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool is_token_char(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
+}
+
+static bool is_token(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!is_token_char((unsigned char)s[i]))
+            return false;
+    return n > 0;
+}
+
+static void fault(lx_header_check *c, int status, const char *param, const char *text)
+{
+    if (c->fault != 0)
+        return;
+    c->fault = status;
+    (void)lx_fail(&c->error, LX_ERR_INVALID, param, "%s", text);
+}
+
+void lx_header_check_begin(lx_header_check *c, const char *method, const char *version)
+{
+    *c = (lx_header_check){0};
+    if (!is_token(method, strlen(method)) || strlen(method) > 16)
+        fault(c, 400, "method", "the method is malformed");
+    if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
+        fault(c, 505, "version", "only HTTP/1.0 and HTTP/1.1 are spoken here");
+    c->old = strcmp(version, "HTTP/1.0") == 0;
+    c->n_host = c->old ? -1 : 0; /* -1: may be absent */
+}
+
+static void check_value(lx_header_check *c, const char *value, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char v = (unsigned char)value[i];
+        if ((v < 0x20 && v != '\t') || v == 0x7f)
+            fault(c, 400, "headers", "a header's value holds a control character");
+    }
+}
+
+static void check_length(lx_header_check *c, const char *value, size_t n)
+{
+    if (c->has_length)
+        fault(c, 400, "Content-Length", "Content-Length is given more than once");
+    c->has_length = true;
+    if (n == 0 || n > 18)
+        fault(c, 400, "Content-Length", "Content-Length is malformed");
+    for (size_t i = 0; i < n && c->fault == 0; i++) {
+        if (value[i] < '0' || value[i] > '9')
+            fault(c, 400, "Content-Length", "Content-Length is malformed");
+        else
+            c->length = c->length * 10 + (uint64_t)(value[i] - '0');
+    }
+}
+
+static void check_encoding(lx_header_check *c, const char *value, size_t n)
+{
+    if (c->chunked || n != 7 || strncasecmp(value, "chunked", 7) != 0)
+        fault(c, 400, "Transfer-Encoding", "Transfer-Encoding can only be \"chunked\", once");
+    c->chunked = true;
+}
+
+static bool is_name(const char *name, size_t n, const char *wanted)
+{
+    return n == strlen(wanted) && strncasecmp(name, wanted, n) == 0;
+}
+
+void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes, const char *value,
+                         size_t value_bytes)
+{
+    if (++c->n_headers > LX_MAX_REQUEST_HEADERS)
+        fault(c, 431, "headers", "the request has too many headers");
+    if (!is_token(name, name_bytes))
+        fault(c, 400, "headers", "a header's name is malformed");
+    check_value(c, value, value_bytes);
+    if (is_name(name, name_bytes, "Content-Length"))
+        check_length(c, value, value_bytes);
+    else if (is_name(name, name_bytes, "Transfer-Encoding"))
+        check_encoding(c, value, value_bytes);
+    else if (is_name(name, name_bytes, "Host"))
+        c->n_host = c->n_host < 0 ? 1 : c->n_host + 1;
+}
+
+int lx_header_check_end(lx_header_check *c, size_t max_body)
+{
+    if (c->has_length && c->chunked)
+        fault(c, 400, "Content-Length", "Content-Length and Transfer-Encoding exclude each other");
+    if (c->old && c->chunked)
+        fault(c, 400, "Transfer-Encoding", "HTTP/1.0 has no Transfer-Encoding");
+    if (c->n_host == 0)
+        fault(c, 400, "Host", "the Host header is missing");
+    if (c->n_host > 1)
+        fault(c, 400, "Host", "Host is given more than once");
+    if (c->fault == 0 && c->length > max_body) {
+        c->fault = 413;
+        (void)lx_fail(&c->error, LX_ERR_TOO_LARGE, "body",
+                      "the body has %llu bytes, more than the %zu allowed",
+                      (unsigned long long)c->length, max_body);
+    }
+    return c->fault;
+}
+
+bool lx_request_id_ok(const char *id)
+{
+    size_t n = strlen(id);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)id[i];
+        if (!is_token_char(c) || strchr("!#$%&'*+^`|~", c) != NULL)
+            return false;
+    }
+    return n >= 1 && n <= 64;
+}

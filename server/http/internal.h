@@ -1,0 +1,183 @@
+/*
+ * What the files of the HTTP server share: connections, exchanges, the watcher. Nobody else
+ * includes this.
+ *
+ * Locks, in the order in which they may be taken (never the other way round):
+ *   watch lock     the list of connections, their deadlines and current exchanges
+ *   exchange lock  one exchange's {suspended, woken, left, completed}; MHD_suspend_connection and
+ *                  MHD_resume_connection are called with it held, as they must agree with the flags
+ * The watcher never wakes an exchange under the watch lock: it takes a reference first.
+ *
+ * An exchange (one request and its answer) is referenced by its connection until the completion
+ * callback, by a streaming response, and for moments by the watcher. The deferred object is
+ * released with the last reference.
+ */
+#ifndef LINNET_SERVER_HTTP_INTERNAL_H
+#define LINNET_SERVER_HTTP_INTERNAL_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/http/front.h"
+#include "server/http/server.h"
+
+struct lx_exchange;
+typedef struct lx_tls_pair lx_tls_pair; /* a certificate and its key */
+
+/* The library's memory of a connection: a head as the front hands it on, what the library makes of
+   its headers and arguments, and the head of the answer must fit. */
+enum { LX_HTTP_MEMORY_BYTES = 28 * 1024, LX_MAX_LINGERING = 64 };
+
+typedef struct lx_http_conn {
+    lx_http *http;
+    struct lx_http_conn *prev, *next;
+    struct lx_exchange *exchange; /* with a pending answer; NULL otherwise */
+    int64_t deadline_ns;          /* when the socket is shut down, 0: never */
+    lx_tls_pair *tls;             /* what it shook hands with; NULL without TLS */
+    int fd;
+    uint32_t generation; /* tells apart connections that had the same fd */
+    bool hung_up;        /* the peer will send nothing more */
+    bool refused;        /* closed before all that the peer sends was read */
+    lx_front front;      /* its thread only, as the number of exchanges */
+    int64_t n_exchanges;
+} lx_http_conn;
+
+/* A socket that is only read until its peer ends; see http_linger.c. */
+typedef struct lx_linger {
+    int fd;
+    int64_t deadline_ns, dropped;
+} lx_linger;
+
+#define LX_LINGER_KEY (UINT64_C(1) << 63) /* marks such a socket's events */
+
+typedef struct lx_watch {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    int epoll_fd, stop_fd;
+    lx_http_conn *conns;  /* all open connections */
+    lx_http_conn **by_fd; /* [n_by_fd] */
+    int32_t n_by_fd;
+    uint32_t next_generation;
+    int64_t ping_ns;
+    lx_linger lingering[LX_MAX_LINGERING];
+    int32_t n_lingering;
+    bool started;
+} lx_watch;
+
+struct lx_http {
+    lx_http_options options;
+    struct MHD_Daemon *daemon;
+    lx_watch watch;
+    int32_t port;
+    pthread_mutex_t tls_lock;
+    lx_tls_pair *tls; /* for new connections; NULL: no TLS; guarded by tls_lock */
+    _Atomic bool draining, stopping;
+    _Atomic int64_t n_connections, n_exchanges, n_answering;
+    _Atomic uint64_t responses[6], abandoned;
+    _Atomic uint64_t next_id;
+    uint64_t id_prefix;
+};
+
+typedef enum lx_exchange_phase {
+    LX_EXCHANGE_READING,
+    LX_EXCHANGE_WAITING,
+    LX_EXCHANGE_SENDING
+} lx_exchange_phase;
+
+typedef struct lx_exchange {
+    lx_http *http;
+    struct MHD_Connection *connection;
+    lx_http_conn *conn;
+    int64_t number; /* of the connection's exchanges */
+    _Atomic int32_t refs;
+    pthread_mutex_t lock;
+    bool suspended, woken, left, completed; /* guarded by lock */
+    lx_exchange_phase phase;                /* the connection's thread only, as are the rest */
+    bool answering, ended;
+    bool old_version;  /* HTTP/1.0: a stream's end is the connection's */
+    size_t body_bytes; /* received, dropped ones included */
+    lx_buffer body;
+    size_t reserved; /* for it, in options.bodies */
+    lx_buffer out;   /* stream: made but not yet given to the library */
+    size_t out_read;
+    lx_deferred deferred; /* replaced, under the lock, when its finish hands over */
+    lx_deferred before;   /* the one that did */
+    _Atomic int64_t last_sent_ns;
+    _Atomic bool streaming, ping_due;
+    lx_pass pass;
+    bool passed; /* `leave` is due */
+    int64_t start_ns;
+    int status; /* 0 until there is an answer */
+    char id[LX_MAX_REQUEST_ID + 1];
+    char method[16], path[96]; /* for the log, cut */
+    char *shown;               /* the body's beginning, for the log; NULL unless asked for */
+} lx_exchange;
+
+/* http_exchange.c */
+enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
+                                    const char *method, const char *version, const char *upload,
+                                    size_t *upload_bytes, void **con_cls);
+void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                              enum MHD_RequestTerminationCode code);
+void lx_exchange_wake(void *context);     /* there is more; any thread */
+void lx_exchange_kill(lx_exchange *ex);   /* the client left; any thread */
+void lx_exchange_cancel(lx_exchange *ex); /* stop making the answer, still send what it says */
+/* Suspends the connection until the next wake. False when there was a wake in between, the client
+   left or the server stops: then look again. The connection's thread only. */
+bool lx_exchange_park(lx_exchange *ex);
+void lx_exchange_ref(lx_exchange *ex);
+void lx_exchange_unref(lx_exchange *ex);
+
+/* http_response.c */
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
+enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
+
+/* http_log.c */
+void lx_http_keep_body(lx_exchange *ex); /* for the log, if it shows bodies */
+void lx_http_log_request(const lx_exchange *ex, bool complete);
+
+/* http_recv.c */
+typedef struct lx_recv_source {
+    const void *from;
+    ssize_t (*read)(const void *from, char *to, size_t max); /* as recv; 0: the end */
+    ssize_t (*again)(const void *from);                      /* says that there is nothing now */
+    ssize_t (*failed)(const void *from);                     /* says that there is no memory */
+} lx_recv_source;
+
+/* From now on the library reads the socket through the front. The connection's thread only. */
+bool lx_recv_attach(int fd, lx_front *front) LX_MUST_USE;
+void lx_recv_detach(int fd);
+lx_front *lx_recv_front(int fd); /* NULL: there is none */
+ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max);
+
+/* http_linger.c */
+void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
+void lx_linger_read(lx_watch *w, uint64_t key);
+void lx_linger_end(lx_watch *w, int64_t now); /* closes what is late */
+
+/* http_watch.c */
+lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err) LX_MUST_USE;
+void lx_watch_stop(lx_watch *w); /* also one that was never started */
+/* Starts watching a new connection; false when its socket cannot be watched. */
+bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+void lx_watch_close(lx_watch *w, lx_http_conn *conn);
+void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+/* From now on a hang-up of the peer kills `ex`. False when it has hung up already. */
+bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex);
+void lx_watch_detach(lx_watch *w, lx_http_conn *conn);
+/* Calls act for every exchange with a pending answer, outside the lock. */
+void lx_watch_each(lx_watch *w, void (*act)(lx_exchange *ex));
+
+/* http_listen.c */
+lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound_port,
+                         lx_error *err) LX_MUST_USE;
+
+/* http_tls.c; see lx_http_renew_tls */
+/* Gives a new connection the newest pair, which it keeps until detach. NULL without TLS. */
+lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection);
+void lx_http_tls_detach(lx_tls_pair *pair); /* NULL is allowed */
+void lx_http_tls_free(lx_http *h);          /* with the last connection gone */
+bool lx_http_tls_find_recv(void);           /* once, before the library is started */
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * The request log: one line a request, without anything of what clients say but method and path,
+ * unless the server was asked to show bodies. Work is told by default; pages, probes and metrics
+ * only at the debug level, and what was refused at the door at info, as somebody may be trying
+ * keys.
+ */
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/http/internal.h"
+
+enum { SHOWN_BYTES = 4096 };
+
+void lx_http_keep_body(lx_exchange *ex)
+{
+    if (!ex->http->options.log_bodies || ex->body.length == 0)
+        return;
+    size_t n = ex->body.length < SHOWN_BYTES ? ex->body.length : SHOWN_BYTES;
+    ex->shown = strndup(ex->body.data, n);
+}
+
+static void name_address(const lx_exchange *ex, char *out, size_t size)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(ex->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    out[0] = '\0';
+    if (info == NULL || info->client_addr == NULL)
+        return;
+    socklen_t n = info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                           : sizeof(struct sockaddr_in);
+    if (getnameinfo(info->client_addr, n, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) != 0)
+        out[0] = '\0';
+}
+
+static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, double ms)
+{
+    char address[64];
+    name_address(ex, address, sizeof address);
+    const char *who = ex->pass.who != NULL ? ex->pass.who : "";
+    lx_log_field fields[12];
+    int n = 0;
+    fields[n++] = (lx_log_field){.name = "message", .text = "request"};
+    fields[n++] = (lx_log_field){.name = "id", .text = ex->id};
+    fields[n++] = (lx_log_field){.name = "method", .text = ex->method};
+    fields[n++] = (lx_log_field){.name = "path", .text = ex->path};
+    fields[n++] = (lx_log_field){.name = "status", .number = ex->status};
+    fields[n++] = (lx_log_field){.name = "ms", .number = (double)(int64_t)(ms * 1000) / 1000};
+    fields[n++] = (lx_log_field){.name = "body_bytes", .number = (double)ex->body_bytes};
+    fields[n++] = (lx_log_field){.name = "address", .text = address};
+    fields[n++] = (lx_log_field){.name = "outcome", .text = complete ? "complete" : "client left"};
+    if (who[0] != '\0')
+        fields[n++] = (lx_log_field){.name = "key", .text = who};
+    if (ex->shown != NULL)
+        fields[n++] = (lx_log_field){.name = "body", .text = ex->shown};
+    lx_log_fields(level, fields, n);
+}
+
+void lx_http_log_request(const lx_exchange *ex, bool complete)
+{
+    bool tell = strcmp(ex->method, "POST") == 0 || ex->status == 401;
+    lx_log_level level = tell ? LX_LOG_INFO : LX_LOG_DEBUG;
+    double ms = (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS;
+    if (lx_log_is_json())
+        log_json(level, ex, complete, ms);
+    else
+        lx_log(level, "%s %s %s %d %.1f ms%s%s%s", ex->id, ex->method, ex->path, ex->status, ms,
+               complete ? "" : ", client left", ex->shown != NULL ? " " : "",
+               ex->shown != NULL ? ex->shown : "");
+}

@@ -1,0 +1,207 @@
+/*
+ * From lx_response to the library's response objects. Headers that belong to every answer are added
+ * here: the request id, nosniff, and Connection: close once the server drains (the library goes on
+ * serving idle keep-alive connections after it stopped listening).
+ *
+ * The reader of a stream runs in the connection's thread. Without data it must suspend the
+ * connection, or the library calls it in a busy loop; whether there is data is decided under the
+ * exchange lock together with the suspension, so that no wake is lost in between.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "server/http/internal.h"
+
+enum { STREAM_BLOCK = 1024 };
+
+void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...)
+{
+    if (rs->n_headers == LX_MAX_RESPONSE_HEADERS)
+        return;
+    lx_response_header *h = &rs->headers[rs->n_headers++];
+    h->name = name;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(h->value, sizeof h->value, fmt, args);
+    va_end(args);
+}
+
+void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body)
+{
+    rs->status = status;
+    rs->content_type = content_type;
+    rs->body = lx_buffer_take(body, &rs->body_bytes);
+    if (rs->body == NULL) {
+        static const char words[] =
+            "{\"error\":{\"message\":\"no memory for the answer\","
+            "\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"out_of_memory\"}}";
+        rs->status = 503;
+        rs->content_type = "application/json";
+        rs->static_body = words;
+        rs->body_bytes = sizeof words - 1;
+        lx_response_add(rs, "Retry-After", "1");
+    }
+}
+
+static bool add(struct MHD_Response *m, const char *name, const char *value)
+{
+    return MHD_add_response_header(m, name, value) == MHD_YES;
+}
+
+static bool add_origin(struct MHD_Response *m, const lx_pass *pass)
+{
+    if (pass->vary_origin && !add(m, "Vary", "Origin"))
+        return false;
+    return pass->allow_origin == NULL ||
+           (add(m, "Access-Control-Allow-Origin", pass->allow_origin) &&
+            add(m, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After"));
+}
+
+/* False without memory: an answer that lacks a header is not sent. */
+static bool add_headers(struct MHD_Response *m, const lx_response *rs, const lx_pass *pass,
+                        const char *id, bool close)
+{
+    bool ok = add_origin(m, pass);
+    if (rs->content_type != NULL)
+        ok = ok && add(m, "Content-Type", rs->content_type);
+    for (int32_t i = 0; i < rs->n_headers; i++)
+        ok = ok && add(m, rs->headers[i].name, rs->headers[i].value);
+    ok = ok && add(m, "X-Request-Id", id) && add(m, "X-Content-Type-Options", "nosniff");
+    return ok && (!close || add(m, "Connection", "close"));
+}
+
+static void count(lx_http *h, int status)
+{
+    if (status >= 100 && status < 600)
+        atomic_fetch_add(&h->responses[status / 100], 1);
+}
+
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
+{
+    ex->phase = LX_EXCHANGE_SENDING;
+    ex->status = rs->status;
+    struct MHD_Response *m =
+        rs->body != NULL
+            ? MHD_create_response_from_buffer(rs->body_bytes, rs->body, MHD_RESPMEM_MUST_FREE)
+            : MHD_create_response_from_buffer(rs->body_bytes, (void *)(uintptr_t)rs->static_body,
+                                              MHD_RESPMEM_PERSISTENT);
+    if (m == NULL) {
+        free(rs->body);
+        return MHD_NO;
+    }
+    enum MHD_Result result = MHD_NO;
+    if (add_headers(m, rs, &ex->pass, ex->id, close || atomic_load(&ex->http->draining))) {
+        result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+        count(ex->http, rs->status);
+    }
+    MHD_destroy_response(m);
+    return result;
+}
+
+static bool has_left(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    bool left = ex->left;
+    ex->woken = false;
+    (void)pthread_mutex_unlock(&ex->lock);
+    return left;
+}
+
+/* Moves made bytes to the library; 0 when there are none. */
+static size_t give(lx_exchange *ex, char *buf, size_t max)
+{
+    size_t n = ex->out.length - ex->out_read;
+    if (n > max)
+        n = max;
+    if (n == 0)
+        return 0;
+    memcpy(buf, ex->out.data + ex->out_read, n);
+    ex->out_read += n;
+    if (ex->out_read == ex->out.length)
+        ex->out.length = ex->out_read = 0;
+    atomic_store(&ex->last_sent_ns, lx_now_ns());
+    return n;
+}
+
+static void make_more(lx_exchange *ex)
+{
+    bool ping = atomic_exchange(&ex->ping_due, false);
+    ex->ended = ex->deferred.pull(ex->deferred.context, &ex->out);
+    if (ping && ex->out.length == 0 && !ex->ended && ex->deferred.ping != NULL)
+        lx_buffer_puts(&ex->out, ex->deferred.ping);
+}
+
+/* The library (0.9.75) closes the connection of a stream that fails, or ends in HTTP/1.0, but frees
+   it only when it looks at it once more. That has no cause here: a connection that was suspended is
+   not in the library's epoll, and the list of timeouts is read from its oldest entry to the first
+   that is not late, which any idle connection can be. Connections with a timeout of their own are
+   all looked at in each turn, so the closed one is moved there. */
+static ssize_t end_stream(const lx_exchange *ex, ssize_t end)
+{
+    unsigned own_s = ex->http->options.idle_timeout_s == 1 ? 2 : 1; /* differs from the others' */
+    if (end == MHD_CONTENT_READER_END_WITH_ERROR || ex->old_version)
+        (void)MHD_set_connection_option(ex->connection, MHD_CONNECTION_OPTION_TIMEOUT, own_s);
+    return end;
+}
+
+/* The rest cannot be made: says so, which needs no memory, and ends. */
+static ssize_t give_up(lx_exchange *ex, char *buf, size_t max)
+{
+    size_t n = ex->deferred.failure == NULL ? 0 : strlen(ex->deferred.failure);
+    lx_exchange_cancel(ex);
+    if (n == 0 || n > max)
+        return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
+    memcpy(buf, ex->deferred.failure, n);
+    ex->out.length = ex->out_read = 0;
+    ex->ended = true;
+    return (ssize_t)n;
+}
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
+{
+    (void)pos;
+    lx_exchange *ex = cls;
+    for (;;) {
+        size_t n = give(ex, buf, max);
+        if (n > 0)
+            return (ssize_t)n;
+        if (ex->ended)
+            return end_stream(ex, MHD_CONTENT_READER_END_OF_STREAM);
+        if (has_left(ex))
+            return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
+        make_more(ex);
+        if (ex->out.status != LX_OK)
+            return give_up(ex, buf, max);
+        if (ex->out.length == 0 && !ex->ended && lx_exchange_park(ex))
+            return 0;
+    }
+}
+
+static void release_stream(void *cls)
+{
+    lx_exchange_unref(cls);
+}
+
+enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
+{
+    struct MHD_Response *m = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK,
+                                                               read_stream, ex, release_stream);
+    if (m == NULL)
+        return MHD_NO;
+    lx_exchange_ref(ex);
+    if (!add_headers(m, rs, &ex->pass, ex->id, atomic_load(&ex->http->draining))) {
+        MHD_destroy_response(m);
+        return MHD_NO;
+    }
+    ex->phase = LX_EXCHANGE_SENDING;
+    ex->status = rs->status;
+    atomic_store(&ex->last_sent_ns, lx_now_ns());
+    atomic_store(&ex->streaming, true);
+    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
+    MHD_destroy_response(m);
+    count(ex->http, rs->status);
+    return result;
+}

@@ -1,0 +1,221 @@
+/*
+ * Start and stop of the HTTP server.
+ *
+ * libmicrohttpd runs a pool of threads, each with an epoll of its own; the watcher (http_watch.c)
+ * adds what it lacks. Order of the end, as a suspended connection at MHD_stop_daemon aborts the
+ * process: stop listening, let answers finish, mark the server as stopping (nothing is suspended
+ * from then on), resume what is suspended, stop the library, stop the watcher.
+ */
+#include "server/http/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/http/internal.h"
+
+static void log_library(void *cls, const char *fmt, va_list args) LX_PRINTF(2, 0);
+static void log_library(void *cls, const char *fmt, va_list args)
+{
+    (void)cls;
+    char line[240];
+    (void)vsnprintf(line, sizeof line, fmt, args);
+    line[strcspn(line, "\n")] = '\0';
+    lx_log(LX_LOG_DEBUG, "http: %s", line);
+}
+
+static void open_connection(lx_http *h, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    lx_http_conn *conn = info != NULL ? calloc(1, sizeof *conn) : NULL;
+    *context = conn;
+    if (conn == NULL)
+        return; /* its first request will be refused */
+    conn->http = h;
+    conn->fd = info->connect_fd;
+    if (!lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S)) {
+        free(conn);
+        *context = NULL;
+        return;
+    }
+    lx_front_init(&conn->front, h->options.max_body);
+    conn->front.within_tls = h->options.tls_key != NULL;
+    if (!lx_recv_attach(conn->fd, &conn->front)) {
+        lx_watch_close(&h->watch, conn);
+        free(conn);
+        *context = NULL;
+        return;
+    }
+    conn->tls = lx_http_tls_attach(h, connection);
+    atomic_fetch_add(&h->n_connections, 1);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    lx_http *h = cls;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        open_connection(h, connection, context);
+    } else if (*context != NULL) {
+        lx_http_conn *conn = *context;
+        lx_watch_close(&h->watch, conn);
+        if (conn->refused)
+            lx_linger_add(&h->watch, conn->fd);
+        lx_recv_detach(conn->fd);
+        lx_front_fini(&conn->front);
+        lx_http_tls_detach(conn->tls);
+        free(*context);
+        *context = NULL;
+        atomic_fetch_sub(&h->n_connections, 1);
+    }
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Decodes %XX in place; %00 stays as it is, so that no path is cut short by it. */
+static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
+{
+    (void)cls;
+    (void)connection;
+    char *out = s;
+    for (const char *in = s; *in != '\0'; in++) {
+        int high = *in == '%' ? hex_digit(in[1]) : -1;
+        int low = high >= 0 ? hex_digit(in[2]) : -1;
+        if (low >= 0 && high + low > 0) {
+            *out++ = (char)(high * 16 + low);
+            in += 2;
+        } else {
+            *out++ = *in;
+        }
+    }
+    *out = '\0';
+    return (size_t)(out - s);
+}
+
+/* TLS 1.2 and 1.3. */
+static void tls_options(const lx_http_options *o, struct MHD_OptionItem *items)
+{
+    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    const struct {
+        enum MHD_OPTION option;
+        const char *text;
+    } pairs[] = {{MHD_OPTION_HTTPS_MEM_CERT, o->tls_certificate},
+                 {MHD_OPTION_HTTPS_MEM_KEY, o->tls_key},
+                 {MHD_OPTION_HTTPS_PRIORITIES, versions}};
+    for (int i = 0; i < 3; i++)
+        items[i] = (struct MHD_OptionItem){.option = pairs[i].option,
+                                           .ptr_value = (void *)(uintptr_t)pairs[i].text};
+    items[3] = (struct MHD_OptionItem){.option = MHD_OPTION_END};
+}
+
+static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
+{
+    const lx_http_options *o = &h->options;
+    if (!lx_http_tls_find_recv())
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "GnuTLS has no gnutls_record_recv");
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[4] = {{.option = MHD_OPTION_END}};
+    if (o->tls_key != NULL) {
+        flags |= MHD_USE_TLS;
+        tls_options(o, tls);
+    }
+    h->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, lx_exchange_on_call, h, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(o->n_threads > 1 ? o->n_threads : 0),
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)LX_HTTP_MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)o->max_per_address, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    if (h->daemon == NULL)
+        return lx_fail(err, LX_ERR_IO, NULL, "cannot start the HTTP threads");
+    return LX_OK;
+}
+
+lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err)
+{
+    lx_http *h = calloc(1, sizeof *h);
+    if (h == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the HTTP server");
+    h->options = *options;
+    if (getrandom(&h->id_prefix, sizeof h->id_prefix, 0) != (ssize_t)sizeof h->id_prefix)
+        h->id_prefix = (uint64_t)lx_now_ns();
+    int fd = -1;
+    (void)pthread_mutex_init(&h->tls_lock, NULL); /* cannot fail without attributes */
+    lx_status st = LX_OK;
+    if (options->tls_key != NULL)
+        st = lx_http_renew_tls(h, options->tls_certificate, options->tls_key, err);
+    if (st == LX_OK)
+        st = lx_watch_start(&h->watch, options->ping_s, err);
+    if (st == LX_OK)
+        st = lx_http_listen(options->host, options->port, &fd, &h->port, err);
+    if (st == LX_OK)
+        st = start_daemon(h, fd, err);
+    if (st == LX_OK) {
+        *out = h;
+        return LX_OK;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    if (h->watch.started)
+        lx_watch_stop(&h->watch);
+    lx_http_tls_free(h);
+    free(h);
+    return st;
+}
+
+int32_t lx_http_port(const lx_http *h)
+{
+    return h->port;
+}
+
+lx_http_stats lx_http_get_stats(lx_http *h)
+{
+    lx_http_stats s = {.connections = atomic_load(&h->n_connections),
+                       .exchanges = atomic_load(&h->n_exchanges),
+                       .answering = atomic_load(&h->n_answering)};
+    for (int i = 0; i < 6; i++)
+        s.responses[i] = atomic_load(&h->responses[i]);
+    s.abandoned = atomic_load(&h->abandoned);
+    return s;
+}
+
+void lx_http_quiesce(lx_http *h)
+{
+    if (atomic_exchange(&h->draining, true))
+        return;
+    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        (void)close(fd);
+}
+
+void lx_http_cancel_all(lx_http *h)
+{
+    lx_watch_each(&h->watch, lx_exchange_cancel);
+}
+
+void lx_http_stop(lx_http *h)
+{
+    if (h == NULL)
+        return;
+    lx_http_quiesce(h);
+    atomic_store(&h->stopping, true);
+    lx_watch_each(&h->watch, lx_exchange_kill);
+    MHD_stop_daemon(h->daemon);
+    lx_watch_stop(&h->watch);
+    lx_http_tls_free(h);
+    free(h);
+}

@@ -1,0 +1,154 @@
+/*
+ * The HTTP server: sockets, limits and timing, with handlers that see plain structs.
+ *
+ * A handler gets a whole request and either answers at once (status, headers, body) or hands over
+ * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
+ * read piece by piece. The one who makes the content calls request->wake when there is more; the
+ * server parks the connection in between, so that a waiting request costs no thread.
+ *
+ * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
+ */
+#ifndef LINNET_SERVER_HTTP_SERVER_H
+#define LINNET_SERVER_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/budget.h"
+#include "common/buffer.h"
+#include "common/client.h"
+
+enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
+
+struct lx_owner;
+
+/* Borrowed by the handler during its call, but wake and wake_context: those stay valid until
+   `release` of the deferred object has returned. */
+typedef struct lx_request {
+    const char *method; /* "POST" */
+    const char *path;   /* decoded, without the query */
+    const char *tail; /* path from what a route's "*" stands for on, or ""; by lx_routes_dispatch */
+    const char *content_type, *if_none_match, *accept; /* "" when absent */
+    /* The value of an argument in the query, NULL when absent; valid during the handler's call. */
+    const char *(*argument)(const void *query, const char *name);
+    const void *query;
+    const char *id;   /* of X-Request-Id, or made up */
+    const char *body; /* NUL-terminated, may hold more NULs */
+    size_t body_bytes;
+    lx_client client;            /* as the gate said */
+    void (*wake)(void *context); /* any thread; must not be called after release */
+    void *wake_context;
+    const struct lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
+    bool admin;                   /* may act on the whole server */
+} lx_request;
+
+typedef struct lx_response_header {
+    const char *name; /* static */
+    char value[256];
+} lx_response_header;
+
+struct lx_response;
+
+/* An answer that is still being made. `ready` and `finish` serve a whole answer, `pull` a stream;
+   the latter is used when it is not NULL. `finish` may hand over once more, to another deferred
+   object; the first one is released with the last. */
+typedef struct lx_deferred {
+    void *context; /* NULL: there is no deferred object */
+    bool (*ready)(void *context);
+    void (*finish)(void *context, struct lx_response *rs);
+    /* Appends what is there now, possibly nothing. True when that was the end. */
+    bool (*pull)(void *context, lx_buffer *out);
+    void (*cancel)(void *context);  /* any thread, more than once, also after the end */
+    void (*release)(void *context); /* once, last; no wake may come after it has returned */
+    const char *ping;               /* static; sent in a silent stream, NULL for none */
+    const char *failure; /* static; ends a stream whose rest cannot be made, NULL: it is cut */
+    int64_t deadline_ns; /* lx_now_ns() time by which the client must have read it all */
+} lx_deferred;
+
+typedef struct lx_response {
+    int status;
+    const char *content_type; /* static; NULL for none */
+    char *body;               /* malloc'ed, taken; or NULL */
+    const void *static_body;  /* used when body is NULL; lives as long as the program */
+    size_t body_bytes;
+    int32_t n_headers;
+    lx_response_header headers[LX_MAX_RESPONSE_HEADERS];
+    lx_deferred deferred; /* with pull: status, type and headers above are sent at once */
+} lx_response;
+
+/* Adds a header; the value is cut at 255 bytes. More than the maximum are dropped. */
+void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...) LX_PRINTF(3, 4);
+/* Moves the buffer's content into the response; when the buffer failed 503 with the error envelope,
+   which needs no memory. */
+void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body);
+
+/* What is known of a request before its body is read; borrowed for the call. */
+typedef struct lx_request_head {
+    const char *method, *path;
+    const char *host, *authorization, *origin, *fetch_site; /* "" when absent */
+    bool asks_for_method;                                   /* has Access-Control-Request-Method */
+} lx_request_head;
+
+/* What `admit` says of a request it lets in, or refuses. */
+typedef struct lx_pass {
+    void *ticket;                 /* for `leave` */
+    lx_client client;             /* for the handler */
+    const char *who;              /* for the log, lives as long as the server; NULL: nobody known */
+    const struct lx_owner *owner; /* for the request, as is `admin` */
+    bool admin;
+    const char *allow_origin; /* Access-Control-Allow-Origin, lives as long; NULL: none */
+    bool vary_origin;         /* the answer depends on the Origin header */
+} lx_pass;
+
+typedef struct lx_http_options {
+    const char *host;
+    int32_t port; /* 0: any free one */
+    /* PEM texts: a certificate with its chain, and its key; live as long as the server. NULL: plain
+       HTTP */
+    const char *tls_certificate, *tls_key;
+    int32_t max_per_address; /* connections of one address, 0: no limit */
+    bool log_bodies;         /* the request log may show what clients send */
+    int32_t n_threads, max_connections;
+    int32_t idle_timeout_s; /* silence on a connection */
+    int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
+    int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
+    size_t max_body;
+    lx_budget *bodies; /* bytes of bodies that are being read; NULL: no limit */
+    /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
+    bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
+    void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */
+    void *gate;                                  /* context of the two */
+    void (*handle)(void *context, const lx_request *rq, lx_response *rs);
+    /* Answers a request that HTTP itself refuses (framing, size). */
+    void (*refuse)(void *context, int status, const lx_error *err, lx_response *rs);
+    void *context;
+} lx_http_options;
+
+typedef struct lx_http_stats {
+    int64_t connections, exchanges; /* open now */
+    int64_t answering;              /* exchanges whose request has been read */
+    uint64_t responses[6];          /* by first digit of the status */
+    uint64_t abandoned;             /* requests whose client left before all of it was read */
+} lx_http_stats;
+
+typedef struct lx_http lx_http;
+
+/* Binds and serves. LX_ERR_INVALID for an unusable address, or certificate and key that do not
+   belong together (param "tls-cert"); LX_ERR_IO when the address is taken. */
+lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err) LX_MUST_USE;
+int32_t lx_http_port(const lx_http *h);
+lx_http_stats lx_http_get_stats(lx_http *h);
+/* Another certificate and key for connections that begin from now on, of a server that has TLS; any
+   thread. PEM texts, not kept. LX_ERR_INVALID when they do not belong together: then the old ones
+   stay. */
+lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key,
+                            lx_error *err) LX_MUST_USE;
+/* Closes the listening socket; open connections are closed after their answer from now on. */
+void lx_http_quiesce(lx_http *h);
+/* Cancels every pending answer; the clients still get what `finish` or `pull` then say. */
+void lx_http_cancel_all(lx_http *h);
+/* Drops what is left and frees the server. NULL is allowed. */
+void lx_http_stop(lx_http *h);
+
+#endif

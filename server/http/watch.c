@@ -1,0 +1,256 @@
+/*
+ * The watcher: one thread for what the HTTP library does not notice.
+ *
+ *   - a client that hangs up while its connection is suspended: the library has taken the socket
+ *     out of its own epoll by then, so it is in ours, waiting for EPOLLRDHUP
+ *   - a client that hangs up in the middle of a request, when its last data and the end arrive as
+ *     one event (the library's epoll is edge-triggered and it may not look again)
+ *   - a client that sends its head or body, or reads its answer, so slowly that the idle timeout
+ *     never fires: every connection has a deadline, at which the socket is shut down
+ *   - the rest of a refused request (http_linger.c)
+ *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
+ *
+ * Sockets are shut down, never closed here: closing is the library's. An event carries fd and
+ * generation, so that one that was on its way while its fd was closed and reused hits nobody.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/http/internal.h"
+
+enum { BATCH = 128, TICK_MS = 500, HANG_UP_MS = 1000 };
+
+static const uint64_t stop_key = UINT64_MAX;
+
+/* Under the lock. A peer that has hung up gets what is on its way, not much more: the library may
+   have read the end of the connection together with data and not look again. */
+static void set_deadline(lx_http_conn *conn, int64_t deadline_ns)
+{
+    int64_t soon = lx_now_ns() + HANG_UP_MS * LX_NS_PER_MS;
+    bool hurry = conn->hung_up && conn->exchange == NULL && deadline_ns > soon;
+    conn->deadline_ns = hurry ? soon : deadline_ns;
+}
+
+/* Notes that the peer hung up. The exchange whose answer it was waiting for, with a reference, or
+   NULL when there is none. */
+static lx_exchange *hang_up(lx_watch *w, uint64_t key)
+{
+    int32_t fd = (int32_t)(key & 0xffffffffu);
+    lx_exchange *ex = NULL;
+    (void)pthread_mutex_lock(&w->lock);
+    lx_http_conn *conn = fd >= 0 && fd < w->n_by_fd ? w->by_fd[fd] : NULL;
+    if (conn != NULL && conn->generation == (uint32_t)(key >> 32)) {
+        conn->hung_up = true;
+        ex = conn->exchange;
+        if (ex != NULL)
+            lx_exchange_ref(ex);
+        else
+            set_deadline(conn, conn->deadline_ns);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return ex;
+}
+
+/* Shuts down what is late; collects the streams that are due for a comment. */
+static int32_t scan(lx_watch *w, int64_t now, lx_exchange **silent)
+{
+    int32_t n = 0;
+    (void)pthread_mutex_lock(&w->lock);
+    for (lx_http_conn *c = w->conns; c != NULL; c = c->next) {
+        lx_exchange *ex = c->exchange;
+        if (c->deadline_ns != 0 && now >= c->deadline_ns) {
+            c->deadline_ns = 0;
+            (void)shutdown(c->fd, SHUT_RDWR);
+        } else if (ex != NULL && w->ping_ns > 0 && n < BATCH && atomic_load(&ex->streaming) &&
+                   now - atomic_load(&ex->last_sent_ns) >= w->ping_ns) {
+            atomic_store(&ex->last_sent_ns, now);
+            lx_exchange_ref(ex);
+            silent[n++] = ex;
+        }
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+static void tick(lx_watch *w, int64_t now)
+{
+    lx_linger_end(w, now);
+    lx_exchange *silent[BATCH];
+    int32_t n = scan(w, now, silent);
+    for (int32_t i = 0; i < n; i++) {
+        atomic_store(&silent[i]->ping_due, true);
+        lx_exchange_wake(silent[i]);
+        lx_exchange_unref(silent[i]);
+    }
+}
+
+static void *watch_main(void *arg)
+{
+    lx_watch *w = arg;
+    struct epoll_event events[BATCH];
+    int64_t next = lx_now_ns() + TICK_MS * LX_NS_PER_MS;
+    for (;;) {
+        int n = epoll_wait(w->epoll_fd, events, BATCH, TICK_MS);
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.u64 == stop_key)
+                return NULL;
+            bool lingers = (events[i].data.u64 & LX_LINGER_KEY) != 0;
+            if (lingers)
+                lx_linger_read(w, events[i].data.u64);
+            lx_exchange *ex = lingers ? NULL : hang_up(w, events[i].data.u64);
+            if (ex != NULL) {
+                lx_exchange_kill(ex);
+                lx_exchange_unref(ex);
+            }
+        }
+        int64_t now = lx_now_ns();
+        if (now >= next) {
+            tick(w, now);
+            next = now + TICK_MS * LX_NS_PER_MS;
+        }
+    }
+}
+
+static lx_status open_fds(lx_watch *w, lx_error *err)
+{
+    struct rlimit limit = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    w->n_by_fd = limit.rlim_cur < (1 << 20) ? (int32_t)limit.rlim_cur : 1 << 20;
+    w->by_fd = calloc((size_t)w->n_by_fd, sizeof *w->by_fd);
+    if (w->by_fd == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the table of connections");
+    w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = stop_key};
+    if (w->epoll_fd < 0 || w->stop_fd < 0 ||
+        epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, w->stop_fd, &e) != 0)
+        return lx_fail(err, LX_ERR_IO, NULL, "epoll: %s", strerror(errno));
+    return LX_OK;
+}
+
+lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err)
+{
+    *w = (lx_watch){.epoll_fd = -1, .stop_fd = -1, .ping_ns = ping_s * LX_NS_PER_S};
+    (void)pthread_mutex_init(&w->lock, NULL);
+    lx_status st = open_fds(w, err);
+    if (st == LX_OK && pthread_create(&w->thread, NULL, watch_main, w) != 0)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cannot start the watcher thread");
+    w->started = st == LX_OK;
+    if (st != LX_OK)
+        lx_watch_stop(w);
+    return st;
+}
+
+void lx_watch_stop(lx_watch *w)
+{
+    if (w->started) {
+        (void)eventfd_write(w->stop_fd, 1);
+        (void)pthread_join(w->thread, NULL);
+    }
+    lx_linger_end(w, INT64_MAX);
+    if (w->epoll_fd >= 0)
+        (void)close(w->epoll_fd);
+    if (w->stop_fd >= 0)
+        (void)close(w->stop_fd);
+    free(w->by_fd);
+    (void)pthread_mutex_destroy(&w->lock);
+    *w = (lx_watch){.epoll_fd = -1, .stop_fd = -1};
+}
+
+bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    bool ok = conn->fd >= 0 && conn->fd < w->n_by_fd;
+    if (ok) {
+        conn->generation = ++w->next_generation & 0x7fffffffu; /* never makes the stop key */
+        struct epoll_event e = {
+            .events = EPOLLRDHUP | EPOLLET,
+            .data.u64 = ((uint64_t)conn->generation << 32) | (uint32_t)conn->fd,
+        };
+        ok = epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, conn->fd, &e) == 0;
+    }
+    if (ok) {
+        w->by_fd[conn->fd] = conn;
+        conn->deadline_ns = deadline_ns;
+        conn->next = w->conns;
+        if (w->conns != NULL)
+            w->conns->prev = conn;
+        w->conns = conn;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return ok;
+}
+
+void lx_watch_close(lx_watch *w, lx_http_conn *conn)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    if (conn->prev != NULL)
+        conn->prev->next = conn->next;
+    else
+        w->conns = conn->next;
+    if (conn->next != NULL)
+        conn->next->prev = conn->prev;
+    w->by_fd[conn->fd] = NULL;
+    (void)epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    set_deadline(conn, deadline_ns);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    bool there = !conn->hung_up;
+    if (there)
+        conn->exchange = ex;
+    (void)pthread_mutex_unlock(&w->lock);
+    return there;
+}
+
+void lx_watch_detach(lx_watch *w, lx_http_conn *conn)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    conn->exchange = NULL;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* Takes references to at most BATCH pending exchanges, in order of their fds from *from_fd on. */
+static int32_t take_some(lx_watch *w, int32_t *from_fd, lx_exchange **out)
+{
+    int32_t n = 0;
+    (void)pthread_mutex_lock(&w->lock);
+    for (; *from_fd < w->n_by_fd && n < BATCH; ++*from_fd) {
+        const lx_http_conn *conn = w->by_fd[*from_fd];
+        if (conn != NULL && conn->exchange != NULL) {
+            lx_exchange_ref(conn->exchange);
+            out[n++] = conn->exchange;
+        }
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+void lx_watch_each(lx_watch *w, void (*act)(lx_exchange *ex))
+{
+    lx_exchange *some[BATCH];
+    int32_t from_fd = 0, n = 0;
+    while ((n = take_some(w, &from_fd, some)) > 0) {
+        for (int32_t i = 0; i < n; i++) {
+            act(some[i]);
+            lx_exchange_unref(some[i]);
+        }
+    }
+}

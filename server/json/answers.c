@@ -1,0 +1,160 @@
+/* Completions, models, health and errors as JSON (see json_api.h). */
+#include "server/json/answers.h"
+
+#include <string.h>
+
+#include "model/json_memory.h"
+#include "server/json/fields.h"
+#include "server/json/parts.h"
+
+/* "message", or in a chunk "delta", which tells the role once. */
+static json_t *make_message(const lx_json_choice *c, bool chunk)
+{
+    if (chunk && !c->first)
+        return json_pack("{s:s%}", "content", c->text, c->text_bytes);
+    return json_pack("{s:s, s:s%}", "role", "assistant", "content", c->text, c->text_bytes);
+}
+
+static json_t *make_choice(const lx_json_completion *f, const lx_json_choice *c)
+{
+    json_t *logprobs =
+        c->logprobs != NULL ? lx_json_make_logprobs(c->logprobs, f->chat) : json_null();
+    json_t *o =
+        f->chat ? json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)c->index,
+                            f->chunk ? "delta" : "message", make_message(c, f->chunk), "logprobs",
+                            logprobs, "finish_reason", c->finish_reason)
+                : json_pack("{s:i, s:s%, s:o, s:s?}", "index", (int)c->index, "text", c->text,
+                            c->text_bytes, "logprobs", logprobs, "finish_reason", c->finish_reason);
+    if (o != NULL && c->has_score &&
+        json_object_set_new(o, "mean_logprob", lx_json_real_or_null(c->mean_logprob)) != 0) {
+        json_decref(o);
+        o = NULL;
+    }
+    return o;
+}
+
+static json_t *make_choices(const lx_json_completion *c)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < c->n_choices; i++) {
+        if (json_array_append_new(list, make_choice(c, &c->choices[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *make_usage(const lx_json_usage *u)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt_tokens,
+                     "completion_tokens", (json_int_t)u->completion_tokens, "total_tokens",
+                     (json_int_t)(u->prompt_tokens + u->completion_tokens), "prompt_tokens_details",
+                     "cached_tokens", (json_int_t)u->cached_tokens);
+}
+
+void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
+{
+    const char *object = !c->chat   ? "text_completion"
+                         : c->chunk ? "chat.completion.chunk"
+                                    : "chat.completion";
+    json_t *root =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:o}", "id", c->id, "object", object, "created",
+                  (json_int_t)c->created, "model", c->model, "system_fingerprint", c->fingerprint,
+                  "seed", (json_int_t)c->seed, "choices", make_choices(c));
+    json_error_t e;
+    bool ok = root != NULL;
+    if (ok && (c->usage != NULL || c->null_usage))
+        ok = json_object_set_new(root, "usage",
+                                 c->usage != NULL ? make_usage(c->usage) : json_null()) == 0;
+    if (ok && c->timings != NULL)
+        ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
+    if (ok && c->states != NULL)
+        ok = json_object_set_new(root, "states",
+                                 lx_json_load(c->states, strlen(c->states), 0, &e)) == 0;
+    if (!ok) {
+        json_decref(root);
+        root = NULL;
+    }
+    lx_json_dump(root, out);
+}
+
+void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
+                         lx_buffer *out)
+{
+    const char *where = param != NULL && param[0] != '\0' ? param : NULL;
+    lx_json_dump(json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", message, "type", type,
+                           "param", where, "code", code),
+                 out);
+}
+
+/* The first name of every class. */
+static json_t *make_classes(const lx_json_model *m)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < m->n_classes; i++) {
+        const char *names = m->classes[i];
+        json_t *name = json_stringn(names, strcspn(names, " "));
+        if (json_array_append_new(list, name) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* What only models of one modality have; false when there was no memory. */
+static bool add_own_meta(json_t *meta, const lx_json_model *m)
+{
+    json_t *own = m->width > 0 ? json_pack("{s:I, s:I, s:I, s:o}", "width", (json_int_t)m->width,
+                                           "height", (json_int_t)m->height, "channels",
+                                           (json_int_t)m->channels, "classes", make_classes(m))
+                               : json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
+    bool ok = own != NULL && json_object_update(meta, own) == 0;
+    json_decref(own);
+    return ok;
+}
+
+static json_t *make_model(const lx_json_model *m)
+{
+    const char *modality = m->width > 0 ? "image" : "text";
+    json_t *root = json_pack(
+        "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}",
+        "id", m->id, "object", "model", "created", (json_int_t)m->created, "owned_by", "linnet",
+        "architecture", "input_modalities", modality, "output_modalities", modality, "meta", "task",
+        m->task, "n_params", (json_int_t)m->n_parameters, "n_vocab", (json_int_t)m->n_vocab,
+        "n_embd", (json_int_t)m->n_embd, "n_layers", (json_int_t)m->n_layers, "n_heads",
+        (json_int_t)m->n_heads, "state_bytes", (json_int_t)m->state_bytes, "slots",
+        (json_int_t)m->slots, "fingerprint", m->fingerprint);
+    if (root != NULL && !add_own_meta(json_object_get(root, "meta"), m)) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+void lx_json_write_model(const lx_json_model *model, lx_buffer *out)
+{
+    lx_json_dump(make_model(model), out);
+}
+
+void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out)
+{
+    json_t *list = json_array();
+    bool ok = list != NULL;
+    for (int32_t i = 0; ok && i < n; i++)
+        ok = json_array_append_new(list, make_model(&models[i])) == 0;
+    if (!ok) {
+        json_decref(list);
+        list = NULL;
+    }
+    lx_json_dump(json_pack("{s:s, s:o}", "object", "list", "data", list), out);
+}
+
+void lx_json_write_health(const lx_json_health *h, lx_buffer *out)
+{
+    lx_json_dump(json_pack("{s:s, s:s, s:s, s:I, s:I}", "status", h->status, "version", h->version,
+                           "backend", h->backend, "uptime_s", (json_int_t)h->uptime_s,
+                           "last_step_ms", (json_int_t)h->last_step_ms),
+                 out);
+}

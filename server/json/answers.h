@@ -1,0 +1,124 @@
+/*
+ * JSON in and out as plain structs: the only part of the server that knows the JSON library.
+ *
+ * Reading is strict: depth and number of values limited (json_scan.h), no duplicate keys, no
+ * trailing bytes, valid UTF-8, finite numbers, every field of the right type and within its range;
+ * a fault names its field. Unknown fields are ignored, null means absent.
+ */
+#ifndef LINNET_SERVER_JSON_ANSWERS_H
+#define LINNET_SERVER_JSON_ANSWERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "model/vocab.h"
+#include "server/engine/stops.h"
+#include "server/json/limits.h"
+#include "server/json/parts.h"
+
+/* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
+#define LX_MAX_SEED ((INT64_C(1) << 53) - 1)
+
+enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024 };
+
+/* A text, or tokens. */
+typedef struct lx_prompt {
+    char *text; /* owned, not only NUL-terminated text: see bytes; NULL: tokens */
+    size_t bytes;
+    int32_t *ids; /* [n_ids], owned */
+    int32_t n_ids;
+} lx_prompt;
+
+typedef struct lx_completion_params {
+    char model[LX_MAX_MODEL_NAME];
+    lx_prompt *prompts; /* [n_prompts], owned */
+    int32_t n_prompts;
+    int32_t n, max_tokens, top_k; /* max_tokens 0: the whole answer */
+    int32_t best_of;              /* samples of which the n best are answered; 0: n */
+    int32_t n_logprobs;           /* likeliest tokens to tell beside each one; -1: nothing at all */
+    lx_bias *biases; /* [n_biases], owned, ids ascending; the model may not have them */
+    int32_t n_biases;
+    lx_stops stops;
+    bool echo; /* the prompt, then its completion */
+    double temperature, top_p;
+    bool has_seed, stream, include_usage, rules;
+    bool chat;   /* read from messages, answered as chat.completion */
+    char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    bool return_state, park;
+    const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
+    int64_t seed;
+    int64_t timeout_ms; /* 0: the server's */
+} lx_completion_params;
+
+/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules on. */
+void lx_completion_params_init(lx_completion_params *p);
+void lx_completion_params_fini(lx_completion_params *p);
+
+/* LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
+ *p is initialised by the call and must be freed with fini, also after a failure. */
+lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
+                                  lx_completion_params *p, lx_error *err) LX_MUST_USE;
+
+/* The same for POST /v1/chat/completions: the prompt is the text of the last message, which must be
+   the user's; a system's message is ignored. */
+lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
+                            lx_error *err) LX_MUST_USE;
+
+typedef struct lx_json_choice {
+    int32_t index;
+    bool first; /* of this choice's chunks */
+    const char *text;
+    size_t text_bytes;
+    const char *finish_reason; /* NULL: null */
+    bool has_score;
+    double mean_logprob;
+    const lx_json_logprobs *logprobs; /* NULL: null */
+} lx_json_choice;
+
+typedef struct lx_json_usage {
+    int64_t prompt_tokens, completion_tokens;
+    int64_t cached_tokens; /* of the prompt's: not computed, as a state was there */
+} lx_json_usage;
+
+typedef struct lx_json_completion {
+    const char *id, *model, *fingerprint;
+    int64_t created, seed;
+    const lx_json_choice *choices;
+    int32_t n_choices;
+    const lx_json_usage *usage; /* NULL: none */
+    bool null_usage;            /* without usage, say "usage": null */
+    const lx_json_timings *timings;
+    bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
+    const char *states; /* NULL, or JSON of what was kept: lx_json_append_kept */
+} lx_json_completion;
+
+void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);
+
+/* {"error": {"message", "type", "param", "code"}}; an empty param is null. */
+void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
+                         lx_buffer *out);
+
+typedef struct lx_json_model {
+    const char *id, *task, *fingerprint;
+    int64_t created;
+    int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
+    int64_t max_chars;                         /* of text */
+    int64_t width, height, channels;           /* of images, otherwise 0 */
+    const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
+    int32_t n_classes;
+} lx_json_model;
+
+void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);
+void lx_json_write_model(const lx_json_model *model, lx_buffer *out);
+
+typedef struct lx_json_health {
+    const char *status, *version, *backend;
+    int64_t uptime_s, last_step_ms;
+} lx_json_health;
+
+void lx_json_write_health(const lx_json_health *h, lx_buffer *out);
+
+#endif

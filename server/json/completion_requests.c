@@ -1,0 +1,430 @@
+/*
+ * Requests for completions and chats (see json_api.h). What both have is read the same way; where
+ * the prompt stands and how log-probabilities are asked for differs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/json/answers.h"
+#include "server/json/fields.h"
+
+enum { MAX_MESSAGES = 1024, MAX_TOKENS = 1000000, MAX_LOGPROBS = 5, MAX_BIAS = 100 };
+
+/* --- prompts
+ * -------------------------------------------------------------------------------------- */
+
+static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
+{
+    p->bytes = json_string_length(value);
+    p->text = malloc(p->bytes + 1);
+    if (p->text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+    memcpy(p->text, json_string_value(value), p->bytes + 1);
+    return LX_OK;
+}
+
+static lx_status keep_ids(const json_t *list, lx_prompt *p, lx_error *err)
+{
+    size_t n = json_array_size(list);
+    p->ids = malloc((n + 1) * sizeof *p->ids); /* never of size 0 */
+    if (p->ids == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_array_get(list, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > INT32_MAX)
+            return lx_fail(err, LX_ERR_INVALID, "prompt",
+                           "prompt: a list of tokens holds whole numbers that are tokens only");
+        p->ids[p->n_ids++] = (int32_t)json_integer_value(id);
+    }
+    return LX_OK;
+}
+
+static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
+{
+    if (json_is_string(value))
+        return keep_text(value, &p->prompts[p->n_prompts++], err);
+    if (json_is_array(value))
+        return keep_ids(value, &p->prompts[p->n_prompts++], err);
+    return lx_fail(err, LX_ERR_INVALID, "prompt",
+                   "prompt must be a string, a list of strings, a list of tokens or a list of such "
+                   "lists");
+}
+
+static lx_status reserve_prompts(size_t n, lx_completion_params *p, lx_error *err)
+{
+    if (n < 1 || n > LX_MAX_PROMPTS)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt must be 1 to %d prompts",
+                       LX_MAX_PROMPTS);
+    p->prompts = calloc(n, sizeof *p->prompts);
+    return p->prompts != NULL ? LX_OK
+                              : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompts");
+}
+
+/* A list of numbers is one prompt, any other list is as many as it has elements. */
+static lx_status read_prompt(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, "prompt");
+    if (value == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
+    bool many = json_is_array(value) && !json_is_number(json_array_get(value, 0));
+    size_t n = many ? json_array_size(value) : 1;
+    lx_status st = reserve_prompts(n, p, err);
+    for (size_t i = 0; st == LX_OK && i < n; i++) {
+        const json_t *one = many ? json_array_get(value, i) : value;
+        bool alike = !many || json_typeof(one) == json_typeof(json_array_get(value, 0));
+        st = alike ? keep_prompt(one, p, err)
+                   : lx_fail(err, LX_ERR_INVALID, "prompt",
+                             "prompt: strings and lists of tokens do not mix");
+    }
+    return st;
+}
+
+/* A message's content: a string, or a list of parts of which exactly one is there and is text. */
+static const json_t *content_text(const json_t *message)
+{
+    const json_t *content = lx_json_field(message, "content");
+    if (!json_is_array(content))
+        return json_is_string(content) ? content : NULL;
+    const json_t *part = json_array_size(content) == 1 ? json_array_get(content, 0) : NULL;
+    const char *type = json_string_value(lx_json_field(part, "type"));
+    const json_t *text = lx_json_field(part, "text");
+    return type != NULL && strcmp(type, "text") == 0 && json_is_string(text) ? text : NULL;
+}
+
+static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    const json_t *list = lx_json_field(root, "messages");
+    size_t n = json_array_size(list); /* 0 for what is no array */
+    if (n < 1 || n > MAX_MESSAGES)
+        return lx_fail(err, LX_ERR_INVALID, "messages",
+                       "messages must be a list of 1 to %d messages", MAX_MESSAGES);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *message = json_array_get(list, i);
+        if (json_string_value(lx_json_field(message, "role")) == NULL ||
+            content_text(message) == NULL)
+            return lx_fail(err, LX_ERR_INVALID, "messages",
+                           "messages[%zu] must have a role and a content of one text", i);
+    }
+    const json_t *last = json_array_get(list, n - 1);
+    if (strcmp(json_string_value(lx_json_field(last, "role")), "user") != 0)
+        return lx_fail(err, LX_ERR_INVALID, "messages",
+                       "the last message must be the user's: it is the upper line");
+    lx_status st = reserve_prompts(1, p, err);
+    return st == LX_OK ? keep_prompt(content_text(last), p, err) : st;
+}
+
+/* --- fields
+ * -------------------------------------------------------------------------------------- */
+
+static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_params *p,
+                               lx_error *err)
+{
+    p->has_seed = lx_json_field(root, "seed") != NULL;
+    lx_status st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "max_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &p->top_k, err);
+    if (st == LX_OK)
+        st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
+    if (st == LX_OK)
+        st = lx_json_read_real(root, "temperature", 0, 10, &p->temperature, err);
+    if (st == LX_OK)
+        st = lx_json_read_real(root, "top_p", 1e-6, 1, &p->top_p, err);
+    return st;
+}
+
+static lx_status read_stream_options(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, "stream_options");
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, "stream_options", "stream_options must be an object");
+    lx_status st = lx_json_read_bool(value, "include_usage", &p->include_usage, err);
+    if (st != LX_OK)
+        return lx_fail(err, st, "stream_options",
+                       "stream_options.include_usage must be true or false");
+    if (!p->stream)
+        return lx_fail(err, LX_ERR_INVALID, "stream_options",
+                       "stream_options is only allowed with stream: true");
+    return LX_OK;
+}
+
+/* Completions say how many of the likeliest tokens they want, a chat says that in two fields. */
+static lx_status read_logprobs(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    if (!p->chat)
+        return lx_json_read_int32(root, "logprobs", 0, MAX_LOGPROBS, &p->n_logprobs, err);
+    bool wanted = false;
+    int32_t n = 0;
+    lx_status st = lx_json_read_bool(root, "logprobs", &wanted, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "top_logprobs", 0, LX_MAX_TOP, &n, err);
+    if (st == LX_OK && !wanted && n > 0)
+        st = lx_fail(err, LX_ERR_INVALID, "top_logprobs",
+                     "top_logprobs is only allowed with logprobs: true");
+    p->n_logprobs = wanted ? n : -1;
+    return st;
+}
+
+static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
+{
+    size_t n = json_string_length(value); /* 0 for what is no string */
+    if (n < 1 || n > LX_MAX_STOP_BYTES)
+        return lx_fail(err, LX_ERR_INVALID, "stop",
+                       "stop must be a string of 1 to %d bytes or a list of at most %d of them",
+                       LX_MAX_STOP_BYTES, LX_MAX_STOPS);
+    struct lx_stop *stop = &stops->stop[stops->n++];
+    stop->bytes = n;
+    memcpy(stop->text, json_string_value(value), n);
+    return LX_OK;
+}
+
+static lx_status read_stop(const json_t *root, lx_stops *stops, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, "stop");
+    if (value == NULL || !json_is_array(value))
+        return value == NULL ? LX_OK : keep_stop(value, stops, err);
+    size_t n = json_array_size(value);
+    if (n > LX_MAX_STOPS)
+        return lx_fail(err, LX_ERR_INVALID, "stop", "stop has %zu strings, at most %d are allowed",
+                       n, LX_MAX_STOPS);
+    lx_status st = LX_OK;
+    for (size_t i = 0; st == LX_OK && i < n; i++)
+        st = keep_stop(json_array_get(value, i), stops, err);
+    return st;
+}
+
+/* A token's number as OpenAI writes it, a key; -1 when it is none. Each has one spelling, and no
+   key comes twice in JSON that was parsed, so no token does. */
+static int32_t read_id(const char *key)
+{
+    int64_t id = 0;
+    for (const char *c = key; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9' || (c > key && key[0] == '0'))
+            return -1;
+        id = id * 10 + (*c - '0');
+        if (id > INT32_MAX)
+            return -1;
+    }
+    return key[0] != '\0' ? (int32_t)id : -1;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = ((const lx_bias *)a)->id, y = ((const lx_bias *)b)->id;
+    return (x > y) - (x < y);
+}
+
+static lx_status keep_bias(const char *key, const json_t *value, lx_completion_params *p,
+                           lx_error *err)
+{
+    int32_t id = read_id(key);
+    double add = json_number_value(value);
+    if (id < 0)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: a key is not a token");
+    if (!json_is_number(value) || !(add >= -MAX_BIAS && add <= MAX_BIAS))
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                       "logit_bias: token %d must have a number from %d to %d", id, -MAX_BIAS,
+                       MAX_BIAS);
+    p->biases[p->n_biases++] = (lx_bias){id, (float)add};
+    return LX_OK;
+}
+
+static lx_status read_biases(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    json_t *map = json_object_get(root, "logit_bias");
+    if (map == NULL || json_is_null(map))
+        return LX_OK;
+    size_t n = json_object_size(map); /* 0 for what is no object */
+    if (!json_is_object(map) || n > LX_MAX_BIASES)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                       "logit_bias must be an object of at most %d tokens", LX_MAX_BIASES);
+    p->biases = calloc(n + 1, sizeof *p->biases);
+    if (p->biases == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for logit_bias");
+    const char *key = NULL;
+    json_t *value = NULL;
+    lx_status st = LX_OK;
+    json_object_foreach(map, key, value)
+    {
+        if (st == LX_OK)
+            st = keep_bias(key, value, p, err);
+    }
+    qsort(p->biases, (size_t)p->n_biases, sizeof *p->biases, by_id);
+    return st;
+}
+
+/* What is known, and not done here, must not be asked for: an answer that silently did without
+   would be a wrong one. */
+static lx_status refuse_unsupported(const json_t *root, bool chat, lx_error *err)
+{
+    static const char *const penalties[] = {"presence_penalty", "frequency_penalty"};
+    lx_status st = LX_OK;
+    for (size_t i = 0; st == LX_OK && i < sizeof penalties / sizeof *penalties; i++) {
+        double x = 0;
+        st = lx_json_read_real(root, penalties[i], -2, 2, &x, err);
+        if (st == LX_OK && x != 0)
+            st = lx_fail(err, LX_ERR_INVALID, penalties[i], "%s is not supported: leave it 0",
+                         penalties[i]);
+    }
+    const char *text = NULL;
+    size_t bytes = 0;
+    if (st == LX_OK)
+        st = lx_json_read_string(root, "user", false, &text, &bytes, err);
+    if (st == LX_OK && !chat)
+        st = lx_json_read_string(root, "suffix", false, &text, &bytes, err);
+    if (st == LX_OK && !chat && bytes > 0)
+        st = lx_fail(err, LX_ERR_INVALID, "suffix", "suffix is not supported: leave it out");
+    return st;
+}
+
+static lx_status read_response_format(const json_t *root, lx_error *err)
+{
+    const json_t *format = lx_json_field(root, "response_format");
+    const char *type = json_string_value(lx_json_field(format, "type"));
+    if (format == NULL || (type != NULL && strcmp(type, "text") == 0))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "response_format",
+                   "response_format must be {\"type\": \"text\"}: answers are text");
+}
+
+static lx_status read_best_of(const json_t *root, int32_t max_n, lx_completion_params *p,
+                              lx_error *err)
+{
+    lx_status st = lx_json_read_int32(root, "best_of", 1, max_n, &p->best_of, err);
+    if (st != LX_OK || p->best_of == 0)
+        return st;
+    if (p->best_of < p->n)
+        return lx_fail(err, LX_ERR_INVALID, "best_of", "best_of is %d, but n is %d", p->best_of,
+                       p->n);
+    if (p->best_of > p->n && p->stream)
+        return lx_fail(err, LX_ERR_INVALID, "best_of",
+                       "best_of is not allowed with stream: true, as the best is known at the end");
+    return LX_OK;
+}
+
+/* What only completions have, or only a chat has. */
+static lx_status read_own_fields(const json_t *root, int32_t max_n, lx_completion_params *p,
+                                 lx_error *err)
+{
+    if (p->chat)
+        return read_response_format(root, err);
+    lx_status st = lx_json_read_bool(root, "echo", &p->echo, err);
+    return st == LX_OK ? read_best_of(root, max_n, p, err) : st;
+}
+
+static lx_status read_answer_form(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_bool(root, "stream", &p->stream, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "rules", &p->rules, err);
+    if (st == LX_OK)
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
+    if (st == LX_OK)
+        st = read_stream_options(root, p, err);
+    if (st == LX_OK)
+        st = read_logprobs(root, p, err);
+    return st == LX_OK ? read_stop(root, &p->stops, err) : st;
+}
+
+void lx_completion_params_init(lx_completion_params *p)
+{
+    *p = (lx_completion_params){
+        .n = 1, .temperature = 0.8, .top_p = 1, .rules = true, .n_logprobs = -1};
+}
+
+void lx_completion_params_fini(lx_completion_params *p)
+{
+    for (int32_t i = 0; i < p->n_prompts; i++) {
+        free(p->prompts[i].text);
+        free(p->prompts[i].ids);
+    }
+    free(p->prompts);
+    free(p->biases);
+    free(p->state);
+    p->state = NULL;
+    p->prompts = NULL;
+    p->biases = NULL;
+    p->n_prompts = p->n_biases = 0;
+}
+
+/* With a state the prompt is the state's own; the SDKs of others insist on sending one. */
+static lx_status read_state(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_bool(root, "return_state", &p->return_state, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "park", &p->park, err);
+    if (st == LX_OK)
+        st = lx_json_read_state(root, &p->state, err);
+    if (st != LX_OK || p->state == NULL)
+        return st;
+    const json_t *prompt = lx_json_field(root, "prompt");
+    if (p->chat)
+        return lx_fail(err, LX_ERR_INVALID, "state", "a chat begins anew: use /v1/completions");
+    if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "a state goes on with its own prompt: leave prompt out, or empty");
+    return LX_OK;
+}
+
+static lx_status read_what(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    lx_status st = read_state(root, p, err);
+    if (st != LX_OK)
+        return st;
+    if (p->state != NULL) {
+        st = reserve_prompts(1, p, err);
+        p->n_prompts = st == LX_OK; /* an empty one stands for the state's */
+        return st;
+    }
+    return p->chat ? read_messages(root, p, err) : read_prompt(root, p, err);
+}
+
+/* Everything but where the prompt comes from. */
+static lx_status read_rest(const json_t *root, int32_t max_n, lx_completion_params *p,
+                           lx_error *err)
+{
+    bool named = lx_json_field(root, "state") == NULL; /* a state knows its model */
+    lx_status st = lx_json_read_model(root, named, p->model, err);
+    if (st == LX_OK)
+        st = read_what(root, p, err);
+    if (st == LX_OK)
+        st = read_sampling(root, max_n, p, err);
+    if (st == LX_OK && p->chat) /* the newer name of max_tokens */
+        st = lx_json_read_int32(root, "max_completion_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
+    if (st == LX_OK)
+        st = read_biases(root, p, err);
+    if (st == LX_OK)
+        st = read_answer_form(root, p, err);
+    if (st == LX_OK)
+        st = read_own_fields(root, max_n, p, err);
+    return st == LX_OK ? refuse_unsupported(root, p->chat, err) : st;
+}
+
+static lx_status read_request(const char *body, size_t bytes, int32_t max_n, bool chat,
+                              lx_completion_params *p, lx_error *err)
+{
+    lx_completion_params_init(p);
+    p->chat = chat;
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = read_rest(root, max_n, p, err);
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
+                                  lx_completion_params *p, lx_error *err)
+{
+    return read_request(body, bytes, max_n, false, p, err);
+}
+
+lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
+                            lx_error *err)
+{
+    return read_request(body, bytes, max_n, true, p, err);
+}

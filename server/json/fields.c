@@ -1,0 +1,176 @@
+/*
+ * Reading and building JSON, over jansson (see json_fields.h).
+ *
+ * Before the parser sees a body, a scan (json_scan.h) limits the depth (the parser is recursive)
+ * and the number of values (it needs many bytes for each), and notes the last key of the outermost
+ * object. So even a fault that only the parser finds, such as NaN or a number out of range, is
+ * reported with the name of the field it stands in.
+ */
+#include "server/json/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/json_memory.h"
+#include "server/json/scan.h"
+
+enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
+
+/* --- parsing
+ * -------------------------------------------------------------------------------------- */
+
+static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t *e, lx_error *err)
+{
+    size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
+    lx_json_extent found;
+    lx_json_scan(body, at, &found);
+    /* the parser's text may quote a piece of the body; keep what is plain */
+    char text[120];
+    size_t n = strnlen(e->text, sizeof text - 1);
+    for (size_t i = 0; i < n; i++)
+        text[i] = e->text[i] >= 0x20 && e->text[i] < 0x7f ? e->text[i] : '?';
+    text[n] = '\0';
+    bool in_field = strcmp(found.key, "body") != 0;
+    return lx_fail(err, LX_ERR_INVALID, found.key, "the body is not valid JSON%s%s: %s",
+                   in_field ? " at " : "", in_field ? found.key : "", text);
+}
+
+lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *err)
+{
+    lx_json_extent found;
+    lx_json_scan(body, bytes, &found);
+    lx_status st = lx_json_check_extent(&found, err);
+    if (st != LX_OK)
+        return st;
+    json_error_t e;
+    json_t *root = lx_json_load(body, bytes, JSON_REJECT_DUPLICATES, &e);
+    if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read the body");
+    if (root == NULL)
+        return fail_syntax(body, bytes, &e, err);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return lx_fail(err, LX_ERR_INVALID, "body", "the body must be a JSON object");
+    }
+    *out = root;
+    return LX_OK;
+}
+
+/* --- fields
+ * --------------------------------------------------------------------------------------- */
+
+/* NULL when absent or null. */
+const json_t *lx_json_field(const json_t *root, const char *name)
+{
+    const json_t *value = json_object_get(root, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+lx_status lx_json_read_int(const json_t *root, const char *name, int64_t min, int64_t max,
+                           int64_t *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_integer(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be an integer", name);
+    int64_t x = json_integer_value(value);
+    if (x < min || x > max)
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %lld to %lld", name,
+                       (long long)min, (long long)max);
+    *out = x;
+    return LX_OK;
+}
+
+lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, int32_t max,
+                             int32_t *out, lx_error *err)
+{
+    int64_t x = *out;
+    lx_status st = lx_json_read_int(root, name, min, max, &x, err);
+    *out = (int32_t)x;
+    return st;
+}
+
+lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err)
+{
+    return lx_json_read_int(root, "timeout_ms", 1, LX_MAX_TIMEOUT_MS, out, err);
+}
+
+lx_status lx_json_read_real(const json_t *root, const char *name, double min, double max,
+                            double *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_number(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a number", name);
+    double x = json_number_value(value);
+    if (!(x >= min && x <= max))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %g to %g", name, min, max);
+    *out = x;
+    return LX_OK;
+}
+
+lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    if (value == NULL)
+        return LX_OK;
+    if (!json_is_boolean(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be true or false", name);
+    *out = json_is_true(value);
+    return LX_OK;
+}
+
+lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
+                              size_t *bytes, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    *out = NULL;
+    *bytes = 0;
+    if (value == NULL)
+        return required ? lx_fail(err, LX_ERR_INVALID, name, "%s is missing", name) : LX_OK;
+    if (!json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a string", name);
+    *out = json_string_value(value);
+    *bytes = json_string_length(value);
+    return LX_OK;
+}
+
+lx_status lx_json_read_model(const json_t *root, bool required, char *model, lx_error *err)
+{
+    const char *name = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_read_string(root, "model", required, &name, &bytes, err);
+    if (st != LX_OK || name == NULL)
+        return st;
+    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+    memcpy(model, name, bytes + 1);
+    return LX_OK;
+}
+
+/* --- writing
+ * -------------------------------------------------------------------------------------- */
+
+static int append_dumped(const char *text, size_t n, void *out)
+{
+    lx_buffer_append(out, text, n);
+    return ((lx_buffer *)out)->status == LX_OK ? 0 : -1;
+}
+
+/* Writes and frees root; a value that could not be built leaves the buffer without memory. */
+void lx_json_dump(json_t *root, lx_buffer *out)
+{
+    if (root == NULL || json_dump_callback(root, append_dumped, out, WRITE_FLAGS) != 0) {
+        if (out->status == LX_OK)
+            out->status = LX_ERR_NO_MEMORY;
+    }
+    json_decref(root);
+}
+
+json_t *lx_json_real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}

@@ -1,0 +1,397 @@
+/*
+ * Requests for images and scores (see json_images.h).
+ *
+ * A form becomes the JSON object that says the same, so that one reader checks both. Its files are
+ * taken from the body as they are; in JSON they come as data: URLs.
+ */
+#include "server/json/image_requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/base64.h"
+#include "model/json_memory.h"
+#include "server/json/answers.h"
+#include "server/json/fields.h"
+#include "server/json/multipart.h"
+
+/* --- files
+ * ---------------------------------------------------------------------------------------- */
+
+static void upload_fini(lx_upload *u)
+{
+    free(u->owned);
+    *u = (lx_upload){.data = NULL};
+}
+
+/* The content of "data:TYPE;base64,TEXT". The type is not looked at: the content says what it is.
+ */
+static lx_status read_data_url(const json_t *value, const char *param, lx_upload *out,
+                               lx_error *err)
+{
+    static const char scheme[] = "data:", mark[] = ";base64,";
+    if (!json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, param, "%s must be a data: URL", param);
+    const char *url = json_string_value(value);
+    const char *comma = strncasecmp(url, scheme, sizeof scheme - 1) == 0 ? strchr(url, ',') : NULL;
+    size_t head = comma != NULL ? (size_t)(comma - url) + 1 : 0;
+    if (head < sizeof scheme + sizeof mark - 2 ||
+        strncasecmp(url + head - (sizeof mark - 1), mark, sizeof mark - 1) != 0)
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "%s must be a data: URL with base64, as data:image/png;base64,...", param);
+    lx_status st = lx_base64_decode(url + head, json_string_length(value) - head, param,
+                                    &out->owned, &out->bytes, err);
+    if (st == LX_OK)
+        out->data = out->owned;
+    return st;
+}
+
+lx_status lx_json_read_file(const json_t *root, const char *name, lx_upload *out, lx_error *err)
+{
+    const json_t *value = lx_json_field(root, name);
+    return value != NULL ? read_data_url(value, name, out, err) : LX_OK;
+}
+
+/* {"image_url": "data:..."} */
+static lx_status read_reference(const json_t *value, const char *param, lx_upload *out,
+                                lx_error *err)
+{
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, param, "%s must hold an object with image_url", param);
+    return read_data_url(json_object_get(value, "image_url"), param, out, err);
+}
+
+static lx_status read_references(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    const json_t *images = lx_json_field(root, "images"), *mask = lx_json_field(root, "mask");
+    if (images == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "images", "images is missing");
+    if (!json_is_array(images) || json_array_size(images) != 1)
+        return lx_fail(err, LX_ERR_INVALID, "images", "images must be a list of one");
+    lx_status st = read_reference(json_array_get(images, 0), "images", &p->image, err);
+    if (st == LX_OK && mask != NULL)
+        st = read_reference(mask, "mask", &p->mask, err);
+    return st;
+}
+
+/* --- forms
+ * ---------------------------------------------------------------------------------------- */
+
+/* Fields that JSON has as numbers or booleans; the others are text. */
+static bool is_typed(const char *name)
+{
+    static const char *const names[] = {
+        "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
+        "timeout_ms", "return_state", "max_tokens",  "park",   "class"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static lx_status add_text(json_t *root, const lx_part *part, lx_error *err)
+{
+    if (json_object_get(root, part->name) != NULL)
+        return lx_fail(err, LX_ERR_INVALID, part->name, "%s comes twice", part->name);
+    json_error_t e;
+    json_t *value = NULL;
+    (void)lx_json_starved();
+    if (is_typed(part->name))
+        value = lx_json_load(part->data, part->bytes, JSON_DECODE_ANY, &e);
+    if (value == NULL && memchr(part->data, '\0', part->bytes) == NULL)
+        value = json_stringn(part->data, part->bytes);
+    if (lx_json_starved()) {
+        json_decref(value);
+        return lx_fail(err, LX_ERR_NO_MEMORY, part->name, "no memory to read %s", part->name);
+    }
+    if (value == NULL || json_is_object(value) || json_is_array(value)) {
+        json_decref(value);
+        return lx_fail(err, LX_ERR_INVALID, part->name, "%s is not text in UTF-8", part->name);
+    }
+    bool added = json_object_set_new(root, part->name, value) == 0;
+    if (lx_json_starved())
+        return lx_fail(err, LX_ERR_NO_MEMORY, part->name, "no memory to read %s", part->name);
+    if (!added)
+        return lx_fail(err, LX_ERR_INVALID, "body", "a field of the form has no proper name");
+    return LX_OK;
+}
+
+static lx_status add_file(const lx_part *part, const char *name, lx_upload *out, lx_error *err)
+{
+    if (out->data != NULL)
+        return lx_fail(err, LX_ERR_INVALID, name, "%s comes twice; one is expected", name);
+    *out = (lx_upload){.data = (const uint8_t *)part->data, .bytes = part->bytes};
+    return LX_OK;
+}
+
+/* The text fields as a JSON object, and the files. mask may be NULL: not a field of this route. */
+static lx_status read_form(const char *content_type, const char *body, size_t bytes, json_t *root,
+                           lx_upload *image, lx_upload *mask, lx_error *err)
+{
+    lx_multipart form;
+    lx_status st = lx_multipart_parse(content_type, body, bytes, &form, err);
+    if (st == LX_OK && root == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read the form");
+    for (int32_t i = 0; st == LX_OK && i < form.n; i++) {
+        const lx_part *part = &form.parts[i];
+        if (strcmp(part->name, "image") == 0 || strcmp(part->name, "image[]") == 0)
+            st = add_file(part, "image", image, err);
+        else if (mask != NULL && strcmp(part->name, "mask") == 0)
+            st = add_file(part, "mask", mask, err);
+        else if (!part->is_file)
+            st = add_text(root, part, err);
+    }
+    if (st == LX_OK && image->data == NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "image", "image is missing");
+    return st;
+}
+
+/* --- images
+ * --------------------------------------------------------------------------------------- */
+
+void lx_image_params_init(lx_image_params *p)
+{
+    *p = (lx_image_params){.n = 1, .temperature = 1};
+}
+
+void lx_image_params_fini(lx_image_params *p)
+{
+    upload_fini(&p->image);
+    upload_fini(&p->mask);
+    free(p->state);
+    free(p->prompt);
+    p->state = p->prompt = NULL;
+}
+
+/* A string that must be `only`, when it is there. */
+static lx_status read_only(const json_t *root, const char *name, const char *only, lx_error *err)
+{
+    const char *value = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_read_string(root, name, false, &value, &bytes, err);
+    if (st == LX_OK && value != NULL && strcmp(value, only) != 0)
+        st = lx_fail(err, LX_ERR_INVALID, name, "%s must be \"%s\"", name, only);
+    return st;
+}
+
+static lx_status read_size(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    const char *value = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_read_string(root, "size", false, &value, &bytes, err);
+    if (st != LX_OK || value == NULL || strcmp(value, "auto") == 0)
+        return st;
+    if (bytes == 0 || bytes >= sizeof p->size)
+        return lx_fail(err, LX_ERR_INVALID, "size", "size must be WIDTHxHEIGHT or \"auto\"");
+    memcpy(p->size, value, bytes + 1);
+    return LX_OK;
+}
+
+static lx_status copy_text(const json_t *root, const char *name, char **out, size_t *bytes,
+                           lx_error *err)
+{
+    const char *text = NULL;
+    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    *out = malloc(*bytes + 1);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory for %s", name);
+    memcpy(*out, text, *bytes + 1);
+    return LX_OK;
+}
+
+/* What is to be seen. */
+static lx_status read_subject(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    int32_t class_index = -1;
+    lx_status st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
+    if (st == LX_OK && p->prompt_bytes > LX_MAX_IMAGE_PROMPT)
+        st = lx_fail(err, LX_ERR_INVALID, "prompt", "prompt has more than %d bytes",
+                     LX_MAX_IMAGE_PROMPT);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "class", 0, LX_MAX_CLASSES - 1, &class_index, err);
+    p->class_number = class_index + 1;
+    return st;
+}
+
+static lx_status read_form_of_answer(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    lx_status st = read_size(root, p, err);
+    if (st == LX_OK)
+        st = read_only(root, "response_format", "b64_json", err);
+    if (st == LX_OK)
+        st = read_only(root, "output_format", "png", err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "contact_sheet", &p->contact_sheet, err);
+    return st;
+}
+
+static lx_status read_unit(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    const char *unit = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_read_string(root, "stream_unit", false, &unit, &bytes, err);
+    if (st != LX_OK || unit == NULL)
+        return st;
+    if (strcmp(unit, "pixel") == 0)
+        p->stream_unit = LX_STREAM_PIXELS;
+    else if (strcmp(unit, "row") == 0)
+        p->stream_unit = LX_STREAM_ROWS;
+    else
+        return lx_fail(err, LX_ERR_INVALID, "stream_unit",
+                       "stream_unit must be \"pixel\" or \"row\"");
+    return LX_OK;
+}
+
+static lx_status read_stream(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_bool(root, "stream", &p->stream, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "partial_images", 0, LX_MAX_PARTIAL_IMAGES,
+                                &p->partial_images, err);
+    if (st == LX_OK)
+        st = read_unit(root, p, err);
+    if (st != LX_OK)
+        return st;
+    if (p->stream && p->contact_sheet)
+        return lx_fail(err, LX_ERR_INVALID, "contact_sheet",
+                       "contact_sheet is not allowed with stream: true");
+    if (!p->stream && p->partial_images > 0)
+        return lx_fail(err, LX_ERR_INVALID, "partial_images",
+                       "partial_images is only allowed with stream: true");
+    if (!p->stream && p->stream_unit != LX_STREAM_NO_VALUES)
+        return lx_fail(err, LX_ERR_INVALID, "stream_unit",
+                       "stream_unit is only allowed with stream: true");
+    return LX_OK;
+}
+
+/* Where to go on, where to stop, and whether to keep the state. */
+static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_state(root, &p->state, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "return_state", &p->return_state, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "park", &p->park, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
+    if (st == LX_OK && p->stream && (p->return_state || p->max_tokens > 0))
+        st = lx_fail(err, LX_ERR_INVALID, p->return_state ? "return_state" : "max_tokens",
+                     "%s is for whole answers: leave out stream",
+                     p->return_state ? "return_state" : "max_tokens");
+    if (st == LX_OK && p->contact_sheet && p->max_tokens > 0)
+        st = lx_fail(err, LX_ERR_INVALID, "max_tokens", "a contact sheet shows whole images");
+    return st;
+}
+
+static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params *p, lx_error *err)
+{
+    p->has_seed = lx_json_field(root, "seed") != NULL;
+    lx_status st = lx_json_read_model(root, false, p->model, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
+    if (st == LX_OK)
+        st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
+    if (st == LX_OK)
+        st = lx_json_read_real(root, "temperature", 0, 10, &p->temperature, err);
+    if (st == LX_OK)
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
+    if (st == LX_OK)
+        st = read_subject(root, p, err);
+    if (st == LX_OK)
+        st = read_form_of_answer(root, p, err);
+    if (st == LX_OK)
+        st = read_stream(root, p, err);
+    if (st == LX_OK)
+        st = read_states(root, p, err);
+    return st;
+}
+
+lx_status lx_json_read_generation(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
+                                  lx_error *err)
+{
+    lx_image_params_init(p);
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = read_fields(root, max_n, p, err);
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_json_read_edit(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
+                            lx_error *err)
+{
+    lx_image_params_init(p);
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = read_fields(root, max_n, p, err);
+    if (st == LX_OK)
+        st = read_references(root, p, err);
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_form_read_edit(const char *content_type, const char *body, size_t bytes, int32_t max_n,
+                            lx_image_params *p, lx_error *err)
+{
+    lx_image_params_init(p);
+    json_t *root = json_object();
+    lx_status st = read_form(content_type, body, bytes, root, &p->image, &p->mask, err);
+    if (st == LX_OK)
+        st = read_fields(root, max_n, p, err);
+    json_decref(root);
+    return st;
+}
+
+/* --- scores
+ * --------------------------------------------------------------------------------------- */
+
+void lx_score_params_fini(lx_score_params *p)
+{
+    upload_fini(&p->image);
+    free(p->prompt);
+    free(p->completion);
+    p->prompt = p->completion = NULL;
+}
+
+static lx_status read_score_fields(const json_t *root, lx_score_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_model(root, false, p->model, err);
+    if (st == LX_OK)
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
+    if (st == LX_OK)
+        st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
+    if (st == LX_OK)
+        st = copy_text(root, "completion", &p->completion, &p->completion_bytes, err);
+    return st;
+}
+
+lx_status lx_json_read_score(const char *body, size_t bytes, lx_score_params *p, lx_error *err)
+{
+    *p = (lx_score_params){.timeout_ms = 0};
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = read_score_fields(root, p, err);
+    const json_t *image = lx_json_field(root, "image");
+    if (st == LX_OK && image != NULL)
+        st = read_data_url(image, "image", &p->image, err);
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_form_read_score(const char *content_type, const char *body, size_t bytes,
+                             lx_score_params *p, lx_error *err)
+{
+    *p = (lx_score_params){.timeout_ms = 0};
+    json_t *root = json_object();
+    lx_status st = read_form(content_type, body, bytes, root, &p->image, NULL, err);
+    if (st == LX_OK)
+        st = read_score_fields(root, p, err);
+    json_decref(root);
+    return st;
+}

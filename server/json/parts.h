@@ -1,0 +1,46 @@
+/* Parts that several answers have, as values of the JSON library: the caller's, NULL without
+ * memory. */
+#ifndef LINNET_SERVER_JSON_PARTS_H
+#define LINNET_SERVER_JSON_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "model/vocab.h"
+
+typedef struct json_t json_t; /* of jansson.h, which few include */
+
+/* A token of an answer and what else could have stood in its place. */
+typedef struct lx_json_token {
+    const char *text; /* not NUL-terminated */
+    size_t bytes;
+    double logprob;       /* NAN: null, as the model does not predict the prompt */
+    const lx_sample *top; /* [n_top of the list]; NULL: null */
+} lx_json_token;
+
+typedef struct lx_json_logprobs {
+    const lx_json_token *tokens; /* [n] */
+    int32_t n, n_top;
+    int64_t offset; /* characters of the choice's text before the first token */
+    const lx_vocab *vocab;
+} lx_json_logprobs;
+
+typedef struct lx_json_timings { /* milliseconds */
+    double queue_ms, ttft_ms, prompt_ms, predicted_ms, total_ms;
+    int64_t cache_n, prompt_n, predicted_n;
+    int64_t queue_steps, total_steps; /* of the engine, before the first slot and in all */
+} lx_json_timings;
+
+/* What a client should know of a request that was answered all the same. */
+typedef struct lx_json_warning {
+    const char *param, *message;
+} lx_json_warning;
+
+json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
+json_t *lx_json_make_timings(const lx_json_timings *t);
+/* As completions have it, or as a chat. */
+json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat);
+
+#endif

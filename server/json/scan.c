@@ -1,0 +1,102 @@
+/* A look at JSON before it is parsed (see json_scan.h). */
+#include "server/json/scan.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* What jansson 2.14 takes on 64 bits, with what malloc adds: an object with its first buckets; a
+   string, or a key's pair with its share of grown buckets; a number; a place in a list that
+   doubles. */
+enum { CONTAINER_BYTES = 272, STRING_BYTES = 192, SCALAR_BYTES = 32, PLACE_BYTES = 24 };
+
+/* The position behind the string that begins at text[i] (a quote). */
+static size_t skip_string(const char *text, size_t n, size_t i)
+{
+    for (i++; i < n && text[i] != '"'; i++)
+        if (text[i] == '\\')
+            i++;
+    return i + 1;
+}
+
+static bool in_scalar(char c)
+{
+    return (unsigned char)c > ' ' && strchr("{}[],:\"", c) == NULL;
+}
+
+static size_t skip_scalar(const char *text, size_t n, size_t i)
+{
+    while (i < n && in_scalar(text[i]))
+        i++;
+    return i;
+}
+
+static void copy_key(const char *text, size_t n, char *key)
+{
+    if (n == 0 || n >= sizeof((lx_json_extent *)0)->key)
+        return;
+    for (size_t i = 0; i < n; i++) { /* no field of ours has another name */
+        unsigned char c = (unsigned char)text[i];
+        if (c <= 0x20 || c >= 0x7f || c == '\\')
+            return;
+    }
+    memcpy(key, text, n);
+    key[n] = '\0';
+}
+
+static void open_container(lx_json_extent *e, int32_t *depth)
+{
+    e->containers++;
+    *depth += 1;
+    e->depth = *depth > e->depth ? *depth : e->depth;
+}
+
+void lx_json_scan(const char *text, size_t n, lx_json_extent *e)
+{
+    *e = (lx_json_extent){.key = "body"};
+    int32_t depth = 0;
+    bool key_next = false;
+    for (size_t i = 0; i < n;) {
+        char c = text[i];
+        size_t end = i + 1;
+        if (c == '"') {
+            end = skip_string(text, n, i);
+            if (depth == 1 && key_next && end <= n)
+                copy_key(text + i + 1, end - i - 2, e->key);
+            key_next = false;
+            e->strings++;
+            e->string_bytes += (int64_t)(end - i);
+        } else if (c == '{' || c == '[') {
+            open_container(e, &depth);
+            key_next = c == '{' && depth == 1;
+        } else if (c == '}' || c == ']') {
+            depth--;
+        } else if (c == ',' && depth == 1) {
+            key_next = true;
+        } else if (in_scalar(c)) {
+            end = skip_scalar(text, n, i);
+            e->scalars++;
+        }
+        i = end;
+    }
+}
+
+lx_status lx_json_check_extent(const lx_json_extent *e, lx_error *err)
+{
+    if (e->depth > LX_JSON_MAX_DEPTH)
+        return lx_fail(err, LX_ERR_INVALID, e->key, "the body's JSON is nested more than %d deep",
+                       LX_JSON_MAX_DEPTH);
+    int64_t values = e->containers + e->strings + e->scalars;
+    if (values > LX_JSON_MAX_VALUES)
+        return lx_fail(err, LX_ERR_INVALID, e->key,
+                       "the body's JSON has %lld values and keys, more than %d", (long long)values,
+                       LX_JSON_MAX_VALUES);
+    return LX_OK;
+}
+
+int64_t lx_json_tree_bytes(const lx_json_extent *e)
+{
+    /* a string is in the parser's buffer, which doubles, before it is in the tree */
+    return e->containers * (CONTAINER_BYTES + PLACE_BYTES) +
+           e->strings * (STRING_BYTES + PLACE_BYTES) + e->scalars * (SCALAR_BYTES + PLACE_BYTES) +
+           4 * e->string_bytes;
+}

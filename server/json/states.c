@@ -1,0 +1,219 @@
+/*
+ * JSON of states. Facts of a state are told alike wherever they stand; the numbers of a head are
+ * written as they are, in f32's precision, beside the norms a reader would compute first.
+ */
+#include "server/json/states.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/json/fields.h"
+
+lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err)
+{
+    const char *text = NULL;
+    size_t n = 0;
+    lx_status st = lx_json_read_string(root, "state", false, &text, &n, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    if (n == 0 || memchr(text, '\0', n) != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "state", "state must be an id or a blob in base64");
+    *out = malloc(n + 1);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    memcpy(*out, text, n + 1);
+    return LX_OK;
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static lx_status read_prompt(const json_t *root, lx_state_create *p, lx_error *err)
+{
+    const char *text = NULL;
+    size_t n = 0;
+    lx_status st = lx_json_read_string(root, "prompt", false, &text, &n, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    p->prompt = malloc(n + 1);
+    if (p->prompt == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+    memcpy(p->prompt, text, n);
+    p->prompt_bytes = n;
+    return LX_OK;
+}
+
+lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
+                                    lx_error *err)
+{
+    *p = (lx_state_create){.rules = true};
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = lx_json_read_model(root, false, p->model, err);
+    if (st == LX_OK)
+        st = read_prompt(root, p, err);
+    if (st == LX_OK)
+        st = lx_json_read_file(root, "image", &p->image, err);
+    if (st == LX_OK)
+        st = lx_json_read_file(root, "mask", &p->mask, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "rules", &p->rules, err);
+    if (st == LX_OK)
+        st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
+    if (st == LX_OK)
+        st = lx_json_read_timeout(root, &p->timeout_ms, err);
+    if (st == LX_OK)
+        p->has_seed = lx_json_field(root, "seed") != NULL;
+    json_decref(root);
+    return st;
+}
+
+void lx_state_create_fini(lx_state_create *p)
+{
+    free(p->prompt);
+    free(p->image.owned);
+    free(p->mask.owned);
+}
+
+static lx_status read_seeds(const json_t *root, lx_state_fork *p, lx_error *err)
+{
+    const json_t *list = lx_json_field(root, "seeds");
+    if (list == NULL)
+        return LX_OK;
+    if (!json_is_array(list) || json_array_size(list) != (size_t)p->n)
+        return lx_fail(err, LX_ERR_INVALID, "seeds", "seeds must be a list of n = %d seeds", p->n);
+    p->seeds = calloc((size_t)p->n, sizeof *p->seeds);
+    if (p->seeds == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the seeds");
+    for (int32_t i = 0; i < p->n; i++) {
+        const json_t *seed = json_array_get(list, (size_t)i);
+        json_int_t x = json_integer_value(seed);
+        if (!json_is_integer(seed) || x < 0 || x > LX_MAX_SEED)
+            return lx_fail(err, LX_ERR_INVALID, "seeds",
+                           "seeds: number %d is not a whole number from 0 to %lld", i,
+                           (long long)LX_MAX_SEED);
+        p->seeds[i] = (uint64_t)x;
+    }
+    return LX_OK;
+}
+
+lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,
+                                  lx_error *err)
+{
+    *p = (lx_state_fork){.n = 1};
+    if (bytes == 0)
+        return LX_OK; /* one copy */
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
+    if (st == LX_OK)
+        st = read_seeds(root, p, err);
+    json_decref(root);
+    return st;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static json_t *make_hash(uint64_t hash)
+{
+    return json_sprintf("%016llx", (unsigned long long)hash);
+}
+
+static json_t *make_state(const lx_json_state *s)
+{
+    const lx_saved_state *x = s->state;
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:I}", "id", s->id, "object",
+        "state", "model", s->model != NULL ? json_string(s->model) : json_null(), "model_hash",
+        make_hash(x->model_hash), "modality", x->modality == LX_TEXT ? "text" : "image", "made_by",
+        x->made_by, "tokens", (int)x->start.n_tokens, "position", (int)x->start.rows, "bytes",
+        (json_int_t)s->bytes, "seed", (json_int_t)x->seed, "sample",
+        (json_int_t)x->start.first_sample, "n_layers", (int)x->n_layers, "expires_in_s",
+        (json_int_t)(s->ttl_ms / 1000));
+}
+
+void lx_json_write_state(const lx_json_state *s, lx_buffer *out)
+{
+    lx_json_dump(make_state(s), out);
+}
+
+void lx_json_write_state_list(const lx_json_state *states, int32_t n, lx_buffer *out)
+{
+    json_t *data = json_array();
+    bool ok = data != NULL;
+    for (int32_t i = 0; i < n; i++)
+        ok = ok && json_array_append_new(data, make_state(&states[i])) == 0;
+    if (!ok) {
+        json_decref(data);
+        data = NULL;
+    }
+    lx_json_dump(data != NULL ? json_pack("{s:s, s:o}", "object", "list", "data", data) : NULL,
+                 out);
+}
+
+static json_t *make_row(const float *x, int32_t n)
+{
+    json_t *row = json_array();
+    for (int32_t i = 0; row != NULL && i < n; i++) {
+        if (json_array_append_new(row, json_real((double)x[i])) != 0) {
+            json_decref(row);
+            row = NULL;
+        }
+    }
+    return row;
+}
+
+static json_t *make_matrix(const float *x, int32_t rows, int32_t cols)
+{
+    json_t *matrix = json_array();
+    for (int32_t i = 0; matrix != NULL && i < rows; i++) {
+        if (json_array_append_new(matrix, make_row(x + (int64_t)i * cols, cols)) != 0) {
+            json_decref(matrix);
+            matrix = NULL;
+        }
+    }
+    return matrix;
+}
+
+static double norm_of(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* phi is positive, so z is, and phi(q)^T z stays away from 0 as long as no part of z is near it. */
+static json_t *make_denominator(const lx_json_look *l)
+{
+    double least = INFINITY, sum = 0;
+    for (int32_t i = 0; i < l->d_key; i++) {
+        least = fmin(least, (double)l->z[i]);
+        sum += (double)l->z[i];
+    }
+    return json_pack("{s:f, s:f, s:b}", "min", least, "sum", sum, "healthy", least >= 0 && sum > 0);
+}
+
+void lx_json_write_look(const lx_json_look *l, lx_buffer *out)
+{
+    json_t *root = json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:f, s:f, s:o}", "object", "state.look", "id",
+        l->id, "layer", (int)l->layer, "head", (int)l->head, "n_layers", (int)l->n_layers,
+        "n_heads", (int)l->n_heads, "s", make_matrix(l->s, l->d_key, l->d_value), "z",
+        make_row(l->z, l->d_key), "s_norm", norm_of(l->s, (int64_t)l->d_key * l->d_value), "z_norm",
+        norm_of(l->z, l->d_key), "denominator", make_denominator(l));
+    lx_json_dump(root, out);
+}
+
+void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out)
+{
+    lx_json_dump(k->status != LX_OK
+                     ? json_pack("{s:i, s:n, s:{s:s, s:s}}", "index", (int)k->index, "id", "error",
+                                 "message", k->why, "code", lx_status_text(k->status))
+                     : json_pack("{s:i, s:s, s:s, s:i, s:i, s:I}", "index", (int)k->index, "id",
+                                 k->id, "object", "state", "tokens", (int)k->tokens, "position",
+                                 (int)k->rows, "bytes", (json_int_t)k->bytes),
+                 out);
+}

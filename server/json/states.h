@@ -1,0 +1,66 @@
+/* Requests and answers of the routes for states, as plain structs (see json_api.h). */
+#ifndef LINNET_SERVER_JSON_STATES_H
+#define LINNET_SERVER_JSON_STATES_H
+
+#include "server/json/image_requests.h"
+#include "server/states/blob.h"
+
+/* POST /v1/states: a request that is to be gone on with later. */
+typedef struct lx_state_create {
+    char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
+    char *prompt;                  /* owned; NULL: absent */
+    size_t prompt_bytes;
+    lx_upload image, mask; /* of an image model: what is given of it */
+    bool rules, has_seed;
+    int64_t seed, timeout_ms;
+} lx_state_create;
+
+/* LX_ERR_INVALID with the field's name; free with fini, also after a failure, before the body. */
+lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
+                                    lx_error *err) LX_MUST_USE;
+void lx_state_create_fini(lx_state_create *p);
+
+/* POST /v1/states/ID/fork */
+typedef struct lx_state_fork {
+    int32_t n;
+    uint64_t *seeds; /* [n], owned; NULL: the state's own */
+} lx_state_fork;
+
+lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,
+                                  lx_error *err) LX_MUST_USE;
+
+/* What is told of a state. */
+typedef struct lx_json_state {
+    const char *id;
+    const char *model; /* NULL: not served here */
+    const lx_saved_state *state;
+    size_t bytes;
+    int64_t ttl_ms;
+} lx_json_state;
+
+void lx_json_write_state(const lx_json_state *s, lx_buffer *out);
+/* {"object": "list", "data": [...]} */
+void lx_json_write_state_list(const lx_json_state *states, int32_t n, lx_buffer *out);
+
+/* s and z of one head, and what can be read off them. */
+typedef struct lx_json_look {
+    const char *id;
+    int32_t layer, head, n_layers, n_heads, d_key, d_value;
+    const float *s; /* [d_key, d_value] */
+    const float *z; /* [d_key] */
+} lx_json_look;
+
+void lx_json_write_look(const lx_json_look *l, lx_buffer *out);
+
+/* Element `index` of an answer's "states". */
+typedef struct lx_json_kept {
+    const char *id;
+    lx_status status; /* LX_OK: kept */
+    const char *why;  /* not */
+    int32_t index, tokens, rows;
+    size_t bytes;
+} lx_json_kept;
+
+void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out);
+
+#endif

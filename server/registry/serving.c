@@ -1,0 +1,266 @@
+/*
+ * The registry of models (see serving.h).
+ *
+ * One back end for all: its threads are shared, and an engine's step waits while another's runs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/version.h"
+#include "server/registry/serving_internal.h"
+
+enum { STEP_LIMIT_S = 10 };
+
+lx_status lx_serving_new(lx_serving **out, lx_error *err)
+{
+    lx_serving *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the models");
+    (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_cond_init(&s->changed, NULL);
+    s->start_ns = lx_now_ns();
+    *out = s;
+    return LX_OK;
+}
+
+/* Among how many models the free memory is shared: a device's slots take theirs at once, those of
+   the process only when they are used. */
+static int32_t share_of(const lx_serving *s, int32_t n_models)
+{
+    return s->be->ops->memory != NULL ? n_models - s->n : n_models;
+}
+
+/* --- loading ------------------------------------------------------------------------------------
+ */
+
+static lx_status load_one(lx_serving *s, const char *dir, int32_t n_models, lx_error *err)
+{
+    lx_served_model *m = NULL;
+    lx_status st = lx_served_open(s, dir, &m, err);
+    if (st != LX_OK)
+        return st;
+    for (int32_t i = 0; i < s->n && st == LX_OK; i++)
+        if (strcmp(s->models[i]->model->name, m->model->name) == 0)
+            st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
+    if (st == LX_OK)
+        st = lx_served_start(s, m, share_of(s, n_models), 0, err);
+    if (st != LX_OK) {
+        lx_served_free(m);
+        return st;
+    }
+    s->models[s->n++] = m;
+    return LX_OK;
+}
+
+static lx_status load_all(lx_serving *s, const lx_folder_list *l, lx_error *err)
+{
+    const lx_serving_options *o = &s->options;
+    char why[512] = "as asked for";
+    lx_status st =
+        o->backend != NULL
+            ? lx_backend_open(o->backend, &o->backend_options, &s->be, err)
+            : lx_backend_choose(o->device, &o->backend_options, &s->be, why, sizeof why, err);
+    if (st != LX_OK)
+        return st;
+    lx_log(LX_LOG_INFO, "device %s", why);
+    s->be->ops->describe(s->be, s->backend_text, sizeof s->backend_text);
+    lx_log(LX_LOG_INFO, "linnet %s, back end %s", LX_VERSION, s->backend_text);
+    for (int32_t i = 0; i < l->n && st == LX_OK; i++)
+        st = load_one(s, l->dirs[i], l->n, err);
+    return st;
+}
+
+lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_error *err)
+{
+    lx_folder_list l = {.n = 0};
+    s->options = *options;
+    lx_status st = lx_folders_list(options, &l, err);
+    if (st == LX_OK)
+        st = load_all(s, &l, err);
+    lx_folders_free(&l);
+    if (st == LX_OK)
+        atomic_store(&s->loaded, true);
+    return st;
+}
+
+void lx_serving_free(lx_serving *s)
+{
+    if (s == NULL)
+        return;
+    lx_reload_stop(s);
+    for (int32_t i = 0; i < s->n; i++)
+        lx_served_free(s->models[i]);
+    if (s->be != NULL)
+        s->be->ops->close(s->be);
+    (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+/* --- how they do --------------------------------------------------------------------------------
+ */
+
+static bool is_stuck(const lx_serving *s, const lx_served_model *m)
+{
+    if (!lx_engine_healthy(m->engine))
+        return true;
+    int64_t step = lx_engine_last_step_ns(m->engine), work = atomic_load(&m->work_since_ns);
+    int64_t age = lx_now_ns() - (step > work ? step : work);
+    if (!lx_engine_idle(m->engine))
+        return age > STEP_LIMIT_S * LX_NS_PER_S;
+    return s->options.probe_ns > 0 && age > STEP_LIMIT_S * LX_NS_PER_S + s->options.probe_ns;
+}
+
+lx_serving_state lx_serving_get_state(lx_serving *s)
+{
+    bool stuck = false;
+    if (atomic_load(&s->draining))
+        return LX_SERVING_DRAINING;
+    if (!atomic_load(&s->loaded))
+        return LX_SERVING_LOADING;
+    (void)pthread_mutex_lock(&s->lock);
+    for (int32_t i = 0; i < s->n; i++)
+        stuck |= is_stuck(s, s->models[i]);
+    (void)pthread_mutex_unlock(&s->lock);
+    return stuck ? LX_SERVING_UNHEALTHY : LX_SERVING_READY;
+}
+
+int64_t lx_serving_last_step_ms(lx_serving *s)
+{
+    int64_t now = lx_now_ns(), oldest = now;
+    for (int32_t i = 0; i < lx_serving_count(s); i++) {
+        int64_t step = lx_engine_last_step_ns(lx_serving_at(s, i)->engine);
+        oldest = step < oldest ? step : oldest;
+    }
+    return (now - oldest) / LX_NS_PER_MS;
+}
+
+int64_t lx_serving_state_bytes(const lx_served_model *m)
+{
+    const lx_state_layout *l = &m->model->state;
+    return (l->fixed_floats + l->growing_floats * l->max_tokens) * 4;
+}
+
+const char *lx_serving_backend(const lx_serving *s)
+{
+    return atomic_load(&s->loaded) ? s->backend_text : "";
+}
+
+int64_t lx_serving_start_ns(const lx_serving *s)
+{
+    return s->start_ns;
+}
+
+/* --- who asks for one ---------------------------------------------------------------------------
+ */
+
+int32_t lx_serving_enter(lx_serving *s)
+{
+    for (;;) {
+        int32_t turn = atomic_load(&s->turn);
+        atomic_fetch_add(&s->n_inside[turn], 1);
+        if (atomic_load(&s->turn) == turn)
+            return turn;
+        atomic_fetch_sub(&s->n_inside[turn], 1);
+    }
+}
+
+void lx_serving_leave(lx_serving *s, int32_t turn)
+{
+    atomic_fetch_sub(&s->n_inside[turn], 1);
+}
+
+void lx_served_ref(lx_served_model *m)
+{
+    atomic_fetch_add(&m->refs, 1);
+}
+
+void lx_served_unref(lx_served_model *m)
+{
+    lx_serving *s = m->serving;
+    if (atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    (void)pthread_mutex_lock(&s->lock);
+    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+int32_t lx_serving_count(lx_serving *s)
+{
+    if (!atomic_load(&s->loaded))
+        return 0;
+    (void)pthread_mutex_lock(&s->lock);
+    int32_t n = s->n;
+    (void)pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+lx_served_model *lx_serving_at(lx_serving *s, int32_t i)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    lx_served_model *m = s->models[i];
+    (void)pthread_mutex_unlock(&s->lock);
+    return m;
+}
+
+lx_served_model *lx_serving_find(lx_serving *s, const char *name)
+{
+    for (int32_t i = 0; i < lx_serving_count(s); i++) {
+        lx_served_model *m = lx_serving_at(s, i);
+        if (strcmp(m->model->name, name) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+lx_served_model *lx_serving_find_task(lx_serving *s, const char *task)
+{
+    for (int32_t i = 0; i < lx_serving_count(s); i++) {
+        lx_served_model *m = lx_serving_at(s, i);
+        if (strcmp(m->model->config.task, task) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err)
+{
+    if (lx_engine_idle(m->engine))
+        atomic_store(&m->work_since_ns, lx_now_ns());
+    return lx_engine_submit(m->engine, job, err);
+}
+
+/* --- the end ------------------------------------------------------------------------------------
+ */
+
+void lx_serving_drain(lx_serving *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    atomic_store(&s->draining, true);
+    for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
+        lx_engine_drain(s->models[i]->engine);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Not those of replaced weights: no other server would go on with their states. */
+void lx_serving_park(lx_serving *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
+        lx_engine_park(s->models[i]->engine);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+bool lx_serving_idle(lx_serving *s)
+{
+    bool idle = true;
+    (void)pthread_mutex_lock(&s->lock);
+    for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
+        idle &= lx_engine_idle(s->models[i]->engine);
+    for (int32_t i = 0; i < s->n_retired; i++)
+        idle &= lx_engine_idle(s->retired[i]->engine);
+    (void)pthread_mutex_unlock(&s->lock);
+    return idle;
+}

@@ -1,0 +1,112 @@
+/*
+ * What is being served: the models of a folder, each with its transformer and engine, on one back
+ * end that all share.
+ *
+ * Loading may run while HTTP already answers: nobody looks at the models before lx_serving_state
+ * says so. After that models come or are replaced by a reload, in the same place of the list, and
+ * none goes away. What lx_serving_find and _at return may be replaced at any time, so it is used
+ * between lx_serving_enter and _leave (every handler is called between them), or holds a reference
+ * (every lx_work does).
+ */
+#ifndef LINNET_SERVER_REGISTRY_SERVING_H
+#define LINNET_SERVER_REGISTRY_SERVING_H
+
+#include "server/engine/engine.h"
+
+enum { LX_MAX_MODELS = 64 };
+
+typedef struct lx_serving lx_serving;
+
+typedef struct lx_served_model {
+    lx_serving *serving;
+    _Atomic int32_t refs; /* the list's, and one of everybody who keeps it */
+    lx_model *model;
+    lx_transformer *transformer;
+    lx_engine *engine;
+    lx_metrics metrics;
+    int32_t n_slots;
+    int64_t created;               /* Unix time at which it was loaded */
+    _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
+    char fingerprint[96];
+    lx_metrics carried; /* what the model in its place has taken over of its counters */
+} lx_served_model;
+
+typedef struct lx_serving_options {
+    const char *backend; /* NULL: the one `device` says, see lx_backend_choose */
+    const char *device;
+    lx_backend_options backend_options;
+    const char *models_dir; /* every subfolder with a config.json; NULL for none */
+    const char *model_dir;  /* one more; NULL for none */
+    int32_t n_slots;        /* a model; 0: from the memory that is free */
+    int32_t max_queue;      /* jobs, a model */
+    int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
+    int32_t prefix_every;   /* see lx_engine_options */
+    int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
+} lx_serving_options;
+
+typedef enum lx_serving_state {
+    LX_SERVING_LOADING,
+    LX_SERVING_READY,
+    LX_SERVING_DRAINING,
+    LX_SERVING_UNHEALTHY /* a device failed, or an engine made no step although it should have */
+} lx_serving_state;
+
+lx_status lx_serving_new(lx_serving **out, lx_error *err) LX_MUST_USE;
+/* Loads every model, runs one real step of each and starts the engines. Once. */
+lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options,
+                          lx_error *err) LX_MUST_USE;
+void lx_serving_free(lx_serving *s); /* stops the engines; NULL is allowed */
+
+lx_serving_state lx_serving_get_state(lx_serving *s);
+/* Since the newest step of that engine whose newest is the oldest; 0 while loading. */
+int64_t lx_serving_last_step_ms(lx_serving *s);
+/* Bytes of one sample's state. */
+int64_t lx_serving_state_bytes(const lx_served_model *m);
+/* What the back end is, one line; "" while loading. */
+const char *lx_serving_backend(const lx_serving *s);
+int64_t lx_serving_start_ns(const lx_serving *s);
+
+/* Whoever looks for models does it between these two; leave takes what enter returned. Short: a
+   reload waits for those inside. */
+int32_t lx_serving_enter(lx_serving *s);
+void lx_serving_leave(lx_serving *s, int32_t turn);
+/* To keep a model for longer; not from an engine's thread. */
+void lx_served_ref(lx_served_model *m);
+void lx_served_unref(lx_served_model *m);
+
+/* 0 while loading. */
+int32_t lx_serving_count(lx_serving *s);
+lx_served_model *lx_serving_at(lx_serving *s, int32_t i);
+lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when unknown */
+/* The first model whose task has this name, or NULL. */
+lx_served_model *lx_serving_find_task(lx_serving *s, const char *task);
+
+/* lx_engine_submit, noting when an idle engine gets work. */
+lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;
+
+void lx_serving_drain(lx_serving *s); /* refuses new jobs from now on */
+void lx_serving_park(lx_serving *s);  /* see lx_engine_park */
+bool lx_serving_idle(lx_serving *s);  /* no job is queued or running */
+
+/* --- reload, serving_reload.c ------------------------------------------------------------------
+ */
+
+typedef struct lx_reload lx_reload;
+
+typedef struct lx_reloaded_model {
+    char name[64], fingerprint[96];
+    bool changed; /* other weights than before */
+} lx_reloaded_model;
+
+/* Asks for the folders to be read again; `wake` (may be NULL) is called when that is done, from the
+   reloader's thread. out NULL: nobody wants the result. LX_ERR_UNAVAILABLE while loading or
+   draining, LX_ERR_BUSY when too many wait. */
+lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
+                          lx_reload **out, lx_error *err) LX_MUST_USE;
+bool lx_reload_done(lx_reload *r);
+/* After it is done: LX_OK with all models, borrowed; or why everything stays as it was. */
+lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
+                           lx_error *err) LX_MUST_USE;
+void lx_reload_release(lx_reload *r); /* no wake comes after it */
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * What the files of the registry share: serving.c (who asks for a model), serving_load.c (from a
+ * folder to a warm engine), serving_reload.c (new weights in the place of old ones).
+ *
+ * How a model can be replaced while requests use it, without a lock on their way: a handler looks
+ * models up between lx_serving_enter and lx_serving_leave, and what lives longer (lx_work) takes a
+ * reference. After the table has been changed, the reloader waits until every handler that may have
+ * seen the old one has left; from then on the references of old models only become fewer, and a
+ * model without any is stopped and freed.
+ */
+#ifndef LINNET_SERVER_REGISTRY_SERVING_INTERNAL_H
+#define LINNET_SERVER_REGISTRY_SERVING_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/registry/serving.h"
+
+/* Old models that may still be with requests at once; more reloads are refused. */
+enum { LX_MAX_RETIRED = 2 * LX_MAX_MODELS };
+
+typedef struct lx_folder_list {
+    char *dirs[LX_MAX_MODELS]; /* owned */
+    int32_t n;
+} lx_folder_list;
+
+struct lx_serving {
+    lx_backend *be;
+    char backend_text[160];
+    lx_serving_options options; /* of lx_serving_load */
+    int64_t start_ns;
+    _Atomic bool loaded, draining;
+    /* handlers at work, by the turn in which they entered */
+    _Atomic int32_t turn;
+    _Atomic int64_t n_inside[2];
+
+    pthread_mutex_t lock; /* for those below */
+    lx_served_model *models[LX_MAX_MODELS];
+    int32_t n;
+    lx_served_model *retired[LX_MAX_RETIRED];
+    int32_t n_retired;
+
+    /* the reloader: one thread, started by the first reload */
+    pthread_cond_t changed; /* a reload was asked for, a model lost its last reference, the end */
+    pthread_t thread;
+    bool thread_started, stopping;
+    struct lx_reload *first, *last; /* waiting, oldest first */
+    int32_t n_waiting;
+};
+
+/* --- serving_load.c --- */
+/* The folders that the options name, sorted. Also after a failure the list is to be freed. */
+lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l,
+                          lx_error *err) LX_MUST_USE;
+void lx_folders_free(lx_folder_list *l);
+/* From a folder to a model that is read and checked; not started. */
+lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out,
+                         lx_error *err) LX_MUST_USE;
+/* Computes one real step of it and starts its engine. n_models share the memory; n_slots 0: as the
+   options say. */
+lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, int32_t n_slots,
+                          lx_error *err) LX_MUST_USE;
+/* Stops its engine, whatever it does. NULL is allowed. */
+void lx_served_free(lx_served_model *m);
+
+/* --- serving_reload.c --- */
+void lx_reload_stop(lx_serving *s); /* ends the thread and frees what is retired */
+
+#endif

@@ -1,0 +1,269 @@
+/*
+ * From a folder to a model that computes (see serving_internal.h).
+ *
+ * Each model is warmed with one real step of its own weights before anybody may use it, so that a
+ * model that cannot compute is found at start and not by the first client.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cgroup.h"
+#include "common/log.h"
+#include "common/version.h"
+#include "server/engine/fair.h"
+#include "server/registry/serving_internal.h"
+
+enum {
+    MAX_SLOTS = 256,
+    MAX_DEVICE_SLOTS = 16384,
+    MIN_PROMPT_ROWS = 256,
+    PROMPT_CHUNK = 256,
+    PROMPT_BESIDE = 3,
+};
+
+/* --- which folders
+ * -------------------------------------------------------------------------------- */
+
+static bool has_config(const char *dir)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/config.json", dir);
+    return n > 0 && n < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+static lx_status add_folder(lx_folder_list *l, const char *dir, lx_error *err)
+{
+    if (l->n == LX_MAX_MODELS)
+        return lx_fail(err, LX_ERR_TOO_LARGE, "models", "more than %d models", LX_MAX_MODELS);
+    l->dirs[l->n] = strdup(dir);
+    if (l->dirs[l->n] == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a folder's name");
+    l->n++;
+    return LX_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static lx_status list_folders(const char *parent, lx_folder_list *l, lx_error *err)
+{
+    DIR *d = opendir(parent);
+    if (d == NULL)
+        return lx_fail(err, LX_ERR_IO, "models", "%s: %s", parent, strerror(errno));
+    lx_status st = LX_OK;
+    for (const struct dirent *e = readdir(d); e != NULL && st == LX_OK; e = readdir(d)) {
+        char dir[4096];
+        int n = snprintf(dir, sizeof dir, "%s/%s", parent, e->d_name);
+        if (e->d_name[0] != '.' && n < (int)sizeof dir && has_config(dir))
+            st = add_folder(l, dir, err);
+    }
+    (void)closedir(d);
+    qsort(l->dirs, (size_t)l->n, sizeof *l->dirs, compare_names);
+    return st;
+}
+
+lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l, lx_error *err)
+{
+    lx_status st = o->models_dir != NULL ? list_folders(o->models_dir, l, err) : LX_OK;
+    if (st == LX_OK && o->model_dir != NULL)
+        st = add_folder(l, o->model_dir, err);
+    if (st == LX_OK && l->n == 0)
+        st = lx_fail(err, LX_ERR_NOT_FOUND, "models", "no model found in %s",
+                     o->models_dir != NULL ? o->models_dir : "the folders given");
+    return st;
+}
+
+void lx_folders_free(lx_folder_list *l)
+{
+    for (int32_t i = 0; i < l->n; i++)
+        free(l->dirs[i]);
+    l->n = 0;
+}
+
+/* --- one model
+ * ------------------------------------------------------------------------------------ */
+
+/* About what a slot needs beside its state: the activations of a row, and what a step is given. */
+static int64_t row_bytes(const lx_config *c)
+{
+    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
+    int64_t activations = 3 * c->d_model + 2 * keys + 2 * values + c->d_ff + c->head_size;
+    return 2 * 4 * activations + 4096;
+}
+
+/* The most slots that have, with the places beyond them, room in so many. */
+static int32_t slots_of_places(int32_t n_places)
+{
+    int32_t low = 0, high = n_places;
+    while (low < high) {
+        int32_t middle = low + (high - low + 1) / 2;
+        if (middle + lx_fair_spare(middle) <= n_places)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/*
+ * How many slots fit, of one of n_models: into a quarter of the process's free memory, at most
+ * MAX_SLOTS; into three quarters of what a device has free, at most MAX_DEVICE_SLOTS.
+ */
+static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int32_t n_models,
+                                   int32_t *out, lx_error *err)
+{
+    int64_t most = MAX_SLOTS, bytes = lx_cgroup_free_memory() / 4, each = lx_serving_state_bytes(m);
+    if (be->ops->memory != NULL) {
+        lx_status st = be->ops->memory(be, &bytes, err);
+        if (st != LX_OK)
+            return st;
+        most = MAX_DEVICE_SLOTS;
+        bytes = bytes / 4 * 3;
+        each += row_bytes(&m->model->config);
+    }
+    int64_t n = each > 0 ? bytes / n_models / each : 2 * most;
+    n = n > 2 * most ? most : slots_of_places((int32_t)n);
+    *out = n < 1 ? 1 : n > most ? (int32_t)most : (int32_t)n;
+    return LX_OK;
+}
+
+/* The bytes asked for prompts' states, or fewer: all models' take an eighth of free memory at most.
+ */
+static int64_t prefix_bytes(lx_backend *be, int64_t wanted, int32_t n_models)
+{
+    int64_t most = lx_cgroup_free_memory() / 8 / n_models;
+    return be->ops->memory != NULL || wanted < most ? wanted : most;
+}
+
+/* One token through the whole model; its logits must be numbers. */
+static lx_status warm_up(lx_served_model *m, lx_error *err)
+{
+    const lx_config *c = &m->model->config;
+    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = 0, row = 0;
+    lx_sampling sampling = {.temperature = 0, .top_p = 1, .forced = -1};
+    lx_sample sample = {.token = -1};
+    lx_step step = {
+        .batch = {.n_tokens = 1,
+                  .n_seqs = 1,
+                  .seq_start = seq_start,
+                  .slot = &slot,
+                  .n_outputs = 1,
+                  .output_row = &row},
+        .ids = ids,
+        .sampling = &sampling,
+        .samples = &sample,
+    };
+    lx_states *states = NULL;
+    lx_status st = lx_transformer_states_new(m->transformer, 1, &states, err);
+    if (st != LX_OK)
+        return st;
+    st = lx_transformer_step(m->transformer, states, &step, err);
+    lx_transformer_backend(m->transformer)
+        ->ops->states_free(lx_transformer_backend(m->transformer), states);
+    if (st == LX_OK &&
+        (sample.token < 0 || sample.token >= c->n_values || !isfinite(sample.logprob)))
+        st = lx_fail(err, LX_ERR_DEVICE, NULL, "model %s computes no numbers", m->model->name);
+    return st;
+}
+
+void lx_served_free(lx_served_model *m)
+{
+    if (m == NULL)
+        return;
+    lx_engine_stop(m->engine);
+    lx_transformer_free(m->transformer);
+    lx_model_free(m->model);
+    free(m);
+}
+
+/* The instruction set in a back end's description, "cpu (avx512, 2 threads)", with "-" before it.
+ */
+static void name_isa(const char *text, char *out, size_t size)
+{
+    char pattern[24];
+    out[0] = '\0';
+    for (lx_isa isa = LX_ISA_PLAIN; lx_isa_name(isa) != NULL; isa++) {
+        (void)snprintf(pattern, sizeof pattern, "(%s,", lx_isa_name(isa));
+        if (strstr(text, pattern) != NULL)
+            (void)snprintf(out, size, "-%s", lx_isa_name(isa));
+    }
+}
+
+/* "linnet-0.1.0-1a2b...-cpu-avx512": build, weights, back end. */
+static void name_fingerprint(lx_served_model *m, const char *backend, const char *backend_text)
+{
+    char isa[24];
+    name_isa(backend_text, isa, sizeof isa);
+    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s", LX_VERSION,
+                   (unsigned long long)m->model->hash, backend, isa,
+                   strstr(backend_text, ", int8,") != NULL ? "-int8" : "");
+}
+
+lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, lx_error *err)
+{
+    lx_served_model *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for model %s", dir);
+    m->serving = s;
+    atomic_store(&m->refs, 1);
+    lx_status st = lx_model_load(dir, &m->model, err);
+    if (st != LX_OK) {
+        lx_served_free(m);
+        return st;
+    }
+    name_fingerprint(m, s->be->ops->name, s->backend_text);
+    *out = m;
+    return LX_OK;
+}
+
+/*
+ * On a processor a step takes a + b rows, a for the weights being about 2 b: n / 2 + 3 prompt rows
+ * beside n streams keep it below three times what it takes without. A GPU does not notice some
+ * hundred rows.
+ */
+static int32_t prompt_beside(const lx_backend *be)
+{
+    return strcmp(be->ops->name, "cuda") == 0 ? PROMPT_CHUNK : PROMPT_BESIDE;
+}
+
+lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, int32_t n_slots,
+                          lx_error *err)
+{
+    const lx_serving_options *o = &s->options;
+    m->n_slots = n_slots > 0 ? n_slots : o->n_slots;
+    lx_status st = m->n_slots > 0 ? LX_OK : slots_from_memory(s->be, m, n_models, &m->n_slots, err);
+    if (st != LX_OK)
+        return st;
+    int32_t max_tokens = m->n_slots + MIN_PROMPT_ROWS;
+    lx_engine_options engine = {.n_slots = m->n_slots,
+                                .max_queue = o->max_queue,
+                                .max_tokens = max_tokens,
+                                .prompt_chunk = PROMPT_CHUNK,
+                                .prompt_beside = prompt_beside(s->be),
+                                .prefix_bytes = prefix_bytes(s->be, o->prefix_bytes, n_models),
+                                .prefix_every = o->prefix_every,
+                                .probe_ns = o->probe_ns,
+                                .ahead = lx_engine_best_ahead(s->be)};
+    st = lx_transformer_new(m->model, s->be, max_tokens, max_tokens, &m->transformer, err);
+    if (st == LX_OK)
+        st = warm_up(m, err);
+    if (st == LX_OK)
+        st = lx_engine_start(m->transformer, &engine, &m->metrics, &m->engine, err);
+    m->created = (int64_t)time(NULL);
+    if (st == LX_OK)
+        lx_log(LX_LOG_INFO,
+               "model %s: task %s, %lld parameters, %d layers, state %lld bytes a request, %d "
+               "slots, %s",
+               m->model->name, m->model->config.task, (long long)m->model->n_parameters,
+               m->model->config.n_layers, (long long)lx_serving_state_bytes(m), m->n_slots,
+               m->fingerprint);
+    return st;
+}

@@ -1,0 +1,246 @@
+/*
+ * POST /: the page's two forms, for browsers that run no script. The answer is the page again, with
+ * couplets or images in it. Images are part of the page (data: URLs), so that nothing of a request
+ * is kept once it is answered.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/api/completion.h"
+#include "server/api/cost.h"
+#include "server/api/images.h"
+#include "server/routes/page.h"
+
+enum { MAX_IMAGES = 24 << 20 };
+
+static void respond_failure(lx_response *rs, const lx_form *form, lx_status status,
+                            const lx_error *err)
+{
+    const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
+    lx_page page = {.form = form, .error = text};
+    lx_page_respond(rs, lx_status_http(status), &page);
+}
+
+/* The first model of a kind; what is missing is told. */
+static lx_status find_model(lx_api *api, lx_modality modality, lx_served_model **out, lx_error *err)
+{
+    lx_status st = lx_api_check_ready(api, err);
+    return st == LX_OK ? lx_api_find_model(api, "", modality, out, err) : st;
+}
+
+/* --- couplets
+ * ------------------------------------------------------------------------------------- */
+
+typedef struct couplet_form {
+    lx_completion *completion;
+    lx_form form;
+} couplet_form;
+
+static lx_status make_answers(const couplet_form *f, lx_answer *answers, lx_page_answer *shown,
+                              lx_error *err)
+{
+    int32_t *order = calloc((size_t)f->form.n, sizeof *order);
+    if (answers == NULL || shown == NULL || order == NULL) {
+        free(order);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    }
+    lx_status st = lx_completion_finish(f->completion, err);
+    if (st == LX_OK)
+        lx_completion_rank(f->completion, 0, order);
+    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {
+        st = lx_answer_read(f->completion, 0, order[i], &answers[i], err);
+        shown[i] = (lx_page_answer){.text = answers[i].text.data,
+                                    .bytes = answers[i].text.length,
+                                    .score = answers[i].mean_logprob};
+    }
+    free(order);
+    return st;
+}
+
+static void finish_couplet(void *context, lx_response *rs)
+{
+    const couplet_form *f = context;
+    lx_error err = {0};
+    lx_answer *answers = calloc((size_t)f->form.n, sizeof *answers);
+    lx_page_answer *shown = calloc((size_t)f->form.n, sizeof *shown);
+    lx_status st = make_answers(f, answers, shown, &err);
+    lx_page page = {
+        .form = &f->form,
+        .answers = shown,
+        .n_answers = f->form.n,
+        .seed = (int64_t)f->completion->works[0].params->seed,
+    };
+    if (st == LX_OK)
+        lx_page_respond(rs, 200, &page);
+    else
+        respond_failure(rs, &f->form, st, &err);
+    for (int32_t i = 0; answers != NULL && i < f->form.n; i++)
+        lx_answer_fini(&answers[i]);
+    free(answers);
+    free(shown);
+}
+
+static bool couplet_ready(void *context)
+{
+    return lx_completion_ready(((couplet_form *)context)->completion);
+}
+
+static void cancel_couplet(void *context)
+{
+    lx_completion_cancel(((couplet_form *)context)->completion);
+}
+
+static void release_couplet(void *context)
+{
+    couplet_form *f = context;
+    lx_completion_release(f->completion);
+    free(f);
+}
+
+static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form *form,
+                               lx_response *rs, int32_t *retry_after_s, lx_error *err)
+{
+    lx_served_model *served = NULL;
+    lx_status st = find_model(api, LX_TEXT, &served, err);
+    couplet_form *f = st == LX_OK ? calloc(1, sizeof *f) : NULL;
+    if (st == LX_OK && f == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st != LX_OK)
+        return st;
+    f->form = *form;
+    lx_prompt upper = {.text = f->form.upper, .bytes = form->upper_bytes}; /* borrowed */
+    lx_completion_params p;
+    lx_completion_params_init(&p);
+    p.prompts = &upper;
+    p.n_prompts = 1;
+    p.n = form->n;
+    p.temperature = form->temperature;
+    p.has_seed = form->has_seed;
+    p.seed = form->seed;
+    st = lx_completion_start(api, served, &p, rq, &f->completion, retry_after_s, err);
+    if (st != LX_OK) {
+        free(f);
+        return st;
+    }
+    rs->deferred = (lx_deferred){.context = f,
+                                 .ready = couplet_ready,
+                                 .finish = finish_couplet,
+                                 .cancel = cancel_couplet,
+                                 .release = release_couplet,
+                                 .deadline_ns = f->completion->works[0].deadline_ns};
+    return LX_OK;
+}
+
+/* --- images
+ * --------------------------------------------------------------------------------------- */
+
+typedef struct image_form {
+    lx_images images; /* first: an lx_work begins it */
+    lx_form form;
+} image_form;
+
+static lx_status add_images(image_form *f, lx_buffer *html, lx_error *err)
+{
+    const lx_config *config = &f->images.work.served->model->config;
+    lx_status st = lx_work_status(&f->images.work, err);
+    (void)lx_work_count(&f->images.work, st);
+    lx_buffer png;
+    lx_buffer_init(&png, LX_MAX_PNG);
+    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {
+        png.length = 0;
+        st = lx_images_png(&f->images, i, INT32_MAX, &png, err);
+        if (st == LX_OK)
+            lx_page_add_image(i, config->width, config->height, &png, html);
+    }
+    lx_buffer_fini(&png);
+    if (st == LX_OK && html->status != LX_OK)
+        st = lx_fail(err, html->status, "n", "so many images do not fit on one page");
+    return st;
+}
+
+static void finish_image(void *context, lx_response *rs)
+{
+    image_form *f = context;
+    lx_error err = {0};
+    lx_buffer html;
+    lx_buffer_init(&html, MAX_IMAGES);
+    lx_status st = add_images(f, &html, &err);
+    lx_page page = {
+        .form = &f->form,
+        .images = &html,
+        .grey = f->images.work.served->model->config.n_channels == 1,
+        .seed = (int64_t)f->images.work.params->seed,
+    };
+    if (st == LX_OK)
+        lx_page_respond(rs, 200, &page);
+    else
+        respond_failure(rs, &f->form, st, &err);
+    lx_buffer_fini(&html);
+}
+
+static void release_image(void *context)
+{
+    image_form *f = context;
+    lx_images_fini(&f->images);
+    free(f);
+}
+
+static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *form,
+                             lx_response *rs, int32_t *retry_after_s, lx_error *err)
+{
+    lx_served_model *served = NULL;
+    lx_status st = find_model(api, LX_IMAGE, &served, err);
+    image_form *f = st == LX_OK ? calloc(1, sizeof *f) : NULL;
+    if (st == LX_OK && f == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st != LX_OK)
+        return st;
+    f->form = *form;
+    lx_images_request request = {.work = {.n = form->n,
+                                          .temperature = form->temperature,
+                                          .top_p = 1,
+                                          .has_seed = form->has_seed,
+                                          .seed = form->seed}};
+    lx_images_size size = {.n = form->n};
+    request.answer_bytes = 2 * lx_cost_images(&served->model->config, &size); /* and the page */
+    st = lx_images_start(&f->images, api, served, &request, rq, retry_after_s, err);
+    if (st != LX_OK) {
+        free(f);
+        return st;
+    }
+    rs->deferred = (lx_deferred){.context = f,
+                                 .ready = lx_work_ready,
+                                 .finish = finish_image,
+                                 .cancel = lx_work_cancel,
+                                 .release = release_image,
+                                 .deadline_ns = f->images.work.deadline_ns};
+    return LX_OK;
+}
+
+/* --- the route
+ * ------------------------------------------------------------------------------------ */
+
+void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    static const char form_type[] = "application/x-www-form-urlencoded";
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    if (strncasecmp(rq->content_type, form_type, sizeof form_type - 1) != 0) {
+        lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type",
+                         "the form is read as application/x-www-form-urlencoded only");
+        return;
+    }
+    lx_form form;
+    lx_form_limits limits = {.n = api->max_n, .images = api->max_images};
+    lx_status st = lx_form_read(rq->body, rq->body_bytes, &limits, &form, &err);
+    if (st == LX_OK && form.image)
+        st = start_image(api, rq, &form, rs, &retry_after_s, &err);
+    else if (st == LX_OK)
+        st = start_couplet(api, rq, &form, rs, &retry_after_s, &err);
+    if (st == LX_OK)
+        return;
+    respond_failure(rs, &form, st, &err);
+    if (retry_after_s > 0)
+        lx_response_add(rs, "Retry-After", "%d", retry_after_s);
+}

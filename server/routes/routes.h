@@ -1,0 +1,27 @@
+/*
+ * Which handler answers which method and path. Unknown paths are 404, known ones with another
+ * method 405 with Allow; HEAD works wherever GET does, OPTIONS says what is allowed.
+ */
+#ifndef LINNET_SERVER_ROUTES_ROUTES_H
+#define LINNET_SERVER_ROUTES_ROUTES_H
+
+#include "server/api/api.h"
+
+typedef void (*lx_handler)(lx_api *api, const lx_request *rq, lx_response *rs);
+
+typedef struct lx_route_match {
+    lx_handler handler; /* NULL: no such path, or not this method */
+    const char *tail;   /* what the "*" at a pattern's end stood for, or "" */
+    char allow[64];     /* "GET, HEAD, POST, OPTIONS"; "" when there is no such path */
+} lx_route_match;
+
+lx_route_match lx_routes_find(const char *method, const char *path);
+
+/* Route number i of the table, for who lists them; false when there are no more. The files of the
+   page are not among them. */
+bool lx_routes_at(int32_t i, const char **method, const char **pattern);
+
+/* Answers the request, whatever it is. */
+void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs);
+
+#endif

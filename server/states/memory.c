@@ -1,0 +1,384 @@
+/*
+ * The state store in this process's memory: a hash table of chains with as many buckets as states
+ * may be kept, one lock. What an owner keeps is counted in its account, which lives as long as it
+ * keeps something.
+ *
+ * What has expired is dropped when it is asked for and, all of it, when something new finds no
+ * room; `soonest` is a lower bound of all ends, so that a full table is searched only when there is
+ * something to drop. Nothing that has not expired is ever dropped: a state whose id was handed out
+ * is a promise.
+ *
+ * Blobs are counted references, so that a reader's copy outlives a removal and no lock is held
+ * while a callback runs.
+ */
+#include "server/states/store.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+enum { MAX_STATES = 1 << 24, N_ACCOUNT_CHAINS = 1024 };
+
+typedef struct blob {
+    _Atomic int32_t refs;
+    size_t size;
+    unsigned char bytes[];
+} blob;
+
+typedef struct account {
+    struct account *next;
+    int64_t n, bytes;
+    char owner[LX_OWNER_NAME + 1];
+} account;
+
+typedef struct entry {
+    struct entry *next;
+    account *account;
+    int64_t ends_ns; /* lx_now_ns() */
+    blob *blob;
+    char id[LX_STATE_ID_MAX + 1];
+} entry;
+
+typedef struct memory {
+    lx_state_store base;
+    pthread_mutex_t mutex;
+    entry **buckets;
+    size_t n_buckets; /* a power of two */
+    account *accounts[N_ACCOUNT_CHAINS];
+    int64_t n, bytes, max_states, max_bytes;
+    int64_t soonest; /* no state ends before */
+} memory;
+
+static blob *blob_new(const void *bytes, size_t size)
+{
+    blob *b = malloc(sizeof *b + size);
+    if (b == NULL)
+        return NULL;
+    atomic_init(&b->refs, 1);
+    b->size = size;
+    memcpy(b->bytes, bytes, size);
+    return b;
+}
+
+static void blob_unref(blob *b)
+{
+    if (b != NULL && atomic_fetch_sub(&b->refs, 1) == 1)
+        free(b);
+}
+
+/* FNV-1a. Ids are made by this server or checked by its routes; a chain of chosen ids is bounded by
+   the number of states a client may keep. */
+static uint64_t hash(uint64_t h, const char *text)
+{
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h ^ h >> 32;
+}
+
+static uint64_t hash_owner(const char *name)
+{
+    return hash(UINT64_C(14695981039346656037), name);
+}
+
+/* Where the entry of the owner's id hangs, or the end of its chain. */
+static entry **find(memory *m, const lx_owner *owner, const char *id)
+{
+    entry **at = &m->buckets[hash(hash_owner(owner->name), id) & (m->n_buckets - 1)];
+    while (*at != NULL &&
+           (strcmp((*at)->id, id) != 0 || strcmp((*at)->account->owner, owner->name) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+/* Where the owner's account hangs, or the end of its chain. */
+static account **find_account(memory *m, const char *owner)
+{
+    account **at = &m->accounts[hash_owner(owner) % N_ACCOUNT_CHAINS];
+    while (*at != NULL && strcmp((*at)->owner, owner) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void book(memory *m, account *a, int64_t n, int64_t bytes)
+{
+    m->n += n;
+    m->bytes += bytes;
+    a->n += n;
+    a->bytes += bytes;
+}
+
+static void drop_empty(memory *m, const char *owner)
+{
+    account **at = find_account(m, owner), *a = *at;
+    if (a == NULL || a->n > 0)
+        return;
+    *at = a->next;
+    free(a);
+}
+
+static void unlink_entry(memory *m, entry **at)
+{
+    entry *e = *at;
+    *at = e->next;
+    book(m, e->account, -1, -(int64_t)e->blob->size);
+    drop_empty(m, e->account->owner);
+    blob_unref(e->blob);
+    free(e);
+}
+
+static void drop_expired(memory *m, int64_t now)
+{
+    if (now < m->soonest)
+        return;
+    m->soonest = INT64_MAX;
+    for (size_t i = 0; i < m->n_buckets; i++) {
+        for (entry **at = &m->buckets[i]; *at != NULL;) {
+            if ((*at)->ends_ns <= now) {
+                unlink_entry(m, at);
+            } else {
+                m->soonest = (*at)->ends_ns < m->soonest ? (*at)->ends_ns : m->soonest;
+                at = &(*at)->next;
+            }
+        }
+    }
+}
+
+static int64_t end_of(memory *m, int64_t ttl_ms)
+{
+    int64_t now = lx_now_ns(), room = (INT64_MAX - now) / LX_NS_PER_MS;
+    int64_t end = ttl_ms < room ? now + ttl_ms * LX_NS_PER_MS : INT64_MAX;
+    m->soonest = end < m->soonest ? end : m->soonest;
+    return end;
+}
+
+/* What a new blob would bring the counts to, over the owner's old one of that id. */
+static bool fits(int64_t n, int64_t bytes, const entry *old, size_t size, int64_t max_n,
+                 int64_t max_bytes)
+{
+    return n + (old == NULL) <= max_n &&
+           bytes + (int64_t)size - (old == NULL ? 0 : (int64_t)old->blob->size) <= max_bytes;
+}
+
+/* LX_ERR_BUSY for what does not fit; it says nothing of what others keep. */
+static lx_status check_room(memory *m, const lx_owner *o, const entry *old, size_t size,
+                            lx_error *err)
+{
+    const account *a = *find_account(m, o->name);
+    int64_t n = a != NULL ? a->n : 0, bytes = a != NULL ? a->bytes : 0;
+    int64_t max_n = o->max_states > 0 ? o->max_states : m->max_states;
+    int64_t max_bytes = o->max_bytes > 0 ? o->max_bytes : m->max_bytes;
+    if (!fits(n, bytes, old, size, max_n, max_bytes))
+        return lx_fail(err, LX_ERR_BUSY, "state",
+                       "this key keeps %lld states with %lld bytes and no more fit (limits: %lld, "
+                       "%lld)",
+                       (long long)n, (long long)bytes, (long long)max_n, (long long)max_bytes);
+    if (!fits(m->n, m->bytes, old, size, m->max_states, m->max_bytes))
+        return lx_fail(err, LX_ERR_BUSY, "state",
+                       "the server keeps no more states (limits of all: %lld states, %lld bytes)",
+                       (long long)m->max_states, (long long)m->max_bytes);
+    return LX_OK;
+}
+
+/* A new entry at the end of a chain, with its owner's account; NULL without memory. */
+static entry *entry_new(memory *m, entry **at, const char *owner, const char *id)
+{
+    account **held = find_account(m, owner);
+    entry *e = calloc(1, sizeof *e);
+    account *a = *held != NULL ? *held : calloc(1, sizeof *a);
+    if (e == NULL || a == NULL) {
+        free(e);
+        if (*held == NULL)
+            free(a);
+        return NULL;
+    }
+    if (*held == NULL) {
+        memcpy(a->owner, owner, strnlen(owner, LX_OWNER_NAME));
+        *held = a;
+    }
+    e->account = a;
+    memcpy(e->id, id, strnlen(id, LX_STATE_ID_MAX));
+    *at = e;
+    return e;
+}
+
+/* Under the lock; takes the blob when it succeeds. */
+static lx_status keep(memory *m, const lx_owner *owner, const char *id, blob *b, int64_t ttl_ms,
+                      lx_error *err)
+{
+    entry **at = find(m, owner, id);
+    lx_status st = check_room(m, owner, *at, b->size, err);
+    if (st == LX_ERR_BUSY) {
+        drop_expired(m, lx_now_ns());
+        at = find(m, owner, id);
+        st = check_room(m, owner, *at, b->size, err);
+    }
+    if (st != LX_OK)
+        return st;
+    entry *e = *at;
+    if (e == NULL) {
+        e = entry_new(m, at, owner->name, id);
+        if (e == NULL)
+            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+        book(m, e->account, 1, (int64_t)b->size);
+    } else {
+        book(m, e->account, 0, (int64_t)b->size - (int64_t)e->blob->size);
+        blob_unref(e->blob);
+    }
+    e->blob = b;
+    e->ends_ns = end_of(m, ttl_ms);
+    return LX_OK;
+}
+
+static void tell(lx_store_done done, void *context, lx_status status, const lx_error *err)
+{
+    done(context, &(lx_store_result){.status = status, .err = status == LX_OK ? NULL : err});
+}
+
+static void memory_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *bytes,
+                       size_t size, int64_t ttl_ms, lx_store_done done, void *context)
+{
+    memory *m = (memory *)s;
+    lx_error err = {0};
+    lx_status st = LX_OK;
+    int64_t most = m->max_bytes;
+    if (owner->max_bytes > 0 && owner->max_bytes < most)
+        most = owner->max_bytes;
+    if (size > (size_t)most)
+        st = lx_fail(&err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %lld",
+                     size, (long long)most);
+    blob *b = st == LX_OK ? blob_new(bytes, size) : NULL;
+    if (st == LX_OK && b == NULL)
+        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    if (st == LX_OK) {
+        (void)pthread_mutex_lock(&m->mutex);
+        st = keep(m, owner, id, b, ttl_ms, &err);
+        (void)pthread_mutex_unlock(&m->mutex);
+        if (st != LX_OK)
+            blob_unref(b);
+    }
+    tell(done, context, st, &err);
+}
+
+/* Under the lock: the id's entry, if its time is not over. */
+static entry **find_alive(memory *m, const lx_owner *owner, const char *id)
+{
+    entry **at = find(m, owner, id);
+    if (*at != NULL && (*at)->ends_ns <= lx_now_ns())
+        unlink_entry(m, at);
+    else if (*at != NULL)
+        return at;
+    return NULL;
+}
+
+static lx_status not_found(const char *id, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over", id);
+}
+
+static void memory_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
+                       lx_store_done done, void *context)
+{
+    memory *m = (memory *)s;
+    lx_store_result result = {.status = LX_OK};
+    blob *b = NULL;
+    (void)pthread_mutex_lock(&m->mutex);
+    entry **at = find_alive(m, owner, id);
+    if (at != NULL) {
+        b = (*at)->blob;
+        atomic_fetch_add(&b->refs, 1);
+        if (ttl_ms > 0)
+            (*at)->ends_ns = end_of(m, ttl_ms);
+        result.ttl_ms = ((*at)->ends_ns - lx_now_ns()) / LX_NS_PER_MS;
+    }
+    (void)pthread_mutex_unlock(&m->mutex);
+    lx_error err = {0};
+    if (b == NULL) {
+        result.status = not_found(id, &err);
+        result.err = &err;
+    } else {
+        result.blob = b->bytes;
+        result.size = b->size;
+    }
+    done(context, &result);
+    blob_unref(b);
+}
+
+static void memory_remove(lx_state_store *s, const lx_owner *owner, const char *id,
+                          lx_store_done done, void *context)
+{
+    memory *m = (memory *)s;
+    (void)pthread_mutex_lock(&m->mutex);
+    entry **at = find_alive(m, owner, id);
+    bool there = at != NULL;
+    if (there)
+        unlink_entry(m, at);
+    (void)pthread_mutex_unlock(&m->mutex);
+    lx_error err = {0};
+    lx_status st = there ? LX_OK : not_found(id, &err);
+    tell(done, context, st, &err);
+}
+
+static void memory_stats(lx_state_store *s, lx_store_stats *out)
+{
+    memory *m = (memory *)s;
+    (void)pthread_mutex_lock(&m->mutex);
+    drop_expired(m, lx_now_ns());
+    *out = (lx_store_stats){.states = m->n,
+                            .bytes = m->bytes,
+                            .max_states = m->max_states,
+                            .max_bytes = m->max_bytes,
+                            .reachable = true};
+    (void)pthread_mutex_unlock(&m->mutex);
+}
+
+static void memory_close(lx_state_store *s)
+{
+    memory *m = (memory *)s;
+    for (size_t i = 0; i < m->n_buckets; i++)
+        while (m->buckets[i] != NULL)
+            unlink_entry(m, &m->buckets[i]);
+    (void)pthread_mutex_destroy(&m->mutex);
+    free(m->buckets);
+    free(m);
+}
+
+static const lx_store_ops memory_ops = {
+    .name = "memory",
+    .put = memory_put,
+    .get = memory_get,
+    .remove = memory_remove,
+    .stats = memory_stats,
+    .close = memory_close,
+};
+
+lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_store **out,
+                               lx_error *err)
+{
+    if (max_states < 1 || max_states > MAX_STATES)
+        return lx_fail(err, LX_ERR_INVALID, "max_states", "%lld states, not in 1 .. %d",
+                       (long long)max_states, MAX_STATES);
+    if (max_bytes < 1)
+        return lx_fail(err, LX_ERR_INVALID, "max_state_bytes", "%lld bytes, not at least 1",
+                       (long long)max_bytes);
+    memory *m = calloc(1, sizeof *m);
+    size_t n = 16;
+    while (n < (size_t)max_states)
+        n *= 2;
+    entry **buckets = calloc(n, sizeof *buckets);
+    if (m == NULL || buckets == NULL || pthread_mutex_init(&m->mutex, NULL) != 0) {
+        free(m);
+        free(buckets);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
+    }
+    m->base.ops = &memory_ops;
+    m->buckets = buckets;
+    m->n_buckets = n;
+    m->max_states = max_states;
+    m->max_bytes = max_bytes;
+    m->soonest = INT64_MAX;
+    *out = &m->base;
+    return LX_OK;
+}

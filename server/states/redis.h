@@ -1,0 +1,60 @@
+/*
+ * One connection to a Redis server (or Valkey, KeyDB: RESP2): the few commands a store of blobs
+ * needs, each within a deadline.
+ *
+ * Connecting happens inside the first command that needs it, and again after a failure. All
+ * commands may be repeated without harm, so one that finds its connection closed (an idle one that
+ * the server or a balancer dropped) is sent once more on a fresh one before it fails. A command
+ * that passed its deadline costs the connection: its reply could come later and be taken for
+ * another's.
+ *
+ * Every failure of the connection, of the server or of a deadline is LX_ERR_UNAVAILABLE, with the
+ * reason in the text. Thread: one at a time. The only file that includes hiredis is redis.c.
+ */
+#ifndef LINNET_SERVER_STATES_REDIS_H
+#define LINNET_SERVER_STATES_REDIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server/states/redis_url.h"
+
+typedef struct lx_redis lx_redis;
+
+/* Does not connect. `url` is copied. */
+lx_status lx_redis_new(const lx_redis_url *url, lx_redis **out, lx_error *err) LX_MUST_USE;
+void lx_redis_free(lx_redis *r); /* NULL is allowed */
+
+/* Deadlines are lx_now_ns() times. Keys are text. */
+lx_status lx_redis_ping(lx_redis *r, int64_t deadline_ns, lx_error *err) LX_MUST_USE;
+/* Stores the bytes for ttl_ms > 0 milliseconds, in place of what was there. */
+lx_status lx_redis_set(lx_redis *r, const char *key, const void *bytes, size_t n, int64_t ttl_ms,
+                       int64_t deadline_ns, lx_error *err) LX_MUST_USE;
+/* *bytes is malloc'ed for the caller; *left_ms is what remains of the key's time (-1: for ever),
+   which starts anew when ttl_ms > 0. LX_ERR_NOT_FOUND; LX_ERR_TOO_LARGE above max bytes. */
+lx_status lx_redis_get(lx_redis *r, const char *key, int64_t ttl_ms, size_t max,
+                       int64_t deadline_ns, void **bytes, size_t *n, int64_t *left_ms,
+                       lx_error *err) LX_MUST_USE;
+/* A script (EVAL) with its keys, then its arguments, n <= LX_REDIS_SCRIPT_WORDS in all. It returns
+   a list: up to 3 numbers and at most one string, which is malloc'ed for the caller;
+   LX_ERR_TOO_LARGE when that has more than max bytes. */
+enum { LX_REDIS_SCRIPT_WORDS = 8 };
+typedef struct lx_redis_word {
+    const void *data;
+    size_t n;
+} lx_redis_word;
+typedef struct lx_redis_list {
+    int64_t numbers[3];
+    void *bytes; /* NULL: no string */
+    size_t n;
+} lx_redis_list;
+lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *words, int n_keys,
+                          int n, size_t max, int64_t deadline_ns, lx_redis_list *out,
+                          lx_error *err) LX_MUST_USE;
+/* LX_ERR_NOT_FOUND when there is no such key. */
+lx_status lx_redis_remove(lx_redis *r, const char *key, int64_t deadline_ns,
+                          lx_error *err) LX_MUST_USE;
+/* Whether the last command left a connection behind: false after one that failed because of it. */
+bool lx_redis_connected(const lx_redis *r);
+
+#endif

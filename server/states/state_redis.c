@@ -1,0 +1,446 @@
+/*
+ * The state store in Redis: a bounded queue of calls, N_WORKERS threads with a connection each that
+ * work it off, and a watcher that asks once a second whether the server is there.
+ *
+ * One round trip a call. A state is the key "linnet:state:OWNER:ID" ("linnet:state:ID" of the owner
+ * without a name) with the blob as its value and the state's time as its expiry, so any server with
+ * the same Redis continues it, and Redis limits (maxmemory) and expires. An id holds no colon, so
+ * no owner's name makes two states one key. Only what owners with limits of their own keep is
+ * counted, in Redis too (redis_count.h).
+ *
+ * Down is a mode of the store, so that an outage costs nobody a wait: the first call that loses its
+ * connection or its time, or the watcher, sets it; all calls that wait and all that come end at
+ * once with LX_ERR_UNAVAILABLE; the watcher asks on, more often, and ends it with the first answer.
+ * Generation never comes here, so it goes on.
+ */
+#include "server/states/state_redis.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "server/states/redis_count.h"
+
+enum {
+    N_WORKERS = 4,
+    N_THREADS = N_WORKERS + 1, /* the last one is the watcher */
+    MAX_CALLS = 4096,          /* waiting */
+    MAX_BYTES = 256 << 20,     /* of blobs in waiting calls */
+    WATCH_UP_MS = 1000,
+    WATCH_DOWN_MS = 200,
+};
+
+#define KEY_PREFIX "linnet:state:"
+#define ENDS_PREFIX "linnet:ends:"
+#define SIZES_PREFIX "linnet:sizes:"
+
+typedef enum call_kind { CALL_PUT, CALL_GET, CALL_REMOVE } call_kind;
+
+typedef struct call {
+    struct call *next;
+    call_kind kind;
+    lx_owner owner;
+    char id[LX_STATE_ID_MAX + 1];
+    char key[sizeof KEY_PREFIX + LX_OWNER_NAME + 1 + LX_STATE_ID_MAX];
+    int64_t ttl_ms, deadline_ns;
+    lx_store_done done;
+    void *context;
+    size_t size;
+    unsigned char bytes[]; /* of a put */
+} call;
+
+typedef struct redis_store {
+    lx_state_store base;
+    int64_t timeout_ns;
+    char name[300]; /* for the log: host, port, db */
+    lx_redis *links[N_THREADS];
+    pthread_t threads[N_THREADS];
+    int n_threads;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t more;    /* calls, or the end; CLOCK_MONOTONIC */
+    pthread_cond_t changed; /* for the watcher: went down, or the end */
+    call *first, **end;
+    int32_t n_calls;
+    size_t n_bytes;
+    int32_t next_link; /* the threads take their links in the order they start */
+    bool stopping, down;
+    lx_error why; /* while down */
+} redis_store;
+
+/* --- the end of calls ------------------------------------------------------------------------- */
+
+static void finish(call *c, lx_store_result *result, const lx_error *err)
+{
+    if (result->status != LX_OK)
+        result->err = err;
+    c->done(c->context, result);
+    free(c);
+}
+
+static void fail_calls(call *c, const lx_error *err)
+{
+    while (c != NULL) {
+        call *next = c->next;
+        finish(c, &(lx_store_result){.status = LX_ERR_UNAVAILABLE}, err);
+        c = next;
+    }
+}
+
+/* Under the lock. */
+static call *take_all(redis_store *s)
+{
+    call *all = s->first;
+    s->first = NULL;
+    s->end = &s->first;
+    s->n_calls = 0;
+    s->n_bytes = 0;
+    return all;
+}
+
+static lx_status unreachable(const lx_error *why, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the state store does not answer: %s", why->text);
+}
+
+/* --- up and down ------------------------------------------------------------------------------ */
+
+static void set_down(redis_store *s, const lx_error *why)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    bool news = !s->down && !s->stopping;
+    s->down = true;
+    s->why = *why;
+    call *waiting = take_all(s);
+    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->mutex);
+    if (news)
+        lx_log(LX_LOG_WARN, "state store %s is down: %s", s->name, why->text);
+    lx_error err;
+    (void)unreachable(why, &err);
+    fail_calls(waiting, &err);
+}
+
+static void set_up(redis_store *s)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    bool news = s->down;
+    s->down = false;
+    (void)pthread_mutex_unlock(&s->mutex);
+    if (news)
+        lx_log(LX_LOG_INFO, "state store %s answers", s->name);
+}
+
+static void ask(redis_store *s, lx_redis *link)
+{
+    lx_error err = {0};
+    if (lx_redis_ping(link, lx_now_ns() + s->timeout_ns, &err) == LX_OK)
+        set_up(s);
+    else
+        set_down(s, &err);
+}
+
+/* --- the threads ------------------------------------------------------------------------------ */
+
+static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *result, void **bytes,
+                                  lx_error *err)
+{
+    char ends[sizeof ENDS_PREFIX + LX_OWNER_NAME], sizes[sizeof SIZES_PREFIX + LX_OWNER_NAME];
+    (void)snprintf(ends, sizeof ends, ENDS_PREFIX "%s", c->owner.name);
+    (void)snprintf(sizes, sizeof sizes, SIZES_PREFIX "%s", c->owner.name);
+    lx_redis_counted counted = {
+        c->key, ends, sizes, c->id, c->owner.max_states, c->owner.max_bytes};
+    switch (c->kind) {
+    case CALL_PUT:
+        return lx_redis_set_counted(link, &counted, c->bytes, c->size, c->ttl_ms, c->deadline_ns,
+                                    err);
+    case CALL_GET:
+        return lx_redis_get_counted(link, &counted, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns,
+                                    bytes, &result->size, &result->ttl_ms, err);
+    case CALL_REMOVE:
+        break;
+    }
+    return lx_redis_remove_counted(link, &counted, c->deadline_ns, err);
+}
+
+static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void **bytes,
+                          lx_error *err)
+{
+    if (c->owner.max_states > 0 || c->owner.max_bytes > 0)
+        return converse_counted(link, c, result, bytes, err);
+    switch (c->kind) {
+    case CALL_PUT:
+        return lx_redis_set(link, c->key, c->bytes, c->size, c->ttl_ms, c->deadline_ns, err);
+    case CALL_GET:
+        return lx_redis_get(link, c->key, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns, bytes,
+                            &result->size, &result->ttl_ms, err);
+    case CALL_REMOVE:
+        break;
+    }
+    return lx_redis_remove(link, c->key, c->deadline_ns, err);
+}
+
+/* Tells the caller how it ended; the call is gone after it. */
+static void work_off(redis_store *s, lx_redis *link, call *c)
+{
+    lx_store_result result = {.ttl_ms = 0};
+    lx_error why = {0}, told = {0};
+    void *bytes = NULL;
+    result.status = converse(link, c, &result, &bytes, &why);
+    result.blob = bytes;
+    if (result.status == LX_ERR_NOT_FOUND)
+        (void)lx_fail(&told, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over",
+                      c->id);
+    else if (result.status == LX_ERR_UNAVAILABLE)
+        (void)unreachable(&why, &told);
+    else
+        told = why;
+    if (result.status == LX_ERR_UNAVAILABLE && !lx_redis_connected(link))
+        set_down(s, &why); /* before the caller hears it, who may try again at once */
+    finish(c, &result, &told);
+    free(bytes);
+}
+
+/* The next call, or NULL at the end. */
+static call *take_call(redis_store *s)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    while (s->first == NULL && !s->stopping)
+        (void)pthread_cond_wait(&s->more, &s->mutex);
+    call *c = s->first;
+    if (c != NULL) {
+        s->first = c->next;
+        s->end = s->first == NULL ? &s->first : s->end;
+        s->n_calls--;
+        s->n_bytes -= c->size;
+    }
+    (void)pthread_mutex_unlock(&s->mutex);
+    return c;
+}
+
+static lx_redis *take_link(redis_store *s)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    lx_redis *link = s->links[s->next_link++];
+    (void)pthread_mutex_unlock(&s->mutex);
+    return link;
+}
+
+static void *run_worker(void *context)
+{
+    redis_store *s = context;
+    lx_redis *link = take_link(s);
+    for (call *c = take_call(s); c != NULL; c = take_call(s))
+        work_off(s, link, c);
+    return NULL;
+}
+
+static void *run_watcher(void *context)
+{
+    redis_store *s = context;
+    lx_redis *link = s->links[N_WORKERS];
+    (void)pthread_mutex_lock(&s->mutex);
+    while (!s->stopping) {
+        bool down = s->down;
+        int64_t end = lx_now_ns() + (down ? WATCH_DOWN_MS : WATCH_UP_MS) * LX_NS_PER_MS;
+        const struct timespec until = {.tv_sec = end / LX_NS_PER_S, .tv_nsec = end % LX_NS_PER_S};
+        while (!s->stopping && s->down == down && lx_now_ns() < end)
+            (void)pthread_cond_timedwait(&s->changed, &s->mutex, &until);
+        if (s->stopping || s->down != down)
+            continue;
+        (void)pthread_mutex_unlock(&s->mutex);
+        ask(s, link);
+        (void)pthread_mutex_lock(&s->mutex);
+    }
+    (void)pthread_mutex_unlock(&s->mutex);
+    return NULL;
+}
+
+/* --- the calls -------------------------------------------------------------------------------- */
+
+/* Under the lock: whether a call of that size may wait now. */
+static lx_status admit(const redis_store *s, size_t size, lx_error *err)
+{
+    if (s->stopping)
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
+    if (s->down)
+        return unreachable(&s->why, err);
+    if (s->n_calls >= MAX_CALLS || s->n_bytes + size > MAX_BYTES)
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the state store does not keep up: %d calls with %zu bytes wait", s->n_calls,
+                       s->n_bytes);
+    return LX_OK;
+}
+
+static lx_status enqueue(redis_store *s, call *c, lx_error *err)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    lx_status st = admit(s, c->size, err);
+    if (st == LX_OK) {
+        *s->end = c;
+        s->end = &c->next;
+        s->n_calls++;
+        s->n_bytes += c->size;
+        (void)pthread_cond_signal(&s->more);
+    }
+    (void)pthread_mutex_unlock(&s->mutex);
+    return st;
+}
+
+static void name_call(call *c, call_kind kind, const lx_owner *owner, const char *id)
+{
+    c->kind = kind;
+    c->owner = *owner;
+    memcpy(c->id, id, strnlen(id, LX_STATE_ID_MAX));
+    (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s%s%s", owner->name,
+                   owner->name[0] != '\0' ? ":" : "", c->id);
+}
+
+static void submit(lx_state_store *base, call_kind kind, const lx_owner *owner, const char *id,
+                   const void *bytes, size_t size, int64_t ttl_ms, lx_store_done done,
+                   void *context)
+{
+    redis_store *s = (redis_store *)base;
+    lx_error err = {0};
+    lx_status st = LX_OK;
+    call *c = size <= LX_REDIS_MAX_BLOB ? calloc(1, sizeof *c + size) : NULL;
+    if (size > LX_REDIS_MAX_BLOB)
+        st = lx_fail(&err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %d", size,
+                     LX_REDIS_MAX_BLOB);
+    else if (c == NULL)
+        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    if (st == LX_OK) {
+        name_call(c, kind, owner, id);
+        c->ttl_ms = ttl_ms;
+        c->deadline_ns = lx_now_ns() + s->timeout_ns;
+        c->done = done;
+        c->context = context;
+        c->size = size;
+        if (size > 0)
+            memcpy(c->bytes, bytes, size);
+        st = enqueue(s, c, &err);
+    }
+    if (st == LX_OK)
+        return;
+    free(c);
+    done(context, &(lx_store_result){.status = st, .err = &err});
+}
+
+static void redis_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *bytes,
+                      size_t size, int64_t ttl_ms, lx_store_done done, void *context)
+{
+    submit(s, CALL_PUT, owner, id, bytes, size, ttl_ms, done, context);
+}
+
+static void redis_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
+                      lx_store_done done, void *context)
+{
+    submit(s, CALL_GET, owner, id, NULL, 0, ttl_ms, done, context);
+}
+
+static void redis_remove(lx_state_store *s, const lx_owner *owner, const char *id,
+                         lx_store_done done, void *context)
+{
+    submit(s, CALL_REMOVE, owner, id, NULL, 0, 0, done, context);
+}
+
+static void redis_stats(lx_state_store *base, lx_store_stats *out)
+{
+    redis_store *s = (redis_store *)base;
+    (void)pthread_mutex_lock(&s->mutex);
+    *out = (lx_store_stats){
+        .states = -1, .bytes = -1, .max_states = -1, .max_bytes = -1, .reachable = !s->down};
+    (void)pthread_mutex_unlock(&s->mutex);
+}
+
+/* --- open and close --------------------------------------------------------------------------- */
+
+static void redis_close(lx_state_store *base)
+{
+    redis_store *s = (redis_store *)base;
+    (void)pthread_mutex_lock(&s->mutex);
+    s->stopping = true;
+    call *waiting = take_all(s);
+    (void)pthread_cond_broadcast(&s->more);
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->mutex);
+    lx_error err;
+    (void)lx_fail(&err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
+    fail_calls(waiting, &err);
+    for (int i = 0; i < s->n_threads; i++)
+        (void)pthread_join(s->threads[i], NULL);
+    for (int i = 0; i < N_THREADS; i++)
+        lx_redis_free(s->links[i]);
+    (void)pthread_cond_destroy(&s->more);
+    (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->mutex);
+    free(s);
+}
+
+static const lx_store_ops redis_ops = {
+    .name = "redis",
+    .outlives = true,
+    .put = redis_put,
+    .get = redis_get,
+    .remove = redis_remove,
+    .stats = redis_stats,
+    .close = redis_close,
+};
+
+static lx_status init_locks(redis_store *s, lx_error *err)
+{
+    pthread_condattr_t monotonic;
+    bool ok = pthread_condattr_init(&monotonic) == 0 &&
+              pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+              pthread_mutex_init(&s->mutex, NULL) == 0 && pthread_cond_init(&s->more, NULL) == 0 &&
+              pthread_cond_init(&s->changed, &monotonic) == 0;
+    (void)pthread_condattr_destroy(&monotonic);
+    return ok ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
+}
+
+static lx_status start_threads(redis_store *s, lx_error *err)
+{
+    for (int i = 0; i < N_THREADS; i++) {
+        void *(*run)(void *) = i < N_WORKERS ? run_worker : run_watcher;
+        if (pthread_create(&s->threads[i], NULL, run, s) != 0)
+            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no thread for the state store");
+        s->n_threads++;
+    }
+    return LX_OK;
+}
+
+lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
+                              lx_state_store **out, lx_error *err)
+{
+    lx_redis_url parsed;
+    lx_status st = lx_redis_url_parse(url, password, &parsed, err);
+    if (st != LX_OK)
+        return st;
+    redis_store *s = calloc(1, sizeof *s);
+    if (s == NULL || init_locks(s, err) != LX_OK) {
+        free(s);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
+    }
+    s->base.ops = &redis_ops;
+    s->end = &s->first;
+    s->timeout_ns = timeout_ms * LX_NS_PER_MS;
+    (void)snprintf(s->name, sizeof s->name, "redis %s port %d db %d", parsed.host, parsed.port,
+                   parsed.db);
+    for (int i = 0; i < N_THREADS && st == LX_OK; i++)
+        st = lx_redis_new(&parsed, &s->links[i], err);
+    explicit_bzero(&parsed, sizeof parsed);
+    if (st == LX_OK) {
+        ask(s, s->links[N_WORKERS]);
+        st = start_threads(s, err);
+    }
+    if (st != LX_OK) {
+        redis_close(&s->base);
+        return st;
+    }
+    lx_log(LX_LOG_INFO, "states are kept in %s", s->name);
+    *out = &s->base;
+    return LX_OK;
+}

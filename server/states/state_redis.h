@@ -1,0 +1,18 @@
+/* The state store in Redis (or anything that speaks its protocol): see state_redis.c. */
+#ifndef LINNET_SERVER_STATES_STATE_REDIS_H
+#define LINNET_SERVER_STATES_STATE_REDIS_H
+
+#include "server/states/store.h"
+
+/* A blob above this is refused with LX_ERR_TOO_LARGE. */
+enum { LX_REDIS_MAX_BLOB = 64 << 20 };
+
+/*
+ * url, password: see redis_url.h; what is wrong with it is LX_ERR_INVALID. timeout_ms >= 1: every
+ * call ends within about that time. Tries to connect, but opens all the same when nobody answers:
+ * the calls then end with LX_ERR_UNAVAILABLE until a server is there.
+ */
+lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
+                              lx_state_store **out, lx_error *err) LX_MUST_USE;
+
+#endif

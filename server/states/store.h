@@ -1,0 +1,91 @@
+/*
+ * Where states that outlive a request are kept: blobs of bytes by owner and id, with a time to
+ * live.
+ *
+ * Two stores stand behind this one table: the process's own memory (state_memory.c), and Redis.
+ * A store may be far away and slow, so every call that touches a blob answers through a callback
+ * and never holds the caller's thread.
+ *
+ * Ids are 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ ; who calls has checked that. What is in a blob
+ * is the business of server/states/blob.h.
+ */
+#ifndef LINNET_SERVER_STATES_STORE_H
+#define LINNET_SERVER_STATES_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "server/auth/owner.h"
+
+enum { LX_STATE_ID_MAX = 64 };
+
+typedef struct lx_state_store lx_state_store;
+
+/*
+ * How a call ended; called exactly once, by any thread, perhaps before the call has returned, with
+ * none of the store's locks held.
+ *   LX_ERR_NOT_FOUND    no such id, or its time is over
+ *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"): try again when
+ *                       something has expired
+ *   LX_ERR_TOO_LARGE    the blob alone is over the store's limit
+ *   LX_ERR_UNAVAILABLE  the store does not answer, or not in time
+ *   LX_ERR_NO_MEMORY
+ * blob: of `get` only, borrowed during the call. ttl_ms: what is left of the blob's time, of `get`.
+ */
+typedef struct lx_store_result {
+    lx_status status;
+    const lx_error *err; /* NULL with LX_OK */
+    const void *blob;
+    size_t size;
+    int64_t ttl_ms;
+} lx_store_result;
+
+typedef void (*lx_store_done)(void *context, const lx_store_result *result);
+
+typedef struct lx_store_stats {
+    int64_t states, bytes;         /* held now; -1: the store does not know */
+    int64_t max_states, max_bytes; /* its limits; -1: somebody else's */
+    bool reachable;
+} lx_store_stats;
+
+/* All functions: any thread. Owners and ids are copied before a call returns. */
+typedef struct lx_store_ops {
+    const char *name; /* "memory", "redis" */
+    bool outlives;    /* what is put is there when this process is gone */
+    /* Keeps a copy of the blob under the id for ttl_ms (> 0), over one that is there. */
+    void (*put)(lx_state_store *s, const lx_owner *owner, const char *id, const void *blob,
+                size_t size, int64_t ttl_ms, lx_store_done done, void *context);
+    /* Also starts the id's time anew when ttl_ms > 0. */
+    void (*get)(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
+                lx_store_done done, void *context);
+    void (*remove)(lx_state_store *s, const lx_owner *owner, const char *id, lx_store_done done,
+                   void *context);
+    void (*stats)(lx_state_store *s, lx_store_stats *out);
+    /* Frees the store. Calls still under way end with LX_ERR_UNAVAILABLE before it returns. */
+    void (*close)(lx_state_store *s);
+} lx_store_ops;
+
+/* Every store's own structure begins with this. */
+struct lx_state_store {
+    const lx_store_ops *ops;
+};
+
+/* States in this process's memory, gone with it. Limits: max_states >= 1 and max_bytes >= 1, ids
+   and bookkeeping not counted. */
+lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_store **out,
+                               lx_error *err) LX_MUST_USE;
+
+typedef struct lx_state_store_options {
+    const char *where;             /* "memory", or a URL (redis_url.h) */
+    const char *password;          /* of a URL that has none, NULL: none */
+    int64_t max_states, max_bytes; /* of memory */
+    int64_t timeout_ms;            /* of Redis */
+} lx_state_store_options;
+
+/* The store that the options name (state_open.c). LX_ERR_INVALID with the option's name. */
+lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
+                              lx_error *err) LX_MUST_USE;
+
+#endif

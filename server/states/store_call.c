@@ -1,0 +1,114 @@
+/*
+ * Two hold a call: the request, and the store until it has answered. Whoever lets go last frees it.
+ * The wake runs under the mutex, so that free waits for a running one.
+ */
+#include "server/states/store_call.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lx_store_call {
+    _Atomic int32_t refs;
+    atomic_bool done;
+    pthread_mutex_t mutex;
+    void (*wake)(void *context); /* under the mutex; NULL: nobody waits */
+    void *wake_context;
+    lx_status status; /* these: final once done */
+    lx_error err;
+    void *blob;
+    size_t size;
+    int64_t ttl_ms;
+};
+
+static void unref(lx_store_call *c)
+{
+    if (atomic_fetch_sub(&c->refs, 1) != 1)
+        return;
+    (void)pthread_mutex_destroy(&c->mutex);
+    free(c->blob);
+    free(c);
+}
+
+static void take_result(lx_store_call *c, const lx_store_result *r)
+{
+    c->status = r->status;
+    c->ttl_ms = r->ttl_ms;
+    if (r->err != NULL)
+        c->err = *r->err;
+    if (r->blob == NULL)
+        return;
+    c->blob = malloc(r->size);
+    c->size = r->size;
+    if (c->blob != NULL)
+        memcpy(c->blob, r->blob, r->size);
+    else
+        c->status = lx_fail(&c->err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+}
+
+static void done(void *context, const lx_store_result *result)
+{
+    lx_store_call *c = context;
+    take_result(c, result);
+    (void)pthread_mutex_lock(&c->mutex);
+    atomic_store(&c->done, true);
+    if (c->wake != NULL)
+        c->wake(c->wake_context);
+    (void)pthread_mutex_unlock(&c->mutex);
+    unref(c);
+}
+
+lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id, const void *bytes,
+                              size_t n, int64_t ttl_ms, const lx_store_waiter *waiter,
+                              lx_store_call **out, lx_error *err)
+{
+    if (waiter->owner == NULL) /* never anybody else's states because one was forgotten */
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "a request to the state store without an owner");
+    lx_store_call *c = calloc(1, sizeof *c);
+    if (c == NULL || pthread_mutex_init(&c->mutex, NULL) != 0) {
+        free(c);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request to the state store");
+    }
+    atomic_init(&c->refs, 2);
+    c->wake = waiter->wake;
+    c->wake_context = waiter->wake_context;
+    if (op == LX_STORE_PUT)
+        s->ops->put(s, waiter->owner, id, bytes, n, ttl_ms, done, c);
+    else if (op == LX_STORE_GET)
+        s->ops->get(s, waiter->owner, id, ttl_ms, done, c);
+    else
+        s->ops->remove(s, waiter->owner, id, done, c);
+    *out = c;
+    return LX_OK;
+}
+
+bool lx_store_call_done(const lx_store_call *c)
+{
+    return atomic_load(&c->done);
+}
+
+lx_status lx_store_call_status(const lx_store_call *c, lx_error *err)
+{
+    if (c->status != LX_OK && err != NULL)
+        *err = c->err;
+    return c->status;
+}
+
+const void *lx_store_call_blob(const lx_store_call *c, size_t *size, int64_t *ttl_ms)
+{
+    *size = c->size;
+    if (ttl_ms != NULL)
+        *ttl_ms = c->ttl_ms;
+    return c->blob;
+}
+
+void lx_store_call_free(lx_store_call *c)
+{
+    if (c == NULL)
+        return;
+    (void)pthread_mutex_lock(&c->mutex);
+    c->wake = NULL;
+    (void)pthread_mutex_unlock(&c->mutex);
+    unref(c);
+}

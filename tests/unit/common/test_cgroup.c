@@ -1,0 +1,95 @@
+/* Limits of control groups: both versions, the tighter of several, and files that say nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "common/cgroup.h"
+#include "tests/support/scratch.h"
+
+enum { MIB = 1 << 20 };
+
+static void folder(const char *name)
+{
+    assert_int_equal(mkdir(scratch_path(name), 0700), 0);
+}
+
+static void file(const char *name, const char *text)
+{
+    (void)scratch_write(name, text, strlen(text));
+}
+
+/* What is read when /proc/self/cgroup says `self` and the groups are mounted at `mount`. */
+static lx_cgroup read_limits(const char *mount, const char *self)
+{
+    char dir[4096];
+    (void)snprintf(dir, sizeof dir, "%s", scratch_path(mount));
+    return lx_cgroup_read(dir, scratch_write("self", self, strlen(self)));
+}
+
+static void expect(lx_cgroup c, int64_t memory_bytes, double cpus)
+{
+    assert_int_equal(c.memory_bytes, memory_bytes);
+    assert_true(c.cpus > cpus - 1e-9 && c.cpus < cpus + 1e-9);
+}
+
+static void no_groups_are_no_limits(void **state)
+{
+    (void)state;
+    expect(read_limits("nowhere", "0::/\n"), 0, 0);
+    expect(lx_cgroup_read(scratch_path("nowhere"), "/no/such/file"), 0, 0);
+    expect(read_limits("nowhere", "nonsense\n\n:\n"), 0, 0);
+}
+
+static void version_2(void **state)
+{
+    (void)state;
+    folder("two");
+    folder("two/pod");
+    folder("two/pod/box");
+    file("two/pod/memory.max", "268435456\n");
+    file("two/pod/box/memory.max", "max\n");
+    file("two/pod/cpu.max", "max 100000\n");
+    file("two/pod/box/cpu.max", "150000 100000\n");
+    expect(read_limits("two", "0::/pod/box\n"), 256 * MIB, 1.5);
+    expect(read_limits("two", "0::/pod\n"), 256 * MIB, 0);
+    expect(read_limits("two", "0::/\n"), 0, 0);
+    file("two/pod/box/memory.max", "134217728\n");
+    expect(read_limits("two", "0::/pod/box\n"), 128 * MIB, 1.5);
+    file("two/memory.max", "1048576\n");
+    expect(read_limits("two", "0::/pod/box/deeper/than/mounted\n"), MIB, 1.5);
+}
+
+static void version_1(void **state)
+{
+    (void)state;
+    folder("one");
+    folder("one/memory");
+    folder("one/cpu");
+    folder("one/cpu/box");
+    file("one/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    file("one/cpu/box/cpu.cfs_quota_us", "-1\n");
+    file("one/cpu/box/cpu.cfs_period_us", "100000\n");
+    static const char self[] = "9:pids:/x\n4:memory:/host/path\n3:cpu:/box\n0::/\n";
+    expect(read_limits("one", self), 0, 0);
+    file("one/memory/memory.limit_in_bytes", "1048576\n");
+    file("one/cpu/box/cpu.cfs_quota_us", "50000\n");
+    expect(read_limits("one", self), MIB, 0.5);
+    file("one/cpu/box/cpu.cfs_period_us", "0\n");
+    expect(read_limits("one", self), MIB, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_groups_are_no_limits),
+        cmocka_unit_test(version_2),
+        cmocka_unit_test(version_1),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}

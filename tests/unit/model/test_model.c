@@ -1,0 +1,326 @@
+/*
+ * A model folder as a whole: what a good one gives, and that every disagreement between its files
+ * is refused with the file and the tensor, key or line at fault.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/file.h"
+#include "model/model.h"
+#include "model/task.h"
+#include "tests/support/failing.h"
+#include "tests/support/scratch.h"
+#include "tests/support/tiny_model.h"
+
+static char *folder; /* .../tiny */
+
+static int setup(void **state)
+{
+    folder = tiny_model_make("tiny", &tiny_model_default);
+    return folder != NULL ? scratch_setup(state) : -1;
+}
+
+static int teardown(void **state)
+{
+    tiny_model_remove(folder);
+    return scratch_teardown(state);
+}
+
+static const char *file_path(const char *file)
+{
+    static char path[4096];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    return path;
+}
+
+static void write_file(const char *file, const char *data, size_t n)
+{
+    FILE *f = fopen(file_path(file), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static char *read_file(const char *file, size_t *n)
+{
+    char *data = NULL;
+    assert_int_equal(lx_file_read(file_path(file), (size_t)1 << 24, &data, n, NULL), LX_OK);
+    return data;
+}
+
+static uint64_t load_hash(void)
+{
+    lx_model *m = NULL;
+    lx_error err = {0};
+    if (lx_model_load(folder, &m, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    uint64_t hash = m->hash;
+    lx_model_free(m);
+    return hash;
+}
+
+/* Loads with one file changed; the folder is as before afterwards. */
+static void expect_refused(const char *file, const char *from, const char *to, const char *part)
+{
+    size_t n;
+    char *good = read_file(file, &n), *bad = scratch_replace(good, from, to);
+    lx_model *m = NULL;
+    lx_error err = {0};
+    write_file(file, bad, strlen(bad));
+    lx_status st = lx_model_load(folder, &m, &err);
+    write_file(file, good, n);
+    free(good);
+    free(bad);
+    scratch_expect(st, &err, LX_ERR_FORMAT, part);
+    assert_null(m);
+}
+
+static void a_good_folder_is_loaded(void **state)
+{
+    (void)state;
+    const tiny_model_options *o = &tiny_model_default;
+    lx_model *m = NULL;
+    lx_error err = {0};
+    if (lx_model_load(folder, &m, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    int64_t d = o->d_model, h = o->n_heads, k = d / h;
+    int64_t layer = 4 * d + 3 * d * d + 3 * d + d * d + d + 2 * d * o->d_ff + o->d_ff + d;
+    int64_t tables = 2 * (int64_t)o->n_vocab * d + 2 * (o->max_chars + 1) * d;
+    assert_string_equal(m->name, "tiny");
+    assert_string_equal(m->dir, folder);
+    assert_string_equal(m->task->name, "couplet");
+    assert_int_equal(m->n_parameters,
+                     tables + o->n_layers * layer + 2 * d + o->n_vocab * d + o->n_vocab);
+    assert_int_equal(m->state.fixed_floats, o->n_layers * h * (k * k + k));
+    assert_int_equal(m->state.growing_floats, 0);
+    assert_int_equal(lx_vocab_size(m->vocab), o->n_vocab);
+    assert_int_equal(lx_safetensors_count(m->weights), 4 + 12 * o->n_layers + 4);
+    lx_model_free(m);
+    lx_model_free(NULL);
+}
+
+static void an_image_model_is_loaded(void **state)
+{
+    (void)state;
+    for (int32_t channels = 1; channels <= 3; channels += 2) {
+        tiny_model_options o = tiny_model_image;
+        lx_model *m = NULL;
+        lx_error err = {0};
+        o.n_channels = channels;
+        char *dir = tiny_model_make("pictures", &o);
+        assert_non_null(dir);
+        lx_status st = lx_model_load(dir, &m, &err);
+        if (st != LX_OK)
+            fail_msg("%s", err.text);
+        assert_string_equal(m->task->name, "image");
+        assert_int_equal(m->task->modality, LX_IMAGE);
+        assert_null(m->vocab);
+        assert_int_equal(m->config.n_channels, channels);
+        assert_int_equal(lx_safetensors_find(m->weights, "head.weight")->t.rows, 9);
+        assert_int_equal(lx_safetensors_find(m->weights, "embed.row.weight")->t.rows, 6);
+        lx_model_free(m);
+        char path[4096];
+        (void)snprintf(path, sizeof path, "%s/vocab.txt", dir);
+        assert_true(tiny_model_write_vocab(path, 60));
+        scratch_expect(lx_model_load(dir, &m, &err), &err, LX_ERR_FORMAT, "has no vocabulary");
+        tiny_model_remove(dir);
+    }
+}
+
+static void the_name_is_the_last_part_of_the_path(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"", "/", "///"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char path[4096];
+        lx_model *m = NULL;
+        (void)snprintf(path, sizeof path, "%s%s", folder, ends[i]);
+        assert_int_equal(lx_model_load(path, &m, NULL), LX_OK);
+        assert_string_equal(m->name, "tiny");
+        lx_model_free(m);
+    }
+}
+
+static void a_name_that_is_no_id_is_refused(void **state)
+{
+    (void)state;
+    char longest[80];
+    memset(longest, 'x', 64);
+    longest[64] = '\0';
+    const char *const names[] = {"",    "/",    "///", ".",  "..",   "a/.hidden",
+                                 "a b", "a\nb", "\"",  "海", longest};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lx_model *m = NULL;
+        lx_error err = {0};
+        lx_status st = lx_model_load(names[i], &m, &err);
+        assert_int_equal(st, LX_ERR_INVALID);
+        assert_non_null(strstr(err.text, "a model folder's name has"));
+    }
+}
+
+static void the_hash_depends_on_every_file(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"config.json", "vocab.txt", "model.safetensors"};
+    uint64_t before = load_hash();
+    assert_true(load_hash() == before);
+    for (size_t i = 0; i < 3; i++) {
+        size_t n;
+        char *data = read_file(files[i], &n);
+        if (i == 0) { /* a space before the newline that ends it */
+            data[n - 1] = ' ';
+            write_file(files[i], data, n);
+            data[n - 1] = '\n';
+        } else if (i == 1) { /* the last character becomes the one before it in Unicode */
+            data[n - 2] ^= 0x20;
+            write_file(files[i], data, n);
+            data[n - 2] ^= 0x20;
+        } else {
+            data[n - 4] ^= 1; /* the last bit of the last weight */
+            write_file(files[i], data, n);
+            data[n - 4] ^= 1;
+        }
+        assert_true(load_hash() != before);
+        write_file(files[i], data, n);
+        free(data);
+    }
+    assert_true(load_hash() == before);
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        lx_status status;
+        const char *part;
+    } cases[] = {
+        {"config.json", LX_ERR_NOT_FOUND, "config.json"},
+        {"model.safetensors", LX_ERR_NOT_FOUND, "model.safetensors"},
+        {"vocab.txt", LX_ERR_FORMAT, "vocab.txt"},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        size_t n;
+        char *data = read_file(cases[i].file, &n);
+        lx_model *m = NULL;
+        lx_error err = {0};
+        assert_int_equal(unlink(file_path(cases[i].file)), 0);
+        lx_status st = lx_model_load(folder, &m, &err);
+        write_file(cases[i].file, data, n);
+        free(data);
+        scratch_expect(st, &err, cases[i].status, cases[i].part);
+    }
+    lx_model *m = NULL;
+    lx_error err = {0};
+    scratch_expect(lx_model_load(scratch_path("none"), &m, &err), &err, LX_ERR_NOT_FOUND, "none");
+}
+
+static void a_config_that_does_not_fit_the_weights_is_refused(void **state)
+{
+    (void)state;
+    expect_refused("config.json", "\"n_layers\": 2", "\"n_layers\": 3",
+                   "model.safetensors: tensor layers.2.norm1.weight is missing");
+    expect_refused("config.json", "\"n_layers\": 2", "\"n_layers\": 1",
+                   "model.safetensors: tensor layers.1.norm1.weight is not one");
+    expect_refused("config.json", "\"d_ff\": 64", "\"d_ff\": 65", "tensor layers.0.ff.up.weight");
+    expect_refused("config.json", "\"d_model\": 32", "\"d_model\": 64",
+                   "tensor embed.token.weight");
+    expect_refused("config.json", "\"d_ff\": 64", "\"d_ff\": 64, \"d_key\": 9",
+                   "tensor layers.0.attn.qkv.weight");
+    expect_refused("config.json", "\"d_ff\": 64", "\"d_ff\": 64, \"d_key\": 4, \"d_value\": 16",
+                   "tensor layers.0.attn.out.weight");
+    expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"softmax\"",
+                   "attention.kind");
+    expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"mlp\"", "attention.kind");
+    expect_refused("config.json", "\"task\": \"couplet\"", "\"task\": \"sonnet\"", "");
+    expect_refused("config.json", "\"categorical\", \"size\": 300",
+                   "\"categorical\", \"size\": 299", "head");
+}
+
+static void a_vocabulary_of_another_size_is_refused(void **state)
+{
+    (void)state;
+    expect_refused("vocab.txt", "<none>\n", "<none>\na\n", "vocab.txt");
+    expect_refused("vocab.txt", "<sep>\n", "<cls>\n", "");
+}
+
+/* The same header with another name or shape, all sizes unchanged. */
+static void expect_weights_refused(const char *from, const char *to, const char *part)
+{
+    size_t n, k = strlen(from);
+    char *data = read_file("model.safetensors", &n);
+    char *bad = malloc(n);
+    lx_model *m = NULL;
+    lx_error err = {0};
+    assert_non_null(bad);
+    assert_int_equal(k, strlen(to));
+    memcpy(bad, data, n);
+    char *at = memmem(bad, n, from, k);
+    assert_non_null(at);
+    memcpy(at, to, k);
+    write_file("model.safetensors", bad, n);
+    lx_status st = lx_model_load(folder, &m, &err);
+    write_file("model.safetensors", data, n);
+    free(data);
+    free(bad);
+    scratch_expect(st, &err, LX_ERR_FORMAT, part);
+    scratch_expect(st, &err, LX_ERR_FORMAT, "model.safetensors");
+}
+
+static void weights_that_do_not_fit_the_config_are_refused(void **state)
+{
+    (void)state;
+    expect_weights_refused("final_norm.bias", "final_norm.bais",
+                           "tensor final_norm.bias is missing");
+    expect_weights_refused("\"head.bias\"", "\"tail.bias\"", "tensor head.bias is missing");
+    /* the rows of a square matrix fit whatever its orientation; a vector is not a matrix */
+    expect_weights_refused("\"shape\":[300,32]", "\"shape\":[32,300]", "tensor embed.token.weight");
+    expect_weights_refused("\"shape\":[64,32]", "\"shape\":[32,64]",
+                           "tensor layers.0.ff.up.weight");
+    expect_weights_refused("\"shape\":[32,32]", "\"shape\":[1024 ]",
+                           "tensor layers.0.attn.out.weight");
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    int n = 1;
+    for (;; n++) {
+        lx_model *m = NULL;
+        lx_error err = {0};
+        failing_arm(n);
+        lx_status st = lx_model_load(folder, &m, &err);
+        if (!failing_hit()) {
+            assert_int_equal(st, LX_OK);
+            lx_model_free(m);
+            break;
+        }
+        scratch_expect(st, &err, LX_ERR_NO_MEMORY, "memory");
+    }
+    assert_in_range(n, 400, 10000); /* the parser's too */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_folder_is_loaded),
+        cmocka_unit_test(an_image_model_is_loaded),
+        cmocka_unit_test(the_name_is_the_last_part_of_the_path),
+        cmocka_unit_test(a_name_that_is_no_id_is_refused),
+        cmocka_unit_test(the_hash_depends_on_every_file),
+        cmocka_unit_test(a_missing_file_is_named),
+        cmocka_unit_test(a_config_that_does_not_fit_the_weights_is_refused),
+        cmocka_unit_test(a_vocabulary_of_another_size_is_refused),
+        cmocka_unit_test(weights_that_do_not_fit_the_config_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,220 @@
+/*
+ * The index of kept prefixes against a slow one that compares everything, and the engine that uses
+ * it: what it answers must not depend on what is kept.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/engine/prefix_cache.h"
+#include "tests/support/rig.h"
+
+enum { PLACES = 12, WIDTH = 2, LONGEST = 6, TRIES = 20000 };
+
+typedef struct kept {
+    int32_t ids[LONGEST * WIDTH], n, used;
+} kept;
+
+static int32_t alike(const kept *k, const int32_t *ids, int32_t n)
+{
+    int32_t i = 0;
+    while (i < k->n && i < n &&
+           memcmp(k->ids + (ptrdiff_t)i * WIDTH, ids + (ptrdiff_t)i * WIDTH, WIDTH * sizeof *ids) ==
+               0)
+        i++;
+    return i;
+}
+
+/* The place of the longest prefix, -1; *shared as lx_prefix has it. */
+static int32_t slow_find(const kept *all, const int32_t *ids, int32_t n, int32_t *shared)
+{
+    int32_t best = -1;
+    *shared = 0;
+    for (int32_t i = 0; i < PLACES; i++) {
+        int32_t same = alike(&all[i], ids, n);
+        *shared = same > *shared ? same : *shared;
+        if (all[i].n > 0 && same == all[i].n && (best < 0 || all[i].n > all[best].n))
+            best = i;
+    }
+    return best;
+}
+
+static int32_t least_used(const kept *all)
+{
+    int32_t oldest = 0;
+    for (int32_t i = 1; i < PLACES; i++)
+        oldest = all[i].used < all[oldest].used ? i : oldest;
+    return oldest;
+}
+
+static void finds_what_a_slow_search_finds(void **state)
+{
+    (void)state;
+    kept all[PLACES] = {0};
+    lx_prefix_cache *c = NULL;
+    assert_int_equal(lx_prefix_cache_new(PLACES, WIDTH, &c, NULL), LX_OK);
+    uint32_t random = 1;
+    int32_t n_found = 0, n_kept = 0;
+    for (int32_t time = 1; time <= TRIES; time++) {
+        int32_t ids[LONGEST * WIDTH], shared = 0;
+        for (int32_t i = 0; i < LONGEST * WIDTH; i++) /* negative ones too: bytes, not numbers */
+            ids[i] = (int32_t)((random = random * 1664525U + 1013904223U) >> 30) - 1;
+        int32_t n = 1 + (int32_t)((random >> 16) % LONGEST);
+        int32_t place = slow_find(all, ids, n, &shared);
+        lx_prefix found = lx_prefix_cache_find(c, ids, n);
+        assert_int_equal(found.place, place);
+        assert_int_equal(found.rows, place >= 0 ? all[place].n : 0);
+        assert_int_equal(found.shared, shared);
+        if (place >= 0)
+            all[place].used = 2 * time;
+        n_found += place >= 0;
+        int32_t added = lx_prefix_cache_add(c, ids, n);
+        assert_int_equal(added >= 0, place < 0 || all[place].n < n);
+        if (added < 0)
+            continue;
+        assert_int_equal(added, n_kept < PLACES ? n_kept : least_used(all));
+        n_kept++;
+        memcpy(all[added].ids, ids, sizeof ids);
+        all[added].n = n;
+        all[added].used = 2 * time + 1;
+    }
+    assert_int_equal(lx_prefix_cache_count(c), PLACES);
+    assert_true(n_found > TRIES / 20);
+    lx_prefix_cache_free(c);
+}
+
+/* --- in the engine ---------------------------------------------------------------------------- */
+
+/* Rows of a line: its start, its characters, the separator. */
+static int32_t cached(rig *r, const char *line)
+{
+    lx_job *job = rig_submit(r, &(rig_request){.line = line, .seed = 3});
+    lx_job_wait(job);
+    int32_t rows = lx_job_cached_rows(job);
+    rig_expect(job, LX_OK);
+    return rows;
+}
+
+static void a_prompt_starts_from_what_it_shares(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_prefixes = 8});
+    assert_int_equal(cached(&r, "海上明月春风"), 0);
+    assert_int_equal(cached(&r, "海上明月春风"), 7);
+    assert_int_equal(cached(&r, "海上明月春风花雨"), 7); /* goes on from there */
+    assert_int_equal(cached(&r, "海上明月花雨"), 0);     /* parts after five rows, */
+    assert_int_equal(cached(&r, "海上明月雨花"), 5);     /* as this one does */
+    assert_int_equal(cached(&r, "海上明"), 0);
+    assert_int_equal((int)atomic_load(&r.metrics->cached_prompt_tokens), 7 + 7 + 5);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void every_row_may_be_kept(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_prefixes = 16, .prefix_every = 1});
+    assert_int_equal(cached(&r, "海上明月春风"), 0);
+    assert_int_equal(cached(&r, "海上明月花雨"), 5);
+    assert_int_equal(cached(&r, "海上雨花"), 3);
+    assert_int_equal(cached(&r, "海"), 2);
+    rig_stop(&r);
+}
+
+static void the_least_used_gives_way(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_prefixes = 2});
+    assert_int_equal(cached(&r, "海上"), 0);
+    assert_int_equal(cached(&r, "春风"), 0);
+    assert_int_equal(cached(&r, "海上"), 3);
+    assert_int_equal(cached(&r, "花雨"), 0); /* for 春风 */
+    assert_int_equal(cached(&r, "海上"), 3);
+    assert_int_equal(cached(&r, "春风"), 0);
+    rig_stop(&r);
+}
+
+/* Every sort of job, again and again, in two engines: one that keeps prefixes and one that does
+   not. Few places, so that they are taken over all the time. */
+static void answers_do_not_depend_on_what_is_kept(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"海上明月", "海上明月春风", "海上明风", "海上春",
+                                        "海上明月", "春风",         "海",       "海上明月春雨"};
+    const int32_t targets[] = {9, 9};
+    for (int32_t every = 0; every < 4; every++) {
+        rig plain = rig_start((rig_options){.n_slots = 2, .max_queue = 64});
+        rig keeps = rig_start((rig_options){.n_slots = 2,
+                                            .max_queue = 64,
+                                            .prompt_chunk = 2 + every,
+                                            .n_prefixes = 5,
+                                            .prefix_every = every});
+        rig *rigs[] = {&plain, &keeps};
+        enum { N_JOBS = 48 };
+        lx_job *jobs[2][N_JOBS];
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < N_JOBS; i++) {
+                rig_request q = {.line = lines[i * 5 % 8], .seed = 7, .n = 1 + i % 3 * 2};
+                if (i % 7 == 6)
+                    q = (rig_request){
+                        .line = "春风", .no_rules = true, .targets = targets, .max_new = 2};
+                if (i % 11 == 10)
+                    q = (rig_request){.line = lines[i % 8], .keep_state = true};
+                jobs[k][i] = rig_submit(rigs[k], &q);
+            }
+        }
+        for (int i = 0; i < N_JOBS; i++) {
+            lx_job_wait(jobs[0][i]);
+            lx_job_wait(jobs[1][i]);
+            int32_t rows[2] = {0};
+            const float *a = lx_job_state(jobs[0][i], 0, &rows[0]);
+            const float *b = lx_job_state(jobs[1][i], 0, &rows[1]);
+            assert_int_equal(rig_hash(jobs[0][i]), rig_hash(jobs[1][i]));
+            assert_int_equal(rows[0], rows[1]);
+            assert_int_equal(a == NULL, b == NULL);
+            if (a != NULL && b != NULL)
+                assert_memory_equal(a, b, (size_t)rig_model()->state.fixed_floats * sizeof *a);
+            rig_expect(jobs[0][i], LX_OK);
+            rig_expect(jobs[1][i], LX_OK);
+        }
+        assert_true(atomic_load(&keeps.metrics->cached_prompt_tokens) > 0);
+        assert_int_equal(atomic_load(&plain.metrics->cached_prompt_tokens), 0);
+        rig_stop(&plain);
+        rig_stop(&keeps);
+    }
+}
+
+/* What a client says is a state of some rows serves that client only. */
+static void a_state_from_outside_is_not_shared(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_prefixes = 8});
+    float *forged = calloc((size_t)rig_model()->state.fixed_floats, sizeof *forged);
+    assert_non_null(forged);
+    for (int64_t i = 0; i < rig_model()->state.fixed_floats; i++)
+        forged[i] = 1;
+    rig_request q = {.line = "海上明月", .seed = 1, .start = {.rows = 2, .state = forged}};
+    lx_job *job = rig_submit(&r, &q);
+    rig_expect(job, LX_OK);
+    assert_int_equal(cached(&r, "海上明月"), 0);
+    free(forged);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_what_a_slow_search_finds),
+        cmocka_unit_test(a_prompt_starts_from_what_it_shares),
+        cmocka_unit_test(every_row_may_be_kept),
+        cmocka_unit_test(the_least_used_gives_way),
+        cmocka_unit_test(answers_do_not_depend_on_what_is_kept),
+        cmocka_unit_test(a_state_from_outside_is_not_shared),
+    };
+    return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+}

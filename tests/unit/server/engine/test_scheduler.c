@@ -1,0 +1,181 @@
+/* The scheduler alone: which rows a step gets, from hand-written cases and as laws over random
+   ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "server/engine/scheduler.h"
+
+enum { MAX = 64 };
+
+#define FREE                                                                                       \
+    {                                                                                              \
+        LX_SLOT_FREE, 0, 0                                                                         \
+    }
+#define DECODE                                                                                     \
+    {                                                                                              \
+        LX_SLOT_DECODE, 0, 0                                                                       \
+    }
+#define PROMPT(rows, order)                                                                        \
+    {                                                                                              \
+        LX_SLOT_PROMPT, rows, order                                                                \
+    }
+
+typedef struct example {
+    const char *name;
+    int32_t n_slots, max_tokens, chunk, beside;
+    lx_slot_view slots[6];
+    int32_t rows[6];
+} example;
+
+static const example examples[] = {
+    {"nothing to do", 3, 8, 4, 99, {FREE, FREE, FREE}, {0, 0, 0}},
+    {"one row a decoding slot", 4, 8, 4, 99, {DECODE, FREE, DECODE, DECODE}, {1, 0, 1, 1}},
+    {"a short prompt in one step", 2, 8, 8, 99, {PROMPT(6, 0), FREE}, {6, 0}},
+    {"a long prompt in chunks", 2, 8, 4, 99, {PROMPT(100, 0), FREE}, {4, 0}},
+    {"the oldest prompt first", 3, 8, 8, 99, {PROMPT(7, 5), PROMPT(6, 2), PROMPT(5, 9)}, {2, 6, 0}},
+    {"decoding goes before older prompts", 3, 4, 8, 99, {PROMPT(9, 0), DECODE, DECODE}, {2, 1, 1}},
+    {"the budget is left to the next prompt",
+     3,
+     9,
+     3,
+     99,
+     {PROMPT(9, 0), PROMPT(9, 1), PROMPT(9, 2)},
+     {3, 3, 3}},
+    {"a full budget of decoding slots", 3, 3, 8, 99, {DECODE, DECODE, DECODE}, {1, 1, 1}},
+    {"large arrival numbers",
+     2,
+     4,
+     4,
+     99,
+     {PROMPT(4, UINT64_MAX), PROMPT(4, UINT64_MAX - 1)},
+     {0, 4}},
+    {"beside streams half as many prompt rows and some",
+     4,
+     50,
+     9,
+     2,
+     {DECODE, PROMPT(30, 1), DECODE, PROMPT(30, 0)},
+     {1, 0, 1, 3}},
+    {"beside streams at least one", 2, 50, 9, 1, {DECODE, PROMPT(30, 0)}, {1, 1}},
+    {"alone whole chunks", 2, 50, 9, 0, {FREE, PROMPT(30, 0)}, {0, 9}},
+};
+
+static void follows_the_examples(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        const example *c = &examples[i];
+        lx_schedule_limits limits = {c->max_tokens, c->chunk, c->beside};
+        int32_t rows[6], scratch[6], sum = 0;
+        int32_t total = lx_schedule(c->slots, c->n_slots, &limits, rows, scratch);
+        for (int32_t k = 0; k < c->n_slots; k++) {
+            if (rows[k] != c->rows[k])
+                fail_msg("%s: slot %d got %d rows, not %d", c->name, k, rows[k], c->rows[k]);
+            sum += rows[k];
+        }
+        assert_int_equal(total, sum);
+    }
+}
+
+static uint32_t random_below(uint64_t *seed, uint32_t n)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*seed >> 33) % n;
+}
+
+static void make_slots(uint64_t *seed, lx_slot_view *slots, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        slots[i] = (lx_slot_view){.phase = (lx_slot_phase)random_below(seed, 3)};
+        if (slots[i].phase == LX_SLOT_PROMPT) {
+            slots[i].rows_left = 1 + (int32_t)random_below(seed, 90);
+            slots[i].order = (uint64_t)random_below(seed, 1000) * MAX + (uint64_t)i;
+        }
+    }
+}
+
+static int32_t smaller(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Every prompt that got less than it could take is the last one served: all younger got nothing. */
+static void check_laws(const lx_slot_view *slots, int32_t n, const lx_schedule_limits *limits,
+                       const int32_t *rows, int32_t total)
+{
+    int32_t sum = 0, busy = 0, n_decode = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_decode += slots[i].phase == LX_SLOT_DECODE;
+    int32_t limit = limits->max_tokens;
+    if (n_decode > 0)
+        limit = smaller(limit, n_decode + n_decode / 2 + limits->prompt_beside);
+    for (int32_t i = 0; i < n; i++) {
+        sum += rows[i];
+        busy += slots[i].phase != LX_SLOT_FREE;
+        if (slots[i].phase == LX_SLOT_FREE)
+            assert_int_equal(rows[i], 0);
+        if (slots[i].phase == LX_SLOT_DECODE)
+            assert_int_equal(rows[i], 1);
+        if (slots[i].phase != LX_SLOT_PROMPT)
+            continue;
+        int32_t most = smaller(slots[i].rows_left, limits->prompt_chunk);
+        assert_in_range(rows[i], 0, most);
+        for (int32_t k = 0; k < n && rows[i] < most; k++) {
+            if (slots[k].phase == LX_SLOT_PROMPT && slots[k].order > slots[i].order)
+                assert_int_equal(rows[k], 0);
+        }
+        if (rows[i] < most)
+            assert_int_equal(total, limit);
+    }
+    assert_int_equal(total, sum);
+    assert_true(total <= limit);
+    assert_int_equal(total > 0, busy > 0);
+}
+
+static void keeps_its_laws_for_random_slots(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    for (int32_t round = 0; round < 20000; round++) {
+        lx_slot_view slots[MAX];
+        int32_t rows[MAX], scratch[MAX], n = 1 + (int32_t)random_below(&seed, MAX);
+        lx_schedule_limits limits = {n + (int32_t)random_below(&seed, 200),
+                                     1 + (int32_t)random_below(&seed, 70),
+                                     1 + (int32_t)random_below(&seed, 40)};
+        make_slots(&seed, slots, n);
+        check_laws(slots, n, &limits, rows, lx_schedule(slots, n, &limits, rows, scratch));
+    }
+}
+
+/* However many slots decode, a waiting prompt is computed in a known number of steps. */
+static void a_prompt_is_never_starved(void **state)
+{
+    (void)state;
+    lx_slot_view slots[MAX];
+    for (int32_t i = 0; i < MAX; i++)
+        slots[i] = (lx_slot_view)DECODE;
+    slots[10] = (lx_slot_view)PROMPT(33, 0);
+    lx_schedule_limits limits = {MAX, 16, 1}; /* one row is left for the prompt */
+    int32_t rows[MAX], scratch[MAX], steps = 0;
+    for (; slots[10].rows_left > 0; steps++) {
+        (void)lx_schedule(slots, MAX, &limits, rows, scratch);
+        slots[10].rows_left -= rows[10];
+        assert_true(steps < 34);
+    }
+    assert_int_equal(steps, 33);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(follows_the_examples),
+        cmocka_unit_test(keeps_its_laws_for_random_slots),
+        cmocka_unit_test(a_prompt_is_never_starved),
+    };
+    return cmocka_run_group_tests_name("scheduler", tests, NULL, NULL);
+}

@@ -1,0 +1,169 @@
+/* Request framing: what is refused before a body is read, and that proper requests pass. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/http/headers.h"
+
+enum { MAX_BODY = 1000 };
+
+typedef struct framing_case {
+    const char *what;
+    const char *method, *version;
+    const char *headers[6][2]; /* name, value; ended by NULL */
+    int status;                /* 0: accepted */
+    const char *param;
+} framing_case;
+
+static const framing_case cases[] = {
+    {"plain GET", "GET", "HTTP/1.1", {{"Host", "x"}}, 0, ""},
+    {"HTTP/1.0 needs no host", "GET", "HTTP/1.0", {{NULL}}, 0, ""},
+    {"length", "POST", "HTTP/1.1", {{"Host", "x"}, {"Content-Length", "1000"}}, 0, ""},
+    {"chunked", "POST", "HTTP/1.1", {{"Host", "x"}, {"transfer-encoding", "Chunked"}}, 0, ""},
+    {"tab in a value", "GET", "HTTP/1.1", {{"Host", "x"}, {"X-A", "a\tb"}}, 0, ""},
+    {"no host", "GET", "HTTP/1.1", {{NULL}}, 400, "Host"},
+    {"two hosts", "GET", "HTTP/1.1", {{"Host", "x"}, {"HOST", "x"}}, 400, "Host"},
+    {"two hosts in 1.0", "GET", "HTTP/1.0", {{"Host", "x"}, {"Host", "y"}}, 400, "Host"},
+    {"length over the limit",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", "1001"}},
+     413,
+     "body"},
+    {"length twice",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", "4"}, {"content-length", "4"}},
+     400,
+     "Content-Length"},
+    {"list of lengths",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", "4, 4"}},
+     400,
+     "Content-Length"},
+    {"empty length",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", ""}},
+     400,
+     "Content-Length"},
+    {"signed length",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", "+4"}},
+     400,
+     "Content-Length"},
+    {"length beyond 64 bits",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", "18446744073709551620"}},
+     400,
+     "Content-Length"},
+    {"both",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length", "4"}, {"Transfer-Encoding", "chunked"}},
+     400,
+     "Content-Length"},
+    {"unknown encoding",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Transfer-Encoding", "gzip"}},
+     400,
+     "Transfer-Encoding"},
+    {"list of encodings",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Transfer-Encoding", "chunked, gzip"}},
+     400,
+     "Transfer-Encoding"},
+    {"chunked twice",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Transfer-Encoding", "chunked"}, {"Transfer-Encoding", "chunked"}},
+     400,
+     "Transfer-Encoding"},
+    {"space before the colon",
+     "POST",
+     "HTTP/1.1",
+     {{"Host", "x"}, {"Content-Length ", "4"}},
+     400,
+     "headers"},
+    {"empty name", "GET", "HTTP/1.1", {{"Host", "x"}, {"", "4"}}, 400, "headers"},
+    {"control character", "GET", "HTTP/1.1", {{"Host", "x"}, {"X-A", "a\x0b"}}, 400, "headers"},
+    {"method with a space", "GE T", "HTTP/1.1", {{"Host", "x"}}, 400, "method"},
+    {"endless method", "GETGETGETGETGETGET", "HTTP/1.1", {{"Host", "x"}}, 400, "method"},
+    {"other version", "GET", "HTTP/2.0", {{"Host", "x"}}, 505, "version"},
+};
+
+static void test_framing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const framing_case *c = &cases[i];
+        lx_header_check check;
+        lx_header_check_begin(&check, c->method, c->version);
+        for (int h = 0; h < 6 && c->headers[h][0] != NULL; h++)
+            lx_header_check_add(&check, c->headers[h][0], strlen(c->headers[h][0]),
+                                c->headers[h][1], strlen(c->headers[h][1]));
+        int status = lx_header_check_end(&check, MAX_BODY);
+        if (status != c->status || strcmp(check.error.param, c->param) != 0)
+            fail_msg("%s: status %d param \"%s\", expected %d \"%s\"", c->what, status,
+                     check.error.param, c->status, c->param);
+        assert_int_equal(c->status != 0, check.error.text[0] != '\0');
+    }
+}
+
+static void test_nul_in_a_value_is_refused(void **state)
+{
+    (void)state;
+    lx_header_check check;
+    lx_header_check_begin(&check, "GET", "HTTP/1.1");
+    lx_header_check_add(&check, "Host", 4, "x\0y", 3);
+    assert_int_equal(lx_header_check_end(&check, MAX_BODY), 400);
+}
+
+static void test_number_of_headers_is_limited(void **state)
+{
+    (void)state;
+    for (int extra = 0; extra < 2; extra++) {
+        lx_header_check check;
+        lx_header_check_begin(&check, "GET", "HTTP/1.1");
+        lx_header_check_add(&check, "Host", 4, "x", 1);
+        for (int i = 1; i < LX_MAX_REQUEST_HEADERS + extra; i++)
+            lx_header_check_add(&check, "A", 1, "b", 1);
+        assert_int_equal(lx_header_check_end(&check, MAX_BODY), extra ? 431 : 0);
+    }
+}
+
+static void test_request_ids(void **state)
+{
+    (void)state;
+    char longest[66];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[65] = '\0';
+    assert_true(lx_request_id_ok("abc-DEF_1.2"));
+    assert_true(lx_request_id_ok(longest + 1));
+    assert_false(lx_request_id_ok(longest));
+    assert_false(lx_request_id_ok(""));
+    assert_false(lx_request_id_ok("a b"));
+    assert_false(lx_request_id_ok("a\r\nSet-Cookie: x"));
+    assert_false(lx_request_id_ok("<script>"));
+    assert_false(lx_request_id_ok("a+b"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_framing),
+        cmocka_unit_test(test_nul_in_a_value_is_refused),
+        cmocka_unit_test(test_number_of_headers_is_limited),
+        cmocka_unit_test(test_request_ids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

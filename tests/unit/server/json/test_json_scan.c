@@ -1,0 +1,137 @@
+/* The scan of JSON: what it counts, its limits, and that the library's tree stays within the bound.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <malloc.h>
+
+#include "server/json/scan.h"
+
+static lx_json_extent scan(const char *text)
+{
+    lx_json_extent e;
+    lx_json_scan(text, strlen(text), &e);
+    return e;
+}
+
+static void test_counts(void **state)
+{
+    (void)state;
+    lx_json_extent e =
+        scan("{\"a\": [1, true, null, -2.5e3], \"b\": {\"c\\\"d\": \"x,{[\"}, \"z\":\"\"}");
+    assert_int_equal(e.depth, 2);
+    assert_int_equal(e.containers, 3);
+    assert_int_equal(e.strings, 6);
+    assert_int_equal(e.scalars, 4);
+    assert_string_equal(e.key, "z");
+    e = scan("");
+    assert_int_equal(e.containers + e.strings + e.scalars + e.depth, 0);
+    assert_string_equal(e.key, "body");
+    e = scan("\"never ends\\");
+    assert_int_equal(e.strings, 1);
+    e = scan("]]]]}{");
+    assert_int_equal(e.containers, 1);
+}
+
+/* begin, then `piece` n times, then end. */
+static char *repeat(const char *begin, const char *piece, int n, const char *end)
+{
+    size_t each = strlen(piece), length = strlen(begin);
+    char *text = malloc(length + each * (size_t)n + strlen(end) + 1), *at = text;
+    assert_non_null(text);
+    at = stpcpy(at, begin);
+    for (int i = 0; i < n; i++)
+        at = stpcpy(at, piece);
+    (void)stpcpy(at, end);
+    return text;
+}
+
+static void check(const char *begin, const char *piece, int n, const char *end, lx_status wanted)
+{
+    lx_error err = {0};
+    char *text = repeat(begin, piece, n, end);
+    lx_json_extent e = scan(text);
+    assert_int_equal(lx_json_check_extent(&e, &err), wanted);
+    if (wanted != LX_OK)
+        assert_string_equal(err.param, "x");
+    free(text);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    enum { MOST = LX_JSON_MAX_VALUES - 4 }; /* beside them: the object, its key, a list, a 0 */
+    check("{\"x\":[", "{},", MOST, "0]}", LX_OK);
+    check("{\"x\":[", "{},", MOST + 1, "0]}", LX_ERR_INVALID);
+    check("{\"x\":[", "\"\",", MOST + 1, "0]}", LX_ERR_INVALID);
+    check("{\"x\":[", "7,", MOST + 1, "0]}", LX_ERR_INVALID);
+    check("{\"x\":", "[", LX_JSON_MAX_DEPTH - 1, "", LX_OK);
+    check("{\"x\":", "[", LX_JSON_MAX_DEPTH, "", LX_ERR_INVALID);
+}
+
+/* --- the bound ---------------------------------------------------------------------------------
+ */
+
+static int64_t in_use, most;
+
+static void *counting_malloc(size_t n)
+{
+    void *p = malloc(n);
+    in_use += (int64_t)malloc_usable_size(p) + 8;
+    most = in_use > most ? in_use : most;
+    return p;
+}
+
+static void counting_free(void *p)
+{
+    in_use -= p != NULL ? (int64_t)malloc_usable_size(p) + 8 : 0;
+    free(p);
+}
+
+static void check_bound(const char *begin, const char *piece, int n, const char *end)
+{
+    char *text = repeat(begin, piece, n, end);
+    lx_json_extent e = scan(text);
+    in_use = most = 0;
+    json_t *root = json_loads(text, 0, NULL);
+    assert_non_null(root);
+    json_decref(root);
+    assert_int_equal(in_use, 0);
+    assert_in_range(most, 1, lx_json_tree_bytes(&e) + 2048);
+    free(text);
+}
+
+static void test_bound(void **state)
+{
+    (void)state;
+    json_set_alloc_funcs(counting_malloc, counting_free);
+    for (int n = 1; n < 20000; n = n * 3 + 1) {
+        check_bound("{\"x\":[", "{},", n, "0]}");
+        check_bound("{\"x\":[", "[],", n, "0]}");
+        check_bound("{\"x\":[", "{\"abc\":{}},", n, "0]}");
+        check_bound("{\"x\":[", "\"\",", n, "0]}");
+        check_bound("{\"x\":[", "\"forty bytes of text, not one more of it\",", n, "0]}");
+        check_bound("{\"x\":[", "1.5,", n, "0]}");
+        check_bound("{\"x\":\"", "long ", n, "\"}");
+    }
+    char *keys = malloc(1 << 20), *at = keys;
+    at = stpcpy(at, "{");
+    for (int i = 0; i < 30000; i++)
+        at += snprintf(at, 16, "\"%d\":0,", i);
+    (void)stpcpy(at, "\"x\":0}");
+    check_bound(keys, "", 0, "");
+    free(keys);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_bound)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
