@@ -39,7 +39,7 @@ static size_t write_time(char *line, size_t size)
     return n + (size_t)snprintf(line + n, size - n, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------- */
+/* --- JSON --- */
 
 /* A line that is being written; `full` once something did not fit. */
 typedef struct json_line {
@@ -132,7 +132,7 @@ void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n)
     lx_log_sink_write(line.text, line.n);
 }
 
-/* --- text ------------------------------------------------------------------------------------- */
+/* --- text --- */
 
 static void log_text(lx_log_level level, const char *message)
 {

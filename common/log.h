@@ -6,9 +6,8 @@
 #ifndef LINNET_COMMON_LOG_H
 #define LINNET_COMMON_LOG_H
 
-#include <stdint.h>
-
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/status.h"
 

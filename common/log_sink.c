@@ -36,8 +36,7 @@ static struct {
     char ring[BUFFER_BYTES];
 } sink = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .fd = STDERR_FILENO};
 
-/* --- without waiting ---------------------------------------------------------------------------
- */
+/* --- without waiting --- */
 
 static bool has_room(int timeout_ms)
 {
@@ -129,8 +128,7 @@ uint64_t lx_log_sink_dropped(void)
     return n;
 }
 
-/* --- the thread
- * ------------------------------------------------------------------------------------ */
+/* --- the thread --- */
 
 /* Under the lock: how many lines were lost before the buffer was empty again. */
 static uint64_t take_news(void)

@@ -53,7 +53,7 @@ static lx_status no_memory(lx_error *err, const char *what, double bytes)
                    bytes / 1048576.0);
 }
 
-/* --- arrays ----------------------------------------------------------------------------------- */
+/* --- arrays --- */
 
 lx_status lx_host_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
 {
@@ -111,7 +111,7 @@ lx_status lx_host_array_download(lx_backend *be, const lx_array *a, int64_t offs
     return LX_OK;
 }
 
-/* --- tables ----------------------------------------------------------------------------------- */
+/* --- tables --- */
 
 int lx_dtype_bytes(lx_dtype dtype)
 {
@@ -164,7 +164,7 @@ float lx_host_table_at(const lx_table *t, int64_t row, int64_t col)
     return lx_host_tensor_at(&view, row * t->cols + col);
 }
 
-/* --- masks ------------------------------------------------------------------------------------ */
+/* --- masks --- */
 
 lx_status lx_host_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
                            lx_error *err)
@@ -194,7 +194,7 @@ void lx_host_mask_free(lx_backend *be, lx_mask *m)
     free(m);
 }
 
-/* --- states ----------------------------------------------------------------------------------- */
+/* --- states --- */
 
 static size_t state_bytes(const lx_states *s)
 {
@@ -280,8 +280,7 @@ lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const
     return LX_OK;
 }
 
-/* --- drawn tokens ------------------------------------------------------------------------------
- */
+/* --- drawn tokens --- */
 
 int32_t lx_host_keeper(const lx_batch *b, int32_t i, int32_t *seq)
 {

@@ -157,7 +157,7 @@ struct lx_kernels {
     lx_status (*state_export)(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
     lx_status (*state_import)(lx_backend *be, lx_states *s, int32_t slot, const float *src);
 
-    /* --- a step ------------------------------------------------------------------------------- */
+    /* --- a step --- */
     lx_status (*begin)(lx_backend *be, const lx_batch *batch, lx_error *err);
     /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation */
 #define LX_OP(name) void (*name)(lx_backend * be, const lx_##name##_args *args);

@@ -45,7 +45,7 @@ static void wrong(reader *r, section s, const char *key, const char *what)
         r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s%s %s", r->label, s.prefix, key, what);
 }
 
-/* --- taking one key --------------------------------------------------------------------------- */
+/* --- taking one key --- */
 
 /* The value, borrowed until release(); NULL after a fault. */
 static json_t *look(reader *r, section s, const char *key)
@@ -153,7 +153,7 @@ static void finish(reader *r, section s)
               "is not a known key");
 }
 
-/* --- the parts of the file -------------------------------------------------------------------- */
+/* --- the parts of the file --- */
 
 static void take_format(reader *r, section s)
 {

@@ -35,7 +35,7 @@ typedef struct line {
     character chars[];
 } line;
 
-/* --- the model ------------------------------------------------------------------------------- */
+/* --- the model --- */
 
 static const char *const specials[] = {"<unk>", "<s>", "<sep>", "<none>"};
 enum { UNK, BOS, SEP, NONE, N_SPECIALS };
@@ -118,7 +118,7 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
     }
 }
 
-/* --- reading a line -------------------------------------------------------------------------- */
+/* --- reading a line --- */
 
 typedef struct span {
     const char *text;
@@ -208,7 +208,7 @@ static lx_status read_line(const lx_vocab *v, const span *s, line *out, lx_error
     return LX_OK;
 }
 
-/* --- the plan -------------------------------------------------------------------------------- */
+/* --- the plan --- */
 
 static void put_row(int32_t *row, int32_t token, int32_t position, int32_t countdown,
                     int32_t mirror)
@@ -380,7 +380,7 @@ const lx_task_ops lx_couplet_task = {
     .render_prompt = render_prompt,
 };
 
-/* --- scoring --------------------------------------------------------------------------------- */
+/* --- scoring --- */
 
 lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
                                lx_error *err)

@@ -37,7 +37,7 @@ int32_t lx_image_size(const lx_config *config)
     return config->width * config->height * config->n_channels;
 }
 
-/* --- the model ------------------------------------------------------------------------------- */
+/* --- the model --- */
 
 static const stream *find_stream(const char *name)
 {
@@ -111,7 +111,7 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
     memset(banned, 0, (size_t)model->config.n_values);
 }
 
-/* --- the plan -------------------------------------------------------------------------------- */
+/* --- the plan --- */
 
 /* Value i of the raster, given or generated. */
 static int32_t value_at(const raster *r, const int32_t *tokens, int32_t i)
@@ -270,7 +270,7 @@ const lx_task_ops lx_image_task = {
     .render = NULL,
 };
 
-/* --- rasters --------------------------------------------------------------------------------- */
+/* --- rasters --- */
 
 int32_t lx_image_given(const lx_plan *plan)
 {
@@ -301,7 +301,7 @@ int32_t lx_image_kept(const lx_config *config, const uint8_t *keep)
     return kept * config->n_channels;
 }
 
-/* --- classes --------------------------------------------------------------------------------- */
+/* --- classes --- */
 
 static char lower(char c)
 {

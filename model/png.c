@@ -27,7 +27,7 @@ typedef struct reader {
     char message[96];
 } reader;
 
-/* --- errors ----------------------------------------------------------------------------------- */
+/* --- errors --- */
 
 static void fail_read(png_structp png, png_const_charp message)
 {
@@ -55,7 +55,7 @@ static void note_warning(png_structp png, png_const_charp message)
         png_error(png, "it has more data than a picture of its size");
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 static png_voidp allocate(png_structp png, png_alloc_size_t n)
 {
@@ -72,7 +72,7 @@ static void release(png_structp png, png_voidp p)
     free(p);
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 /* The library's calls while it reads. */
 
@@ -231,7 +231,7 @@ void lx_picture_fini(lx_picture *p)
     *p = (lx_picture){0};
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 typedef struct writer {
     png_structp png;
@@ -310,7 +310,7 @@ lx_status lx_png_write(const uint8_t *values, int32_t width, int32_t height, int
     return write_rows(&(rows){width, height, n_channels, flat_row, &f}, out, err);
 }
 
-/* --- a contact sheet -------------------------------------------------------------------------- */
+/* --- a contact sheet --- */
 
 typedef struct sheet {
     int32_t n, columns, width, height, n_channels; /* of images; of one image */

@@ -43,7 +43,7 @@ static lx_status bad(const lx_safetensors *f, const char *name, lx_error *err, c
     return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: tensor %s: %s", f->label, name, what);
 }
 
-/* --- the header ------------------------------------------------------------------------------- */
+/* --- the header --- */
 
 static bool is_good_name(const char *name)
 {
@@ -209,7 +209,7 @@ static lx_status parse_header(lx_safetensors *f, lx_error *err)
     return st;
 }
 
-/* --- the data --------------------------------------------------------------------------------- */
+/* --- the data --- */
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -277,7 +277,7 @@ static lx_status check_data(lx_safetensors *f, lx_error *err)
     return st;
 }
 
-/* --- the file --------------------------------------------------------------------------------- */
+/* --- the file --- */
 
 static lx_status map_file(lx_safetensors *f, const char *path, lx_error *err)
 {

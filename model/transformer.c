@@ -38,7 +38,7 @@ struct lx_transformer {
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
 };
 
-/* --- preparing the weights ------------------------------------------------------------------- */
+/* --- preparing the weights --- */
 
 static const lx_host_tensor *tensor(const lx_transformer *t, const char *prefix, const char *suffix)
 {
@@ -242,7 +242,7 @@ lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_state
     return t->be->ops->states_new(t->be, &t->model->state, n_slots, out, err);
 }
 
-/* --- a step ----------------------------------------------------------------------------------- */
+/* --- a step --- */
 
 /* What the back end would find only when the states have already moved on. */
 static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t output, lx_error *err)

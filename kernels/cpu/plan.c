@@ -45,7 +45,7 @@ static lx_cpu_part part_of(const lx_batch *b, int32_t seq0, int32_t seq1)
     };
 }
 
-/* --- sequences ------------------------------------------------------------------------------- */
+/* --- sequences --- */
 
 /* Deals the sequences out into n groups, in order; returns the rows of the largest. */
 static int32_t deal(lx_cpu *c, int32_t n)
@@ -88,7 +88,7 @@ static void plan_by_sequences(lx_cpu *c, int32_t n_groups)
     }
 }
 
-/* --- shares ---------------------------------------------------------------------------------- */
+/* --- shares --- */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -104,7 +104,7 @@ static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
     return n < 1 ? 1 : (int32_t)least(n, (int64_t)op->kind->pieces_a_thread * c->n_threads);
 }
 
-/* --- fusions: rules about two operations that follow each other, by what they offer ----------- */
+/* --- fusions: rules about two operations that follow each other, by what they offer --- */
 
 static const lx_array *made_by(const lx_cpu_op *op)
 {

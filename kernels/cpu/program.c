@@ -36,7 +36,7 @@ lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     return LX_OK;
 }
 
-/* --- recording -------------------------------------------------------------------------------- */
+/* --- recording --- */
 
 static lx_status grow_ops(lx_cpu *c)
 {
@@ -105,7 +105,7 @@ void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args)
     want_scratch(c, op);
 }
 
-/* --- running ---------------------------------------------------------------------------------- */
+/* --- running --- */
 
 static size_t scratch_bytes(const lx_cpu *c)
 {

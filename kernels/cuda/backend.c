@@ -142,8 +142,7 @@ static const lx_kernels table = {
     .step_size = lx_cuda_step_size,
 };
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening --- */
 
 static lx_status find_device(int32_t device, int *major, int *minor, lx_error *err)
 {

@@ -35,7 +35,7 @@
 #define LX_NAN __uint_as_float(0x7fc00000u)
 #define LX_ALL_LANES 0xffffffffu
 
-/* --- functions: the same steps as kernels/cpu/body_math.h, so the same bits ------------------- */
+/* --- functions: the same steps as kernels/cpu/body_math.h, so the same bits --- */
 
 /* exp(x) for x <= 80, NaN stays NaN. */
 LX_DEVICE float lx_exp(float x)
@@ -107,8 +107,7 @@ LX_DEVICE lx_bf16x4 lx_to_bf16x4(float4 f)
     return h;
 }
 
-/* --- sums over a row: element i belongs to lane i mod 16, lanes are added 8, 4, 2, 1 apart ------
- */
+/* --- sums over a row: element i belongs to lane i mod 16, lanes are added 8, 4, 2, 1 apart --- */
 
 /* The lanes of this thread's half warp. */
 LX_DEVICE uint32_t lx_half_warp(void)

@@ -50,8 +50,7 @@ void lx_cuda_graphs_drop(lx_cuda *c)
     c->n_graphs = 0;
 }
 
-/* --- keys --------------------------------------------------------------------------------------
- */
+/* --- keys --- */
 
 uint64_t lx_cuda_key_float(float f)
 {
@@ -104,8 +103,7 @@ static lx_status make_key(lx_cuda *c)
     return LX_OK;
 }
 
-/* --- capture and replay ------------------------------------------------------------------------
- */
+/* --- capture and replay --- */
 
 static lx_cuda_graph *find(lx_cuda *c)
 {

@@ -60,8 +60,7 @@ static lx_status no_memory(lx_error *err, const char *what)
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", what);
 }
 
-/* --- arrays -------------------------------------------------------------------------------------
- */
+/* --- arrays --- */
 
 lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
 {
@@ -121,8 +120,7 @@ lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offs
     return copy(c, dst, a->data + offset, float_bytes(n), cudaMemcpyDeviceToHost, NULL);
 }
 
-/* --- matrices -----------------------------------------------------------------------------------
- */
+/* --- matrices --- */
 
 static int32_t padded(int64_t n)
 {
@@ -223,8 +221,7 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
     free(w);
 }
 
-/* --- tables and masks ---------------------------------------------------------------------------
- */
+/* --- tables and masks --- */
 
 lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err)
 {
@@ -303,8 +300,7 @@ void lx_cuda_mask_free(lx_backend *be, lx_mask *m)
     free(m);
 }
 
-/* --- states: all slots in one allocation --------------------------------------------------------
- */
+/* --- states: all slots in one allocation --- */
 
 lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                              lx_states **out, lx_error *err)

@@ -110,8 +110,7 @@ lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     return LX_OK;
 }
 
-/* --- recording ----------------------------------------------------------------------------------
- */
+/* --- recording --- */
 
 static lx_status grow_ops(lx_cuda *c)
 {
@@ -146,8 +145,7 @@ void lx_cuda_record(lx_cuda *c, const lx_cuda_kind *kind, const void *args)
         c->failed = kind->record(c, op);
 }
 
-/* --- running ------------------------------------------------------------------------------------
- */
+/* --- running --- */
 
 static lx_status grow_scratch(lx_cuda *c)
 {

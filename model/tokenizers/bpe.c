@@ -40,7 +40,7 @@ void lx_bpe_add(lx_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id
         (lx_merge){(uint64_t)(uint32_t)left << 32 | (uint32_t)right, rank, id};
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- words --- */
 
 void lx_word_fini(lx_word *w)
 {
@@ -76,7 +76,7 @@ static void reserve_heap(lx_word *w)
     }
 }
 
-/* --- the heap --------------------------------------------------------------------------------- */
+/* --- the heap --- */
 
 /* Moves the entry at `at` down to where it belongs. */
 static void sink(lx_word *w, size_t at)
@@ -110,7 +110,7 @@ static uint64_t pop(lx_word *w)
     return top;
 }
 
-/* --- joining ---------------------------------------------------------------------------------- */
+/* --- joining --- */
 
 /* Adds the pair at `at` and the one behind it to the end of the heap, if a merge joins them. */
 static bool add_candidate(const lx_bpe *b, lx_word *w, int32_t at)

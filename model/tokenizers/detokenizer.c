@@ -7,7 +7,7 @@
 
 #include "model/tokenizers/internal.h"
 
-/* --- tokens to bytes -------------------------------------------------------------------------- */
+/* --- tokens to bytes --- */
 
 void lx_detokenizer_init(lx_detokenizer *d, const lx_tokenizer *t, unsigned flags)
 {
@@ -59,7 +59,7 @@ lx_status lx_tokenizer_decode(const lx_tokenizer *t, const int32_t *ids, size_t 
     return LX_OK;
 }
 
-/* --- bytes to characters ---------------------------------------------------------------------- */
+/* --- bytes to characters --- */
 
 /* Bytes of a character by its first one, 0 for a byte that begins none. */
 static size_t length_of(unsigned char first)

@@ -24,7 +24,7 @@ static lx_status list_status(const lx_token_list *out)
     return out->status == LX_OK ? LX_OK : LX_ERR_CANCELLED; /* lx_tokenizer_encode says why */
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- words --- */
 
 static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err)
 {
@@ -52,7 +52,7 @@ static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err
     return list_status(r->out);
 }
 
-/* --- texts ------------------------------------------------------------------------------------ */
+/* --- texts --- */
 
 static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start)
 {
@@ -123,7 +123,7 @@ lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t
     return st == LX_ERR_CANCELLED ? LX_OK : st;
 }
 
-/* --- the rest of a family --------------------------------------------------------------------- */
+/* --- the rest of a family --- */
 
 int32_t lx_hugging_face_find(const lx_tokenizer *t, const char *name)
 {

@@ -29,7 +29,7 @@ struct lx_regex_run {
     pcre2_jit_stack *stack;
 };
 
-/* --- from one dialect to the other ------------------------------------------------------------ */
+/* --- from one dialect to the other --- */
 
 /* The pattern under the translator. */
 typedef struct source {
@@ -172,7 +172,7 @@ static lx_status translate(source *s)
     return st;
 }
 
-/* --- compiling -------------------------------------------------------------------------------- */
+/* --- compiling --- */
 
 static lx_status compile(lx_regex *r, const char *pattern, size_t n, bool literal,
                          const char *field, lx_error *err)
@@ -226,7 +226,7 @@ void lx_regex_free(lx_regex *r)
     free(r);
 }
 
-/* --- matching --------------------------------------------------------------------------------- */
+/* --- matching --- */
 
 lx_status lx_regex_run_new(lx_regex_run **out, lx_error *err)
 {

@@ -13,7 +13,7 @@
 #include "model/tokenizers/internal.h"
 #include "model/utf8.h"
 
-/* --- lists ------------------------------------------------------------------------------------ */
+/* --- lists --- */
 
 void lx_token_list_init(lx_token_list *list, size_t max)
 {
@@ -48,7 +48,7 @@ void lx_token_list_fini(lx_token_list *list)
     lx_token_list_init(list, list->max);
 }
 
-/* --- loading ---------------------------------------------------------------------------------- */
+/* --- loading --- */
 
 lx_status lx_tokenizer_init(lx_tokenizer *t, const lx_tokenizer_family *family, int32_t n,
                             lx_error *err)
@@ -131,7 +131,7 @@ lx_status lx_tokenizer_load(const char *folder, lx_tokenizer **out, lx_error *er
                    lx_file_label(folder));
 }
 
-/* --- what it holds ---------------------------------------------------------------------------- */
+/* --- what it holds --- */
 
 const char *lx_tokenizer_family_name(const lx_tokenizer *t)
 {
@@ -160,7 +160,7 @@ int32_t lx_tokenizer_find(const lx_tokenizer *t, const char *name)
                                    : lx_texts_find(&t->pieces, name, strlen(name));
 }
 
-/* --- encoding --------------------------------------------------------------------------------- */
+/* --- encoding --- */
 
 static lx_status check_utf8(const char *text, size_t n, lx_error *err)
 {

@@ -51,7 +51,7 @@ void lx_token_list_init(lx_token_list *list, size_t max);
 void lx_token_list_add(lx_token_list *list, int32_t id);
 void lx_token_list_fini(lx_token_list *list);
 
-/* --- loading ---------------------------------------------------------------------------------- */
+/* --- loading --- */
 
 /* The tokenizer of a model's folder: tokenizer.json, rwkv_vocab_v20230424.txt or vocab.txt, the
    first that is there. LX_ERR_NOT_FOUND when none is; otherwise as lx_tokenizer_load_file. */
@@ -67,7 +67,7 @@ lx_status lx_tokenizer_new_bytes(lx_tokenizer **out, lx_error *err) LX_MUST_USE;
 
 void lx_tokenizer_free(lx_tokenizer *t); /* NULL is allowed */
 
-/* --- what it holds ---------------------------------------------------------------------------- */
+/* --- what it holds --- */
 
 const char *lx_tokenizer_family_name(const lx_tokenizer *t); /* "byte-level" */
 int32_t lx_tokenizer_size(const lx_tokenizer *t);            /* the highest id + 1 */
@@ -82,7 +82,7 @@ bool lx_tokenizer_is_special(const lx_tokenizer *t, int32_t id);
 /* The id of the token written exactly so in the file ("<|im_end|>"), -1 when there is none. */
 int32_t lx_tokenizer_find(const lx_tokenizer *t, const char *name);
 
-/* --- text to ids ------------------------------------------------------------------------------ */
+/* --- text to ids --- */
 
 enum {
     LX_ENCODE_TEMPLATE = 1,      /* the special tokens that the file puts around every text */
@@ -99,7 +99,7 @@ enum {
 lx_status lx_tokenizer_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
                               lx_token_list *out, lx_error *err) LX_MUST_USE;
 
-/* --- ids to text ------------------------------------------------------------------------------ */
+/* --- ids to text --- */
 
 enum {
     LX_DECODE_SPECIALS = 1, /* special tokens by their names; otherwise they are left out */

@@ -48,7 +48,7 @@ static void fini(lx_tokenizer *t)
 static const lx_tokenizer_family family = {
     .name = "world", .any_bytes = true, .encode = encode, .fini = fini};
 
-/* --- reading a line --------------------------------------------------------------------------- */
+/* --- reading a line --- */
 
 static lx_status wrong(const line *l, const char *what, lx_error *err)
 {
@@ -152,7 +152,7 @@ static lx_status read_line(world *w, line *l, lx_error *err)
     return lx_texts_set(&w->base.pieces, id, token, n, err);
 }
 
-/* --- reading the file ------------------------------------------------------------------------- */
+/* --- reading the file --- */
 
 static lx_status read_lines(world *w, const char *text, size_t n, const char *label, lx_error *err)
 {

@@ -148,8 +148,7 @@ void lx_gate_share(lx_gate *g, int64_t max_states, int64_t max_state_bytes)
     lx_keys_share(g->keys, max_states, max_state_bytes);
 }
 
-/* --- one request
- * --------------------------------------------------------------------------------- */
+/* --- one request --- */
 
 static bool is_public(const lx_gate *g, const char *path)
 {

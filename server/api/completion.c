@@ -10,8 +10,7 @@
 
 enum { MAX_ANSWER_TEXT = 1 << 20 };
 
-/* --- start
- * ------------------------------------------------------------------------------------------ */
+/* --- start --- */
 
 static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids, int64_t seed)
 {
@@ -221,8 +220,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     return st;
 }
 
-/* --- on its way
- * ------------------------------------------------------------------------------------- */
+/* --- on its way --- */
 
 bool lx_completion_ready(void *context)
 {
@@ -258,8 +256,7 @@ lx_status lx_completion_finish(lx_completion *c, lx_error *err)
     return st;
 }
 
-/* --- answers
- * ---------------------------------------------------------------------------------------- */
+/* --- answers --- */
 
 /* Cuts at a stop string, or where one may be about to come. */
 static void settle(const lx_completion *c, lx_answer *a)

@@ -23,8 +23,7 @@ lx_json_completion lx_completion_frame(const lx_completion *c)
     };
 }
 
-/* --- whole
- * ---------------------------------------------------------------------------------------- */
+/* --- whole --- */
 
 static lx_status fill_choice(const lx_completion *c, int32_t prompt, int32_t index,
                              const lx_answer *a, lx_choice *out, lx_error *err)
@@ -121,8 +120,7 @@ static void finish_whole(void *context, lx_response *rs)
     }
 }
 
-/* --- the route
- * ------------------------------------------------------------------------------------ */
+/* --- the route --- */
 
 static void defer(lx_completion *c, bool stream, lx_response *rs)
 {

@@ -44,8 +44,7 @@ static int64_t states(int64_t n)
     return GROWN * lx_cost_states_text(n) + n * tree;
 }
 
-/* --- completions
- * ------------------------------------------------------------------------------------ */
+/* --- completions --- */
 
 /* Of one token's log-probabilities: its text in JSON, and the tree before it. */
 static int64_t token_text(const lx_completion_size *s)
@@ -96,8 +95,7 @@ int64_t lx_cost_completion(const lx_completion_size *s)
     return GROWN * lx_cost_completion_text(s) + s->n_choices * choice_work(s) + kept;
 }
 
-/* --- images
- * ----------------------------------------------------------------------------------------- */
+/* --- images --- */
 
 /* A PNG whose rows do not get smaller: zlib then stores them, libpng frames 8 KiB at a time. */
 static int64_t png_bytes(int64_t width, int64_t height, int64_t n_channels)
@@ -134,8 +132,7 @@ int64_t lx_cost_images(const lx_config *c, const lx_images_size *s)
            (s->stream ? STREAM : 0);
 }
 
-/* --- the rest
- * --------------------------------------------------------------------------------------- */
+/* --- the rest --- */
 
 int64_t lx_cost_score(int64_t n)
 {

@@ -32,8 +32,7 @@ lx_json_pixels lx_image_answer_usage(const lx_image_answer *a, int64_t n_tokens)
                             .cached = rows > 0 ? (rows - 1) / channels : 0};
 }
 
-/* --- whole
- * ---------------------------------------------------------------------------------------- */
+/* --- whole --- */
 
 static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
 {
@@ -96,8 +95,7 @@ static void finish(void *context, lx_response *rs)
     lx_buffer_fini(&body);
 }
 
-/* --- the routes
- * ----------------------------------------------------------------------------------- */
+/* --- the routes --- */
 
 static void release(void *context)
 {

@@ -20,8 +20,7 @@ static const char *event_name(const lx_image_answer *a, const char *edit, const 
     return a->edit ? edit : generation;
 }
 
-/* --- one event
- * ------------------------------------------------------------------------------------- */
+/* --- one event --- */
 
 static int32_t values_of_unit(const lx_image_answer *a)
 {
@@ -142,8 +141,7 @@ static void write_error(lx_image_answer *a, lx_status status, const lx_error *er
     lx_sse_end(&a->event);
 }
 
-/* --- the stream
- * ------------------------------------------------------------------------------------ */
+/* --- the stream --- */
 
 /* Writes the next event of any sample; false when nothing is new. */
 static bool write_next(lx_image_answer *a)

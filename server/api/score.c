@@ -17,8 +17,7 @@
 /* 2^20 values of 14 bytes at most, and what is around them. */
 enum { MAX_ANSWER = 16 << 20 };
 
-/* --- the answer
- * ----------------------------------------------------------------------------------- */
+/* --- the answer --- */
 
 static void write_answer(const lx_work *w, lx_buffer *out)
 {
@@ -52,8 +51,7 @@ static void finish(void *context, lx_response *rs)
     lx_response_take(rs, 200, "application/json", &body);
 }
 
-/* --- what is scored
- * ------------------------------------------------------------------------------- */
+/* --- what is scored --- */
 
 /* A picture is scored whole: nothing of it is given. */
 static lx_status image_targets(lx_served_model *served, const lx_score_params *p, lx_plan **plan,
@@ -98,8 +96,7 @@ static lx_status couplet_targets(lx_served_model *served, const lx_score_params 
     return st;
 }
 
-/* --- the route
- * ------------------------------------------------------------------------------------ */
+/* --- the route --- */
 
 static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_model **out,
                             lx_error *err)

@@ -17,7 +17,7 @@ enum { STORE_GRACE_S = 60 };
    grows; beside the numbers there are a request and tokens. */
 enum { STATE_COPIES = 5, STATE_EXTRA = 16 * 1024 };
 
-/* --- ids -------------------------------------------------------------------------------------- */
+/* --- ids --- */
 
 void lx_state_make_id(char id[LX_STATE_ID_MAX + 1])
 {
@@ -32,7 +32,7 @@ bool lx_state_id_ok(const char *id, size_t n)
     return n >= 1 && n <= LX_STATE_ID_MAX && strspn(id, allowed) >= n;
 }
 
-/* --- blobs ------------------------------------------------------------------------------------ */
+/* --- blobs --- */
 
 lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer *out,
                            lx_error *err)
@@ -121,7 +121,7 @@ lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *
     return st;
 }
 
-/* --- keeping ---------------------------------------------------------------------------------- */
+/* --- keeping --- */
 
 lx_store_waiter lx_api_waiter(const lx_request *rq)
 {
@@ -193,7 +193,7 @@ lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err)
     return lx_reserve_new(&api->answers, STATE_COPIES * (most + STATE_EXTRA), "state", out, err);
 }
 
-/* --- wanting ---------------------------------------------------------------------------------- */
+/* --- wanting --- */
 
 typedef struct wait {
     lx_api *api;

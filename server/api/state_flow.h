@@ -39,8 +39,7 @@ lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan 
 /* The request as one that waits for the store. */
 lx_store_waiter lx_api_waiter(const lx_request *rq);
 
-/* --- what a request with return_state keeps ----------------------------------------------------
- */
+/* --- what a request with return_state keeps --- */
 
 typedef struct lx_kept_state {
     char id[LX_STATE_ID_MAX + 1];
@@ -67,8 +66,7 @@ void lx_states_fini(lx_state_keeper *k);
    answer that tells of it. As lx_reserve_new has it, with param "state". */
 lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
 
-/* --- where a request with `state` begins -------------------------------------------------------
- */
+/* --- where a request with `state` begins --- */
 
 /* Goes on with a request once its state is there, or with why it is not. *state is borrowed. */
 typedef void (*lx_state_then)(lx_api *api, void *params, lx_status status, lx_error *err,

@@ -32,7 +32,7 @@ static const char *model_name(lx_api *api, const lx_saved_state *s)
     return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
 }
 
-/* --- one state, asked for by its id ----------------------------------------------------------- */
+/* --- one state, asked for by its id --- */
 
 typedef struct ask {
     lx_api *api;
@@ -234,7 +234,7 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     ask_release(a);
 }
 
-/* --- a look inside ---------------------------------------------------------------------------- */
+/* --- a look inside --- */
 
 static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
 {
@@ -327,7 +327,7 @@ void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs)
     ask_store(a, LX_STORE_GET, NULL, 0, rq, rs);
 }
 
-/* --- making and copying ----------------------------------------------------------------------- */
+/* --- making and copying --- */
 
 /* A state from a prompt: a job that generates nothing and keeps its state. */
 static lx_status kept_state(lx_work *w, lx_error *err)
@@ -437,7 +437,7 @@ void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_state_create_fini(&p);
 }
 
-/* --- forks ------------------------------------------------------------------------------------ */
+/* --- forks --- */
 
 typedef struct fork_entry {
     char id[LX_STATE_ID_MAX + 1];

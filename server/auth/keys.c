@@ -85,8 +85,7 @@ int32_t lx_keys_count(const lx_keys *k)
     return k->n;
 }
 
-/* --- adding
- * -------------------------------------------------------------------------------------- */
+/* --- adding --- */
 
 static bool is_printable(const char *text)
 {
@@ -267,8 +266,7 @@ lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
     return LX_OK;
 }
 
-/* --- finding
- * ------------------------------------------------------------------------------------- */
+/* --- finding --- */
 
 lx_key *lx_keys_find(lx_keys *k, const char *authorization)
 {
@@ -329,8 +327,7 @@ void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes)
         share(&k->public.owner, max_states, max_state_bytes);
 }
 
-/* --- limits
- * -------------------------------------------------------------------------------------- */
+/* --- limits --- */
 
 /* Under the lock: puts in what has come since the last time. */
 static void fill(bucket *b, double most, int64_t now_ns)
@@ -383,8 +380,7 @@ void lx_key_leave(lx_key *key)
     (void)pthread_mutex_unlock(&key->keys->lock);
 }
 
-/* --- what its requests ask for
- * -------------------------------------------------------------------- */
+/* --- what its requests ask for --- */
 
 lx_client lx_key_client(lx_key *key)
 {

@@ -89,7 +89,7 @@ static lx_status parse_list(const char *name, const char *text, int32_t max, int
                    text, MAX_LIST, max);
 }
 
-/* --- printing --------------------------------------------------------------------------------- */
+/* --- printing --- */
 
 /* Before the first row: what was measured, and of a table its head. */
 static void print_header(const bench_options *o, const lx_cli_model *m)
@@ -143,7 +143,7 @@ static void print_position(const bench_options *o, int32_t threads, const lx_ben
                      (double)row->resident_bytes / 1048576);
 }
 
-/* --- measuring -------------------------------------------------------------------------------- */
+/* --- measuring --- */
 
 /* Batches, or prompts. */
 static lx_status bench_list(const bench_options *o, const lx_cli_model *m, int32_t threads,

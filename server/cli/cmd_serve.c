@@ -63,8 +63,7 @@ static int32_t connection_limit(int64_t wanted)
     return (int32_t)(wanted < most ? wanted : most);
 }
 
-/* --- HTTP
- * ----------------------------------------------------------------------------------------- */
+/* --- HTTP --- */
 
 static void handle(void *context, const lx_request *rq, lx_response *rs)
 {
@@ -304,8 +303,7 @@ static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, l
     return st;
 }
 
-/* --- the end
- * -------------------------------------------------------------------------------------- */
+/* --- the end --- */
 
 static bool is_done(lx_serving *serving, lx_http *http)
 {

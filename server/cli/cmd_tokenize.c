@@ -70,7 +70,7 @@ static const lx_command command = {
              "line of the input is a list of ids; texts end as --each says.\n",
 };
 
-/* --- one text --------------------------------------------------------------------------------- */
+/* --- one text --- */
 
 static void put_pieces(const lx_tokenizer *t, const lx_token_list *ids)
 {
@@ -187,7 +187,7 @@ static lx_status run_one(const tokenize_options *o, const lx_tokenizer *t, const
     return (o->decode ? decode_one : encode_one)(o, t, text, n, err);
 }
 
-/* --- the input -------------------------------------------------------------------------------- */
+/* --- the input --- */
 
 /* Where one text ends and the next begins; EOF: at the end. Lists of ids are always lines. */
 static int delimiter(const tokenize_options *o)
@@ -234,7 +234,7 @@ static lx_status run_input(const tokenize_options *o, const lx_tokenizer *t, lx_
     return st;
 }
 
-/* --- the command ------------------------------------------------------------------------------ */
+/* --- the command --- */
 
 static lx_status open_tokenizer(const tokenize_options *o, lx_tokenizer **out, lx_error *err)
 {

@@ -8,7 +8,7 @@
 
 #include "server/engine/internal.h"
 
-/* --- parties ---------------------------------------------------------------------------------- */
+/* --- parties --- */
 
 bool lx_parties_init(lx_parties *p, int32_t n)
 {
@@ -91,7 +91,7 @@ void lx_count_sources(lx_engine *e, int32_t request, int32_t n)
     e->n_sources += n;
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- places --- */
 
 /* Who waits: a job of the queue, or a run's next sample. */
 typedef struct waiter {

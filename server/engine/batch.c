@@ -29,7 +29,7 @@ bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
            r->params->stops == NULL;
 }
 
-/* --- which slots ------------------------------------------------------------------------------ */
+/* --- which slots --- */
 
 static bool may_decode(const lx_engine *e, const lx_slot *s, const lx_run *r)
 {
@@ -123,7 +123,7 @@ static int32_t choose_rows(lx_engine *e)
     return total;
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
 {

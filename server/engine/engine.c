@@ -94,7 +94,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
     lx_job_unref(job);
 }
 
-/* --- the thread ------------------------------------------------------------------------------- */
+/* --- the thread --- */
 
 /* Under the mutex, with nothing to do. False when it is time for a probe. */
 static bool wait_for_change(lx_engine *e)
@@ -221,7 +221,7 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* --- start and stop --------------------------------------------------------------------------- */
+/* --- start and stop --- */
 
 static lx_status check_options(const lx_engine_options *o, lx_error *err)
 {
@@ -441,7 +441,7 @@ void lx_engine_stop(lx_engine *e)
     release(e);
 }
 
-/* --- any thread ------------------------------------------------------------------------------- */
+/* --- any thread --- */
 
 /* Under the mutex: takes a sure slot or a place in the queue. */
 static lx_status reserve(lx_engine *e, const lx_job *job, lx_error *err)

@@ -3,8 +3,7 @@
 
 enum { LEAST_SPARE = 64, MOST_SPARE = 256 };
 
-/* --- a heap sort: no memory, and a known time ---------------------------------------------------
- */
+/* --- a heap sort: no memory, and a known time --- */
 
 static bool before(const lx_fair_item *a, const lx_fair_item *b)
 {
@@ -40,7 +39,7 @@ static void sort(lx_fair_item *items, int32_t n)
     }
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static uint64_t later(uint64_t a, uint64_t b)
 {
@@ -113,7 +112,7 @@ void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *request
     *level = least != UINT64_MAX ? least : *level;
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- places --- */
 
 int32_t lx_fair_spare(int32_t n_slots)
 {

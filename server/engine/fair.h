@@ -42,8 +42,7 @@ void lx_fair_rank(lx_fair_item *items, int32_t n, const lx_fair_clock *requests,
 void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *requests,
                     lx_fair_clock *clients, uint64_t *level);
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places --- */
 
 /* One who waits for a place: a request's next sample, or its first. */
 typedef struct lx_fair_claim {

@@ -272,7 +272,7 @@ void lx_job_unref(lx_job *job)
     destroy(job);
 }
 
-/* --- reader's side ---------------------------------------------------------------------------- */
+/* --- reader's side --- */
 
 const lx_plan *lx_job_plan(const lx_job *job)
 {
@@ -378,7 +378,7 @@ bool lx_job_parked(const lx_job *job)
     return job->parked;
 }
 
-/* --- engine's side ---------------------------------------------------------------------------- */
+/* --- engine's side --- */
 
 int32_t *lx_job_request_note(lx_job *job)
 {

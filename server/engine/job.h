@@ -89,7 +89,7 @@ lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wak
 void lx_job_ref(lx_job *job);
 void lx_job_unref(lx_job *job); /* NULL is allowed */
 
-/* --- reader's side, any thread -------------------------------------------------------------- */
+/* --- reader's side, any thread --- */
 const lx_plan *lx_job_plan(const lx_job *job);
 const lx_job_params *lx_job_get_params(const lx_job *job);
 /* Tokens of sample i published so far, its history included (whose log-probabilities are NAN);
@@ -125,7 +125,7 @@ const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows);
 /* Whether it was parked: its tokens and state say where to go on. After lx_job_finished. */
 bool lx_job_parked(const lx_job *job);
 
-/* --- engine's side, the engine thread only --------------------------------------------------- */
+/* --- engine's side, the engine thread only --- */
 /* By lx_engine_submit, before the engine sees it. Marks are told the steps that are done. */
 void lx_job_mark_submitted(lx_job *job, uint64_t step);
 /* Where the engine notes something about the request, the same for all of its jobs; -1 at first. */

@@ -53,7 +53,7 @@ lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_e
     return LX_OK;
 }
 
-/* --- slots ------------------------------------------------------------------------------------ */
+/* --- slots --- */
 
 static int32_t take_slot(lx_engine *e, int32_t run)
 {
@@ -108,7 +108,7 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
     return LX_OK;
 }
 
-/* --- runs ------------------------------------------------------------------------------------- */
+/* --- runs --- */
 
 static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
 {

@@ -22,7 +22,7 @@ static lx_frame *frame_of(lx_engine *e, uint64_t number)
     return &e->frames[number % ((uint64_t)e->options.ahead + 1)];
 }
 
-/* --- what came of a step ---------------------------------------------------------------------- */
+/* --- what came of a step --- */
 
 static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
 {
@@ -145,7 +145,7 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
     return st;
 }
 
-/* --- steps under way -------------------------------------------------------------------------- */
+/* --- steps under way --- */
 
 /* Keeps the states of prompts that pause after this step: copies queued behind it. */
 static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)

@@ -21,8 +21,7 @@
 /* A body over the limit is read and dropped so far, to have the refusal arrive; then it is cut. */
 enum { DROPPED_BODY_BYTES = 32 << 20, OUT_BYTES = 128 * 1024 };
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 void lx_exchange_ref(lx_exchange *ex)
 {
@@ -93,8 +92,7 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
     return ex;
 }
 
-/* --- waiting and waking
- * --------------------------------------------------------------------------- */
+/* --- waiting and waking --- */
 
 static void resume_locked(lx_exchange *ex)
 {
@@ -145,8 +143,7 @@ bool lx_exchange_park(lx_exchange *ex)
     return park;
 }
 
-/* --- reading
- * -------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, bool close)
 {
@@ -278,8 +275,7 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
     return refuse(ex, large ? 413 : 503, &err, false);
 }
 
-/* --- answering
- * ------------------------------------------------------------------------------------ */
+/* --- answering --- */
 
 static const char *argument(const void *query, const char *name)
 {

@@ -44,8 +44,7 @@ static bool refuse(lx_front *f, int status, const char *param, const char *text)
     return false;
 }
 
-/* --- a head ------------------------------------------------------------------------------------
- */
+/* --- a head --- */
 
 static bool refuse_long(lx_front *f)
 {
@@ -115,8 +114,7 @@ static bool read_head(lx_front *f)
     return n >= LX_HTTP_HEAD_BYTES ? refuse_long(f) : false;
 }
 
-/* --- a body ------------------------------------------------------------------------------------
- */
+/* --- a body --- */
 
 static bool pass_body(lx_front *f)
 {
@@ -212,8 +210,7 @@ static bool read_trailer(lx_front *f)
     return true;
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all --- */
 
 /* True when it came further. */
 static bool step(lx_front *f)

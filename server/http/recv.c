@@ -55,8 +55,7 @@ ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, siz
     return n > 0 ? (ssize_t)n : source->again(source->from);
 }
 
-/* --- plain -------------------------------------------------------------------------------------
- */
+/* --- plain --- */
 
 static ssize_t read_socket(const void *from, char *to, size_t max)
 {

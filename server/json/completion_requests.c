@@ -10,8 +10,7 @@
 
 enum { MAX_MESSAGES = 1024, MAX_TOKENS = 1000000, MAX_LOGPROBS = 5, MAX_BIAS = 100 };
 
-/* --- prompts
- * -------------------------------------------------------------------------------------- */
+/* --- prompts --- */
 
 static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
 {
@@ -114,8 +113,7 @@ static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_e
     return st == LX_OK ? keep_prompt(content_text(last), p, err) : st;
 }
 
-/* --- fields
- * -------------------------------------------------------------------------------------- */
+/* --- fields --- */
 
 static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_params *p,
                                lx_error *err)

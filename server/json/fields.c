@@ -17,8 +17,7 @@
 
 enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
-/* --- parsing
- * -------------------------------------------------------------------------------------- */
+/* --- parsing --- */
 
 static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t *e, lx_error *err)
 {
@@ -57,8 +56,7 @@ lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *
     return LX_OK;
 }
 
-/* --- fields
- * --------------------------------------------------------------------------------------- */
+/* --- fields --- */
 
 /* NULL when absent or null. */
 const json_t *lx_json_field(const json_t *root, const char *name)
@@ -151,8 +149,7 @@ lx_status lx_json_read_model(const json_t *root, bool required, char *model, lx_
     return LX_OK;
 }
 
-/* --- writing
- * -------------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 static int append_dumped(const char *text, size_t n, void *out)
 {

@@ -16,8 +16,7 @@
 #include "server/json/fields.h"
 #include "server/json/multipart.h"
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files --- */
 
 static void upload_fini(lx_upload *u)
 {
@@ -75,8 +74,7 @@ static lx_status read_references(const json_t *root, lx_image_params *p, lx_erro
     return st;
 }
 
-/* --- forms
- * ---------------------------------------------------------------------------------------- */
+/* --- forms --- */
 
 /* Fields that JSON has as numbers or booleans; the others are text. */
 static bool is_typed(const char *name)
@@ -147,8 +145,7 @@ static lx_status read_form(const char *content_type, const char *body, size_t by
     return st;
 }
 
-/* --- images
- * --------------------------------------------------------------------------------------- */
+/* --- images --- */
 
 void lx_image_params_init(lx_image_params *p)
 {
@@ -347,8 +344,7 @@ lx_status lx_form_read_edit(const char *content_type, const char *body, size_t b
     return st;
 }
 
-/* --- scores
- * --------------------------------------------------------------------------------------- */
+/* --- scores --- */
 
 void lx_score_params_fini(lx_score_params *p)
 {

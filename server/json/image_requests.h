@@ -70,7 +70,7 @@ lx_status lx_json_read_score(const char *body, size_t bytes, lx_score_params *p,
 lx_status lx_form_read_score(const char *content_type, const char *body, size_t bytes,
                              lx_score_params *p, lx_error *err) LX_MUST_USE;
 
-/* --- answers --------------------------------------------------------------------------------- */
+/* --- answers --- */
 
 typedef struct lx_json_pixels { /* usage */
     int64_t given, made;

@@ -20,8 +20,7 @@ static json_t *text_of(const lx_json_token *t)
     return json_stringn(t->text, t->bytes);
 }
 
-/* --- completions
- * ------------------------------------------------------------------------------------ */
+/* --- completions --- */
 
 /* {"天": -0.1, ...}: the likeliest and the one that stands there. */
 static json_t *make_map(const lx_json_logprobs *l, const lx_json_token *t)
@@ -70,8 +69,7 @@ static json_t *make_lists(const lx_json_logprobs *l)
     return NULL;
 }
 
-/* --- chat
- * ------------------------------------------------------------------------------------------- */
+/* --- chat --- */
 
 static json_t *make_bytes(const char *text, size_t bytes)
 {

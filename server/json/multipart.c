@@ -25,8 +25,7 @@ typedef struct span {
     size_t n;
 } span;
 
-/* --- parameters of a header: name="value"; name=value
- * ----------------------------------------------------------------------------------------- */
+/* --- parameters of a header: name="value"; name=value --- */
 
 static span skip_blank(span s)
 {
@@ -116,8 +115,7 @@ static lx_status read_boundary(const char *content_type, cursor *c, lx_error *er
     return LX_OK;
 }
 
-/* --- the body
- * ------------------------------------------------------------------------------------- */
+/* --- the body --- */
 
 static size_t left(const cursor *c)
 {

@@ -26,7 +26,7 @@ lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err)
     return LX_OK;
 }
 
-/* --- requests --------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 static lx_status read_prompt(const json_t *root, lx_state_create *p, lx_error *err)
 {
@@ -114,7 +114,7 @@ lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n,
     return st;
 }
 
-/* --- answers ---------------------------------------------------------------------------------- */
+/* --- answers --- */
 
 static json_t *make_hash(uint64_t hash)
 {

@@ -32,8 +32,7 @@ static int32_t share_of(const lx_serving *s, int32_t n_models)
     return s->be->ops->memory != NULL ? n_models - s->n : n_models;
 }
 
-/* --- loading ------------------------------------------------------------------------------------
- */
+/* --- loading --- */
 
 static lx_status load_one(lx_serving *s, const char *dir, int32_t n_models, lx_error *err)
 {
@@ -99,8 +98,7 @@ void lx_serving_free(lx_serving *s)
     free(s);
 }
 
-/* --- how they do --------------------------------------------------------------------------------
- */
+/* --- how they do --- */
 
 static bool is_stuck(const lx_serving *s, const lx_served_model *m)
 {
@@ -153,8 +151,7 @@ int64_t lx_serving_start_ns(const lx_serving *s)
     return s->start_ns;
 }
 
-/* --- who asks for one ---------------------------------------------------------------------------
- */
+/* --- who asks for one --- */
 
 int32_t lx_serving_enter(lx_serving *s)
 {
@@ -232,8 +229,7 @@ lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err)
     return lx_engine_submit(m->engine, job, err);
 }
 
-/* --- the end ------------------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 void lx_serving_drain(lx_serving *s)
 {

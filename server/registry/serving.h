@@ -88,8 +88,7 @@ void lx_serving_drain(lx_serving *s); /* refuses new jobs from now on */
 void lx_serving_park(lx_serving *s);  /* see lx_engine_park */
 bool lx_serving_idle(lx_serving *s);  /* no job is queued or running */
 
-/* --- reload, serving_reload.c ------------------------------------------------------------------
- */
+/* --- reload, serving_reload.c --- */
 
 typedef struct lx_reload lx_reload;
 

@@ -27,8 +27,7 @@ enum {
     PROMPT_BESIDE = 3,
 };
 
-/* --- which folders
- * -------------------------------------------------------------------------------- */
+/* --- which folders --- */
 
 static bool has_config(const char *dir)
 {
@@ -88,8 +87,7 @@ void lx_folders_free(lx_folder_list *l)
     l->n = 0;
 }
 
-/* --- one model
- * ------------------------------------------------------------------------------------ */
+/* --- one model --- */
 
 /* About what a slot needs beside its state: the activations of a row, and what a step is given. */
 static int64_t row_bytes(const lx_config *c)

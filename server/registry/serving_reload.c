@@ -34,8 +34,7 @@ struct lx_reload {
     int32_t n;
 };
 
-/* --- one reload ---------------------------------------------------------------------------------
- */
+/* --- one reload --- */
 
 /* The models after the reload: new ones, and NULL where the old one stays. */
 typedef struct new_table {
@@ -216,8 +215,7 @@ static lx_status reload(lx_serving *s, lx_reload *r)
     return LX_OK;
 }
 
-/* --- the thread ---------------------------------------------------------------------------------
- */
+/* --- the thread --- */
 
 static void unref(lx_reload *r)
 {
@@ -308,8 +306,7 @@ void lx_reload_stop(lx_serving *s)
     s->n_retired = 0;
 }
 
-/* --- asking for one -----------------------------------------------------------------------------
- */
+/* --- asking for one --- */
 
 /* Under the lock. */
 static lx_status enqueue(lx_serving *s, lx_reload *r, lx_error *err)

@@ -29,8 +29,7 @@ static lx_status find_model(lx_api *api, lx_modality modality, lx_served_model *
     return st == LX_OK ? lx_api_find_model(api, "", modality, out, err) : st;
 }
 
-/* --- couplets
- * ------------------------------------------------------------------------------------- */
+/* --- couplets --- */
 
 typedef struct couplet_form {
     lx_completion *completion;
@@ -132,8 +131,7 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
     return LX_OK;
 }
 
-/* --- images
- * --------------------------------------------------------------------------------------- */
+/* --- images --- */
 
 typedef struct image_form {
     lx_images images; /* first: an lx_work begins it */
@@ -218,8 +216,7 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
     return LX_OK;
 }
 
-/* --- the route
- * ------------------------------------------------------------------------------------ */
+/* --- the route --- */
 
 void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs)
 {

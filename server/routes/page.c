@@ -11,8 +11,7 @@
 #include "model/utf8.h"
 #include "server/json/answers.h"
 
-/* --- the form
- * ------------------------------------------------------------------------------------- */
+/* --- the form --- */
 
 static int hex_digit(char c)
 {
@@ -157,8 +156,7 @@ lx_status lx_form_read(const char *body, size_t bytes, const lx_form_limits *lim
     return st == LX_OK ? read_numbers(form, form->image ? images : limits->n, err) : st;
 }
 
-/* --- the page
- * ------------------------------------------------------------------------------------- */
+/* --- the page --- */
 
 static const char *entity(int32_t c)
 {

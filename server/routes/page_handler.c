@@ -40,8 +40,7 @@ void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_page_respond(rs, 200, &(lx_page){0});
 }
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files --- */
 
 /* FNV-1a: a change of content is what an ETag must show, not an attack. */
 static uint64_t hash(const unsigned char *data, size_t n)

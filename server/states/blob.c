@@ -55,7 +55,7 @@ static uint64_t size_of(const head *h)
     return (h->flags & SIGNED) != 0 ? n + LX_SHA256_BYTES : n;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 static void fill_head(const lx_saved_state *s, bool with_key, head *h)
 {
@@ -106,7 +106,7 @@ lx_status lx_state_write(const lx_saved_state *s, const void *key, size_t key_by
     return out->status == LX_OK ? LX_OK : lx_fail(err, out->status, NULL, "no room for a state");
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static lx_status bad(lx_error *err, const char *what)
 {

@@ -65,7 +65,7 @@ void lx_redis_free(lx_redis *r)
     free(r);
 }
 
-/* --- one command ------------------------------------------------------------------------------ */
+/* --- one command --- */
 
 static bool time_left(int64_t deadline_ns, struct timeval *out)
 {
@@ -159,7 +159,7 @@ bool lx_redis_connected(const lx_redis *r)
     return r->link != NULL;
 }
 
-/* --- the connection --------------------------------------------------------------------------- */
+/* --- the connection --- */
 
 static lx_status say(lx_redis *r, words *w, int64_t deadline_ns, lx_error *err)
 {
@@ -222,7 +222,7 @@ static lx_status commands(lx_redis *r, words *w, int n, int64_t deadline_ns, red
     return st == LX_OK ? converse(r, w, n, deadline_ns, out, err) : st;
 }
 
-/* --- the commands ----------------------------------------------------------------------------- */
+/* --- the commands --- */
 
 static lx_status unexpected(const redisReply *reply, lx_error *err)
 {

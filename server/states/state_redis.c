@@ -71,7 +71,7 @@ typedef struct redis_store {
     lx_error why; /* while down */
 } redis_store;
 
-/* --- the end of calls ------------------------------------------------------------------------- */
+/* --- the end of calls --- */
 
 static void finish(call *c, lx_store_result *result, const lx_error *err)
 {
@@ -106,7 +106,7 @@ static lx_status unreachable(const lx_error *why, lx_error *err)
     return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the state store does not answer: %s", why->text);
 }
 
-/* --- up and down ------------------------------------------------------------------------------ */
+/* --- up and down --- */
 
 static void set_down(redis_store *s, const lx_error *why)
 {
@@ -143,7 +143,7 @@ static void ask(redis_store *s, lx_redis *link)
         set_down(s, &err);
 }
 
-/* --- the threads ------------------------------------------------------------------------------ */
+/* --- the threads --- */
 
 static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *result, void **bytes,
                                   lx_error *err)
@@ -259,7 +259,7 @@ static void *run_watcher(void *context)
     return NULL;
 }
 
-/* --- the calls -------------------------------------------------------------------------------- */
+/* --- the calls --- */
 
 /* Under the lock: whether a call of that size may wait now. */
 static lx_status admit(const redis_store *s, size_t size, lx_error *err)
@@ -356,7 +356,7 @@ static void redis_stats(lx_state_store *base, lx_store_stats *out)
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
-/* --- open and close --------------------------------------------------------------------------- */
+/* --- open and close --- */
 
 static void redis_close(lx_state_store *base)
 {

@@ -82,7 +82,7 @@ static void note(list *l, double ms)
         l->ms[l->n++] = ms;
 }
 
-/* --- one connection --------------------------------------------------------------------------- */
+/* --- one connection --- */
 
 static void send_request(client *c, int64_t now)
 {
@@ -247,7 +247,7 @@ static void on_readable(client *c, char *block)
     }
 }
 
-/* --- the run ---------------------------------------------------------------------------------- */
+/* --- the run --- */
 
 static void make_request(const char *path, const char *body)
 {

@@ -52,7 +52,7 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* --- the rounds ------------------------------------------------------------------------------- */
+/* --- the rounds --- */
 
 #if defined(__x86_64__)
 #define EVERY_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -161,7 +161,7 @@ static double f32_plain(worker *w)
     return 2.0 * 16 * SUMS * LOOPS;
 }
 
-/* --- measuring -------------------------------------------------------------------------------- */
+/* --- measuring --- */
 
 static void pin(int index)
 {

@@ -50,7 +50,7 @@ bool fail_at(const char *file, int line, const char *fmt, ...) LX_PRINTF(3, 4);
     } while (0)
 #define CHECK_OK(call) CHECK((call) == LX_OK, "%s", #call)
 
-/* --- host ------------------------------------------------------------------------------------- */
+/* --- host --- */
 
 void *take(size_t n_bytes); /* zeroed, from the arena; thread-safe */
 float *floats(int64_t n);
@@ -102,7 +102,7 @@ lx_batch *ragged_batch(int32_t n_seqs, const int32_t *length, const int32_t *slo
 lx_batch *single_rows(int32_t n); /* n sequences of one row, each an output row */
 void all_outputs(lx_batch *b);
 
-/* --- device ----------------------------------------------------------------------------------- */
+/* --- device --- */
 
 lx_array *dev_array(device *d, const float *values, int64_t n); /* values NULL: all NaN */
 lx_matrix *dev_matrix(device *d, const lx_host_tensor *t, const float *bias);

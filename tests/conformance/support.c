@@ -52,7 +52,7 @@ bool fail_at(const char *file, int line, const char *fmt, ...)
     return false;
 }
 
-/* --- numbers ---------------------------------------------------------------------------------- */
+/* --- numbers --- */
 
 static uint64_t next_random(rng *r)
 {
@@ -168,7 +168,7 @@ bool agrees(const device *d, agreement *a, uint64_t hash)
     return true;
 }
 
-/* --- batches ---------------------------------------------------------------------------------- */
+/* --- batches --- */
 
 lx_batch *ragged_batch(int32_t n_seqs, const int32_t *length, const int32_t *slots)
 {
@@ -202,7 +202,7 @@ lx_batch *single_rows(int32_t n)
     return b;
 }
 
-/* --- objects on a device ---------------------------------------------------------------------- */
+/* --- objects on a device --- */
 
 static const float guard_value = -12345.5f;
 

@@ -105,7 +105,7 @@ static bool attend_all(device *d, const attend_case *c, float *y, float *state)
     return true;
 }
 
-/* --- against the oracle ----------------------------------------------------------------------- */
+/* --- against the oracle --- */
 
 static double *y_scales(const attend_case *c)
 {
@@ -210,7 +210,7 @@ static bool attend_matches_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* --- laws ------------------------------------------------------------------------------------- */
+/* --- laws --- */
 
 /* One sequence in pieces that `next` chooses; y and the state must be what one step gives. */
 static bool check_split(device *d, const attend_case *c, rng *r, int32_t longest, const float *y,
@@ -280,7 +280,7 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
     return true;
 }
 
-/* --- the feature map -------------------------------------------------------------------------- */
+/* --- the feature map --- */
 
 /* After one token z is phi(k): exp must be right to 2 units in the last place. */
 static bool phi_is_accurate(device *dut, device *oracle)

@@ -83,7 +83,7 @@ static bool run_linear(device *d, const linear_case *c, const linear_data *data,
     return dev_finish(d) && dev_read(d, out, y, n * c->outputs);
 }
 
-/* --- precision int8 --------------------------------------------------------------------------- */
+/* --- precision int8 --- */
 
 /* n values as whole numbers, kept as double, and their scale: the text of lx_precision. */
 static float to_whole(const float *from, double *to, int64_t n)
@@ -174,7 +174,7 @@ static bool int8_odd_values(device *dut, device *oracle)
     return true;
 }
 
-/* --- tests ------------------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static bool check_case(device *dut, device *oracle, const linear_case *c, rng *r)
 {

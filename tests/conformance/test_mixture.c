@@ -56,7 +56,7 @@ static mixture random_mixture(rng *r, int32_t k, int32_t levels, shape s)
     return x;
 }
 
-/* --- running ---------------------------------------------------------------------------------- */
+/* --- running --- */
 
 static const lx_sample poison = {-77, 4321.5f};
 
@@ -132,7 +132,7 @@ static bool score_levels(device *d, const mixture *x, lx_sample *out)
                        out);
 }
 
-/* --- the text --------------------------------------------------------------------------------- */
+/* --- the text --- */
 
 static long double sigmoid(long double x)
 {
@@ -186,7 +186,7 @@ static bool probabilities_are_the_text(device *dut, device *oracle)
     return true;
 }
 
-/* --- levels ----------------------------------------------------------------------------------- */
+/* --- levels --- */
 
 /* Their sum, and each against the oracle. */
 static bool check_levels(device *dut, device *oracle, const mixture *x, const char *what)
@@ -221,7 +221,7 @@ static bool levels_sum_to_one(device *dut, device *oracle)
     return check_levels(dut, oracle, &many, "many levels");
 }
 
-/* --- random rows ------------------------------------------------------------------------------ */
+/* --- random rows --- */
 
 enum { ROWS = 400 };
 
@@ -356,7 +356,7 @@ static bool cuts_and_bans_are_not_looked_at(device *dut, device *oracle)
     return true;
 }
 
-/* --- edge cases ------------------------------------------------------------------------------- */
+/* --- edge cases --- */
 
 /* The mean of the likeliest component, halves upwards; levels of 257 make halves exact. */
 static bool greedy_rounds_the_likeliest_mean(device *dut, device *oracle)
@@ -517,7 +517,7 @@ static bool log_probabilities_are_finite(device *dut, device *oracle)
     return true;
 }
 
-/* --- frequencies ------------------------------------------------------------------------------ */
+/* --- frequencies --- */
 
 enum { DRAW_ROWS = 10000, DRAW_LEVELS = 256 };
 

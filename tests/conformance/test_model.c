@@ -132,7 +132,7 @@ static bool model_step(device *d, const model *m, const lx_batch *b, const int32
     return true;
 }
 
-/* --- sequences -------------------------------------------------------------------------------- */
+/* --- sequences --- */
 
 /* A request, and what it gave alone. */
 typedef struct sequence {
@@ -206,7 +206,7 @@ static bool all_alone(device *d, const model *m, sequence *s)
     return true;
 }
 
-/* --- a schedule ------------------------------------------------------------------------------- */
+/* --- a schedule --- */
 
 typedef struct turn {
     int32_t n_seqs, n_rows, n_outputs;
@@ -298,8 +298,7 @@ static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t 
     return true;
 }
 
-/* --- steps that are started before those before them are known ---------------------------------
- */
+/* --- steps that are started before those before them are known --- */
 
 /* The whole prompts, then a row of every sequence that has not ended, all of them with drawn ids.
  */
@@ -385,7 +384,7 @@ static bool steps_may_be_started_ahead(device *dut, device *oracle)
     return all_alone(dut, &m, s) && run_ahead(dut, &m, s, 2) && run_ahead(dut, &m, s, LONGEST);
 }
 
-/* --- tests ------------------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static bool any_schedule_gives_equal_bytes(device *dut, device *oracle)
 {

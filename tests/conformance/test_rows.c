@@ -13,7 +13,7 @@ static const int32_t widths[] = {1, 2, 7, 16, 33, 60, 64, 256, 300};
 static const int32_t row_counts[] = {1, 3, 17, 64, 257};
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
-/* --- norm ------------------------------------------------------------------------------------- */
+/* --- norm --- */
 
 typedef struct norm_case {
     int32_t d, rows;
@@ -172,7 +172,7 @@ static bool norm_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
-/* --- embed ------------------------------------------------------------------------------------ */
+/* --- embed --- */
 
 typedef struct embed_case {
     int32_t d, rows, n_tables;
@@ -235,7 +235,7 @@ static bool embed_adds_table_rows(device *dut, device *oracle)
     return true;
 }
 
-/* --- gather ----------------------------------------------------------------------------------- */
+/* --- gather --- */
 
 static bool check_gather(device *dut, rng *r, int32_t d, int32_t rows, uint32_t one_in)
 {

@@ -35,7 +35,7 @@ static bool sample_one(device *d, const float *logits, int32_t n_ids, lx_samplin
     return sample_rows(d, logits, 1, n_ids, &how, out);
 }
 
-/* --- against the oracle ----------------------------------------------------------------------- */
+/* --- against the oracle --- */
 
 typedef struct sample_case {
     int32_t n_ids, rows;
@@ -184,7 +184,7 @@ static bool sample_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
-/* --- biases and the top ids ------------------------------------------------------------------- */
+/* --- biases and the top ids --- */
 
 /* A bias decides, and only what is sampled: bans win over it, log-probabilities are without it. */
 static bool biases_decide(device *dut, device *oracle)
@@ -245,7 +245,7 @@ static bool top_is_in_order(device *dut, device *oracle)
     return true;
 }
 
-/* --- edge cases ------------------------------------------------------------------------------- */
+/* --- edge cases --- */
 
 static bool greedy_takes_lowest_of_equals(device *dut, device *oracle)
 {
@@ -466,7 +466,7 @@ static bool exact_limits_are_kept(device *dut, device *oracle)
     return true;
 }
 
-/* --- frequencies ------------------------------------------------------------------------------ */
+/* --- frequencies --- */
 
 enum { IDS = 50, ROWS = 500 };
 

@@ -64,7 +64,7 @@ static bool state_calls_touch_one_slot(device *dut, device *oracle)
     return check_slots(dut, s, copied);
 }
 
-/* --- in use ----------------------------------------------------------------------------------- */
+/* --- in use --- */
 
 enum { HEADS = 2, D = 9, M = 11, WIDTH = HEADS * (2 * D + M), STATE = HEADS * D * (M + 1) };
 

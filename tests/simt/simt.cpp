@@ -58,8 +58,7 @@ extern "C" int simt_fail_now(); /* fake/runtime.c */
     abort();
 }
 
-/* --- switching ----------------------------------------------------------------------------------
- */
+/* --- switching --- */
 
 #if defined(__x86_64__)
 /* Saves what a call must keep on the stack and goes on with another one. */
@@ -147,8 +146,7 @@ static void prepare(fiber *f, unsigned i)
 #endif
 }
 
-/* --- what kernels call --------------------------------------------------------------------------
- */
+/* --- what kernels call --- */
 
 void *simt_shared()
 {
@@ -184,8 +182,7 @@ static bool at_one_place(const fiber *a, const fiber *b)
     return a->line == b->line && (a->file == b->file || strcmp(a->file, b->file) == 0);
 }
 
-/* --- the scheduler ------------------------------------------------------------------------------
- */
+/* --- the scheduler --- */
 
 /* Lets the lanes go on that f waits for, if all of them have arrived. */
 static bool release(fiber *f)
@@ -315,8 +312,7 @@ int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function
     return 0;
 }
 
-/* --- launches in graphs ------------------------------------------------------------------------
- */
+/* --- launches in graphs --- */
 
 struct launch {
     int64_t blocks, threads;

@@ -27,8 +27,7 @@
 
 #define LX_SIMT 1
 
-/* --- the language -------------------------------------------------------------------------------
- */
+/* --- the language --- */
 
 struct dim3 {
     unsigned x, y, z;
@@ -98,8 +97,7 @@ static inline uint32_t atomicOr(uint32_t *at, uint32_t x)
     return simt_change(at, [x](uint32_t old) { return old | x; });
 }
 
-/* --- the running thread (simt.cpp) --------------------------------------------------------------
- */
+/* --- the running thread (simt.cpp) --- */
 
 struct simt_here {
     dim3 thread, block, threads, blocks;

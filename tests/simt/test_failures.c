@@ -26,8 +26,7 @@ static void check(bool good, const char *what, const char *text)
     (void)printf("FAILED %s: %s\n", what, text);
 }
 
-/* --- opening
- * -------------------------------------------------------------------------------------- */
+/* --- opening --- */
 
 static void opening_fails(const char *name, lx_status want, const char *needle)
 {
@@ -62,8 +61,7 @@ static void test_opening(void)
     set_devices(NULL);
 }
 
-/* --- losing the device
- * ---------------------------------------------------------------------------- */
+/* --- losing the device --- */
 
 /* The library's switches. */
 typedef struct simt {
@@ -157,8 +155,7 @@ static void test_losing(const simt *s, lx_precision precision)
     check(run_all(precision, s, &lost, NULL, &err) == LX_OK, "a sound device after all", err.text);
 }
 
-/* --- graphs
- * --------------------------------------------------------------------------------------- */
+/* --- graphs --- */
 
 static world graphs; /* the world of these tests */
 

@@ -48,7 +48,7 @@ static bool finish(FILE *f)
     return fclose(f) == 0 && ok;
 }
 
-/* --- vocab.txt -------------------------------------------------------------------------------- */
+/* --- vocab.txt --- */
 
 static const char fixed[] =
     "，、？！；：-…A7"
@@ -86,7 +86,7 @@ bool tiny_model_write_vocab(const char *path, int32_t n_vocab)
     return finish(f);
 }
 
-/* --- config.json ------------------------------------------------------------------------------ */
+/* --- config.json --- */
 
 typedef struct input {
     const char *name;
@@ -146,7 +146,7 @@ static bool write_config(const char *dir, const tiny_model_options *o)
     return finish(f);
 }
 
-/* --- model.safetensors ------------------------------------------------------------------------ */
+/* --- model.safetensors --- */
 
 enum { MAX_HEADER = 1 << 16 };
 
@@ -265,7 +265,7 @@ static bool write_weights(const char *dir, const tiny_model_options *o)
     return finish(f);
 }
 
-/* --- the folder ------------------------------------------------------------------------------- */
+/* --- the folder --- */
 
 bool tiny_model_write(const char *dir, const tiny_model_options *o)
 {

@@ -77,8 +77,7 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * ((const lx_attend_linear_args *)args)->n_heads / 4;
 }
 
-/* --- by heads ----------------------------------------------------------------------------------
- */
+/* --- by heads --- */
 
 static int64_t count(const void *args)
 {

@@ -19,7 +19,7 @@
 #define TILE 256                /* keys whose feature maps are in shared memory, of attend_any */
 #define MOST_SHARED (40 * 1024) /* bytes of a head's state */
 
-/* --- heads of D = M = 16 or 32 ---------------------------------------------------------------- */
+/* --- heads of D = M = 16 or 32 --- */
 
 template <int D> struct head {
     static const int lanes = D / 4, own = D / lanes; /* keys of a lane: lane + lanes * i */
@@ -127,7 +127,7 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
         state[D * D + lane + L * i] = h.z[i];
 }
 
-/* --- heads of any size ------------------------------------------------------------------------ */
+/* --- heads of any size --- */
 
 /* Feature maps of keys d0 .. d0 + n - 1, and with `first` their share of z and of the normaliser.
  */

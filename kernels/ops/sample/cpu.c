@@ -40,7 +40,7 @@ static int32_t first_equal(const float *x, int32_t n, float value)
     return i;
 }
 
-/* --- without cuts ----------------------------------------------------------------------------- */
+/* --- without cuts --- */
 
 static int32_t last_with_weight(const row *r)
 {
@@ -74,7 +74,7 @@ static int32_t draw_in_order(const row *r, double wanted)
     return last_with_weight(r);
 }
 
-/* --- a place in the order by logit ------------------------------------------------------------ */
+/* --- a place in the order by logit --- */
 
 /* The ids with logits >= level, their weight and number. */
 typedef struct place {
@@ -135,8 +135,7 @@ static void close_in(const row *r, goal g, double wanted, place *before, place *
     }
 }
 
-/* --- ids at that place, in order ---------------------------------------------------------------
- */
+/* --- ids at that place, in order --- */
 
 static bool comes_first(const row *r, int32_t a, int32_t b)
 {
@@ -207,7 +206,7 @@ static found find(row *r, goal g, double wanted)
     return f;
 }
 
-/* --- with cuts -------------------------------------------------------------------------------- */
+/* --- with cuts --- */
 
 /*
  * Finds the last id that is kept, then the id drawn of those up to it. Sums over the same ids may
@@ -231,7 +230,7 @@ static int32_t draw_with_cuts(row *r, double total, float u)
     return first_equal(r->logits, r->n, r->greatest);
 }
 
-/* --- one row ---------------------------------------------------------------------------------- */
+/* --- one row --- */
 
 static int32_t choose(row *r, const float *logits)
 {

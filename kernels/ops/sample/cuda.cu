@@ -57,7 +57,7 @@ LX_DEVICE float logit_at(const row &r, int32_t i)
     return r.s.n_biases > 0 ? r.logits[i] + bias_of(r, i) : r.logits[i];
 }
 
-/* --- over all threads ------------------------------------------------------------------------- */
+/* --- over all threads --- */
 
 /* The largest of all threads' values, in all threads. */
 LX_DEVICE float block_max(shared_row *s, float x)
@@ -149,7 +149,7 @@ LX_DEVICE int32_t first_greatest(const row &r)
     return block_min_id(r.shared, id);
 }
 
-/* --- without cuts ----------------------------------------------------------------------------- */
+/* --- without cuts --- */
 
 LX_DEVICE int32_t last_with_weight(const row &r)
 {
@@ -216,7 +216,7 @@ LX_DEVICE int32_t draw_in_order(const row &r, double wanted)
     return last_with_weight(r);
 }
 
-/* --- a place in the order by logit ------------------------------------------------------------ */
+/* --- a place in the order by logit --- */
 
 /* The ids with logits >= level, their weight and number. */
 struct place {
@@ -283,8 +283,7 @@ LX_DEVICE void close_in(const row &r, goal g, double wanted, place *before, plac
     }
 }
 
-/* --- ids at that place, in order ----------------------------------------------------------------
- */
+/* --- ids at that place, in order --- */
 
 /* An id, with the weight and number of all ids up to and with it. */
 struct found {
@@ -373,7 +372,7 @@ LX_DEVICE found find(const row &r, goal g, double wanted)
     return f;
 }
 
-/* --- with cuts -------------------------------------------------------------------------------- */
+/* --- with cuts --- */
 
 LX_DEVICE bool has_weight(const row &r, int32_t id)
 {
@@ -398,7 +397,7 @@ LX_DEVICE int32_t draw_with_cuts(const row &r, double total, float u)
     return first_greatest(r);
 }
 
-/* --- one row ---------------------------------------------------------------------------------- */
+/* --- one row --- */
 
 /* Marks the ids that mask and list ban; the bits are this block's alone. */
 LX_DEVICE void ban(const lx_cuda_sample &a, const lx_cuda_row &s, uint32_t *bits)

@@ -35,7 +35,7 @@ LX_DEVICE float scan(const mixture &x)
     return lx_max16(largest);
 }
 
-/* --- the level -------------------------------------------------------------------------------- */
+/* --- the level --- */
 
 /* The first k whose cumulative weight exceeds u of the whole, in all lanes. */
 LX_DEVICE int32_t draw_component(const mixture &x, float temperature, float u, float *weights)
@@ -98,8 +98,7 @@ LX_DEVICE int32_t choose(const mixture &x, const lx_cuda_row &s, float *weights)
     return to_level(((double)x.means[k] + 1.0) * (x.levels - 1) / 2 + away, x.levels);
 }
 
-/* --- its probability: see cpu.h for the equations ---------------------------------------
- */
+/* --- its probability: see cpu.h for the equations --- */
 
 /* (1 - exp(-r)) / r for r >= 0 */
 LX_DEVICE float decay(float r)

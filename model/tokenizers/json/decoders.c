@@ -14,7 +14,7 @@ typedef struct decoder {
     lx_buffer buffers[2];
 } decoder;
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static void metaspace(lx_json_reader *r, const lx_json_part *p, decoder *d, lx_hugging_face *h)
 {
@@ -87,7 +87,7 @@ static void read(lx_json_reader *r, const lx_json_part *root, decoder *d, lx_hug
         lx_json_refuse(r, &p, NULL, "this mixture of steps");
 }
 
-/* --- tokens ----------------------------------------------------------------------------------- */
+/* --- tokens --- */
 
 /* Letters to bytes; a text with another character stays as it is. */
 static void from_letters(const char *text, size_t n, lx_buffer *out)

@@ -9,7 +9,7 @@
     "type|dropout|unk_token|continuing_subword_prefix|end_of_word_suffix|fuse_unk|byte_fallback|"  \
     "ignore_merges|vocab|merges"
 
-/* --- ids -------------------------------------------------------------------------------------- */
+/* --- ids --- */
 
 int32_t lx_json_highest_id(lx_json_reader *r, const lx_json_part *root)
 {
@@ -35,7 +35,7 @@ int32_t lx_json_highest_id(lx_json_reader *r, const lx_json_part *root)
     return (int32_t)highest;
 }
 
-/* --- vocabulary ------------------------------------------------------------------------------- */
+/* --- vocabulary --- */
 
 static void token(lx_json_reader *r, const lx_json_part *p, const char *key, json_t *value,
                   lx_texts *names)
@@ -69,7 +69,7 @@ static void vocabulary(lx_json_reader *r, const lx_json_part *p, lx_texts *names
     lx_json_keep(r, lx_texts_index(names, r->err));
 }
 
-/* --- merges ----------------------------------------------------------------------------------- */
+/* --- merges --- */
 
 /* The two halves of ["a", "b"] or "a b"; false when it is neither. */
 static bool halves(json_t *merge, const char *at[2], size_t n[2])
@@ -131,7 +131,7 @@ static void merges(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
         merge(r, p, i, json_array_get(list, i), h);
 }
 
-/* --- the rest --------------------------------------------------------------------------------- */
+/* --- the rest --- */
 
 static void unknown(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
 {

@@ -22,7 +22,7 @@ typedef struct lx_json_part {
     char path[80];
 } lx_json_part;
 
-/* --- reader.c: single fields ------------------------------------------------------------------ */
+/* --- reader.c: single fields --- */
 
 /* "FILE: PATH.FIELD WHAT". `field` may be NULL. */
 void lx_json_wrong(lx_json_reader *r, const lx_json_part *p, const char *field, const char *what);
@@ -54,7 +54,7 @@ void lx_json_character(lx_json_reader *r, const lx_json_part *p, const char *fie
 /* {"String": "..."} or {"Regex": "..."}: the text; *is_regex. */
 const char *lx_json_pattern(lx_json_reader *r, const lx_json_part *p, size_t *n, bool *is_regex);
 
-/* --- the parts, in the order in which they are read ------------------------------------------- */
+/* --- the parts, in the order in which they are read --- */
 
 /* normalizers.c */
 void lx_json_normalizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);

@@ -215,8 +215,7 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t n_bytes, cudaStream_t str
     return cudaSuccess;
 }
 
-/* --- streams and graphs
- * ------------------------------------------------------------------------- */
+/* --- streams and graphs --- */
 
 typedef struct node {
     int (*run)(void *work);

@@ -97,7 +97,7 @@ static int32_t decode(const char *text, size_t n, uint32_t *out, int32_t max)
     return count;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 typedef struct refusal {
     const char *text;
@@ -250,7 +250,7 @@ static void scores_a_given_lower_line(void **state)
     lx_plan_free(plan);
 }
 
-/* --- the rules -------------------------------------------------------------------------------- */
+/* --- the rules --- */
 
 static uint64_t seed = 1;
 
@@ -395,7 +395,7 @@ static void marks_are_written_as_the_upper_line_has_them(void **state)
     lx_plan_free(plan);
 }
 
-/* --- the judge -------------------------------------------------------------------------------- */
+/* --- the judge --- */
 
 typedef struct pair {
     const char *upper, *lower;
@@ -444,7 +444,7 @@ static void the_judge_finds_each_fault(void **state)
     assert_string_equal(lx_couplet_rule_name(5), "");
 }
 
-/* --- models that do not fit ------------------------------------------------------------------- */
+/* --- models that do not fit --- */
 
 static void assert_unfit(lx_model *broken, const char *says)
 {

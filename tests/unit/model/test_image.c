@@ -29,7 +29,7 @@ enum {
 static const char *const names[N_NAMES] = {
     "token", "w", "ww", "n", "nw", "ne", "nn", "row", "column", "channel", "position", "class"};
 
-/* --- the streams, another way ----------------------------------------------------------------- */
+/* --- the streams, another way --- */
 
 /* A picture with two rows of OUTSIDE above it and two columns on each side. */
 typedef struct padded {
@@ -79,7 +79,7 @@ static int32_t expected_id(const padded *p, const char *name, int32_t y, int32_t
     return -1;
 }
 
-/* --- models ----------------------------------------------------------------------------------- */
+/* --- models --- */
 
 static int32_t size_of(const lx_config *c, int32_t name)
 {
@@ -125,7 +125,7 @@ static lx_plan *plan_of(const lx_model *m, const uint8_t *values, int32_t n)
     return plan;
 }
 
-/* --- tests ------------------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static void expect_row(const lx_model *m, const padded *p, int32_t t, const int32_t *ids)
 {

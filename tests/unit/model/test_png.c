@@ -41,7 +41,7 @@ static void must(lx_status st, const lx_error *err)
         fail_msg("%s", err->text);
 }
 
-/* --- what is written -------------------------------------------------------------------------- */
+/* --- what is written --- */
 
 static void fill(uint8_t *values, size_t n, uint64_t seed)
 {
@@ -133,7 +133,7 @@ static void a_sheet_shows_every_picture(void **state)
     }
 }
 
-/* --- every form ------------------------------------------------------------------------------- */
+/* --- every form --- */
 
 static unsigned sample_of(void *context, uint32_t x, uint32_t y, int c)
 {
@@ -248,7 +248,7 @@ static void every_form_gives_its_values(void **state)
     }
 }
 
-/* --- what is refused -------------------------------------------------------------------------- */
+/* --- what is refused --- */
 
 static const png_form grey = {28, 28, 8, 0, false};
 
@@ -385,7 +385,7 @@ static void a_bomb_costs_what_it_says(void **state)
     lx_buffer_fini(&out);
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 static void reading_may_find_no_memory(void **state)
 {

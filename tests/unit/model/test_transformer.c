@@ -22,7 +22,7 @@
 enum { V = 70, CHARS = 9, D = 12, FF = 20, LAYERS = 2, HEADS = 3, ROWS = 17, INPUTS = 4 };
 enum { MAX_TENSORS = 4 + 12 * LAYERS + 4 };
 
-/* --- a model of any variant ------------------------------------------------------------------- */
+/* --- a model of any variant --- */
 
 typedef struct variant {
     const char *label, *norm, *activation, *dtype;
@@ -171,7 +171,7 @@ static void write_config(const variant *v)
     (void)scratch_write("config.json", text, (size_t)n);
 }
 
-/* --- the equations, in double ----------------------------------------------------------------- */
+/* --- the equations, in double --- */
 
 static const double *values_of(const weights *w, const char *part, const char *what)
 {
@@ -300,7 +300,7 @@ static void naive_logits(const weights *w, const variant *v, const int32_t *ids,
     }
 }
 
-/* --- running the real one --------------------------------------------------------------------- */
+/* --- running the real one --- */
 
 typedef struct subject {
     weights *w;
@@ -392,7 +392,7 @@ static void run(subject *s, request *r)
     must(lx_transformer_step(s->t, s->states, &r->step, &err), &err);
 }
 
-/* --- tests ------------------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static void logits_match_the_equations(void **state)
 {

@@ -104,7 +104,7 @@ static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* --- one step --------------------------------------------------------------------------------- */
+/* --- one step --- */
 
 static void add_row(bench *b, lx_step *step, const runner *r, int32_t at)
 {
@@ -180,7 +180,7 @@ static bool end_if_done(bench *b, runner *r, int32_t slot)
     return true;
 }
 
-/* --- alone, and in batches -------------------------------------------------------------------- */
+/* --- alone, and in batches --- */
 
 static void run_alone(bench *b, outcome *out)
 {
@@ -255,7 +255,7 @@ static void run_batch(bench *b, int32_t batch, outcome *out, int32_t *n_run)
     *n_run = n;
 }
 
-/* --- on every instruction set ----------------------------------------------------------------- */
+/* --- on every instruction set --- */
 
 /* What an instruction set is there for. */
 static lx_precision precision_of(lx_isa isa)

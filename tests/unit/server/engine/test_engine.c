@@ -47,7 +47,7 @@ static uint64_t histogram_count(const lx_histogram *h)
     return n;
 }
 
-/* --- cancellation ----------------------------------------------------------------------------- */
+/* --- cancellation --- */
 
 /* The engine stands before a step: after that one step the job is gone. */
 static void assert_gone_after_one_step(rig *r, lx_job *job, lx_status status)
@@ -158,7 +158,7 @@ static void cancel_before_submit_and_after_the_end(void **state)
     rig_stop(&r);
 }
 
-/* --- deadlines -------------------------------------------------------------------------------- */
+/* --- deadlines --- */
 
 /* The engine stands before a step, so this is no race; a real deadline might pass before it stands
    there. */
@@ -188,7 +188,7 @@ static void deadlines_end_queued_and_running_jobs(void **state)
     rig_stop(&r);
 }
 
-/* --- the queue -------------------------------------------------------------------------------- */
+/* --- the queue --- */
 
 static lx_status try_submit(rig *r, int32_t n, lx_job **job, lx_error *err)
 {
@@ -262,7 +262,7 @@ static void retry_after_follows_the_work_left(void **state)
     rig_stop(&r);
 }
 
-/* --- order ------------------------------------------------------------------------------------ */
+/* --- order --- */
 
 /* However many samples one job has, another begins in the next step and has half of the slots. */
 static void a_large_job_holds_nobody_up(void **state)
@@ -327,7 +327,7 @@ static void one_slot_serves_any_n(void **state)
     rig_stop(&r);
 }
 
-/* --- waking ----------------------------------------------------------------------------------- */
+/* --- waking --- */
 
 typedef struct reader {
     lx_job *job;
@@ -360,7 +360,7 @@ static void wakes_once_a_step_after_all_tokens(void **state)
     rig_stop(&r);
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- the end --- */
 
 static void drain_refuses_new_jobs_and_ends_the_old(void **state)
 {
@@ -432,7 +432,7 @@ static void refuses_options_out_of_range(void **state)
     rig_stop(&r);
 }
 
-/* --- failures --------------------------------------------------------------------------------- */
+/* --- failures --- */
 
 static void a_sample_without_finite_logits_ends_only_its_job(void **state)
 {
@@ -489,7 +489,7 @@ static void a_lost_device_ends_all_jobs_for_good(void **state)
     rig_stop(&r);
 }
 
-/* --- figures ---------------------------------------------------------------------------------- */
+/* --- figures --- */
 
 static void counts_what_it_did(void **state)
 {

@@ -39,7 +39,7 @@ static bool is_cuda(void)
     return strcmp(backend, "cuda") == 0;
 }
 
-/* --- requests --------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 static rig_request line_request(int32_t i)
 {
@@ -107,7 +107,7 @@ static rig start(int32_t n_slots, int32_t ahead)
                                    .model = of_pictures ? pictures : rig_model()});
 }
 
-/* --- answers ---------------------------------------------------------------------------------- */
+/* --- answers --- */
 
 static void assert_same(const lx_job *got, const lx_job *want)
 {
@@ -216,7 +216,7 @@ static void pictures_have_the_same_bytes(void **state)
     same_bytes_at_every_depth(true);
 }
 
-/* --- what goes ahead -------------------------------------------------------------------------- */
+/* --- what goes ahead --- */
 
 static int64_t most_ahead_of(rig_request q, int64_t *steps)
 {
@@ -275,7 +275,7 @@ static void cancelling_is_at_most_so_many_steps_late(void **state)
     }
 }
 
-/* --- parking ---------------------------------------------------------------------------------- */
+/* --- parking --- */
 
 static void parked_jobs_go_on_where_they_were(void **state)
 {
@@ -317,7 +317,7 @@ static void parked_jobs_go_on_where_they_were(void **state)
     rig_expect(whole, LX_OK);
 }
 
-/* --- failures --------------------------------------------------------------------------------- */
+/* --- failures --- */
 
 static void a_failed_step_ends_its_jobs_and_no_other(void **state)
 {
@@ -397,7 +397,7 @@ static void a_broken_sample_ends_its_run_only(void **state)
     rig_stop(&r);
 }
 
-/* --- allocations ------------------------------------------------------------------------------ */
+/* --- allocations --- */
 
 static void nothing_is_allocated_after_the_start(void **state)
 {

@@ -189,7 +189,7 @@ static void the_oldest_samples_of_a_request_go_on(void **state)
     assert_int_equal(w.idle[2], 0);
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- places --- */
 
 /* Of one client with 2 requests, whose slots are all taken. */
 static const lx_fair_room full = {

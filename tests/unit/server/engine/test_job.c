@@ -137,7 +137,7 @@ static void ends_with_a_status_and_its_text(void **state)
     lx_job_unref(job);
 }
 
-/* --- two threads ------------------------------------------------------------------------------ */
+/* --- two threads --- */
 
 enum { SAMPLES = 4, TOKENS = 3000 };
 

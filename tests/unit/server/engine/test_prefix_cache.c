@@ -88,7 +88,7 @@ static void finds_what_a_slow_search_finds(void **state)
     lx_prefix_cache_free(c);
 }
 
-/* --- in the engine ---------------------------------------------------------------------------- */
+/* --- in the engine --- */
 
 /* Rows of a line: its start, its characters, the separator. */
 static int32_t cached(rig *r, const char *line)

@@ -431,8 +431,7 @@ static void test_long_model_name_is_not_found(void **state)
     lx_completion_params_fini(&p);
 }
 
-/* --- writing
- * -------------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 static void check_written(lx_buffer *out, const char *expected)
 {

@@ -43,7 +43,7 @@ static lx_status read_form(const char *body, lx_image_params *p, lx_error *err)
     return lx_form_read_edit(form_type, body, strlen(body), MAX_N, p, err);
 }
 
-/* --- generations ----------------------------------------------------------------------------- */
+/* --- generations --- */
 
 static void test_defaults(void **state)
 {
@@ -169,7 +169,7 @@ static void test_names_no_model_has(void **state)
                      LX_ERR_NOT_FOUND);
 }
 
-/* --- edits ----------------------------------------------------------------------------------- */
+/* --- edits --- */
 
 static void test_edit_json(void **state)
 {
@@ -276,7 +276,7 @@ static void test_bad_forms(void **state)
     }
 }
 
-/* --- scores ---------------------------------------------------------------------------------- */
+/* --- scores --- */
 
 static void test_score_json(void **state)
 {
@@ -331,7 +331,7 @@ static void test_score_form(void **state)
     lx_score_params_fini(&p);
 }
 
-/* --- answers --------------------------------------------------------------------------------- */
+/* --- answers --- */
 
 static lx_buffer text_buffer(const char *text)
 {

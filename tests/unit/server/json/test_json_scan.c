@@ -75,8 +75,7 @@ static void test_limits(void **state)
     check("{\"x\":", "[", LX_JSON_MAX_DEPTH, "", LX_ERR_INVALID);
 }
 
-/* --- the bound ---------------------------------------------------------------------------------
- */
+/* --- the bound --- */
 
 static int64_t in_use, most;
 

@@ -23,7 +23,7 @@
 #include "server/states/redis.h"
 #include "tests/support/failing.h"
 
-/* --- URLs ------------------------------------------------------------------------------------- */
+/* --- URLs --- */
 
 static const struct {
     const char *text, *user, *password, *host;
@@ -177,7 +177,7 @@ static void test_long_parts(void **state)
     }
 }
 
-/* --- a server of the test's own --------------------------------------------------------------- */
+/* --- a server of the test's own --- */
 
 /* Accepts connections one after another; each gets the next script after its first bytes came, and
    is closed then, unless the script ends with ~: that one stays open and silent. */

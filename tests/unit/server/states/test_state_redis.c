@@ -42,8 +42,7 @@ typedef struct redis_process {
 
 static redis_process redis;
 
-/* --- a server ----------------------------------------------------------------------------------
- */
+/* --- a server --- */
 
 static int free_port(void)
 {
@@ -111,8 +110,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* --- one call ----------------------------------------------------------------------------------
- */
+/* --- one call --- */
 
 typedef struct answer {
     pthread_mutex_t mutex;
@@ -215,8 +213,7 @@ static void wait_reachable(lx_state_store *s, bool wanted)
     wait_until(reachable(s) == wanted);
 }
 
-/* --- tests --------------------------------------------------------------------------------------
- */
+/* --- tests --- */
 
 static void test_another_store_finds_it(void **state)
 {
