@@ -37,11 +37,6 @@ static void finish(void *context, lx_response *rs)
 }
 
 /* A client that leaves does not stop a reload. */
-static void cancel(void *context)
-{
-    (void)context;
-}
-
 static void release(void *context)
 {
     lx_reload_release(context);
@@ -64,7 +59,6 @@ void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
         .context = r,
         .ready = is_ready,
         .finish = finish,
-        .cancel = cancel,
         .release = release,
         .deadline_ns = lx_now_ns() + PATIENCE_S * LX_NS_PER_S,
     };

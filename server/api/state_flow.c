@@ -233,11 +233,6 @@ static void finish(void *context, lx_response *rs)
     lx_serving_leave(w->api->serving, turn);
 }
 
-static void cancel(void *context)
-{
-    (void)context; /* the store ends every call by itself */
-}
-
 static void release(void *context)
 {
     wait *w = context;
@@ -265,7 +260,6 @@ static void wait_for(lx_api *api, const lx_state_wanted *w, lx_store_call *call,
     rs->deferred = (lx_deferred){.context = context,
                                  .ready = ready,
                                  .finish = finish,
-                                 .cancel = cancel,
                                  .release = release,
                                  .deadline_ns = lx_now_ns() + STORE_GRACE_S * LX_NS_PER_S};
 }

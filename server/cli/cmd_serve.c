@@ -6,15 +6,11 @@
  * refused, the listening socket closes, running answers finish within --drain-timeout, what is left
  * is told so, HTTP stops, then the engines. A second signal skips the waiting.
  */
-#include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "common/cgroup.h"
 #include "common/clock.h"
@@ -24,6 +20,7 @@
 #include "server/api/access.h"
 #include "server/auth/secret.h"
 #include "server/cli/commands.h"
+#include "server/cli/drain.h"
 #include "server/cli/serve_options.h"
 #include "server/json/scan.h"
 #include "server/routes/routes.h"
@@ -31,8 +28,6 @@
 
 enum {
     RESERVED_FDS = 64,
-    POLL_MS = 20,
-    LAST_WORDS_MS = 1000,
     LAST_LINES_MS = 500,
     MAX_PEM = 1 << 20,
     MAX_PASSWORD = 4096,
@@ -305,86 +300,6 @@ static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, l
 
 /* --- the end --- */
 
-static bool is_done(lx_serving *serving, lx_http *http)
-{
-    return lx_serving_idle(serving) && lx_http_get_stats(http).answering == 0;
-}
-
-/* Waits until everything is answered, the time is over (false), or a second signal comes (false,
- *again). */
-static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signals, int64_t ms,
-                      bool *again)
-{
-    int64_t end = lx_now_ns() + ms * LX_NS_PER_MS;
-    const struct timespec pause = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
-    while (!is_done(serving, http)) {
-        if (lx_now_ns() >= end)
-            return false;
-        if (sigtimedwait(signals, NULL, &pause) > 0) {
-            *again = true;
-            return false;
-        }
-    }
-    return true;
-}
-
-typedef struct store_probe {
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    bool done;
-    lx_status status;
-} store_probe;
-
-static void note_answer(void *context, const lx_store_result *result)
-{
-    store_probe *p = context;
-    (void)pthread_mutex_lock(&p->mutex);
-    p->done = true;
-    p->status = result->status;
-    (void)pthread_cond_signal(&p->answered);
-    (void)pthread_mutex_unlock(&p->mutex);
-}
-
-/* Asks the store for what nobody keeps there; it ends every call within its time. */
-static bool store_answers(lx_state_store *states)
-{
-    store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
-    static const lx_owner everybody = {.name = ""};
-    states->ops->get(states, &everybody, "nothing", 0, note_answer, &p);
-    (void)pthread_mutex_lock(&p.mutex);
-    while (!p.done)
-        (void)pthread_cond_wait(&p.answered, &p.mutex);
-    (void)pthread_mutex_unlock(&p.mutex);
-    (void)pthread_cond_destroy(&p.answered);
-    (void)pthread_mutex_destroy(&p.mutex);
-    return p.status == LX_OK || p.status == LX_ERR_NOT_FOUND;
-}
-
-/* With a store that outlives the process: requests that asked for it end with their states there.
-   A store that does not answer now would lose them: then they run to their end here. */
-static void park(lx_serving *serving, lx_state_store *states)
-{
-    if (states->ops->outlives && store_answers(states))
-        lx_serving_park(serving);
-}
-
-static void drain(const lx_serve_options *o, lx_serving *serving, lx_state_store *states,
-                  lx_http *http, const sigset_t *signals)
-{
-    bool again = false;
-    lx_serving_drain(serving);
-    lx_http_quiesce(http);
-    park(serving, states);
-    lx_log(LX_LOG_INFO, "draining: running answers have %lld s", (long long)o->drain_timeout);
-    if (wait_done(serving, http, signals, o->drain_timeout * 1000, &again))
-        return;
-    lx_log(LX_LOG_WARN, "%s, dropping %lld requests", again ? "second signal" : "time is over",
-           (long long)lx_http_get_stats(http).answering);
-    lx_http_cancel_all(http);
-    if (!again)
-        (void)wait_done(serving, http, signals, LAST_WORDS_MS, &again);
-}
-
 /* From here on a signal ends the process the usual way, should the end hang. */
 static void restore_signals(const sigset_t *signals)
 {
@@ -493,7 +408,7 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK) {
         log_url(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals, &o, api.serving, http);
-        drain(&o, api.serving, api.states, http, &signals);
+        lx_drain(o.drain_timeout, api.serving, api.states, http, &signals);
     } else {
         exit_status = lx_cli_fail(&lx_serve_command, st, &err);
     }

@@ -1,12 +1,13 @@
 /*
- * The engine: its queue, its thread and the functions other threads call.
+ * The engine: its queue, its thread and the functions other threads call; start.c makes and ends
+ * it.
  *
  * A turn of the thread:
  *   1. end running jobs that were cancelled or are late
  *   2. under the mutex: sleep while there is nothing at all; go through the queue, taking out
- *      cancelled and late jobs and those that get a place now (engine_admit.c)
- *   3. outside it: end the former, start the latter, fork samples (engine_runs.c)
- *   4. start one batch and read the results of the one `ahead` steps before (engine_step.c)
+ *      cancelled and late jobs and those that get a place now (admit.c)
+ *   3. outside it: end the former, start the latter, fork samples (runs.c)
+ *   4. start one batch and read the results of the one `ahead` steps before (step.c)
  * Without any job it sleeps, and computes one row every probe_ns, so that a device that was lost
  * meanwhile is known before the next client comes.
  * The thread never sleeps while a job is with it, so cancellations and deadlines are noticed within
@@ -22,7 +23,6 @@
 #include "server/engine/engine.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -30,13 +30,7 @@
 #include "common/log.h"
 #include "server/engine/internal.h"
 
-enum {
-    MAX_SLOTS = 1 << 20,
-    MAX_QUEUE = 1 << 20,
-    MAX_ROWS = 1 << 20,
-    MAX_RETRY_S = 3600,
-    MAX_PREFIXES = 1 << 16
-};
+enum { MAX_RETRY_S = 3600 };
 
 static int64_t total_tokens(const lx_job *job)
 {
@@ -196,7 +190,7 @@ static void fail(lx_engine *e, lx_status status, const lx_error *err)
         end_queued(e, LX_ERR_DEVICE, err);
 }
 
-static void *run_thread(void *context)
+void *lx_engine_run(void *context)
 {
     lx_engine *e = context;
     lx_compute_thread();
@@ -219,226 +213,6 @@ static void *run_thread(void *context)
     end_taken(e, LX_ERR_UNAVAILABLE, &err);
     end_queued(e, LX_ERR_UNAVAILABLE, &err);
     return NULL;
-}
-
-/* --- start and stop --- */
-
-static lx_status check_options(const lx_engine_options *o, lx_error *err)
-{
-    if (o->n_slots < 1 || o->n_slots > MAX_SLOTS)
-        return lx_fail(err, LX_ERR_INVALID, "slots", "slots is %d, not in 1 .. %d", o->n_slots,
-                       MAX_SLOTS);
-    if (o->max_queue < 0 || o->max_queue > MAX_QUEUE)
-        return lx_fail(err, LX_ERR_INVALID, "max_queue", "max_queue is %d, not in 0 .. %d",
-                       o->max_queue, MAX_QUEUE);
-    if (o->max_tokens < o->n_slots || o->max_tokens > MAX_ROWS)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "a step's rows are %d, not in %d (slots) .. %d", o->max_tokens, o->n_slots,
-                       MAX_ROWS);
-    if (o->prefix_bytes < 0 || o->prefix_every < 0)
-        return lx_fail(err, LX_ERR_INVALID, "prefix_cache_mb", "kept prefixes are below nothing");
-    if (o->prompt_beside < 1)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, not at least 1",
-                       o->prompt_beside);
-    if (o->ahead < 0 || o->ahead > LX_MAX_AHEAD)
-        return lx_fail(err, LX_ERR_INVALID, "ahead", "ahead is %d, not in 0 .. %d", o->ahead,
-                       LX_MAX_AHEAD);
-    if (o->prompt_chunk < 1)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_chunk", "prompt_chunk is %d, not at least 1",
-                       o->prompt_chunk);
-    return LX_OK;
-}
-
-/* One zeroed array; *ok turns false without memory. */
-static void *grab(size_t n, size_t size, bool *ok)
-{
-    void *p = calloc(n, size);
-    *ok = *ok && p != NULL;
-    return p;
-}
-
-static bool allocate_frame(const lx_engine *e, lx_frame *f)
-{
-    bool ok = true;
-    size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
-    size_t n_places = (size_t)e->n_places;
-    f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
-    f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
-    f->constraints = grab(n_places, sizeof *f->constraints, &ok);
-    f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
-    f->output_row = grab(rows, sizeof *f->output_row, &ok);
-    f->output_slot = grab(rows, sizeof *f->output_slot, &ok);
-    f->sampling = grab(rows, sizeof *f->sampling, &ok);
-    f->samples = grab(rows, sizeof *f->samples, &ok);
-    return ok;
-}
-
-static void free_frame(lx_frame *f)
-{
-    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,
-                      f->output_row, f->output_slot, f->sampling,    f->samples};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        free(arrays[i]);
-}
-
-#define GRAB(field, n) (e->field = grab((size_t)(n), sizeof *e->field, &ok))
-
-static bool allocate(lx_engine *e)
-{
-    bool ok = true;
-    int32_t n = e->n_places, n_queue = e->options.max_queue + e->options.n_slots;
-    int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
-    GRAB(masks, e->model->task->n_masks + 1);
-    GRAB(queue, n_queue);
-    GRAB(admitted, n);
-    GRAB(admitted_order, n);
-    GRAB(dropped, n_queue);
-    GRAB(slots, n);
-    GRAB(free_slots, n);
-    GRAB(runs, n);
-    GRAB(free_runs, n);
-    GRAB(views, n);
-    GRAB(rows, n);
-    GRAB(scratch, n);
-    GRAB(items, n);
-    ok = lx_parties_init(&e->clients, n_jobs) && lx_parties_init(&e->requests, n_jobs) && ok;
-    for (int32_t i = 0; i <= e->options.ahead; i++)
-        ok = ok && allocate_frame(e, &e->frames[i]);
-    return ok;
-}
-
-static void release(lx_engine *e)
-{
-    for (int32_t i = 0; e->masks != NULL && i < e->model->task->n_masks; i++)
-        e->be->ops->mask_free(e->be, e->masks[i]);
-    e->be->ops->states_free(e->be, e->states);
-    lx_prefix_cache_free(e->prefixes);
-    for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
-        free_frame(&e->frames[i]);
-    lx_parties_fini(&e->clients);
-    lx_parties_fini(&e->requests);
-    void *arrays[] = {e->masks,      e->queue, e->admitted,      e->dropped, e->slots,
-                      e->free_slots, e->runs,  e->free_runs,     e->views,   e->rows,
-                      e->scratch,    e->items, e->admitted_order};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        free(arrays[i]);
-    free(e);
-}
-
-static lx_status make_masks(lx_engine *e, lx_error *err)
-{
-    int32_t n_ids = e->model->config.head_size;
-    uint8_t *banned = malloc((size_t)n_ids);
-    if (banned == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a mask");
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < e->model->task->n_masks && st == LX_OK; i++) {
-        e->model->task->fill_mask(e->model, i, banned);
-        st = e->be->ops->mask_new(e->be, banned, n_ids, &e->masks[i], err);
-    }
-    free(banned);
-    return st;
-}
-
-/* Places, one for probes, and as many for prompts' states as the bytes allow. */
-static lx_status make_states(lx_engine *e, lx_error *err)
-{
-    int64_t places = e->options.prefix_bytes / (e->model->state.fixed_floats * 4);
-    if (places > MAX_PREFIXES)
-        places = MAX_PREFIXES;
-    lx_status st = LX_OK;
-    if (places > 0)
-        st = lx_prefix_cache_new((int32_t)places, e->model->config.n_inputs, &e->prefixes, err);
-    if (st == LX_OK)
-        st = lx_transformer_states_new(e->transformer, e->n_places + 1 + (int32_t)places,
-                                       &e->states, err);
-    return st;
-}
-
-/* Timed waits are on the monotonic clock. */
-static bool init_condition(pthread_cond_t *changed)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return false;
-    bool ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-              pthread_cond_init(changed, &attributes) == 0;
-    (void)pthread_condattr_destroy(&attributes);
-    return ok;
-}
-
-/* The thread takes no signals: they are for the main thread. */
-static lx_status start_thread(lx_engine *e, lx_error *err)
-{
-    sigset_t all, old;
-    if (pthread_mutex_init(&e->mutex, NULL) != 0)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
-    if (!init_condition(&e->changed)) {
-        (void)pthread_mutex_destroy(&e->mutex);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
-    }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&e->thread, NULL, run_thread, e);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (code == 0)
-        return LX_OK;
-    (void)pthread_cond_destroy(&e->changed);
-    (void)pthread_mutex_destroy(&e->mutex);
-    return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "the engine's thread could not be started");
-}
-
-lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, lx_metrics *metrics,
-                          lx_engine **out, lx_error *err)
-{
-    lx_status st = check_options(options, err);
-    if (st != LX_OK)
-        return st;
-    lx_engine *e = calloc(1, sizeof *e);
-    if (e == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an engine");
-    e->transformer = t;
-    e->model = lx_transformer_model(t);
-    e->be = lx_transformer_backend(t);
-    e->metrics = metrics;
-    e->options = *options;
-    e->n_places = options->n_slots + lx_fair_spare(options->n_slots);
-    atomic_init(&e->healthy, true);
-    atomic_init(&e->last_step_ns, lx_now_ns());
-    st = allocate(e) ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an engine");
-    if (st == LX_OK)
-        st = make_states(e, err);
-    if (st == LX_OK)
-        st = make_masks(e, err);
-    if (st == LX_OK)
-        st = lx_engine_prepare(e, err);
-    if (st == LX_OK) {
-        lx_runs_init(e);
-        e->credit = options->n_slots;
-        atomic_store(&metrics->slots_total, options->n_slots);
-        atomic_store(&metrics->queue_limit, options->max_queue);
-        st = start_thread(e, err);
-    }
-    if (st != LX_OK) {
-        release(e);
-        return st;
-    }
-    *out = e;
-    return LX_OK;
-}
-
-void lx_engine_stop(lx_engine *e)
-{
-    if (e == NULL)
-        return;
-    (void)pthread_mutex_lock(&e->mutex);
-    e->draining = e->stopping = true;
-    (void)pthread_cond_signal(&e->changed);
-    (void)pthread_mutex_unlock(&e->mutex);
-    (void)pthread_join(e->thread, NULL);
-    (void)pthread_cond_destroy(&e->changed);
-    (void)pthread_mutex_destroy(&e->mutex);
-    release(e);
 }
 
 /* --- any thread --- */

@@ -1,8 +1,8 @@
 /*
- * What the engine's files share: engine.c (queue, thread, public functions), engine_admit.c (who
- * gets a place), engine_runs.c (which job has which places), engine_prefix.c (prompts' states that
- * are kept), engine_batch.c (what a step computes), engine_step.c (steps under way, and what comes
- * of them), engine_prepare.c (before all). Everything outside the part marked "shared" is touched
+ * What the engine's files share: engine.c (queue, thread, public functions), admit.c (who
+ * gets a place), runs.c (which job has which places), prefix.c (prompts' states that
+ * are kept), batch.c (what a step computes), step.c (steps under way, and what comes
+ * of them), prepare.c (before all). Everything outside the part marked "shared" is touched
  * by the engine's thread only.
  *
  * A slot is a row of a step, a place holds a state. There are more places than slots, so that a
@@ -159,7 +159,7 @@ struct lx_engine {
 void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
                        const lx_error *err);
 
-/* --- engine_admit.c --- */
+/* --- admit.c --- */
 /* Room for the parties of so many jobs. */
 bool lx_parties_init(lx_parties *p, int32_t n);
 void lx_parties_fini(lx_parties *p);
@@ -173,7 +173,7 @@ void lx_engine_admit(lx_engine *e, int64_t now);
 void lx_count_seats(lx_engine *e, int32_t request, int32_t n);
 void lx_count_sources(lx_engine *e, int32_t request, int32_t n);
 
-/* --- engine_runs.c --- */
+/* --- runs.c --- */
 void lx_runs_init(lx_engine *e);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be parked. */
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
@@ -191,7 +191,7 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
 /* Copies the state of the slot's sample to its job, if that keeps states. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 
-/* --- engine_batch.c --- */
+/* --- batch.c --- */
 /* How many of the plan's rows its first slot computes before a sample decodes. */
 int32_t lx_run_prompt_end(const lx_run *r);
 /* Whether the run's next input may be computed before its newest token is known. */
@@ -199,14 +199,14 @@ bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
 /* Fills the frame with rows of the slots that have some and advances these; false: none has. */
 bool lx_engine_batch(lx_engine *e, lx_frame *f);
 
-/* --- engine_prepare.c: before all steps, so that they allocate nothing --- */
+/* --- prepare.c: before all steps, so that they allocate nothing --- */
 lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
 
-/* --- engine_probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
+/* --- probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
    fails or gives no number. --- */
 lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 
-/* --- engine_prefix.c --- */
+/* --- prefix.c --- */
 /* Where the run's state may start from instead of nothing: a place of the arena, -1 for none. Sets
    first_row. */
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
@@ -215,11 +215,15 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
 /* Keeps the state of a slot that has paused, if it has. */
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
 
-/* --- engine_step.c --- */
+/* --- step.c --- */
 /* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out
    what has come of them. */
 lx_status lx_engine_step(lx_engine *e, lx_error *err);
 /* Waits for the steps under way and drops what comes of them. */
 void lx_engine_abandon(lx_engine *e);
+
+/* --- engine.c --- */
+/* The thread's function; its argument is the engine. */
+void *lx_engine_run(void *context);
 
 #endif

@@ -2,7 +2,7 @@
  * Which job has which places.
  *
  * Forking: the shared prompt rows are computed in the run's first place. Then each sample gets a
- * copy of that state, as engine_admit.c lets them start, and the last one the state itself. While
+ * copy of that state, as admit.c lets them start, and the last one the state itself. While
  * samples wait the place is the run's source: no step computes rows of it, so it takes no slot.
  */
 #include "server/engine/internal.h"

@@ -1,7 +1,7 @@
 /*
  * Steps under way, and what comes of them. Nothing is allocated here.
  *
- * A turn starts one step, if a slot has work (engine_batch.c), and reads the results of the oldest
+ * A turn starts one step, if a slot has work (batch.c), and reads the results of the oldest
  * once more than `ahead` are under way. It reads all when what a slot does next depends on what it
  * draws in the newest one, so that such a run takes as many steps as it does alone. With nothing to
  * start, it reads one.

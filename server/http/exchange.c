@@ -116,7 +116,7 @@ void lx_exchange_cancel(lx_exchange *ex)
     (void)pthread_mutex_lock(&ex->lock);
     lx_deferred deferred = ex->deferred;
     (void)pthread_mutex_unlock(&ex->lock);
-    if (deferred.context != NULL)
+    if (deferred.context != NULL && deferred.cancel != NULL)
         deferred.cancel(deferred.context);
 }
 

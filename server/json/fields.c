@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/config.h"
 #include "model/json_memory.h"
 #include "server/json/scan.h"
 
@@ -87,6 +88,14 @@ lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, 
     int64_t x = *out;
     lx_status st = lx_json_read_int(root, name, min, max, &x, err);
     *out = (int32_t)x;
+    return st;
+}
+
+lx_status lx_json_read_class(const json_t *root, int32_t *out, lx_error *err)
+{
+    int32_t index = -1;
+    lx_status st = lx_json_read_int32(root, "class", 0, LX_MAX_CLASSES - 1, &index, err);
+    *out = index + 1;
     return st;
 }
 

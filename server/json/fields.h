@@ -28,6 +28,8 @@ lx_status lx_json_read_int(const json_t *root, const char *name, int64_t min, in
                            int64_t *out, lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, int32_t max,
                              int32_t *out, lx_error *err) LX_MUST_USE;
+/* "class": *out is the class + 1, 0 when absent. */
+lx_status lx_json_read_class(const json_t *root, int32_t *out, lx_error *err) LX_MUST_USE;
 /* "timeout_ms", the only time that requests name: 1 .. LX_MAX_TIMEOUT_MS, so that no sum of times
    can overflow. */
 lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err) LX_MUST_USE;

@@ -202,14 +202,12 @@ static lx_status copy_text(const json_t *root, const char *name, char **out, siz
 /* What is to be seen. */
 static lx_status read_subject(const json_t *root, lx_image_params *p, lx_error *err)
 {
-    int32_t class_index = -1;
     lx_status st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
     if (st == LX_OK && p->prompt_bytes > LX_MAX_IMAGE_PROMPT)
         st = lx_fail(err, LX_ERR_INVALID, "prompt", "prompt has more than %d bytes",
                      LX_MAX_IMAGE_PROMPT);
     if (st == LX_OK)
-        st = lx_json_read_int32(root, "class", 0, LX_MAX_CLASSES - 1, &class_index, err);
-    p->class_number = class_index + 1;
+        st = lx_json_read_class(root, &p->class_number, err);
     return st;
 }
 

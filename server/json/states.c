@@ -64,6 +64,8 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
+        st = lx_json_read_class(root, &p->class_number, err);
+    if (st == LX_OK)
         p->has_seed = lx_json_field(root, "seed") != NULL;
     json_decref(root);
     return st;

@@ -11,6 +11,7 @@ typedef struct lx_state_create {
     char *prompt;                  /* owned; NULL: absent */
     size_t prompt_bytes;
     lx_upload image, mask; /* of an image model: what is given of it */
+    int32_t class_number;  /* of one that has classes: the class + 1, 0: any */
     bool rules, has_seed;
     int64_t seed, timeout_ms;
 } lx_state_create;

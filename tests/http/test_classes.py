@@ -97,6 +97,14 @@ def test_a_state_of_a_drawing_keeps_its_class(image_port):
     assert picture_from(image_port, first["states"][0]["id"], model=CLASSES) == whole
 
 
+def test_a_state_is_made_with_a_class(image_port):
+    reply = call(image_port, "POST", "/v1/states", {"model": CLASSES, "seed": SEED, "class": 2})
+    assert reply.status == 201, reply.text
+    assert picture_from(image_port, reply.json()["id"], model=CLASSES) == files(paint(image_port, **{"class": 2}))[0]
+    reply = call(image_port, "POST", "/v1/states", {"model": CLASSES, "class": 3})
+    assert (reply.status, reply.error["param"]) == (400, "class")
+
+
 def test_wrong_classes(image_port):
     for value in (-1, 3, 99, 100, 1.5, "1", True, [1]):
         reply = generate(image_port, model=CLASSES, **{"class": value})

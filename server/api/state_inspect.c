@@ -1,0 +1,99 @@
+/* GET /v1/states/ID/look: what stands in the state of one head. */
+#include <stdlib.h>
+
+#include "server/api/state_request.h"
+#include "server/json/states.h"
+
+enum { MAX_LOOK = 64 << 20 };
+
+static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
+{
+    const char *text = rq->argument(rq->query, name);
+    char *end = NULL;
+    *out = 0;
+    if (text == NULL)
+        return LX_OK;
+    long x = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || x < 0 || x > 1 << 20)
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a whole number from 0 on", name);
+    *out = (int32_t)x;
+    return LX_OK;
+}
+
+static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *err)
+{
+    if (x < n)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
+}
+
+static void write_head(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+                       lx_buffer *out)
+{
+    int64_t at_s = 0, at_z = 0;
+    const lx_state_field *field = lx_model_state_field(m, r->layer, r->head, "s", &at_s);
+    if (field == NULL || lx_model_state_field(m, r->layer, r->head, "z", &at_z) == NULL) {
+        out->status = LX_ERR_UNSUPPORTED;
+        return;
+    }
+    float *nothing = NULL;
+    if (s->start.state == NULL)
+        nothing = calloc((size_t)m->state.fixed_floats, sizeof *nothing);
+    const float *state = s->start.state != NULL ? s->start.state : nothing;
+    if (state != NULL)
+        lx_json_write_look(&(lx_json_look){.id = r->id,
+                                           .layer = r->layer,
+                                           .head = r->head,
+                                           .n_layers = m->config.n_layers,
+                                           .n_heads = m->config.n_heads,
+                                           .d_key = field->rows,
+                                           .d_value = field->cols,
+                                           .s = state + at_s,
+                                           .z = state + at_z},
+                           out);
+    else
+        out->status = LX_ERR_NO_MEMORY;
+    free(nothing);
+}
+
+static void answer_look(lx_state_request *r, lx_response *rs)
+{
+    lx_saved_state s = {0};
+    lx_error err = {0};
+    lx_served_model *served = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_state_request_read(r, &s, &bytes, NULL, &err);
+    if (st == LX_OK)
+        st = lx_state_model(r->api, &s, &served, &err);
+    if (st == LX_OK)
+        st = check_index("layer", r->layer, served->model->config.n_layers, &err);
+    if (st == LX_OK)
+        st = check_index("head", r->head, served->model->config.n_heads, &err);
+    if (st == LX_OK) {
+        lx_buffer body;
+        lx_buffer_init(&body, MAX_LOOK);
+        write_head(r, &s, served->model, &body);
+        lx_respond_json(rs, 200, &body);
+    } else {
+        lx_respond_status(rs, st, &err);
+    }
+    lx_state_fini(&s);
+}
+
+void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_state_request *r = lx_state_request_new(api, rq, rs);
+    if (r == NULL)
+        return;
+    lx_error err = {0};
+    lx_status st = read_index(rq, "layer", &r->layer, &err);
+    if (st == LX_OK)
+        st = read_index(rq, "head", &r->head, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        lx_state_request_free(r);
+        return;
+    }
+    r->answer = answer_look;
+    lx_state_request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
+}
