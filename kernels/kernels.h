@@ -121,7 +121,10 @@ struct lx_kernels {
     void (*close)(lx_backend *be);
     /* One line for logs: instruction set, threads. */
     void (*describe)(const lx_backend *be, char *text, size_t size);
-    /* Bytes of its own memory that are free now. NULL: its memory is the process's. */
+    /* A device computes beside the calling thread, with memory of its own: steps are worth starting
+       ahead of their results, and a slot takes its memory at once. */
+    bool is_device;
+    /* Bytes of its own memory that are free now; NULL unless is_device. */
     lx_status (*memory)(lx_backend *be, int64_t *free_bytes, lx_error *err);
 
     /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */

@@ -116,6 +116,7 @@ static const lx_kernels table = {
     .name = "cuda",
     .close = cuda_close,
     .describe = cuda_describe,
+    .is_device = true,
     .memory = cuda_memory,
     .array_new = lx_cuda_array_new,
     .array_free = lx_cuda_array_free,

@@ -40,7 +40,7 @@ static int64_t total_tokens(const lx_job *job)
 
 int32_t lx_engine_best_ahead(const lx_backend *be)
 {
-    return be->ops->memory != NULL ? 2 : 0;
+    return be->ops->is_device ? 2 : 0;
 }
 
 static void publish_slots(lx_engine *e)

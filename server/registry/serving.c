@@ -29,7 +29,7 @@ lx_status lx_serving_new(lx_serving **out, lx_error *err)
    the process only when they are used. */
 static int32_t share_of(const lx_serving *s, int32_t n_models)
 {
-    return s->be->ops->memory != NULL ? n_models - s->n : n_models;
+    return s->be->ops->is_device ? n_models - s->n : n_models;
 }
 
 /* --- loading --- */
@@ -207,16 +207,6 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name)
     for (int32_t i = 0; i < lx_serving_count(s); i++) {
         lx_served_model *m = lx_serving_at(s, i);
         if (strcmp(m->model->name, name) == 0)
-            return m;
-    }
-    return NULL;
-}
-
-lx_served_model *lx_serving_find_task(lx_serving *s, const char *task)
-{
-    for (int32_t i = 0; i < lx_serving_count(s); i++) {
-        lx_served_model *m = lx_serving_at(s, i);
-        if (strcmp(m->model->config.task, task) == 0)
             return m;
     }
     return NULL;

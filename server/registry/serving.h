@@ -78,8 +78,6 @@ void lx_served_unref(lx_served_model *m);
 int32_t lx_serving_count(lx_serving *s);
 lx_served_model *lx_serving_at(lx_serving *s, int32_t i);
 lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when unknown */
-/* The first model whose task has this name, or NULL. */
-lx_served_model *lx_serving_find_task(lx_serving *s, const char *task);
 
 /* lx_engine_submit, noting when an idle engine gets work. */
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;

@@ -119,7 +119,7 @@ static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int
                                    int32_t *out, lx_error *err)
 {
     int64_t most = MAX_SLOTS, bytes = lx_cgroup_free_memory() / 4, each = lx_serving_state_bytes(m);
-    if (be->ops->memory != NULL) {
+    if (be->ops->is_device) {
         lx_status st = be->ops->memory(be, &bytes, err);
         if (st != LX_OK)
             return st;
@@ -138,7 +138,7 @@ static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int
 static int64_t prefix_bytes(lx_backend *be, int64_t wanted, int32_t n_models)
 {
     int64_t most = lx_cgroup_free_memory() / 8 / n_models;
-    return be->ops->memory != NULL || wanted < most ? wanted : most;
+    return be->ops->is_device || wanted < most ? wanted : most;
 }
 
 /* One token through the whole model; its logits must be numbers. */
