@@ -35,7 +35,9 @@ def state_bytes(server):
 
 
 def memory_bound(server, slots, clients):
-    return slots * state_bytes(server) + clients * 48 * 1024 + (16 << 20)
+    """A state for every slot and every place beyond them (docs/adr/0020), what a connection holds, and some to spare."""
+    places = slots + min(max(slots, 64), 256)
+    return places * state_bytes(server) + clients * 48 * 1024 + (16 << 20)
 
 
 def requests_of(count, step=1):
