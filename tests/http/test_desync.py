@@ -16,7 +16,7 @@ from settings import MODEL
 from test_framing import CHUNKED, GET, JSON, LENGTH, ONE_CHUNK, POST, REFUSED
 
 NGINX = """
-daemon off; worker_processes 1; pid {folder}/pid; error_log stderr warn;
+daemon off; master_process off; pid {folder}/pid; error_log stderr warn;
 events {{ worker_connections 256; }}
 http {{
     access_log off; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
