@@ -49,7 +49,7 @@ void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 
-/* --- errors, handlers_errors.c --- */
+/* --- errors, errors.c --- */
 
 /* Appends the error envelope for a status; the message names the field at fault. */
 void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
@@ -61,7 +61,7 @@ void lx_respond_error(lx_response *rs, int http, const char *code, const char *p
 /* Whether new work may come; LX_ERR_UNAVAILABLE with the reason otherwise. */
 lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
 
-/* --- requests, handlers_request.c --- */
+/* --- requests, request.c --- */
 
 /* Whether the body is said to be JSON, or there is none. A page of another origin can post other
    kinds without asking the browser for permission, so that they are refused is a protection. */

@@ -1,7 +1,7 @@
 /*
  * POST /v1/completions and /v1/chat/completions, which differ in where the prompt stands and how
  * an answer is wrapped. Whole: each prompt's choices, the best first, when all are done. Streamed:
- * see handlers_completions_stream.c.
+ * see completions_stream.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 /* All of an answer that does not depend on its choices. */
 lx_json_completion lx_completion_frame(const lx_completion *c);
 
-/* pull of lx_deferred: events for the tokens that have come (handlers_completions_stream.c). */
+/* pull of lx_deferred: events for the tokens that have come (completions_stream.c). */
 bool lx_completion_pull(void *context, lx_buffer *out);
 
 #endif

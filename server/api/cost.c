@@ -3,7 +3,7 @@
  *
  * Text is built in buffers that double (common/buffer.c): while one grows there are the old and the
  * new, at most three times what is in it. Answers with log-probabilities and lists of states become
- * trees of the JSON library first (json_api.c, json_logprobs.c, json_states.c); its sizes are those
+ * trees of the JSON library first (answers.c, logprobs.c, states.c); its sizes are those
  * of jansson 2.14 on 64 bits with what malloc adds. A token's text has at most 16 bytes (job.c),
  * and each may be escaped.
  */

@@ -1,4 +1,4 @@
-/* One request's job on its way (see work.h). */
+/* One request's job on its way (see generation.h). */
 #include "server/api/generation.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 enum { LX_MAX_PNG = 2 << 20 };
 
 typedef struct lx_images {
-    lx_work work;    /* first, see work.h */
+    lx_work work;    /* first, see generation.h */
     int32_t given;   /* values of every image that were not generated */
     int32_t size;    /* values of one image */
     uint8_t *raster; /* [size] the picture that is being written */

@@ -1,7 +1,7 @@
 /*
  * POST /v1/images/generations and /v1/images/edits: pictures from nothing, or from their first
  * rows. Whole: all of them in the order of their samples, or one contact sheet. Streamed: see
- * handlers_images_stream.c.
+ * images_stream.c.
  */
 #include "server/api/images_handler.h"
 

@@ -29,7 +29,7 @@ typedef struct lx_image_answer {
     lx_image_reader readers[]; /* [n] */
 } lx_image_answer;
 
-/* pull of lx_deferred, handlers_images_stream.c */
+/* pull of lx_deferred, images_stream.c */
 bool lx_image_answer_pull(void *context, lx_buffer *out);
 
 /* The most bytes an event has: a picture in base64 and what is around it. */

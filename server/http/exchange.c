@@ -4,7 +4,7 @@
  *   READING   first call: framing is checked, a bad one refused before its body is read;
  *             next calls: the body is collected up to the limit, what is over it is dropped
  *   WAITING   the handler deferred a whole answer: the connection is suspended between wakes
- *   SENDING   an answer is queued; a stream's reader is in http_response.c
+ *   SENDING   an answer is queued; a stream's reader is in response.c
  *
  * Suspension is a flag under the exchange lock. Resuming a connection that is not suspended, or
  * that has completed, is undefined, so both are checked under that lock; the library never frees a

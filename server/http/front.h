@@ -64,7 +64,7 @@ size_t lx_front_take(lx_front *f, char *to, size_t max);
    reason; 0: none so far. What has a fault in its body is refused at the body's end. */
 int lx_front_fault(const lx_front *f, int64_t request, lx_error *err);
 
-/* http_front_head.c: one whole head, up to and with its empty line. Appends its plain spelling, or
+/* front_head.c: one whole head, up to and with its empty line. Appends its plain spelling, or
    leaves check->fault. */
 void lx_front_head(const char *head, size_t n, size_t max_body, lx_buffer *out,
                    lx_header_check *check);

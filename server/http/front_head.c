@@ -1,4 +1,4 @@
-/* One request's head: taken apart, checked, and written anew (see http_front.h). */
+/* One request's head: taken apart, checked, and written anew (see front.h). */
 #include <string.h>
 #include <strings.h>
 

@@ -1,4 +1,4 @@
-/* Request framing checks (see http_headers.h): a fold over the headers, no library types. */
+/* Request framing checks (see headers.h): a fold over the headers, no library types. */
 #include "server/http/headers.h"
 
 #include <string.h>

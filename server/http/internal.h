@@ -43,7 +43,7 @@ typedef struct lx_http_conn {
     int64_t n_exchanges;
 } lx_http_conn;
 
-/* A socket that is only read until its peer ends; see http_linger.c. */
+/* A socket that is only read until its peer ends; see linger.c. */
 typedef struct lx_linger {
     int fd;
     int64_t deadline_ns, dropped;
@@ -114,7 +114,7 @@ typedef struct lx_exchange {
     char *shown;               /* the body's beginning, for the log; NULL unless asked for */
 } lx_exchange;
 
-/* http_exchange.c */
+/* exchange.c */
 enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection, const char *url,
                                     const char *method, const char *version, const char *upload,
                                     size_t *upload_bytes, void **con_cls);
@@ -129,15 +129,15 @@ bool lx_exchange_park(lx_exchange *ex);
 void lx_exchange_ref(lx_exchange *ex);
 void lx_exchange_unref(lx_exchange *ex);
 
-/* http_response.c */
+/* response.c */
 enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
 enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
 
-/* http_log.c */
+/* log.c */
 void lx_http_keep_body(lx_exchange *ex); /* for the log, if it shows bodies */
 void lx_http_log_request(const lx_exchange *ex, bool complete);
 
-/* http_recv.c */
+/* recv.c */
 typedef struct lx_recv_source {
     const void *from;
     ssize_t (*read)(const void *from, char *to, size_t max); /* as recv; 0: the end */
@@ -151,12 +151,12 @@ void lx_recv_detach(int fd);
 lx_front *lx_recv_front(int fd); /* NULL: there is none */
 ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max);
 
-/* http_linger.c */
+/* linger.c */
 void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
 void lx_linger_read(lx_watch *w, uint64_t key);
 void lx_linger_end(lx_watch *w, int64_t now); /* closes what is late */
 
-/* http_watch.c */
+/* watch.c */
 lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err) LX_MUST_USE;
 void lx_watch_stop(lx_watch *w); /* also one that was never started */
 /* Starts watching a new connection; false when its socket cannot be watched. */
@@ -169,11 +169,11 @@ void lx_watch_detach(lx_watch *w, lx_http_conn *conn);
 /* Calls act for every exchange with a pending answer, outside the lock. */
 void lx_watch_each(lx_watch *w, void (*act)(lx_exchange *ex));
 
-/* http_listen.c */
+/* listen.c */
 lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound_port,
                          lx_error *err) LX_MUST_USE;
 
-/* http_tls.c; see lx_http_renew_tls */
+/* tls.c; see lx_http_renew_tls */
 /* Gives a new connection the newest pair, which it keeps until detach. NULL without TLS. */
 lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection);
 void lx_http_tls_detach(lx_tls_pair *pair); /* NULL is allowed */

@@ -1,11 +1,11 @@
 /*
  * The place where the HTTP library reads: between its call and the socket stands the connection's
- * front (http_front.h).
+ * front (front.h).
  *
  * The library has no hook for what it reads, but it reads a plain connection by the C library's
  * public recv, and by the rules of ELF a program's definition of a public function comes before a
  * library's. So the one here is called instead; it passes every other socket of the process on. For
- * TLS the same is done with gnutls_record_recv (http_tls.c). A library that read in another way
+ * TLS the same is done with gnutls_record_recv (tls.c). A library that read in another way
  * would go past the front: an exchange then finds a request that the front has not handed on, and
  * refuses.
  */

@@ -1,7 +1,7 @@
 /*
  * Start and stop of the HTTP server.
  *
- * libmicrohttpd runs a pool of threads, each with an epoll of its own; the watcher (http_watch.c)
+ * libmicrohttpd runs a pool of threads, each with an epoll of its own; the watcher (watch.c)
  * adds what it lacks. Order of the end, as a suspended connection at MHD_stop_daemon aborts the
  * process: stop listening, let answers finish, mark the server as stopping (nothing is suspended
  * from then on), resume what is suspended, stop the library, stop the watcher.

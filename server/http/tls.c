@@ -103,7 +103,7 @@ void lx_http_tls_free(lx_http *h)
     (void)pthread_mutex_destroy(&h->tls_lock);
 }
 
-/* --- what the library reads (see http_recv.c) --- */
+/* --- what the library reads (see recv.c) --- */
 
 typedef ssize_t (*recv_function)(gnutls_session_t session, void *data, size_t size);
 

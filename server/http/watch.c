@@ -7,7 +7,7 @@
  *     one event (the library's epoll is edge-triggered and it may not look again)
  *   - a client that sends its head or body, or reads its answer, so slowly that the idle timeout
  *     never fires: every connection has a deadline, at which the socket is shut down
- *   - the rest of a refused request (http_linger.c)
+ *   - the rest of a refused request (linger.c)
  *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
  *
  * Sockets are shut down, never closed here: closing is the library's. An event carries fd and

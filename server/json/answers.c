@@ -1,4 +1,4 @@
-/* Completions, models, health and errors as JSON (see json_api.h). */
+/* Completions, models, health and errors as JSON (see answers.h). */
 #include "server/json/answers.h"
 
 #include <string.h>

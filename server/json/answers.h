@@ -1,7 +1,7 @@
 /*
  * JSON in and out as plain structs: the only part of the server that knows the JSON library.
  *
- * Reading is strict: depth and number of values limited (json_scan.h), no duplicate keys, no
+ * Reading is strict: depth and number of values limited (scan.h), no duplicate keys, no
  * trailing bytes, valid UTF-8, finite numbers, every field of the right type and within its range;
  * a fault names its field. Unknown fields are ignored, null means absent.
  */

@@ -1,5 +1,5 @@
 /*
- * Requests for completions and chats (see json_api.h). What both have is read the same way; where
+ * Requests for completions and chats (see answers.h). What both have is read the same way; where
  * the prompt stands and how log-probabilities are asked for differs.
  */
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * Reading and building JSON, over jansson (see json_fields.h).
+ * Reading and building JSON, over jansson (see fields.h).
  *
- * Before the parser sees a body, a scan (json_scan.h) limits the depth (the parser is recursive)
+ * Before the parser sees a body, a scan (scan.h) limits the depth (the parser is recursive)
  * and the number of values (it needs many bytes for each), and notes the last key of the outermost
  * object. So even a fault that only the parser finds, such as NaN or a number out of range, is
  * reported with the name of the field it stands in.

@@ -42,7 +42,7 @@ lx_status lx_json_read_string(const json_t *root, const char *name, bool require
                               size_t *bytes, lx_error *err) LX_MUST_USE;
 /* "state": an id or base64, *out malloc'ed and NUL-terminated; NULL when absent. */
 lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err) LX_MUST_USE;
-/* A file as "data:TYPE;base64,...", see json_images.h; NULL data when absent. */
+/* A file as "data:TYPE;base64,...", see image_requests.h; NULL data when absent. */
 struct lx_upload;
 lx_status lx_json_read_file(const json_t *root, const char *name, struct lx_upload *out,
                             lx_error *err) LX_MUST_USE;

@@ -1,6 +1,7 @@
 /*
- * Answers about images and scores (see json_images.h). The small part of an object is built by the
- * JSON library; pictures and long lists, which need no escaping, are appended behind it as text.
+ * Answers about images and scores (see image_requests.h). The small part of an object is built by
+ * the JSON library; pictures and long lists, which need no escaping, are appended behind it as
+ * text.
  */
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /*
- * Requests for images and scores (see json_images.h).
+ * Requests for images and scores (see image_requests.h).
  *
  * A form becomes the JSON object that says the same, so that one reader checks both. Its files are
  * taken from the body as they are; in JSON they come as data: URLs.

@@ -1,7 +1,7 @@
 /*
  * Requests for images and scores in, their answers out: JSON and form fields as plain structs.
  *
- * Readers are as strict as those of json_api.h; a form's fields are read as JSON reads them
+ * Readers are as strict as those of answers.h; a form's fields are read as JSON reads them
  * (numbers, true, false), everything else as text. Answers with many images are written piece by
  * piece, so that they are never in memory twice.
  */

@@ -1,4 +1,4 @@
-/* A look at JSON before it is parsed (see json_scan.h). */
+/* A look at JSON before it is parsed (see scan.h). */
 #include "server/json/scan.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Requests and answers of the routes for states, as plain structs (see json_api.h). */
+/* Requests and answers of the routes for states, as plain structs (see answers.h). */
 #ifndef LINNET_SERVER_JSON_STATES_H
 #define LINNET_SERVER_JSON_STATES_H
 

@@ -1,4 +1,4 @@
-/* Capacity and reload as JSON (see json_capacity.h). */
+/* Capacity and reload as JSON (see status.h). */
 #include "server/json/status.h"
 
 #include "server/json/fields.h"

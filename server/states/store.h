@@ -2,7 +2,7 @@
  * Where states that outlive a request are kept: blobs of bytes by owner and id, with a time to
  * live.
  *
- * Two stores stand behind this one table: the process's own memory (state_memory.c), and Redis.
+ * Two stores stand behind this one table: the process's own memory (memory.c), and Redis.
  * A store may be far away and slow, so every call that touches a blob answers through a callback
  * and never holds the caller's thread.
  *
@@ -84,7 +84,7 @@ typedef struct lx_state_store_options {
     int64_t timeout_ms;            /* of Redis */
 } lx_state_store_options;
 
-/* The store that the options name (state_open.c). LX_ERR_INVALID with the option's name. */
+/* The store that the options name (open.c). LX_ERR_INVALID with the option's name. */
 lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
                               lx_error *err) LX_MUST_USE;
 
