@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/file.h"
-#include "model/json_memory.h"
+#include "model/formats/file.h"
+#include "model/formats/json_memory.h"
 
 enum {
     MAX_FILE_BYTES = 1 << 20,

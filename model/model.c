@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/file.h"
-#include "model/task.h"
+#include "model/formats/file.h"
+#include "model/tasks/task.h"
 
 enum { MAX_PATH = 4096, MAX_TEXT_BYTES = 16 << 20 };
 

@@ -7,8 +7,8 @@
 #define LINNET_MODEL_MODEL_H
 
 #include "model/config.h"
+#include "model/formats/safetensors.h"
 #include "model/mixers/mixer.h"
-#include "model/safetensors.h"
 #include "model/vocab.h"
 
 struct lx_task_ops;

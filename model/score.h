@@ -5,7 +5,7 @@
 #ifndef LINNET_MODEL_SCORE_H
 #define LINNET_MODEL_SCORE_H
 
-#include "model/task.h"
+#include "model/tasks/task.h"
 #include "model/transformer.h"
 
 typedef struct lx_scorer lx_scorer;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/file.h"
+#include "model/formats/file.h"
 #include "model/utf8.h"
 
 enum { MAX_FILE_BYTES = 16 << 20, MAX_ENTRIES = 1 << 20, MAX_SPECIALS = 256, MAX_SPECIAL = 31 };

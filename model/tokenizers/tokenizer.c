@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/file.h"
+#include "model/formats/file.h"
 #include "model/tokenizers/internal.h"
 #include "model/utf8.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/file.h"
+#include "model/formats/file.h"
 #include "model/tokenizers/internal.h"
 #include "model/tokenizers/trie.h"
 #include "model/utf8.h"

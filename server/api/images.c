@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/image.h"
-#include "model/png.h"
+#include "model/formats/png.h"
+#include "model/tasks/image.h"
 
 static const lx_config *config_of(const lx_images *im)
 {

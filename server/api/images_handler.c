@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/image.h"
-#include "model/picture.h"
+#include "model/tasks/image.h"
+#include "model/tasks/picture.h"
 #include "server/api/cost.h"
 #include "server/http/sse.h"
 #include "server/json/states.h"

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/couplet.h"
-#include "model/image.h"
-#include "model/picture.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/image.h"
+#include "model/tasks/picture.h"
 #include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/json/image_requests.h"

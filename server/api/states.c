@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "model/picture.h"
+#include "model/tasks/picture.h"
 #include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/api/state_request.h"

@@ -2,8 +2,8 @@
  * linnet eval: how good a model is on a file; what is measured is the task's (eval_couplet.c,
  * eval_image.c).
  */
-#include "model/couplet.h"
-#include "model/image.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/image.h"
 #include "server/cli/commands.h"
 #include "server/cli/eval.h"
 

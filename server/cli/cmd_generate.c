@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "common/clock.h"
-#include "model/image.h"
+#include "model/tasks/image.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 #include "server/cli/generate_image.h"

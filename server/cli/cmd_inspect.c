@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "model/model.h"
-#include "model/task.h"
+#include "model/tasks/task.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/couplet.h"
-#include "model/couplet_chars.h"
 #include "model/score.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "server/cli/eval.h"
 #include "server/engine/engine.h"

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "model/idx.h"
-#include "model/image.h"
+#include "model/formats/idx.h"
 #include "model/score.h"
+#include "model/tasks/image.h"
 #include "server/cli/eval.h"
 #include "server/cli/progress.h"
 

@@ -5,10 +5,10 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "model/file.h"
-#include "model/image.h"
-#include "model/picture.h"
-#include "model/png.h"
+#include "model/formats/file.h"
+#include "model/formats/png.h"
+#include "model/tasks/image.h"
+#include "model/tasks/picture.h"
 #include "server/cli/progress.h"
 
 enum { MAX_PNG_BYTES = 64 << 20, MAX_SHEET_BYTES = 1 << 30, POLL_MS = 50 };

@@ -166,8 +166,9 @@ static bool reserve_tail(lx_job *job)
     return job->tail.status == LX_OK;
 }
 
-/* Counts what allocate() takes, and a plan's rows with what its task notes of each (model/task.h);
-   a growing buffer may have twice what is in it, and copies that when it grows. */
+/* Counts what allocate() takes, and a plan's rows with what its task notes of each
+   (model/tasks/task.h); a growing buffer may have twice what is in it, and copies that when it
+   grows. */
 int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 {
     const lx_model *model = plan->model;

@@ -18,7 +18,7 @@
 
 #include "common/budget.h"
 #include "common/client.h"
-#include "model/task.h"
+#include "model/tasks/task.h"
 #include "server/engine/stops.h"
 
 typedef struct lx_job lx_job;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "model/json_memory.h"
+#include "model/formats/json_memory.h"
 #include "server/json/fields.h"
 #include "server/json/parts.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "model/config.h"
-#include "model/json_memory.h"
+#include "model/formats/json_memory.h"
 #include "server/json/scan.h"
 
 enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };

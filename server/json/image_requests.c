@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "common/base64.h"
-#include "model/json_memory.h"
+#include "model/formats/json_memory.h"
 #include "server/json/answers.h"
 #include "server/json/fields.h"
 #include "server/json/multipart.h"

@@ -1,7 +1,7 @@
 /* idx files: all values of an accepted file can be read, and a limit gives the first of them. */
 #include <string.h>
 
-#include "model/idx.h"
+#include "model/formats/idx.h"
 #include "tests/fuzz/subject.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

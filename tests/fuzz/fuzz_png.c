@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/png.h"
+#include "model/formats/png.h"
 #include "tests/fuzz/subject.h"
 
 enum { SIDE = 28, MAX_FILE = 1 << 20 };

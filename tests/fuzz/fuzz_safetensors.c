@@ -1,7 +1,7 @@
 /* safetensors: of an accepted file every tensor can be found and every value read. */
 #include <math.h>
 
-#include "model/safetensors.h"
+#include "model/formats/safetensors.h"
 #include "tests/fuzz/subject.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/couplet.h"
+#include "model/tasks/couplet.h"
 #include "tests/golden/golden.h"
 
 enum { MAX_ROWS = GOLDEN_ROWS, MAX_INPUTS = LX_MAX_INPUTS, MAX_LINE = 512 };

@@ -20,7 +20,7 @@ K = 24
 
 
 def input_rows(upper: str, lower: str, ids: dict[str, int]) -> list[list[int]]:
-    """token, position, countdown, mirror of every row, as model/couplet.h describes them."""
+    """token, position, countdown, mirror of every row, as model/tasks/couplet.h describes them."""
     n, unk, none = len(upper), ids["<unk>"], ids["<none>"]
     up, low = ([ids.get(c, unk) for c in line] for line in (upper, lower))
     rows = [[ids["<s>"], 0, 0, none]]

@@ -79,7 +79,7 @@ def images_of(width: int, height: int, channels: int) -> list[list[int]]:
 
 
 def input_rows(values: list[int], c: dict) -> list[list[int]]:
-    """The input streams as model/image.h describes them."""
+    """The input streams as model/tasks/image.h describes them."""
     size = c["image"]
     width, height, channels = size["width"], size["height"], size["channels"]
     rows = []

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/image.h"
 #include "model/score.h"
+#include "model/tasks/image.h"
 #include "tests/golden/golden.h"
 
 enum { N_SLOTS = 4 };

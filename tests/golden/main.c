@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/task.h"
+#include "model/tasks/task.h"
 #include "tests/golden/golden.h"
 
 static int passed, failed;

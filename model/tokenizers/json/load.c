@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model/file.h"
-#include "model/json_memory.h"
+#include "model/formats/file.h"
+#include "model/formats/json_memory.h"
 #include "model/tokenizers/json/parts.h"
 
 #define ROOT_FIELDS                                                                                \

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/file.h"
+#include "model/formats/file.h"
 #include "model/tokenizers/json/parts.h"
 #include "model/utf8.h"
 

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "model/file.h"
+#include "model/formats/file.h"
 #include "model/model.h"
-#include "model/task.h"
+#include "model/tasks/task.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"

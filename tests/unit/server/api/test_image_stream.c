@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "model/image.h"
+#include "model/tasks/image.h"
 #include "server/api/images_handler.h"
 
 enum { SIDE = 256, SIZE = SIDE * SIDE, GIVEN = 1000 };

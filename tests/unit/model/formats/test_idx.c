@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/idx.h"
+#include "model/formats/idx.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 

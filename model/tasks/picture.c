@@ -1,11 +1,11 @@
 /* Uploaded PNGs as rasters (see picture.h). */
-#include "model/picture.h"
+#include "model/tasks/picture.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "model/image.h"
-#include "model/png.h"
+#include "model/formats/png.h"
+#include "model/tasks/image.h"
 
 static lx_status read_png(const lx_config *c, lx_png_file file, const char *param, lx_picture *out,
                           lx_error *err)

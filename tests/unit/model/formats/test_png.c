@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "model/png.h"
+#include "model/formats/png.h"
 #include "tests/support/failing.h"
 #include "tests/support/png_maker.h"
 #include "tests/support/scratch.h"

@@ -7,7 +7,7 @@
  * library's reader of streams, which stops at the last row, where the other one expands whatever
  * comes behind it. What comes there is refused without being expanded.
  */
-#include "model/png.h"
+#include "model/formats/png.h"
 
 #include <png.h>
 #include <stdbool.h>

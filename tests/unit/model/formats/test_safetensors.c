@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "model/safetensors.h"
+#include "model/formats/safetensors.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 

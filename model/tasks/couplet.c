@@ -10,12 +10,12 @@
  * upper line's ids and the lower line's tokens so far. The vocabulary is checked at load to hold
  * more characters than can ever be banned, so a step is never left without a choice.
  */
-#include "model/couplet.h"
+#include "model/tasks/couplet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/couplet_chars.h"
+#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };

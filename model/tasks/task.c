@@ -2,13 +2,13 @@
  * The registry of tasks and what every plan shares. A task is one table of functions in a file of
  * its own; config.json names it.
  */
-#include "model/task.h"
+#include "model/tasks/task.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/couplet.h"
-#include "model/image.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/image.h"
 
 static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task};
 

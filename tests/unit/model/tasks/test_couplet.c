@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "model/couplet.h"
-#include "model/couplet_chars.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "tests/support/tiny_model.h"
 

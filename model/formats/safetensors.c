@@ -7,15 +7,15 @@
  * The mapping is read-only and private; a file in use must be replaced by renaming another over it,
  * never rewritten in place.
  */
-#include "model/safetensors.h"
+#include "model/formats/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "model/file.h"
-#include "model/json_memory.h"
+#include "model/formats/file.h"
+#include "model/formats/json_memory.h"
 
 enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127 };
 #define MAX_FILE_BYTES ((size_t)1 << 40)

@@ -3,7 +3,7 @@
  * database: punctuation is what may stand between or around words in a Chinese line, Han is every
  * block of ideographs. What no list holds is neither, and a line with it is refused.
  */
-#include "model/couplet_chars.h"
+#include "model/tasks/couplet_chars.h"
 
 #include <stddef.h>
 

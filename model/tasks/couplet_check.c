@@ -2,8 +2,8 @@
  * Judges a finished pair of lines by the couplet's rules, from the code points alone. It shares no
  * logic with the sampler's constraints (couplet.c), so that each can show a fault in the other.
  */
-#include "model/couplet.h"
-#include "model/couplet_chars.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/couplet_chars.h"
 
 enum { UNKNOWN = 0xfffd };
 

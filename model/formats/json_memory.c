@@ -1,5 +1,5 @@
 /* Memory for jansson (see json_memory.h). */
-#include "model/json_memory.h"
+#include "model/formats/json_memory.h"
 
 #include <setjmp.h>
 #include <stdint.h>

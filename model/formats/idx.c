@@ -1,12 +1,12 @@
 /* idx files of images (see idx.h), read through zlib, which takes plain files as they are. */
-#include "model/idx.h"
+#include "model/formats/idx.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "model/file.h"
+#include "model/formats/file.h"
 
 enum { HEADER = 16, MAGIC_IMAGES = 2051, MAX_SIDE = 4096, MAX_BYTES = 1 << 30, MAX_RATIO = 1100 };
 

@@ -3,7 +3,7 @@
  * end of a pipe; the size is taken from the open file, so nothing can change between check and use
  * but the content.
  */
-#include "model/file.h"
+#include "model/formats/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * A plan keeps the given values. A step's inputs are values of the raster, given or generated, so
  * one function looks any of them up, and the prompt's rows are made by the same code as the others.
  */
-#include "model/image.h"
+#include "model/tasks/image.h"
 
 #include <stdlib.h>
 #include <string.h>

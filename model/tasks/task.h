@@ -82,7 +82,7 @@ typedef struct lx_task_ops {
                         lx_error *err);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
-       streamed answer). Images: model/image.h. */
+       streamed answer). Images: model/tasks/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
 
     /* Text only, otherwise NULL: appends token i of the prompt as it was read, i < n_pieces. */

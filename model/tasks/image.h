@@ -20,7 +20,7 @@
 #ifndef LINNET_MODEL_IMAGE_H
 #define LINNET_MODEL_IMAGE_H
 
-#include "model/task.h"
+#include "model/tasks/task.h"
 
 extern const lx_task_ops lx_image_task;
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "model/image.h"
+#include "model/tasks/image.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 

@@ -23,7 +23,7 @@
 #ifndef LINNET_MODEL_COUPLET_H
 #define LINNET_MODEL_COUPLET_H
 
-#include "model/task.h"
+#include "model/tasks/task.h"
 
 extern const lx_task_ops lx_couplet_task;
 
