@@ -183,31 +183,110 @@ static void take_sizes(reader *r, section s, lx_config *c)
     c->d_ff = take_int(r, s, "d_ff", 1, MAX_D_FF);
     c->d_key = take_head_dim(r, s, "d_key", c);
     c->d_value = take_head_dim(r, s, "d_value", c);
-    if (r->st == LX_OK && (int64_t)c->n_heads * (2 * c->d_key + c->d_value) > MAX_D_FF)
-        wrong(r, s, "n_heads", "times (2 d_key + d_value) is more than 262144");
 }
 
 static void take_norm(reader *r, section s, lx_config *c)
 {
-    static const char *const places[] = {"pre", "post", NULL};
+    static const char *const wirings[] = {"pre", "post", "reversible", NULL}; /* as in lx_wiring */
     static const char *const activations[] = {"relu", "gelu", NULL};
-    static const lx_norm_place place_of[] = {LX_NORM_PRE, LX_NORM_POST};
     static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
-    c->norm_place = place_of[take_word(r, s, "norm", places)];
+    c->wiring = (lx_wiring)take_word(r, s, "norm", wirings);
     c->norm_eps = take_eps(r, s, "norm_eps");
     c->activation = activation_of[take_word(r, s, "activation", activations)];
 }
 
+/* --- mixers --- */
+
+static lx_mixer_config mixer_config(const lx_config *c, const lx_mixer *mixer)
+{
+    return (lx_mixer_config){.mixer = mixer,
+                             .d_model = c->d_model,
+                             .n_heads = c->n_heads,
+                             .d_key = c->d_key,
+                             .d_value = c->d_value,
+                             .d_ff = c->d_ff,
+                             .activation = c->activation};
+}
+
+static const lx_mixer *take_kind(reader *r, section s)
+{
+    char name[LX_MAX_NAME] = "", what[256] = "must be one of";
+    take_name(r, s, "kind", true, name);
+    const lx_mixer *mixer = lx_mixer_find(name);
+    if (r->st == LX_OK && (mixer == NULL || mixer->is_feed_forward)) {
+        for (int32_t i = 0; lx_mixer_at(i) != NULL; i++) {
+            size_t n = strlen(what);
+            if (!lx_mixer_at(i)->is_feed_forward)
+                (void)snprintf(what + n, sizeof what - n, " %s", lx_mixer_at(i)->name);
+        }
+        wrong(r, s, "kind", what);
+    }
+    return mixer;
+}
+
+static void take_param(reader *r, section s, const lx_mixer_param *param, lx_param_value *out)
+{
+    switch (param->kind) {
+    case LX_PARAM_INT:
+        out->i = take_int(r, s, param->name, param->min, param->max);
+        return;
+    case LX_PARAM_WORD:
+        out->i = take_word(r, s, param->name, param->words);
+        return;
+    case LX_PARAM_EPS:
+        out->f = take_eps(r, s, param->name);
+        return;
+    }
+}
+
+/* A head's sizes may differ from the model's. */
+static void take_own_sizes(reader *r, section s, lx_mixer_config *m)
+{
+    if (has(r, s, "n_heads"))
+        m->n_heads = take_int(r, s, "n_heads", 1, MAX_HEADS);
+    if (has(r, s, "d_key"))
+        m->d_key = take_int(r, s, "d_key", 1, MAX_HEAD_SIZE);
+    if (has(r, s, "d_value"))
+        m->d_value = take_int(r, s, "d_value", 1, MAX_HEAD_SIZE);
+    if (r->st == LX_OK && (int64_t)m->n_heads * (2 * m->d_key + m->d_value) > MAX_D_FF)
+        wrong(r, s, "n_heads", "times (2 d_key + d_value) is more than 262144");
+}
+
+static void take_mixer(reader *r, json_t *value, const char *prefix, lx_config *c)
+{
+    section s = {value, prefix};
+    const lx_mixer *mixer = take_kind(r, s);
+    if (r->st != LX_OK)
+        return;
+    lx_mixer_config *m = &c->mixers[c->n_mixers++];
+    *m = mixer_config(c, mixer);
+    take_own_sizes(r, s, m);
+    for (int32_t i = 0; i < mixer->n_params; i++)
+        take_param(r, s, &mixer->params[i], &m->params[i]);
+    finish(r, s);
+}
+
+/* One mixer for all layers, or a list with one a layer. */
 static void take_attention(reader *r, section s, lx_config *c)
 {
-    static const char *const maps[] = {"elu+1", NULL};
-    section a = take_section(r, s, "attention", "attention.");
-    take_name(r, a, "kind", false, c->attention_kind);
-    (void)take_word(r, a, "feature_map", maps);
-    c->feature_map = LX_PHI_ELU1;
-    c->attention_eps = take_eps(r, a, "eps");
-    finish(r, a);
-    release(s, "attention");
+    json_t *value = look(r, s, "attention");
+    size_t n = json_array_size(value); /* 0 for what is no array */
+    if (json_is_object(value)) {
+        take_mixer(r, value, "attention.", c);
+    } else if (value != NULL && n != (size_t)c->n_layers) {
+        wrong(r, s, "attention", "must be an object, or a list of n_layers objects");
+    }
+    for (size_t i = 0; i < n && r->st == LX_OK; i++) {
+        char prefix[48];
+        (void)snprintf(prefix, sizeof prefix, "attention[%zu].", i);
+        if (json_is_object(json_array_get(value, i)))
+            take_mixer(r, json_array_get(value, i), prefix, c);
+        else
+            wrong(r, s, "attention", "must be an object, or a list of n_layers objects");
+    }
+    if (r->st == LX_OK)
+        release(s, "attention");
+    c->feed_forward = mixer_config(c, lx_mixer_find("mlp"));
 }
 
 static void take_input(reader *r, json_t *value, lx_config *c)

@@ -7,7 +7,7 @@
 #ifndef LINNET_MODEL_CONFIG_H
 #define LINNET_MODEL_CONFIG_H
 
-#include "kernels/kernels.h"
+#include "model/mixers/mixer.h"
 
 enum {
     LX_MAX_INPUTS = 12,
@@ -17,7 +17,13 @@ enum {
     LX_MAX_CLASS_NAMES = 64
 };
 
-typedef enum lx_norm_place { LX_NORM_PRE, LX_NORM_POST } lx_norm_place;
+/* How the residual branches A of the layers are wired; a norm is each branch's own. */
+typedef enum lx_wiring {
+    LX_WIRING_PRE,       /* x += A(norm(x)) */
+    LX_WIRING_POST,      /* x = norm(x + A(x)) */
+    LX_WIRING_REVERSIBLE /* two streams, both x at first: x1 += A(norm(x2)), then x2 += B(norm(x1)),
+                            and so on; final norm and head see both, side by side */
+} lx_wiring;
 typedef enum lx_head_kind { LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE } lx_head_kind;
 
 /* One input stream: row `id` of its table is added to the embedding of a token. */
@@ -30,12 +36,12 @@ typedef struct lx_config {
     char task[LX_MAX_NAME];
     int32_t n_layers, n_heads, d_model, d_ff;
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
-    lx_norm_place norm_place;
+    lx_wiring wiring;
     float norm_eps;
     lx_activation activation;
-    char attention_kind[LX_MAX_NAME]; /* of a mixer: model/mixers/mixer.h */
-    lx_feature_map feature_map;
-    float attention_eps;
+    int32_t n_mixers; /* 1: the same in every layer; otherwise n_layers */
+    lx_mixer_config mixers[LX_MAX_LAYERS];
+    lx_mixer_config feed_forward; /* the same in every layer */
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
@@ -50,6 +56,18 @@ typedef struct lx_config {
      */
     char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];
 } lx_config;
+
+/* The sequence mixer of a layer. */
+static inline const lx_mixer_config *lx_config_mixer(const lx_config *c, int32_t layer)
+{
+    return &c->mixers[c->n_mixers > 1 ? layer : 0];
+}
+
+/* The width of what final norm and head see. */
+static inline int32_t lx_config_output_width(const lx_config *c)
+{
+    return c->wiring == LX_WIRING_REVERSIBLE ? 2 * c->d_model : c->d_model;
+}
 
 /* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;

@@ -87,8 +87,8 @@ static void expect_all(tensor_check *c)
     }
     for (int32_t i = 0; i < k->n_layers; i++)
         expect_layer(c, i);
-    expect_norm(c, "final_norm", k->d_model);
-    expect_linear(c, "head", k->head_size, k->d_model);
+    expect_norm(c, "final_norm", lx_config_output_width(k));
+    expect_linear(c, "head", k->head_size, lx_config_output_width(k));
 }
 
 static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
@@ -164,30 +164,23 @@ static lx_status load_config(lx_model *m, lx_error *err)
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
-static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer *mixer)
+static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer_config *config)
 {
     lx_branch *b = &layer->branches[layer->n_branches++];
-    *b = (lx_branch){.mixer = mixer, .state_offset = m->state.fixed_floats};
-    mixer->declare(&m->config, &b->parts);
+    *b = (lx_branch){.config = config, .state_offset = m->state.fixed_floats};
+    config->mixer->declare(config, &b->parts);
     m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
 }
 
-/* Which mixers the layers have, and where their states lie in a slot: one behind the other. */
+/* What the layers consist of, and where their states lie in a slot: one behind the other. */
 static lx_status set_layers(lx_model *m, lx_error *err)
 {
-    const lx_mixer *attention = lx_mixer_find(m->config.attention_kind);
-    const lx_mixer *feed_forward = lx_mixer_find("mlp");
-    if (attention == NULL || attention == feed_forward)
-        return lx_fail(err, LX_ERR_FORMAT, NULL,
-                       "%s/config.json: attention.kind \"%s\" is not an attention kind that is "
-                       "built in (linear)",
-                       lx_file_label(m->dir), m->config.attention_kind);
     m->layers = calloc((size_t)m->config.n_layers, sizeof *m->layers);
     if (m->layers == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     for (int32_t i = 0; i < m->config.n_layers; i++) {
-        add_branch(m, &m->layers[i], attention);
-        add_branch(m, &m->layers[i], feed_forward);
+        add_branch(m, &m->layers[i], lx_config_mixer(&m->config, i));
+        add_branch(m, &m->layers[i], &m->config.feed_forward);
     }
     return LX_OK;
 }

@@ -8,7 +8,6 @@
 
 #include "model/config.h"
 #include "model/formats/safetensors.h"
-#include "model/mixers/mixer.h"
 #include "model/vocab.h"
 
 struct lx_task_ops;
@@ -17,7 +16,7 @@ enum { LX_MAX_BRANCHES = 2 };
 
 /* A layer is its residual branches, one after the other; each has a norm of its own. */
 typedef struct lx_branch {
-    const lx_mixer *mixer;
+    const lx_mixer_config *config; /* of the model's config */
     lx_mixer_parts parts;
     int64_t state_offset; /* where its part of a slot begins, in floats */
 } lx_branch;

@@ -31,9 +31,9 @@ struct lx_transformer {
     layer *layers;
     norm final_norm;
     lx_matrix *head;
-    /* activations: residual stream and its normed copy [T, d], output rows [n_outputs, d],
-       [n_outputs, V] */
-    lx_array *x, *normed, *outputs, *logits;
+    /* activations: residual streams (the second one of reversible wiring) and the normed copy of
+       one [T, d], output rows [n_outputs, output width], [n_outputs, V] */
+    lx_array *streams[2], *normed, *outputs, *logits;
     /* The mixers', for each branch of a layer as large as the largest layer wants them. */
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
 };
@@ -142,18 +142,22 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
 {
     const lx_config *c = &t->model->config;
     int64_t rows = t->max_tokens, outputs = t->max_outputs;
+    bool two = c->wiring == LX_WIRING_REVERSIBLE;
     const struct {
         lx_array **array;
         int64_t n;
     } arrays[] = {
-        {&t->x, rows * c->d_model},
+        {&t->streams[0], rows * c->d_model},
+        {&t->streams[two ? 1 : 0], two ? rows * c->d_model : 0},
         {&t->normed, rows * c->d_model},
-        {&t->outputs, outputs * c->d_model},
+        {&t->outputs, outputs * lx_config_output_width(c)},
         {&t->logits, outputs * c->head_size},
     };
     lx_status st = LX_OK;
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++)
-        st = t->be->ops->array_new(t->be, arrays[i].n, arrays[i].array, err);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++) {
+        if (arrays[i].n > 0)
+            st = t->be->ops->array_new(t->be, arrays[i].n, arrays[i].array, err);
+    }
     for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH && st == LX_OK; i++) {
         int32_t b = i / LX_MAX_MIXER_SCRATCH, k = i % LX_MAX_MIXER_SCRATCH;
         int64_t n = rows * scratch_floats(t->model, b, k);
@@ -217,7 +221,7 @@ void lx_transformer_free(lx_transformer *t)
     }
     free_norm(t, &t->final_norm);
     ops->matrix_free(t->be, t->head);
-    lx_array *arrays[] = {t->x, t->normed, t->outputs, t->logits};
+    lx_array *arrays[] = {t->streams[0], t->streams[1], t->normed, t->outputs, t->logits};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         ops->array_free(t->be, arrays[i]);
     for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH; i++)
@@ -303,35 +307,39 @@ static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, cons
             .y = y, .x = x, .w = w, .activation = activation, .residual = residual, .rows = rows});
 }
 
-static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const norm *n,
+static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const norm *n, int32_t d,
                        lx_rows rows)
 {
     t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
                                             .x = x,
                                             .gamma = n->gamma,
                                             .beta = n->beta,
-                                            .d = t->model->config.d_model,
+                                            .d = d,
                                             .eps = t->model->config.norm_eps,
                                             .rows = rows});
 }
 
-static void queue_branch(lx_transformer *t, int32_t index, int32_t b, lx_states *states)
+/* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */
+static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n, lx_states *states)
 {
+    const lx_config *c = &t->model->config;
     const lx_branch *declared = &t->model->layers[index].branches[b];
     const branch *own = &t->layers[index].branches[b];
-    bool pre = t->model->config.norm_place == LX_NORM_PRE;
-    if (pre)
-        queue_norm(t, t->normed, t->x, &own->norm, LX_ROWS_TOKENS);
-    declared->mixer->queue(&(lx_mixer_call){.be = t->be,
-                                            .config = &t->model->config,
-                                            .weights = own->weights,
-                                            .scratch = t->scratch[b],
-                                            .x = pre ? t->normed : t->x,
-                                            .residual = t->x,
-                                            .states = states,
-                                            .offset = declared->state_offset});
-    if (!pre)
-        queue_norm(t, t->x, t->x, &own->norm, LX_ROWS_TOKENS);
+    bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
+    lx_array *residual = t->streams[two ? n % 2 : 0];
+    const lx_array *input = two ? t->streams[1 - n % 2] : residual;
+    if (!post)
+        queue_norm(t, t->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
+    declared->config->mixer->queue(&(lx_mixer_call){.be = t->be,
+                                                    .config = declared->config,
+                                                    .weights = own->weights,
+                                                    .scratch = t->scratch[b],
+                                                    .x = post ? residual : t->normed,
+                                                    .residual = residual,
+                                                    .states = states,
+                                                    .offset = declared->state_offset});
+    if (post)
+        queue_norm(t, residual, residual, &own->norm, c->d_model, LX_ROWS_TOKENS);
 }
 
 static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
@@ -354,31 +362,42 @@ static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
 
 static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s)
 {
-    const lx_config *c = &t->model->config;
-    t->be->ops->gather(t->be, &(lx_gather_args){.y = t->outputs, .x = t->x, .d = c->d_model});
-    queue_norm(t, t->outputs, t->outputs, &t->final_norm, LX_ROWS_OUTPUTS);
+    int32_t d = t->model->config.d_model, width = lx_config_output_width(&t->model->config);
+    for (int32_t i = 0; i * d < width; i++)
+        t->be->ops->gather(
+            t->be,
+            &(lx_gather_args){
+                .y = t->outputs, .x = t->streams[i], .d = d, .width = width, .column = i * d});
+    queue_norm(t, t->outputs, t->outputs, &t->final_norm, width, LX_ROWS_OUTPUTS);
     queue_linear(t, t->logits, t->outputs, t->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
     queue_sample(t, states, s);
+}
+
+static void queue_embeddings(lx_transformer *t, lx_states *states, const lx_step *s)
+{
+    const lx_config *c = &t->model->config;
+    int32_t n_streams = c->wiring == LX_WIRING_REVERSIBLE ? 2 : 1;
+    for (int32_t i = 0; i < n_streams; i++)
+        t->be->ops->embed(t->be, &(lx_embed_args){.y = t->streams[i],
+                                                  .n_tables = c->n_inputs,
+                                                  .tables = (const lx_table *const *)t->tables,
+                                                  .ids = s->ids,
+                                                  .states = states});
 }
 
 /* Everything of a step but its end. */
 static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
 {
-    const lx_config *c = &t->model->config;
-    const lx_kernels *ops = t->be->ops;
+    int32_t n = 0;
     lx_status st = check_step(t, s, err);
     if (st == LX_OK)
-        st = ops->begin(t->be, &s->batch, err);
+        st = t->be->ops->begin(t->be, &s->batch, err);
     if (st != LX_OK)
         return st;
-    ops->embed(t->be, &(lx_embed_args){.y = t->x,
-                                       .n_tables = c->n_inputs,
-                                       .tables = (const lx_table *const *)t->tables,
-                                       .ids = s->ids,
-                                       .states = states});
-    for (int32_t i = 0; i < c->n_layers; i++) {
+    queue_embeddings(t, states, s);
+    for (int32_t i = 0; i < t->model->config.n_layers; i++) {
         for (int32_t b = 0; b < t->model->layers[i].n_branches; b++)
-            queue_branch(t, i, b, states);
+            queue_branch(t, i, b, n++, states);
     }
     if (s->batch.n_outputs > 0)
         queue_outputs(t, states, s);

@@ -23,6 +23,11 @@ const lx_mixer *lx_mixer_find(const char *name)
     return NULL;
 }
 
+const lx_mixer *lx_mixer_at(int32_t i)
+{
+    return i >= 0 && (size_t)i < sizeof mixers / sizeof *mixers ? mixers[i] : NULL;
+}
+
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
 {
     assert(p->n_tensors < LX_MAX_MIXER_TENSORS);

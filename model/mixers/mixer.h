@@ -3,19 +3,58 @@
  * before it, through a state; a feed-forward net is a mixer without one. A file of this folder is a
  * mixer, top to bottom: its source and equations, what it declares, how it queues its operations.
  *
- * What a mixer declares (lx_mixer_parts) is all that the rest of the program knows of it. From the
- * tensors come the check of a weights file, their loading and the order of `linnet inspect
- * --tensors`; from the state fields a slot's bytes and what GET /v1/states/ID/look shows; from the
- * scratch the activation buffers, which all layers share.
+ * What a mixer declares is all that the rest of the program knows of it. Its parameters (lx_mixer)
+ * are what the object that names it in config.json may hold. From the tensors (lx_mixer_parts) come
+ * the check of a weights file, their loading and `linnet inspect --kinds`; from the state fields a
+ * slot's bytes, the layout of saved states and what GET /v1/states/ID/look shows; from the scratch
+ * the activation buffers, which all layers share.
  *
  * A new mixer touches: its file here, one line in mixers.def, weights/train for its training.
  */
 #ifndef LINNET_MODEL_MIXERS_MIXER_H
 #define LINNET_MODEL_MIXERS_MIXER_H
 
-#include "model/config.h"
+#include "kernels/kernels.h"
 
-enum { LX_MAX_MIXER_TENSORS = 24, LX_MAX_MIXER_FIELDS = 8, LX_MAX_MIXER_SCRATCH = 8 };
+enum {
+    LX_MAX_MIXER_PARAMS = 12,
+    LX_MAX_MIXER_TENSORS = 24,
+    LX_MAX_MIXER_FIELDS = 8,
+    LX_MAX_MIXER_SCRATCH = 8
+};
+
+typedef struct lx_mixer lx_mixer;
+
+/* --- what config.json says of a mixer --- */
+
+typedef enum lx_param_kind {
+    LX_PARAM_INT,  /* a whole number from min to max */
+    LX_PARAM_WORD, /* one of `words`; its value is its place among them */
+    LX_PARAM_EPS   /* a small number that keeps a quotient finite, 1e-30 to 1 */
+} lx_param_kind;
+
+typedef union lx_param_value {
+    int32_t i; /* INT, WORD */
+    float f;   /* EPS */
+} lx_param_value;
+
+/* A key of the object that names the mixer. */
+typedef struct lx_mixer_param {
+    const char *name; /* static */
+    lx_param_kind kind;
+    int32_t min, max;
+    const char *const *words; /* NULL behind the last */
+} lx_mixer_param;
+
+/* A mixer of a layer with its parameters, and the model's sizes that it may use. */
+typedef struct lx_mixer_config {
+    const lx_mixer *mixer;
+    int32_t d_model, n_heads, d_key, d_value, d_ff;
+    lx_activation activation;
+    lx_param_value params[LX_MAX_MIXER_PARAMS]; /* in the order of their declaration */
+} lx_mixer_config;
+
+/* --- what a mixer declares --- */
 
 /* A product's parameters, y = W x + b: NAME.weight [rows, cols] and NAME.bias [rows] behind
    "layers.I." in the weights file. */
@@ -42,7 +81,7 @@ typedef struct lx_mixer_parts {
 /* What a mixer's queue function works on. Everything is borrowed for the call. */
 typedef struct lx_mixer_call {
     lx_backend *be;
-    const lx_config *config;
+    const lx_mixer_config *config;
     lx_matrix *const *weights; /* in the order of `tensors` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is anybody's */
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
@@ -51,15 +90,21 @@ typedef struct lx_mixer_call {
     int64_t offset; /* where this branch's part of a slot begins, in floats */
 } lx_mixer_call;
 
-typedef struct lx_mixer {
-    const char *name; /* in config.json */
+struct lx_mixer {
+    const char *name;    /* in config.json */
+    const char *summary; /* one line for `linnet inspect --kinds` */
+    bool is_feed_forward;
+    int32_t n_params;
+    const lx_mixer_param *params;
     /* Fills *parts, which is zero, by the functions below. The config has been read and checked. */
-    void (*declare)(const lx_config *config, lx_mixer_parts *parts);
+    void (*declare)(const lx_mixer_config *config, lx_mixer_parts *parts);
     void (*queue)(const lx_mixer_call *call);
-} lx_mixer;
+};
 
 /* NULL for an unknown name. */
 const lx_mixer *lx_mixer_find(const char *name);
+/* Mixer i in the order of mixers.def; NULL behind the last. */
+const lx_mixer *lx_mixer_at(int32_t i);
 
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);

@@ -8,7 +8,7 @@
 enum { UP, DOWN }; /* tensors */
 enum { HIDDEN };   /* scratch */
 
-static void declare(const lx_config *c, lx_mixer_parts *p)
+static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     lx_mixer_add_product(p, "ff.up", c->d_ff, c->d_model);
     lx_mixer_add_product(p, "ff.down", c->d_model, c->d_ff);
@@ -22,4 +22,8 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, hidden, DOWN, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_mlp = {.name = "mlp", .declare = declare, .queue = queue};
+const lx_mixer lx_mixer_mlp = {.name = "mlp",
+                               .summary = "the feed-forward net of a layer",
+                               .is_feed_forward = true,
+                               .declare = declare,
+                               .queue = queue};

@@ -9,7 +9,7 @@
 
 typedef struct inspect_options {
     lx_cli_model_options local; /* the folder alone; nothing is computed */
-    bool tensors, json;
+    bool tensors, kinds, json;
 } inspect_options;
 
 #define FIELD(member) offsetof(inspect_options, member)
@@ -20,6 +20,11 @@ static const lx_option options[] = {
      .offset = FIELD(tensors),
      .fallback = "on",
      .help = "list every tensor"},
+    {.name = "kinds",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(kinds),
+     .fallback = "off",
+     .help = "list the kinds of layers that are built in, with their keys in config.json"},
     LX_CLI_JSON_OPTION(inspect_options, json),
 };
 
@@ -43,21 +48,55 @@ static long long state_bytes(const lx_model *m)
     return (long long)(m->state.fixed_floats * (int64_t)sizeof(float));
 }
 
+static void print_param(const lx_mixer_param *param, lx_param_value value)
+{
+    switch (param->kind) {
+    case LX_PARAM_INT:
+        (void)printf(", %s %d", param->name, value.i);
+        return;
+    case LX_PARAM_WORD:
+        (void)printf(", %s %s", param->name, param->words[value.i]);
+        return;
+    case LX_PARAM_EPS:
+        (void)printf(", %s %g", param->name, (double)value.f);
+        return;
+    }
+}
+
+/* A line for all layers, or one for each. */
+static void print_mixers(const lx_config *c)
+{
+    for (int32_t i = 0; i < c->n_mixers; i++) {
+        const lx_mixer_config *m = &c->mixers[i];
+        (void)printf(i == 0 ? "attention    " : "             ");
+        if (c->n_mixers > 1)
+            (void)printf("%d: ", i);
+        (void)printf("%s", m->mixer->name);
+        for (int32_t k = 0; k < m->mixer->n_params; k++)
+            print_param(&m->mixer->params[k], m->params[k]);
+        (void)printf("\n");
+    }
+}
+
 static void print_text(const lx_model *m, bool tensors)
 {
+    static const char *const wirings[] = {"pre", "post", "reversible"}; /* as in lx_wiring */
     const lx_config *c = &m->config;
     (void)printf("model        %s (%s)\n", m->name, m->dir);
     (void)printf("task         %s\n", m->task->name);
     (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
                  c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
-    (void)printf("attention    %s, eps %g\n", c->attention_kind, (double)c->attention_eps);
-    (void)printf("norm         %s, eps %g\n", c->norm_place == LX_NORM_PRE ? "pre" : "post",
-                 (double)c->norm_eps);
+    print_mixers(c);
+    (void)printf("norm         %s, eps %g\n", wirings[c->wiring], (double)c->norm_eps);
     (void)printf("activation   %s\n", c->activation == LX_ACT_GELU ? "gelu" : "relu");
     (void)printf("inputs      ");
     for (int32_t i = 0; i < c->n_inputs; i++)
         (void)printf(" %s[%d]", c->inputs[i].name, c->inputs[i].size);
-    (void)printf("\nhead         categorical[%d]\n", c->head_size);
+    if (c->head_kind == LX_HEAD_LOGISTIC_MIXTURE)
+        (void)printf("\nhead         logistic_mixture of %d over %d levels\n", c->n_components,
+                     c->n_values);
+    else
+        (void)printf("\nhead         categorical[%d]\n", c->head_size);
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
     (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
@@ -105,6 +144,56 @@ static void print_json(const lx_model *m, bool tensors)
     (void)printf("}\n");
 }
 
+/* --- --kinds --- */
+
+static void print_kind_text(const lx_mixer *mixer)
+{
+    (void)printf("%-20s %s\n", mixer->name, mixer->summary);
+    for (int32_t i = 0; i < mixer->n_params; i++) {
+        const lx_mixer_param *p = &mixer->params[i];
+        (void)printf("    %-16s", p->name);
+        if (p->kind == LX_PARAM_INT)
+            (void)printf(" %d to %d", p->min, p->max);
+        else if (p->kind == LX_PARAM_EPS)
+            (void)printf(" 1e-30 to 1");
+        else
+            for (int32_t k = 0; p->words[k] != NULL; k++)
+                (void)printf(" %s\"%s\"", k > 0 ? "or " : "", p->words[k]);
+        (void)printf("\n");
+    }
+}
+
+static void print_kind_json(const lx_mixer *mixer)
+{
+    (void)printf("{\"kind\": \"%s\", \"summary\": \"%s\", \"keys\": [", mixer->name,
+                 mixer->summary);
+    for (int32_t i = 0; i < mixer->n_params; i++) {
+        const lx_mixer_param *p = &mixer->params[i];
+        (void)printf("%s{\"name\": \"%s\", ", i > 0 ? ", " : "", p->name);
+        if (p->kind == LX_PARAM_INT)
+            (void)printf("\"min\": %d, \"max\": %d}", p->min, p->max);
+        else if (p->kind == LX_PARAM_EPS)
+            (void)printf("\"min\": 1e-30, \"max\": 1}");
+        else {
+            (void)printf("\"words\": [");
+            for (int32_t k = 0; p->words[k] != NULL; k++)
+                (void)printf("%s\"%s\"", k > 0 ? ", " : "", p->words[k]);
+            (void)printf("]}");
+        }
+    }
+    (void)printf("]}");
+}
+
+static void print_kinds(bool json)
+{
+    (void)printf(json ? "[" : "");
+    for (int32_t i = 0; lx_mixer_at(i) != NULL; i++) {
+        (void)printf(json && i > 0 ? ", " : "");
+        (json ? print_kind_json : print_kind_text)(lx_mixer_at(i));
+    }
+    (void)printf(json ? "]\n" : "");
+}
+
 int lx_command_inspect(int argc, char **argv)
 {
     inspect_options o;
@@ -112,6 +201,10 @@ int lx_command_inspect(int argc, char **argv)
     int exit_status = 0;
     if (lx_cli_parse(&command, argc, argv, &o, &dir, NULL, &exit_status) != LX_OK)
         return exit_status;
+    if (o.kinds) {
+        print_kinds(o.json);
+        return exit_status;
+    }
     lx_error err = {0};
     lx_model *model = NULL;
     lx_status st = lx_model_load(dir != NULL ? dir : o.local.model, &model, &err);

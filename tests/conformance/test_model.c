@@ -109,7 +109,7 @@ static bool model_begin(device *d, const model *m, const lx_batch *b, const int3
                         const lx_sampling *how, lx_sample *out)
 {
     lx_embed_args embed = {m->x, 2, m->tables, ids, m->states};
-    lx_gather_args gather = {m->y, m->x, WIDTH};
+    lx_gather_args gather = {m->y, m->x, WIDTH, WIDTH, 0};
     lx_sample_args sample = {m->wide, IDS, how, out, m->states};
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->embed(d->be, &embed);

@@ -237,7 +237,9 @@ static bool embed_adds_table_rows(device *dut, device *oracle)
 
 /* --- gather --- */
 
-static bool check_gather(device *dut, rng *r, int32_t d, int32_t rows, uint32_t one_in)
+/* Into the columns from `column` on of `width`; the others stay poisoned. */
+static bool check_gather(device *dut, rng *r, int32_t d, int32_t rows, uint32_t one_in,
+                         int32_t width, int32_t column)
 {
     lx_batch *b = single_rows(rows);
     int32_t *chosen = take((size_t)rows * sizeof *chosen);
@@ -248,16 +250,19 @@ static bool check_gather(device *dut, rng *r, int32_t d, int32_t rows, uint32_t 
     }
     b->output_row = chosen;
     float *x = random_floats(r, (int64_t)rows * d, UNIFORM, 0, 0);
-    float *got = floats((int64_t)rows * d);
-    lx_array *y = dev_array(dut, NULL, (int64_t)b->n_outputs * d);
-    lx_gather_args args = {.y = y, .x = dev_array(dut, x, (int64_t)rows * d), .d = d};
+    int64_t n = (int64_t)b->n_outputs * width;
+    float *got = floats((int64_t)rows * width), *before = random_floats(r, n, UNIFORM, 0, 0);
+    lx_array *y = dev_array(dut, before, n);
+    lx_gather_args args = {y, dev_array(dut, x, (int64_t)rows * d), d, width, column};
     CHECK_OK(dut->k->begin(dut->be, b, NULL));
     dut->k->gather(dut->be, &args);
-    if (!dev_finish(dut) || !dev_read(dut, y, got, (int64_t)b->n_outputs * d))
+    if (!dev_finish(dut) || !dev_read(dut, y, got, n))
         return false;
-    for (int64_t i = 0; i < b->n_outputs; i++)
-        CHECK(same_bytes(got + i * d, x + chosen[i] * (int64_t)d, d), "output %lld of %d, width %d",
-              (long long)i, b->n_outputs, d);
+    for (int64_t i = 0; i < b->n_outputs; i++) {
+        memcpy(before + i * width + column, x + chosen[i] * (int64_t)d, (size_t)d * sizeof *x);
+        CHECK(same_bytes(got + i * width, before + i * width, width),
+              "output %lld of %d, %d of %d columns", (long long)i, b->n_outputs, d, width);
+    }
     dev_release(dut);
     return true;
 }
@@ -269,8 +274,9 @@ static bool gather_copies_output_rows(device *dut, device *oracle)
     for (size_t i = 0; i < COUNT(widths) * COUNT(row_counts); i++) {
         /* all rows, some, and with 1000 mostly none */
         for (uint32_t one_in = 1; one_in <= 1000; one_in = one_in * 30 + 3) {
-            if (!check_gather(dut, &r, widths[i % COUNT(widths)], row_counts[i / COUNT(widths)],
-                              one_in))
+            int32_t d = widths[i % COUNT(widths)], rows = row_counts[i / COUNT(widths)];
+            if (!check_gather(dut, &r, d, rows, one_in, d, 0) ||
+                !check_gather(dut, &r, d, rows, one_in, 2 * d + 3, d + 1))
                 return false;
         }
     }

@@ -152,6 +152,14 @@ def test_inspect():
     assert json.loads(result.stdout)
 
 
+def test_inspect_lists_the_kinds():
+    text = run("inspect", "--kinds")
+    assert text.returncode == 0 and "linear " in text.stdout and "feature_map" in text.stdout
+    kinds = json.loads(run("inspect", "--kinds", "--json").stdout)
+    (linear,) = [kind for kind in kinds if kind["kind"] == "linear"]
+    assert [key["name"] for key in linear["keys"]] == ["feature_map", "eps"]
+
+
 def test_bench():
     result = run("bench", "--model", MODEL_DIR, "--batch", "1,4", "--threads", "1", "--steps", 3,
                  "--json")

@@ -92,7 +92,7 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps};
     lx_linear_args out = {w->x, w->y, w->out, LX_ACT_NONE, w->x, LX_ROWS_TOKENS};
-    lx_gather_args gather = {w->y, w->x, WORLD_WIDTH};
+    lx_gather_args gather = {w->y, w->x, WORLD_WIDTH, WORLD_WIDTH, 0};
     lx_linear_args head = {w->wide, w->y, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};
     lx_sample_args sample = {w->wide, WORLD_IDS, w->how, w->samples, w->states};
     lx_sample_mixture_args mixture = {w->wide, 3, 256, w->how, w->samples + WORLD_ROWS, NULL};

@@ -9,11 +9,11 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_gather {
-    float *y;
+    float *y; /* the first column */
     const float *x;
     const int32_t *row; /* [rows] */
     const int32_t *live;
-    int32_t d, rows;
+    int32_t d, width, rows;
 } lx_cuda_gather;
 
 cudaError_t lx_cuda_launch_gather(const lx_cuda_gather *a, cudaStream_t stream);

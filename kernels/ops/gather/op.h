@@ -4,11 +4,12 @@
 
 #include "kernels/types.h"
 
-/* y[i] = x[output_row[i]]                                y [n_outputs, d] */
+/* y[i][column .. column + d - 1] = x[output_row[i]]      x [T, d], y [n_outputs, width]; the other
+   columns of y stay as they are */
 typedef struct lx_gather_args {
     lx_array *y;
     const lx_array *x;
-    int32_t d;
+    int32_t d, width, column;
 } lx_gather_args;
 
 #endif

@@ -7,7 +7,7 @@ lx_status lx_reference_gather(const lx_batch *b, const void *args, lx_error *err
     const lx_gather_args *a = args;
     (void)err;
     for (int64_t i = 0; i < b->n_outputs; i++)
-        memcpy(a->y->data + i * a->d, a->x->data + b->output_row[i] * (int64_t)a->d,
+        memcpy(a->y->data + i * a->width + a->column, a->x->data + b->output_row[i] * (int64_t)a->d,
                (size_t)a->d * sizeof(float));
     return LX_OK;
 }

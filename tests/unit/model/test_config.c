@@ -38,12 +38,13 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(c.d_ff, 1024);
     assert_int_equal(c.d_key, 64);
     assert_int_equal(c.d_value, 64);
-    assert_int_equal(c.norm_place, LX_NORM_PRE);
+    assert_int_equal(c.wiring, LX_WIRING_PRE);
     assert_true(c.norm_eps == 1e-5f);
     assert_int_equal(c.activation, LX_ACT_GELU);
-    assert_string_equal(c.attention_kind, "linear");
-    assert_int_equal(c.feature_map, LX_PHI_ELU1);
-    assert_true(c.attention_eps == 1e-6f);
+    assert_int_equal(c.n_mixers, 1);
+    assert_string_equal(c.mixers[0].mixer->name, "linear");
+    assert_int_equal(c.mixers[0].params[0].i, LX_PHI_ELU1);
+    assert_true(c.mixers[0].params[1].f == 1e-6f);
     assert_int_equal(c.n_inputs, 2);
     assert_string_equal(c.inputs[1].name, "position");
     assert_int_equal(c.inputs[1].size, 33);
@@ -78,12 +79,51 @@ static void the_other_values_are_read(void **state)
     if (load(text, strlen(text), &c, &err) != LX_OK)
         fail_msg("%s", err.text);
     free(text);
-    assert_int_equal(c.norm_place, LX_NORM_POST);
+    assert_int_equal(c.wiring, LX_WIRING_POST);
     assert_int_equal(c.activation, LX_ACT_RELU);
     assert_int_equal(c.d_key, 5);
     assert_int_equal(c.d_value, 3);
     assert_true(c.norm_eps == 1.0f);
     assert_int_equal(c.max_chars, 0);
+}
+
+/* `good` with a list of mixers; the last one is `last`. */
+static char *with_list(int32_t n, const char *last)
+{
+    static const char object[] =
+        "{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06}";
+    char list[2048] = "[", *end = list + 1;
+    for (int32_t i = 1; i < n; i++)
+        end += sprintf(end, "%s, ", object);
+    (void)sprintf(end, "%s]", last);
+    return scratch_replace(good, object, list);
+}
+
+static void layers_may_differ(void **state)
+{
+    (void)state;
+    lx_config c;
+    lx_error err = {0};
+    char *text = with_list(8, "{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 0.5, "
+                              "\"n_heads\": 2, \"d_key\": 3, \"d_value\": 9}");
+    if (load(text, strlen(text), &c, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    free(text);
+    assert_int_equal(c.n_mixers, 8);
+    assert_int_equal(lx_config_mixer(&c, 6)->n_heads, 4);
+    assert_int_equal(lx_config_mixer(&c, 6)->d_value, 64);
+    assert_int_equal(lx_config_mixer(&c, 7)->n_heads, 2);
+    assert_int_equal(lx_config_mixer(&c, 7)->d_key, 3);
+    assert_int_equal(lx_config_mixer(&c, 7)->d_value, 9);
+    assert_true(lx_config_mixer(&c, 7)->params[1].f == 0.5f);
+    text = with_list(7, "{}");
+    scratch_expect(load(text, strlen(text), &c, &err), &err, LX_ERR_FORMAT,
+                   "attention must be an object, or a list of n_layers objects");
+    free(text);
+    text = with_list(8, "{\"kind\": \"linear\", \"feature_map\": \"elu+1\"}");
+    scratch_expect(load(text, strlen(text), &c, &err), &err, LX_ERR_FORMAT,
+                   "attention[7].eps is missing");
+    free(text);
 }
 
 static const char image[] =
@@ -241,6 +281,17 @@ static void every_rule_is_kept(void **state)
         {"1e-05", "NaN", "line 3"},
         {"\"gelu\"", "\"silu\"", "activation must be \"relu\" or \"gelu\""},
         {"\"linear\"", "\"Linear\"", "attention.kind must be a name"},
+        {"\"linear\"", "\"quadratic\"", "attention.kind must be one of linear"},
+        {"\"linear\"", "\"mlp\"", "attention.kind must be one of linear"},
+        {"\"kind\": \"linear\"", "\"kind\": \"linear\", \"n_heads\": 0", "attention.n_heads must"},
+        {"\"kind\": \"linear\"", "\"kind\": \"linear\", \"d_value\": 4097",
+         "attention.d_value must"},
+        {"\"kind\": \"linear\"", "\"kind\": \"linear\", \"n_heads\": 1024, \"d_key\": 4096",
+         "attention.n_heads times"},
+        {"\"attention\": {", "\"attention\": [], \"another\": {",
+         "attention must be an object, or"},
+        {"\"attention\": {", "\"attention\": [1,2,3,4,5,6,7,8], \"another\": {",
+         "attention must be an object, or"},
         {"\"elu+1\"", "\"relu\"", "attention.feature_map must be \"elu+1\""},
         {"\"eps\": 1e-06", "\"eps\": 0", "attention.eps"},
         {"\"eps\": 1e-06", "\"eps\": 1e-06, \"window\": 8", "attention.window is not a known key"},
@@ -361,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_is_read),
         cmocka_unit_test(the_other_values_are_read),
+        cmocka_unit_test(layers_may_differ),
         cmocka_unit_test(an_image_model_is_read),
         cmocka_unit_test(classes_are_read),
         cmocka_unit_test(the_largest_image_is_read),

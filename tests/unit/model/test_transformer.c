@@ -27,14 +27,40 @@ enum { MAX_TENSORS = 4 + 12 * LAYERS + 4 };
 typedef struct variant {
     const char *label, *norm, *activation, *dtype;
     int32_t d_key, d_value;
+    int32_t heads1, d_key1, d_value1; /* of layer 1 alone; 0: as in layer 0 */
 } variant;
 
+typedef struct heads {
+    int32_t n, d_key, d_value;
+} heads;
+
 static const variant variants[] = {
-    {"pre, gelu", "pre", "gelu", "F32", 4, 4},
-    {"post, relu", "post", "relu", "BF16", 4, 4},
-    {"uneven heads", "pre", "relu", "F16", 5, 2},
-    {"post, gelu, uneven heads", "post", "gelu", "F32", 2, 7},
+    {"pre, gelu", "pre", "gelu", "F32", 4, 4, 0, 0, 0},
+    {"post, relu", "post", "relu", "BF16", 4, 4, 0, 0, 0},
+    {"uneven heads", "pre", "relu", "F16", 5, 2, 0, 0, 0},
+    {"post, gelu, uneven heads", "post", "gelu", "F32", 2, 7, 0, 0, 0},
+    {"layers that differ", "pre", "gelu", "F32", 4, 4, 2, 3, 5},
+    {"reversible", "reversible", "gelu", "F32", 4, 4, 0, 0, 0},
+    {"reversible layers that differ", "reversible", "relu", "F32", 2, 5, 5, 4, 1},
 };
+
+static heads heads_of(const variant *v, int32_t layer)
+{
+    if (layer == 1 && v->heads1 > 0)
+        return (heads){v->heads1, v->d_key1, v->d_value1};
+    return (heads){HEADS, v->d_key, v->d_value};
+}
+
+static bool is_reversible(const variant *v)
+{
+    return strcmp(v->norm, "reversible") == 0;
+}
+
+/* What final norm and head see of a row. */
+static int32_t output_width(const variant *v)
+{
+    return is_reversible(v) ? 2 * D : D;
+}
 
 typedef struct weights {
     int32_t n;
@@ -122,12 +148,13 @@ static void make_weights(weights *w, const variant *v)
         add_tensor(w, v, name, i % 3 == 0 ? V : CHARS + 1, D, 0, 1);
     }
     for (int i = 0; i < LAYERS; i++) {
+        heads h = heads_of(v, i);
         const struct {
             const char *part;
             int32_t rows, cols; /* cols = 0: a norm */
         } parts[] = {{"norm1", D, 0},
-                     {"attn.qkv", HEADS * (2 * v->d_key + v->d_value), D},
-                     {"attn.out", D, HEADS * v->d_value},
+                     {"attn.qkv", h.n * (2 * h.d_key + h.d_value), D},
+                     {"attn.out", D, h.n * h.d_value},
                      {"norm2", D, 0},
                      {"ff.up", FF, D},
                      {"ff.down", D, FF}};
@@ -136,8 +163,8 @@ static void make_weights(weights *w, const variant *v)
             add_part(w, v, name, parts[j].rows, parts[j].cols);
         }
     }
-    add_part(w, v, "final_norm", D, 0);
-    add_part(w, v, "head", V, D);
+    add_part(w, v, "final_norm", output_width(v), 0);
+    add_part(w, v, "head", V, output_width(v));
     w->header[w->n_header++] = '}';
 }
 
@@ -156,18 +183,26 @@ static void write_weights(const weights *w)
 
 static void write_config(const variant *v)
 {
-    char text[1024];
+    char text[2048], mixers[512] = "", *end = mixers;
+    for (int32_t i = 0; i < (v->heads1 > 0 ? LAYERS : 1); i++) {
+        heads h = heads_of(v, i);
+        end += sprintf(end,
+                       "%s{\"kind\":\"linear\",\"n_heads\":%d,\"d_key\":%d,\"d_value\":%d,"
+                       "\"feature_map\":\"elu+1\",\"eps\":1e-3}",
+                       i > 0 ? "," : "", h.n, h.d_key, h.d_value);
+    }
     int n = snprintf(text, sizeof text,
                      "{\"format\":\"linnet\",\"format_version\":1,\"task\":\"couplet\","
                      "\"n_layers\":%d,\"n_heads\":%d,\"d_model\":%d,\"d_ff\":%d,\"d_key\":%d,"
                      "\"d_value\":%d,\"norm\":\"%s\",\"norm_eps\":1e-5,\"activation\":\"%s\","
-                     "\"attention\":{\"kind\":\"linear\",\"feature_map\":\"elu+1\",\"eps\":1e-3},"
+                     "\"attention\":%s%s%s,"
                      "\"inputs\":[{\"name\":\"token\",\"size\":%d},{\"name\":\"position\","
                      "\"size\":%d},{\"name\":\"countdown\",\"size\":%d},{\"name\":\"mirror\","
                      "\"size\":%d}],\"head\":{\"kind\":\"categorical\",\"size\":%d},"
                      "\"max_chars\":%d}",
-                     LAYERS, HEADS, D, FF, v->d_key, v->d_value, v->norm, v->activation, V,
-                     CHARS + 1, CHARS + 1, V, V, CHARS);
+                     LAYERS, HEADS, D, FF, v->d_key, v->d_value, v->norm, v->activation,
+                     v->heads1 > 0 ? "[" : "", mixers, v->heads1 > 0 ? "]" : "", V, CHARS + 1,
+                     CHARS + 1, V, V, CHARS);
     (void)scratch_write("config.json", text, (size_t)n);
 }
 
@@ -196,15 +231,15 @@ static void naive_linear(const weights *w, const char *part, int32_t rows, int32
     }
 }
 
-static void naive_norm(const weights *w, const char *part, const double *x, double *y)
+static void naive_norm(const weights *w, const char *part, int32_t n, const double *x, double *y)
 {
     const double *gamma = values_of(w, part, "weight"), *beta = values_of(w, part, "bias");
     double mean = 0, var = 0;
-    for (int i = 0; i < D; i++)
-        mean += x[i] / D;
-    for (int i = 0; i < D; i++)
-        var += (x[i] - mean) * (x[i] - mean) / D;
-    for (int i = 0; i < D; i++)
+    for (int i = 0; i < n; i++)
+        mean += x[i] / n;
+    for (int i = 0; i < n; i++)
+        var += (x[i] - mean) * (x[i] - mean) / n;
+    for (int i = 0; i < n; i++)
         y[i] = (x[i] - mean) / sqrt(var + 1e-5) * gamma[i] + beta[i];
 }
 
@@ -214,19 +249,19 @@ static double phi(double x)
 }
 
 /* The read of row t from the q | k | v of rows 0 .. t, all pairs of rows at once. */
-static void naive_attend(const variant *v, double (*qkv)[256], int32_t t, double *y)
+static void naive_attend(heads of, double (*qkv)[256], int32_t t, double *y)
 {
-    int32_t dk = v->d_key, dv = v->d_value;
-    for (int32_t h = 0; h < HEADS; h++) {
+    int32_t dk = of.d_key, dv = of.d_value, n = of.n;
+    for (int32_t h = 0; h < n; h++) {
         double sum = 1e-3, *out = y + h * dv;
         memset(out, 0, (size_t)dv * sizeof *out);
         for (int32_t s = 0; s <= t; s++) {
             double weight = 0;
             for (int32_t i = 0; i < dk; i++)
-                weight += phi(qkv[t][h * dk + i]) * phi(qkv[s][HEADS * dk + h * dk + i]);
+                weight += phi(qkv[t][h * dk + i]) * phi(qkv[s][n * dk + h * dk + i]);
             sum += weight;
             for (int32_t i = 0; i < dv; i++)
-                out[i] += weight * qkv[s][2 * HEADS * dk + h * dv + i];
+                out[i] += weight * qkv[s][2 * n * dk + h * dv + i];
         }
         for (int32_t i = 0; i < dv; i++)
             out[i] /= sum;
@@ -248,35 +283,52 @@ static void naive_feed_forward(const weights *w, const variant *v, const char *p
     naive_linear(w, part, D, FF, hidden, y);
 }
 
-static void naive_layer(const weights *w, const variant *v, int32_t layer, double (*x)[D],
-                        int32_t rows)
+/* What the attention of a layer makes of rows 0 .. t, of which `x` is the newest. */
+static void naive_attention(const weights *w, const variant *v, int32_t layer, int32_t t,
+                            const double *x, double *y)
 {
-    static double qkv[ROWS][256];
-    char prefix[32], norm1[80], norm2[80], in[80], out[80];
-    int32_t values = HEADS * v->d_value, width = 2 * HEADS * v->d_key + values;
-    bool pre = strcmp(v->norm, "pre") == 0;
+    static double qkv[LAYERS][ROWS][256];
+    heads h = heads_of(v, layer);
+    char part[80];
+    double read[64];
+    (void)snprintf(part, sizeof part, "layers.%d.attn.qkv", layer);
+    naive_linear(w, part, h.n * (2 * h.d_key + h.d_value), D, x, qkv[layer][t]);
+    naive_attend(h, qkv[layer], t, read);
+    (void)snprintf(part, sizeof part, "layers.%d.attn.out", layer);
+    naive_linear(w, part, D, h.n * h.d_value, read, y);
+}
+
+static void add_to(double *x, const double *y)
+{
+    for (int i = 0; i < D; i++)
+        x[i] += y[i];
+}
+
+/* A row of x: the two streams of reversible wiring, of which others have the first. */
+static void naive_layer(const weights *w, const variant *v, int32_t layer, int32_t t,
+                        double (*x)[D])
+{
+    char prefix[32], norm1[80], norm2[80];
+    double normed[D], y[D];
+    bool post = strcmp(v->norm, "post") == 0;
+    double *in = x[0], *other = is_reversible(v) ? x[1] : x[0];
     (void)snprintf(prefix, sizeof prefix, "layers.%d", layer);
     (void)snprintf(norm1, sizeof norm1, "%s.norm1", prefix);
     (void)snprintf(norm2, sizeof norm2, "%s.norm2", prefix);
-    (void)snprintf(in, sizeof in, "%s.attn.qkv", prefix);
-    (void)snprintf(out, sizeof out, "%s.attn.out", prefix);
-    for (int32_t t = 0; t < rows; t++) {
-        double normed[D], read[64], y[D];
-        naive_norm(w, norm1, x[t], normed);
-        naive_linear(w, in, width, D, pre ? normed : x[t], qkv[t]);
-        naive_attend(v, qkv, t, read);
-        naive_linear(w, out, D, values, read, y);
-        for (int i = 0; i < D; i++)
-            x[t][i] += y[i];
-        naive_norm(w, pre ? norm2 : norm1, x[t], normed);
-        if (!pre)
-            memcpy(x[t], normed, sizeof normed);
-        naive_feed_forward(w, v, prefix, normed, y);
-        for (int i = 0; i < D; i++)
-            x[t][i] += y[i];
-        naive_norm(w, norm2, x[t], normed);
-        if (!pre)
-            memcpy(x[t], normed, sizeof normed);
+    naive_norm(w, norm1, D, other, normed);
+    naive_attention(w, v, layer, t, post ? in : normed, y);
+    add_to(in, y);
+    if (post) {
+        naive_norm(w, norm1, D, in, normed);
+        memcpy(in, normed, sizeof normed);
+    } else {
+        naive_norm(w, norm2, D, in, normed);
+    }
+    naive_feed_forward(w, v, prefix, normed, y);
+    add_to(other, y);
+    if (post) {
+        naive_norm(w, norm2, D, in, normed);
+        memcpy(in, normed, sizeof normed);
     }
 }
 
@@ -284,19 +336,17 @@ static void naive_layer(const weights *w, const variant *v, int32_t layer, doubl
 static void naive_logits(const weights *w, const variant *v, const int32_t *ids, int32_t rows,
                          double (*logits)[V])
 {
-    double x[ROWS][D] = {{0}};
     for (int32_t t = 0; t < rows; t++) {
+        double x[2][D] = {{0}}, normed[2 * D];
         for (int32_t j = 0; j < INPUTS; j++) {
             for (int i = 0; i < D; i++)
-                x[t][i] += w->tensor[j].values[ids[t * INPUTS + j] * D + i];
+                x[0][i] += w->tensor[j].values[ids[t * INPUTS + j] * D + i];
         }
-    }
-    for (int32_t layer = 0; layer < LAYERS; layer++)
-        naive_layer(w, v, layer, x, rows);
-    for (int32_t t = 0; t < rows; t++) {
-        double normed[D];
-        naive_norm(w, "final_norm", x[t], normed);
-        naive_linear(w, "head", V, D, normed, logits[t]);
+        memcpy(x[1], x[0], sizeof x[0]);
+        for (int32_t layer = 0; layer < LAYERS; layer++)
+            naive_layer(w, v, layer, t, x);
+        naive_norm(w, "final_norm", output_width(v), x[0], normed);
+        naive_linear(w, "head", V, output_width(v), normed, logits[t]);
     }
 }
 
