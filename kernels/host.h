@@ -16,6 +16,7 @@
 
 #define LX_HOST_MAX_FLOATS (INT64_C(1) << 40) /* of one object */
 #define LX_HOST_MAX_SLOTS (1 << 20)
+#define LX_HOST_MAX_PAGES (1 << 20)  /* of one slot */
 #define LX_HOST_MAX_TOKENS (1 << 20) /* rows of a batch */
 
 /* How a recording back end saw an array used so far in a step (kernels/cpu/program.c). */
@@ -55,10 +56,15 @@ struct lx_mask {
 
 struct lx_states {
     int32_t n_slots;
-    int64_t floats; /* of one slot */
+    int64_t floats; /* of one slot's fixed part */
     int64_t stride; /* between slots: floats, rounded up to a cache line */
     float *data;
-    int32_t *drawn; /* [n_slots, LX_DRAWN] */
+    int64_t page_floats, page_stride; /* the same of pages; 0: nothing grows */
+    int32_t n_pages, slot_pages;      /* as in lx_state_layout */
+    float *pool;                      /* [n_pages, page_stride] */
+    int32_t *pages;        /* [n_slots, slot_pages] in the process's memory; -1: not mapped */
+    int32_t *device_pages; /* a device's copy of it; NULL where there is no device */
+    int32_t *drawn;        /* [n_slots, LX_DRAWN] */
 };
 
 /* Zeroed, 64-byte aligned; NULL without memory. The same size goes to lx_host_release. */
@@ -81,9 +87,29 @@ lx_status lx_host_states_new(lx_backend *be, const lx_state_layout *layout, int3
                              lx_states **out, lx_error *err);
 void lx_host_states_free(lx_backend *be, lx_states *s);
 lx_status lx_host_state_zero(lx_backend *be, lx_states *s, int32_t slot);
-lx_status lx_host_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from);
-lx_status lx_host_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
-lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src);
+lx_status lx_host_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
+                            const int32_t *pages);
+lx_status lx_host_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
+                             int32_t n_pages);
+lx_status lx_host_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
+                               int32_t n_pages);
+lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
+                               int32_t n_pages);
+
+/*
+ * What a device's states share with them. lx_host_states_init checks the layout and fills a zeroed
+ * *s in, but for the memory of data, pool, device_pages and drawn; `pages` it allocates, and the
+ * caller frees.
+ */
+lx_status lx_host_states_init(lx_states *s, const lx_state_layout *layout, int32_t n_slots,
+                              lx_error *err);
+/* Whether the slot is there and its first n_pages pages are mapped. */
+bool lx_host_has_pages(const lx_states *s, int32_t slot, int32_t n_pages);
+/* Page i of a slot, which is mapped. */
+static inline float *lx_host_page(const lx_states *s, int32_t slot, int32_t i)
+{
+    return s->pool + s->pages[(int64_t)slot * s->slot_pages + i] * s->page_stride;
+}
 
 /* Where a slot keeps the token drawn in this step, as a place in `drawn`. */
 static inline int64_t lx_drawn_place(int32_t slot, uint32_t step)

@@ -69,6 +69,12 @@ lx_status lx_host_batch_check(const lx_batch *b, lx_host_seen *seen, lx_error *e
         if (b->seq_start[i] >= b->seq_start[i + 1])
             return lx_fail(err, LX_ERR_INVALID, NULL, "batch: sequence %d is empty", i);
     }
+    for (int32_t i = 0; b->position != NULL && i < b->n_seqs; i++) {
+        if (b->position[i] < 0 ||
+            b->position[i] > INT32_MAX - (b->seq_start[i + 1] - b->seq_start[i]))
+            return lx_fail(err, LX_ERR_INVALID, NULL, "batch: position[%d] is %d", i,
+                           b->position[i]);
+    }
     lx_status st = check_slots(b, seen, err);
     return st != LX_OK ? st : check_outputs(b, err);
 }

@@ -23,6 +23,11 @@
  *   - an id that stands for a drawn token gives what that token gives
  *   - every output element of the batch's rows is written; nothing else is
  *
+ * A page of a slot's growing part holds what its last owner left until it is written. An operation
+ * that writes the growing part zeroes its own part of a page first when the position it writes is
+ * the page's first token (position % LX_PAGE_TOKENS == 0). So what is exported depends on the
+ * slot's tokens alone and never shows another client's.
+ *
  * Letters: N sequences, T token rows, H heads, D key size, M value size, V head size.
  * All activations are f32, row-major, one row a token. States are f32 always.
  *
@@ -149,16 +154,27 @@ struct lx_kernels {
                           lx_error *err);
     void (*mask_free)(lx_backend *be, lx_mask *m);
 
-    /* --- states: all slots are zero at first; the calls below run outside a step, after all steps
-       that have ended, synced or not --- */
+    /* --- states: all slots and pages are zero at first, no page is mapped; the calls below run
+       outside a step, after all steps that have ended, synced or not. LX_ERR_INVALID for a slot, a
+       page or a number of pages that is not there, and for a page that is not mapped --- */
     lx_status (*states_new)(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);
+    /* The slot's pages first .. first + n - 1 are from now on pages[0 .. n - 1] of the pool; -1 is
+       no page. The caller keeps a page in one slot at a time; nothing is written. */
+    lx_status (*state_map)(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
+                           const int32_t *pages);
+    /* The fixed part; pages stay mapped and as they are. */
     lx_status (*state_zero)(lx_backend *be, lx_states *s, int32_t slot);
-    lx_status (*state_copy)(lx_backend *be, lx_states *s, int32_t to, int32_t from);
-    /* The state as fixed_floats f32 in the layout described at lx_attend_linear_args. */
-    lx_status (*state_export)(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
-    lx_status (*state_import)(lx_backend *be, lx_states *s, int32_t slot, const float *src);
+    /* The fixed part, and the first n_pages pages into those mapped in `to`. */
+    lx_status (*state_copy)(lx_backend *be, lx_states *s, int32_t to, int32_t from,
+                            int32_t n_pages);
+    /* The state as fixed_floats f32, then n_pages times page_floats; operations say in their op.h
+       what lies where. */
+    lx_status (*state_export)(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
+                              int32_t n_pages);
+    lx_status (*state_import)(lx_backend *be, lx_states *s, int32_t slot, const float *src,
+                              int32_t n_pages);
 
     /* --- a step --- */
     lx_status (*begin)(lx_backend *be, const lx_batch *batch, lx_error *err);

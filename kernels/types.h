@@ -25,14 +25,18 @@ typedef struct lx_host_tensor {
     const void *data;   /* borrowed during the call; need not be aligned */
 } lx_host_tensor;
 
+#define LX_PAGE_TOKENS 64 /* whose growing parts lie in a page */
+
 /*
  * The size of a slot's state. An attention kind has a part that never grows and one that grows with
- * every token (0 for linear attention; a softmax cache has only this one).
+ * every token (none for linear attention; a softmax cache has only this one). What grows lies in
+ * pages, of LX_PAGE_TOKENS tokens each, that all slots take from one pool (state_map).
  */
 typedef struct lx_state_layout {
-    int64_t fixed_floats;   /* a slot */
-    int64_t growing_floats; /* a slot and token */
-    int64_t max_tokens;     /* 0 when growing_floats is 0 */
+    int64_t fixed_floats; /* a slot; may be 0 where page_floats is not */
+    int64_t page_floats;  /* a page; 0: the state does not grow, and the two below are 0 */
+    int32_t n_pages;      /* in the pool */
+    int32_t slot_pages;   /* that one slot may have mapped */
 } lx_state_layout;
 
 /* Borrowed by the back end from begin() until the sync() of its step has returned. */
@@ -44,6 +48,9 @@ typedef struct lx_batch {
     const int32_t *slot;       /* [N], distinct */
     int32_t n_outputs;         /* rows that go through the head: 0 .. T */
     const int32_t *output_row; /* [n_outputs], strictly ascending token rows */
+    /* [N] tokens that the slot's state has absorbed before this step; NULL where no operation needs
+       it */
+    const int32_t *position;
 } lx_batch;
 
 /* Which rows an operation works on: the batch's token rows or its output rows. */

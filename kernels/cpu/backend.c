@@ -65,6 +65,7 @@ static const lx_kernels table = {
     .mask_free = lx_host_mask_free,
     .states_new = lx_host_states_new,
     .states_free = lx_host_states_free,
+    .state_map = lx_host_state_map,
     .state_zero = lx_host_state_zero,
     .state_copy = lx_host_state_copy,
     .state_export = lx_host_state_export,

@@ -130,6 +130,7 @@ static const lx_kernels table = {
     .mask_free = lx_cuda_mask_free,
     .states_new = lx_cuda_states_new,
     .states_free = lx_cuda_states_free,
+    .state_map = lx_cuda_state_map,
     .state_zero = lx_cuda_state_zero,
     .state_copy = lx_cuda_state_copy,
     .state_export = lx_cuda_state_export,

@@ -168,9 +168,14 @@ lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int3
                              lx_states **out, lx_error *err);
 void lx_cuda_states_free(lx_backend *be, lx_states *s);
 lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot);
-lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from);
-lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst);
-lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src);
+lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
+                            const int32_t *pages);
+lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
+                             int32_t n_pages);
+lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
+                               int32_t n_pages);
+lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
+                               int32_t n_pages);
 
 /* program.c: begin .. sync of lx_kernels */
 lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err);

@@ -300,33 +300,41 @@ void lx_cuda_mask_free(lx_backend *be, lx_mask *m)
     free(m);
 }
 
-/* --- states: all slots in one allocation --- */
+/* --- states: all slots in one allocation, all pages in another --- */
+
+static lx_status allocate_states(lx_cuda *c, lx_states *s, lx_error *err)
+{
+    size_t fixed = float_bytes(s->stride) * (size_t)s->n_slots;
+    size_t pool = float_bytes(s->page_stride) * (size_t)s->n_pages;
+    size_t places = (size_t)s->n_slots * (size_t)s->slot_pages;
+    lx_status st = device_new(c, fixed, "states", (void **)&s->data, err);
+    if (st == LX_OK && pool > 0)
+        st = device_new(c, pool, "pages of states", (void **)&s->pool, err);
+    if (st == LX_OK && places > 0) {
+        st = device_new(c, places * sizeof *s->pages, "maps of pages", (void **)&s->device_pages,
+                        err);
+        if (st == LX_OK)
+            st = copy(c, s->device_pages, s->pages, places * sizeof *s->pages,
+                      cudaMemcpyHostToDevice, err);
+    }
+    if (st == LX_OK)
+        st = device_new(c, (size_t)s->n_slots * LX_DRAWN * sizeof *s->drawn, "drawn tokens",
+                        (void **)&s->drawn, err);
+    return st;
+}
 
 lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                              lx_states **out, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
-    if (layout->growing_floats != 0)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
-                       "this back end has no attention kind whose state grows");
-    if (n_slots < 1 || n_slots > LX_HOST_MAX_SLOTS || layout->fixed_floats < 1 ||
-        layout->fixed_floats > LX_HOST_MAX_FLOATS / n_slots - 16)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "%d slots of %lld floats", n_slots,
-                       (long long)layout->fixed_floats);
-    lx_status st = lx_cuda_use(c, err);
-    if (st != LX_OK)
-        return st;
     lx_states *s = calloc(1, sizeof *s);
     if (s == NULL)
         return no_memory(err, "states");
-    int64_t stride = (layout->fixed_floats + 15) / 16 * 16;
-    s->n_slots = n_slots;
-    s->floats = layout->fixed_floats;
-    s->stride = stride;
-    st = device_new(c, float_bytes(stride) * (size_t)n_slots, "states", (void **)&s->data, err);
+    lx_status st = lx_host_states_init(s, layout, n_slots, err);
     if (st == LX_OK)
-        st = device_new(c, (size_t)n_slots * LX_DRAWN * sizeof *s->drawn, "drawn tokens",
-                        (void **)&s->drawn, err);
+        st = lx_cuda_use(c, err);
+    if (st == LX_OK)
+        st = allocate_states(c, s, err);
     if (st != LX_OK) {
         lx_cuda_states_free(be, s);
         return st;
@@ -340,56 +348,104 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
     if (s == NULL)
         return;
     device_free((lx_cuda *)be, s->data);
+    device_free((lx_cuda *)be, s->pool);
+    device_free((lx_cuda *)be, s->device_pages);
     device_free((lx_cuda *)be, s->drawn);
+    free(s->pages);
     free(s);
 }
 
-static lx_status check_slot(lx_cuda *c, const lx_states *s, int32_t slot)
+static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32_t n_pages)
 {
-    return slot >= 0 && slot < s->n_slots ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
+    return lx_host_has_pages(s, slot, n_pages) ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
+}
+
+/* One part of a state; needs no waiting: what follows on the stream comes after. */
+static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                            enum cudaMemcpyKind kind)
+{
+    if (n_bytes == 0)
+        return LX_OK;
+    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+}
+
+static lx_status wait_for_copies(lx_cuda *c)
+{
+    cudaError_t e = cudaStreamSynchronize(c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+}
+
+lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
+                            const int32_t *pages)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = lx_host_state_map(be, s, slot, first, n, pages);
+    if (st == LX_OK)
+        st = lx_cuda_use(c, NULL);
+    if (st != LX_OK)
+        return st;
+    /* Pageable memory has been read when the call returns. */
+    return queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
+                      (size_t)n * sizeof *pages, cudaMemcpyHostToDevice);
 }
 
 lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_slot(c, s, slot);
-    if (st != LX_OK)
+    lx_status st = check_pages(c, s, slot, 0);
+    if (st != LX_OK || s->floats == 0)
         return st;
     cudaError_t e =
         cudaMemsetAsync(s->data + slot * s->stride, 0, float_bytes(s->floats), c->stream);
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "zeroing a state", NULL);
 }
 
-/* Needs no waiting: what follows on the stream comes after. */
-lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from)
+lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
+                             int32_t n_pages)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_slot(c, s, to);
+    lx_status st = check_pages(c, s, to, n_pages);
     if (st == LX_OK)
-        st = check_slot(c, s, from);
+        st = check_pages(c, s, from, n_pages);
     if (st != LX_OK || to == from)
         return st;
-    cudaError_t e = cudaMemcpyAsync(s->data + to * s->stride, s->data + from * s->stride,
-                                    float_bytes(s->floats), cudaMemcpyDeviceToDevice, c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+    st = queue_copy(c, s->data + to * s->stride, s->data + from * s->stride, float_bytes(s->floats),
+                    cudaMemcpyDeviceToDevice);
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++)
+        st = queue_copy(c, lx_host_page(s, to, i), lx_host_page(s, from, i),
+                        float_bytes(s->page_floats), cudaMemcpyDeviceToDevice);
+    return st;
 }
 
-lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst)
+lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
+                               int32_t n_pages)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_slot(c, s, slot);
+    lx_status st = check_pages(c, s, slot, n_pages);
     if (st != LX_OK)
         return st;
-    return copy(c, dst, s->data + slot * s->stride, float_bytes(s->floats), cudaMemcpyDeviceToHost,
-                NULL);
+    st = queue_copy(c, dst, s->data + slot * s->stride, float_bytes(s->floats),
+                    cudaMemcpyDeviceToHost);
+    dst += s->floats;
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, dst += s->page_floats)
+        st = queue_copy(c, dst, lx_host_page(s, slot, i), float_bytes(s->page_floats),
+                        cudaMemcpyDeviceToHost);
+    return st == LX_OK ? wait_for_copies(c) : st;
 }
 
-lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src)
+lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
+                               int32_t n_pages)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_slot(c, s, slot);
+    lx_status st = check_pages(c, s, slot, n_pages);
     if (st != LX_OK)
         return st;
-    return copy(c, s->data + slot * s->stride, src, float_bytes(s->floats), cudaMemcpyHostToDevice,
-                NULL);
+    st = queue_copy(c, s->data + slot * s->stride, src, float_bytes(s->floats),
+                    cudaMemcpyHostToDevice);
+    src += s->floats;
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, src += s->page_floats)
+        st = queue_copy(c, lx_host_page(s, slot, i), src, float_bytes(s->page_floats),
+                        cudaMemcpyHostToDevice);
+    return st == LX_OK ? wait_for_copies(c) : st;
 }

@@ -93,7 +93,7 @@ static lx_status decode(stream *s, int32_t i, int32_t position, int64_t *ns, lx_
 {
     lx_backend *be = lx_transformer_backend(s->t);
     lx_sample sample;
-    lx_status st = be->ops->state_copy(be, s->states, SCRATCH, FIRST_KEPT + i);
+    lx_status st = be->ops->state_copy(be, s->states, SCRATCH, FIRST_KEPT + i, 0);
     int64_t start = lx_now_ns();
     if (st == LX_OK)
         st = run_rows(s, SCRATCH, position - 1, 1, &sample, err);
@@ -114,7 +114,7 @@ static lx_status advance(stream *s, lx_bench_position *rows, int32_t n, lx_error
             at += count;
         }
         if (st == LX_OK)
-            st = be->ops->state_copy(be, s->states, FIRST_KEPT + i, STREAM);
+            st = be->ops->state_copy(be, s->states, FIRST_KEPT + i, STREAM, 0);
         if (st == LX_OK)
             st = decode(s, i, rows[i].position, &rows[i].ns, err);
         rows[i].resident_bytes = resident_bytes();

@@ -103,7 +103,8 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
     const lx_run *r = &e->runs[s->run];
     int32_t rows = rows_seen(s, r);
     float *room = lx_job_state_room(r->job, s->sample, rows);
-    if (room != NULL && rows > 0 && e->be->ops->state_export(e->be, e->states, slot, room) != LX_OK)
+    if (room != NULL && rows > 0 &&
+        e->be->ops->state_export(e->be, e->states, slot, room, 0) != LX_OK)
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to hand out a state");
     return LX_OK;
 }
@@ -148,9 +149,10 @@ static void unlink_run(lx_engine *e, int32_t run)
 static lx_status first_state(lx_engine *e, const lx_job_start *start, int32_t kept, int32_t slot,
                              lx_error *err)
 {
-    lx_status st = start->rows > 0 ? e->be->ops->state_import(e->be, e->states, slot, start->state)
-                   : kept >= 0     ? e->be->ops->state_copy(e->be, e->states, slot, kept)
-                                   : e->be->ops->state_zero(e->be, e->states, slot);
+    lx_status st = start->rows > 0
+                       ? e->be->ops->state_import(e->be, e->states, slot, start->state, 0)
+                   : kept >= 0 ? e->be->ops->state_copy(e->be, e->states, slot, kept, 0)
+                               : e->be->ops->state_zero(e->be, e->states, slot);
     if (st != LX_OK)
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to set a state");
     return LX_OK;
@@ -193,7 +195,7 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
 
 static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *err)
 {
-    if (e->be->ops->state_copy(e->be, e->states, to, from) != LX_OK)
+    if (e->be->ops->state_copy(e->be, e->states, to, from, 0) != LX_OK)
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to copy a state");
     return LX_OK;
 }

@@ -109,6 +109,7 @@ lx_matrix *dev_matrix(device *d, const lx_host_tensor *t, const float *bias);
 lx_table *dev_table(device *d, const lx_host_tensor *t);
 lx_mask *dev_mask(device *d, const uint8_t *banned, int32_t n);
 lx_states *dev_states(device *d, int64_t n_floats, int32_t n_slots);
+lx_states *dev_states_of(device *d, lx_state_layout layout, int32_t n_slots);
 void dev_release(device *d); /* frees all of the above */
 
 /* Reads the n floats of an array made by dev_array; false when its guard was touched. */

@@ -272,9 +272,13 @@ lx_mask *dev_mask(device *d, const uint8_t *banned, int32_t n)
 
 lx_states *dev_states(device *d, int64_t n_floats, int32_t n_slots)
 {
+    return dev_states_of(d, (lx_state_layout){.fixed_floats = n_floats}, n_slots);
+}
+
+lx_states *dev_states_of(device *d, lx_state_layout layout, int32_t n_slots)
+{
     lx_error err = {0};
     lx_states *s = NULL;
-    lx_state_layout layout = {.fixed_floats = n_floats};
     lx_status st = d->k->states_new(d->be, &layout, n_slots, &s, &err);
     return own(d, OWN_STATES, st, s, &err);
 }

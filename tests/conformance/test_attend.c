@@ -101,7 +101,7 @@ static bool attend_all(device *d, const attend_case *c, float *y, float *state)
     if (!attend_step(d, c, s, c->n_seqs, c->length, c->slot, c->qkv, y))
         return false;
     for (int32_t i = 0; i < c->n_slots; i++)
-        CHECK_OK(d->k->state_export(d->be, s, i, state + i * c->floats));
+        CHECK_OK(d->k->state_export(d->be, s, i, state + i * c->floats, 0));
     return true;
 }
 
@@ -227,7 +227,7 @@ static bool check_split(device *d, const attend_case *c, rng *r, int32_t longest
             return false;
         CHECK(same_bytes(piece, y + at * n_y, n * n_y), "rows %d to %d differ", at, at + n - 1);
     }
-    CHECK_OK(d->k->state_export(d->be, s, 0, end));
+    CHECK_OK(d->k->state_export(d->be, s, 0, end, 0));
     CHECK(same_bytes(end, state, c->floats), "the state differs");
     return true;
 }
@@ -271,7 +271,7 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
             if (!attend_step(dut, &c, own, 1, &c.length[s], &zero, c.qkv + row * width_of(&c),
                              alone))
                 return false;
-            CHECK_OK(dut->k->state_export(dut->be, own, 0, end));
+            CHECK_OK(dut->k->state_export(dut->be, own, 0, end, 0));
             CHECK(same_bytes(alone, y + row * n_y, c.length[s] * n_y), "y of sequence %d", s);
             CHECK(same_bytes(end, state + c.slot[s] * c.floats, c.floats), "state of %d", s);
         }

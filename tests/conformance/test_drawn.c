@@ -143,10 +143,10 @@ static bool states_move_without_them(device *dut, device *oracle)
     float state[WIDTH] = {0};
     if (!draw(dut, &w, b, how, false, w.logits, w.states))
         return false;
-    CHECK_OK(dut->k->state_copy(dut->be, w.states, 0, 1));
+    CHECK_OK(dut->k->state_copy(dut->be, w.states, 0, 1, 0));
     CHECK_OK(dut->k->state_zero(dut->be, w.states, 1));
-    CHECK_OK(dut->k->state_export(dut->be, w.states, 0, state));
-    CHECK_OK(dut->k->state_import(dut->be, w.states, 1, state));
+    CHECK_OK(dut->k->state_export(dut->be, w.states, 0, state, 0));
+    CHECK_OK(dut->k->state_import(dut->be, w.states, 1, state, 0));
     return gives(dut, &w, b, ids, want);
 }
 

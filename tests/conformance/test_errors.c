@@ -21,11 +21,12 @@ static bool broken_batches_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
     int32_t start[] = {0, 2, 3}, slot[] = {0, 1}, rows[] = {0, 2};
-    const lx_batch good = {3, 2, start, slot, 2, rows};
+    const lx_batch good = {3, 2, start, slot, 2, rows, NULL};
     int32_t from_1[] = {1, 2, 3}, empty[] = {0, 3, 3}, back[] = {0, 4, 3}, twice[] = {1, 1},
             below[] = {0, -1}, far[] = {0, 1 << 30}, down[] = {2, 0}, past[] = {0, 3};
-    lx_batch b[12];
-    for (int i = 0; i < 12; i++)
+    int32_t before[] = {0, -1}, beyond[] = {INT32_MAX - 1, 0};
+    lx_batch b[14];
+    for (int i = 0; i < 14; i++)
         b[i] = good;
     b[0].n_tokens = 0;
     b[1].n_seqs = 0;
@@ -39,7 +40,9 @@ static bool broken_batches_are_refused(device *dut, device *oracle)
     b[9].output_row = down;
     b[10].output_row = past;
     b[11].n_outputs = -1;
-    for (int i = 0; i < 12; i++) {
+    b[12].position = before;
+    b[13].position = beyond;
+    for (int i = 0; i < 14; i++) {
         if (!begin_fails(dut, &b[i], "a broken batch"))
             return false;
     }
@@ -80,7 +83,7 @@ static world make_world(device *d)
 static bool begin_step(device *d, const world *o)
 {
     lx_attend_linear_args good = {o->y, o->qkv, o->states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f};
-    CHECK_OK(d->k->state_import(d->be, o->states, 0, o->before));
+    CHECK_OK(d->k->state_import(d->be, o->states, 0, o->before, 0));
     CHECK_OK(d->k->begin(d->be, o->batch, NULL));
     if (d->is_cpu)
         d->k->attend_linear(d->be, &good);
@@ -94,7 +97,7 @@ static bool step_fails(device *d, const world *o, const char *what)
     uint64_t step = 0;
     CHECK(d->k->end(d->be, &step, &err) == LX_ERR_INVALID, "accepted: %s", what);
     CHECK(err.text[0] != '\0', "no text for: %s", what);
-    CHECK_OK(d->k->state_export(d->be, o->states, 0, after));
+    CHECK_OK(d->k->state_export(d->be, o->states, 0, after, 0));
     CHECK(same_bytes(after, o->before, D * 5), "the slot changed: %s", what);
     return true;
 }
@@ -247,17 +250,19 @@ static bool broken_objects_are_refused(device *dut, device *oracle)
     lx_array *a = dev_array(dut, NULL, 4);
     lx_states *s = dev_states(dut, 4, 2), *none = NULL;
     lx_matrix *w = NULL;
-    lx_state_layout growing = {4, 4, 10}, empty = {0, 0, 0};
+    static const lx_state_layout broken[] = {{0, 0, 0, 0},  {-1, 4, 1, 1}, {4, -1, 0, 0},
+                                             {4, 0, 1, 0},  {4, 0, 0, 1},  {4, 4, 0, 1},
+                                             {4, 4, -1, 1}, {4, 4, 1, 0},  {4, INT64_MAX, 2, 1}};
     float x[64] = {0};
     lx_host_tensor no_rows = {LX_F32, 0, 4, x};
     CHECK(k->array_upload(be, a, 4 + GUARD, x, 1) == LX_ERR_INVALID, "upload past the end");
     CHECK(k->array_download(be, a, -1, x, 1) == LX_ERR_INVALID, "download before the start");
     CHECK(k->state_zero(be, s, 2) == LX_ERR_INVALID, "zero of a slot that is not there");
-    CHECK(k->state_copy(be, s, 0, -1) == LX_ERR_INVALID, "copy from a slot that is not there");
-    CHECK(k->state_export(be, s, 2, x) == LX_ERR_INVALID, "export of a slot that is not there");
-    CHECK(k->state_import(be, s, -1, x) == LX_ERR_INVALID, "import to a slot that is not there");
-    CHECK(k->states_new(be, &growing, 1, &none, &err) == LX_ERR_UNSUPPORTED, "a growing state");
-    CHECK(k->states_new(be, &empty, 1, &none, &err) == LX_ERR_INVALID, "an empty state");
+    CHECK(k->state_copy(be, s, 0, -1, 0) == LX_ERR_INVALID, "copy from a slot that is not there");
+    CHECK(k->state_export(be, s, 2, x, 0) == LX_ERR_INVALID, "export of a slot that is not there");
+    CHECK(k->state_import(be, s, -1, x, 0) == LX_ERR_INVALID, "import to a slot that is not there");
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        CHECK(k->states_new(be, &broken[i], 1, &none, &err) == LX_ERR_INVALID, "layout %zu", i);
     CHECK(k->matrix_new(be, &no_rows, NULL, &w, &err) == LX_ERR_INVALID, "a matrix without rows");
     CHECK(w == NULL && none == NULL, "an output was set on failure");
     k->array_free(be, NULL);

@@ -201,7 +201,7 @@ static bool all_alone(device *d, const model *m, sequence *s)
             if (!run_alone(d, m, &s[i], i, t, 1))
                 return false;
         }
-        CHECK_OK(d->k->state_export(d->be, m->states, 0, s[i].state));
+        CHECK_OK(d->k->state_export(d->be, m->states, 0, s[i].state, 0));
     }
     return true;
 }
@@ -292,7 +292,7 @@ static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t 
             at[t->seq[i]] += t->length[i];
     }
     for (int i = 0; i < SEQS; i++) {
-        CHECK_OK(d->k->state_export(d->be, m->states, slot[i], state));
+        CHECK_OK(d->k->state_export(d->be, m->states, slot[i], state, 0));
         CHECK(same_bytes(state, s[i].state, LAYERS * STATE), "final state of sequence %d", i);
     }
     return true;
@@ -369,7 +369,7 @@ static bool run_ahead(device *d, const model *m, const sequence *s, int32_t late
             return false;
     }
     for (int i = 0; i < SEQS; i++) {
-        CHECK_OK(d->k->state_export(d->be, m->states, SEQS - i, state));
+        CHECK_OK(d->k->state_export(d->be, m->states, SEQS - i, state, 0));
         CHECK(same_bytes(state, s[i].state, LAYERS * STATE), "final state of sequence %d", i);
     }
     return true;

@@ -113,7 +113,7 @@ static double check_pair(fixture *f, lx_transformer *t, lx_states *states, float
         sampling[i] = (lx_sampling){.forced = -1, .top_p = 1.0f};
     }
     lx_step step = {
-        .batch = {rows, 1, (const int32_t[]){0, rows}, (const int32_t[]){0}, rows, row},
+        .batch = {rows, 1, (const int32_t[]){0, rows}, (const int32_t[]){0}, rows, row, NULL},
         .ids = ids,
         .sampling = sampling,
         .samples = samples,

@@ -79,14 +79,19 @@ static bool nothing_is_left(const simt *s)
 static lx_status run_states(world *w, lx_error *err)
 {
     const lx_kernels *k = w->k;
-    float state[WORLD_STATE];
+    static const int32_t pages[] = {0, 1};
+    float state[WORLD_STATE + WORLD_PAGE];
     lx_status st = k->state_zero(w->be, w->states, 1);
     if (st == LX_OK)
-        st = k->state_copy(w->be, w->states, 3, 2);
+        st = k->state_map(w->be, w->states, 2, 0, 1, &pages[0]);
     if (st == LX_OK)
-        st = k->state_export(w->be, w->states, 3, state);
+        st = k->state_map(w->be, w->states, 3, 0, 1, &pages[1]);
     if (st == LX_OK)
-        st = k->state_import(w->be, w->states, 1, state);
+        st = k->state_copy(w->be, w->states, 3, 2, 1);
+    if (st == LX_OK)
+        st = k->state_export(w->be, w->states, 3, state, 1);
+    if (st == LX_OK)
+        st = k->state_import(w->be, w->states, 2, state, 1);
     if (st == LX_OK)
         st = k->array_download(w->be, w->y, 0, state, WORLD_WIDTH);
     return st == LX_OK ? st : lx_fail(err, st, NULL, "a copy"); /* these calls have no text */

@@ -9,7 +9,8 @@ static lx_status make_objects(world *w, lx_error *err)
     lx_host_tensor table = {LX_F32, WORLD_IDS, WORLD_WIDTH, w->values}, head = table,
                    qkv = {LX_BF16, 3 * WORLD_WIDTH, WORLD_WIDTH, w->values},
                    out = {LX_BF16, WORLD_WIDTH, WORLD_WIDTH, w->values};
-    lx_state_layout layout = {.fixed_floats = WORLD_STATE};
+    lx_state_layout layout = {
+        .fixed_floats = WORLD_STATE, .page_floats = WORLD_PAGE, .n_pages = 2, .slot_pages = 1};
     lx_status st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->x, err);
     if (st == LX_OK)
         st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->y, err);
@@ -116,12 +117,12 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
 lx_status world_prompt(world *w, lx_error *err)
 {
     static const int32_t start[] = {0, 1, 3}, slot[] = {2, 0}, row[] = {0, 2};
-    const lx_batch b = {3, 2, start, slot, 2, row};
+    const lx_batch b = {3, 2, start, slot, 2, row, NULL};
     return run_step(w, &b, err);
 }
 
 lx_status world_decode(world *w, int32_t n, lx_error *err)
 {
-    const lx_batch b = {n, n, w->order, w->slot, n, w->order};
+    const lx_batch b = {n, n, w->order, w->slot, n, w->order, NULL};
     return run_step(w, &b, err);
 }

@@ -13,6 +13,7 @@ enum {
     WORLD_IDS = 20,
     WORLD_WIDTH = 16,
     WORLD_STATE = WORLD_WIDTH * (WORLD_WIDTH + 1),
+    WORLD_PAGE = 40,  /* floats; a slot may have one page, and the pool has two */
     WORLD_ROWS = 1040 /* and slots */
 };
 

@@ -100,7 +100,7 @@ static void a_good_folder_is_loaded(void **state)
     assert_int_equal(m->n_parameters,
                      tables + o->n_layers * layer + 2 * d + o->n_vocab * d + o->n_vocab);
     assert_int_equal(m->state.fixed_floats, o->n_layers * h * (k * k + k));
-    assert_int_equal(m->state.growing_floats, 0);
+    assert_int_equal(m->state.page_floats, 0);
     assert_int_equal(lx_vocab_size(m->vocab), o->n_vocab);
     assert_int_equal(lx_safetensors_count(m->weights), 4 + 12 * o->n_layers + 4);
     lx_model_free(m);

@@ -429,7 +429,7 @@ static void one_sequence(request *r, const int32_t *ids, int32_t rows, int32_t s
     }
     for (int32_t i = 0; i < ROWS * V; i++)
         r->logits[i] = NAN;
-    r->step = (lx_step){.batch = {rows, 1, r->seq_start, r->slot, rows, r->output_row},
+    r->step = (lx_step){.batch = {rows, 1, r->seq_start, r->slot, rows, r->output_row, NULL},
                         .ids = r->ids,
                         .sampling = r->sampling,
                         .samples = r->samples,
@@ -545,7 +545,7 @@ static void export_all(subject *s, float *out)
 {
     for (int32_t slot = 0; slot < 4; slot++)
         assert_int_equal(s->be->ops->state_export(s->be, s->states, slot,
-                                                  out + slot * s->model->state.fixed_floats),
+                                                  out + slot * s->model->state.fixed_floats, 0),
                          LX_OK);
 }
 
@@ -721,7 +721,7 @@ static void a_mixture_is_sampled_as_one(void **state)
                                         .top_p = 1,
                                         .forced = i % 2 == 0 ? 51 * i : -1};
         }
-        lx_step step = {.batch = {STEPS, 1, seq_start, slot, STEPS, output_row},
+        lx_step step = {.batch = {STEPS, 1, seq_start, slot, STEPS, output_row, NULL},
                         .ids = ids,
                         .sampling = sampling,
                         .samples = samples,

@@ -174,7 +174,7 @@ static bool end_if_done(bench *b, runner *r, int32_t slot)
         return false;
     const lx_kernels *k = b->be->ops;
     size_t bytes = (size_t)b->model->state.fixed_floats * sizeof(float);
-    assert_int_equal(k->state_export(b->be, b->states, slot, b->state), LX_OK);
+    assert_int_equal(k->state_export(b->be, b->states, slot, b->state, 0), LX_OK);
     r->out->state = add_bytes(r->out->state, b->state, bytes);
     assert_int_equal(k->state_zero(b->be, b->states, slot), LX_OK);
     return true;
