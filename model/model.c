@@ -167,9 +167,21 @@ static lx_status load_config(lx_model *m, lx_error *err)
 static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer_config *config)
 {
     lx_branch *b = &layer->branches[layer->n_branches++];
-    *b = (lx_branch){.config = config, .state_offset = m->state.fixed_floats};
+    *b = (lx_branch){.config = config,
+                     .state_offset = m->state.fixed_floats,
+                     .page_offset = m->state.page_floats};
     config->mixer->declare(config, &b->parts);
     m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
+    m->state.page_floats += b->parts.page_floats;
+}
+
+/* All that a mixer is given to declare its state by. */
+static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
+{
+    const int32_t sizes[] = {c->d_model, c->n_heads, c->d_key, c->d_value, c->d_ff};
+    hash = lx_file_hash(hash, c->mixer->name, strlen(c->mixer->name) + 1);
+    hash = lx_file_hash(hash, sizes, sizeof sizes);
+    return lx_file_hash(hash, c->params, sizeof c->params);
 }
 
 /* What the layers consist of, and where their states lie in a slot: one behind the other. */
@@ -178,7 +190,9 @@ static lx_status set_layers(lx_model *m, lx_error *err)
     m->layers = calloc((size_t)m->config.n_layers, sizeof *m->layers);
     if (m->layers == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+    m->state_hash = LX_HASH_SEED;
     for (int32_t i = 0; i < m->config.n_layers; i++) {
+        m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
         add_branch(m, &m->layers[i], lx_config_mixer(&m->config, i));
         add_branch(m, &m->layers[i], &m->config.feed_forward);
     }
@@ -226,6 +240,7 @@ static lx_status check_task(lx_model *m, lx_error *err)
     lx_status st = m->task->check_model(m, &why);
     if (st != LX_OK)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
+    m->max_rows = m->task->max_rows(m);
     return LX_OK;
 }
 
@@ -257,6 +272,16 @@ void lx_model_free(lx_model *m)
     free(m->layers);
     free(m->dir);
     free(m);
+}
+
+int32_t lx_model_state_pages(const lx_model *m, int64_t rows)
+{
+    return m->state.page_floats > 0 ? (int32_t)((rows + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS) : 0;
+}
+
+int64_t lx_model_state_floats(const lx_model *m, int64_t rows)
+{
+    return m->state.fixed_floats + lx_model_state_pages(m, rows) * m->state.page_floats;
 }
 
 const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,

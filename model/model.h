@@ -19,6 +19,7 @@ typedef struct lx_branch {
     const lx_mixer_config *config; /* of the model's config */
     lx_mixer_parts parts;
     int64_t state_offset; /* where its part of a slot begins, in floats */
+    int64_t page_offset;  /* where its part of each page begins, in floats */
 } lx_branch;
 
 typedef struct lx_layer {
@@ -35,13 +36,19 @@ typedef struct lx_model {
     const struct lx_task_ops *task;
     uint64_t hash; /* of config, vocabulary and weights */
     int64_t n_parameters;
+    int32_t max_rows; /* input rows that a state may absorb: the task's longest plan */
     lx_layer *layers;      /* [n_layers] */
-    lx_state_layout state; /* of one slot */
+    uint64_t state_hash;   /* of what decides a state's layout: kinds, their parameters and sizes */
+    lx_state_layout state; /* of one slot; how many pages there are is up to who makes states */
 } lx_model;
 
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
+
+/* What a state has after so many input rows: pages of its growing part, and floats in all. */
+int32_t lx_model_state_pages(const lx_model *m, int64_t rows);
+int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
 
 /* Field `name` of head `head` of layer `layer`: its shape, and in *offset where it begins among a
    slot's floats. NULL when the layer has no such field or head. */

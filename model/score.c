@@ -11,12 +11,14 @@
 struct lx_scorer {
     lx_transformer *t;
     lx_states *states;
+    int64_t state_rows; /* that each state has room for; 0: there are no states yet */
     int32_t max_tokens, n_slots, n_inputs;
-    int32_t *seq_start, *slot, *output_row; /* [n_slots + 1], [n_slots], [max_tokens] */
-    int32_t *ids;                           /* [max_tokens, n_inputs] */
-    lx_sampling *sampling;                  /* [max_tokens] */
-    lx_sample *samples;                     /* [max_tokens] */
-    float **sink;                           /* [max_tokens] where each output's result goes */
+    int32_t *seq_start, *slot, *position; /* [n_slots + 1], [n_slots], [n_slots] */
+    int32_t *output_row;                  /* [max_tokens] */
+    int32_t *ids;                         /* [max_tokens, n_inputs] */
+    lx_sampling *sampling;                /* [max_tokens] */
+    lx_sample *samples;                   /* [max_tokens] */
+    float **sink;                         /* [max_tokens] where each output's result goes */
     lx_step step;
 };
 
@@ -37,20 +39,16 @@ lx_status lx_scorer_new(lx_transformer *t, int32_t max_tokens, int32_t n_slots, 
     s->n_inputs = lx_transformer_model(t)->config.n_inputs;
     s->seq_start = calloc(slots + 1, sizeof *s->seq_start);
     s->slot = calloc(slots, sizeof *s->slot);
+    s->position = calloc(slots, sizeof *s->position);
     s->output_row = calloc(rows, sizeof *s->output_row);
     s->ids = calloc(rows * (size_t)s->n_inputs, sizeof *s->ids);
     s->sampling = calloc(rows, sizeof *s->sampling);
     s->samples = calloc(rows, sizeof *s->samples);
     s->sink = calloc(rows, sizeof *s->sink);
-    lx_status st = LX_OK;
-    if (s->seq_start == NULL || s->slot == NULL || s->output_row == NULL || s->ids == NULL ||
-        s->sampling == NULL || s->samples == NULL || s->sink == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a scorer");
-    if (st == LX_OK)
-        st = lx_transformer_states_new(t, n_slots, &s->states, err);
-    if (st != LX_OK) {
+    if (s->seq_start == NULL || s->slot == NULL || s->position == NULL || s->output_row == NULL ||
+        s->ids == NULL || s->sampling == NULL || s->samples == NULL || s->sink == NULL) {
         lx_scorer_free(s);
-        return st;
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a scorer");
     }
     *out = s;
     return LX_OK;
@@ -60,10 +58,10 @@ void lx_scorer_free(lx_scorer *s)
 {
     if (s == NULL)
         return;
-    lx_backend *be = lx_transformer_backend(s->t);
-    be->ops->states_free(be, s->states);
+    lx_transformer_states_free(s->t, s->states);
     free(s->seq_start);
     free(s->slot);
+    free(s->position);
     free(s->output_row);
     free(s->ids);
     free(s->sampling);
@@ -110,39 +108,66 @@ static lx_status flush(lx_scorer *s, lx_error *err)
     return st;
 }
 
+static int32_t rows_of(const lx_score_item *item)
+{
+    return item->plan->n_prompt + item->plan->n_new - 1;
+}
+
+/* States with room for the longest of the items. */
+static lx_status make_states(lx_scorer *s, const lx_score_item *items, int32_t n, lx_error *err)
+{
+    int64_t rows = 1;
+    for (int32_t i = 0; i < n; i++)
+        rows = rows_of(&items[i]) > rows ? rows_of(&items[i]) : rows;
+    if (rows <= s->state_rows)
+        return LX_OK;
+    lx_transformer_states_free(s->t, s->states);
+    s->states = NULL;
+    s->state_rows = 0;
+    lx_status st = lx_transformer_states_new(s->t, s->n_slots, rows, &s->states, err);
+    if (st == LX_OK)
+        s->state_rows = rows;
+    return st;
+}
+
+/* All rows of an item, from the slot's empty state on. */
+static lx_status add_item(lx_scorer *s, const lx_score_item *item, int32_t slot, lx_error *err)
+{
+    lx_batch *b = &s->step.batch;
+    lx_status st = b->n_seqs == s->n_slots ? flush(s, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_transformer_state_zero(s->t, s->states, slot, err);
+    bool opened = false;
+    for (int32_t row = 0; row < rows_of(item) && st == LX_OK; row++) {
+        if (b->n_tokens == s->max_tokens) {
+            st = flush(s, err);
+            opened = false;
+        }
+        if (!opened) {
+            s->seq_start[b->n_seqs] = b->n_tokens;
+            s->position[b->n_seqs] = row;
+            s->slot[b->n_seqs++] = slot;
+            opened = true;
+        }
+        if (st == LX_OK)
+            add_row(s, item, row);
+    }
+    return st;
+}
+
 lx_status lx_scorer_run(lx_scorer *s, const lx_score_item *items, int32_t n, lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(s->t);
-    lx_batch *b = &s->step.batch;
     s->step = (lx_step){
-        .batch = {.seq_start = s->seq_start, .slot = s->slot, .output_row = s->output_row},
+        .batch = {.seq_start = s->seq_start,
+                  .slot = s->slot,
+                  .output_row = s->output_row,
+                  .position = s->position},
         .ids = s->ids,
         .sampling = s->sampling,
         .samples = s->samples,
     };
-    lx_status st = LX_OK;
-    int32_t slot = 0;
-    for (int32_t i = 0; i < n && st == LX_OK; i++) {
-        int32_t n_rows = items[i].plan->n_prompt + items[i].plan->n_new - 1;
-        if (b->n_seqs == s->n_slots)
-            st = flush(s, err);
-        if (st == LX_OK)
-            st = be->ops->state_zero(be, s->states, slot);
-        bool opened = false;
-        for (int32_t row = 0; row < n_rows && st == LX_OK; row++) {
-            if (b->n_tokens == s->max_tokens) {
-                st = flush(s, err);
-                opened = false;
-            }
-            if (!opened) {
-                s->seq_start[b->n_seqs] = b->n_tokens;
-                s->slot[b->n_seqs++] = slot;
-                opened = true;
-            }
-            if (st == LX_OK)
-                add_row(s, &items[i], row);
-        }
-        slot = slot + 1 < s->n_slots ? slot + 1 : 0;
-    }
+    lx_status st = make_states(s, items, n, err);
+    for (int32_t i = 0; i < n && st == LX_OK; i++)
+        st = add_item(s, &items[i], i % s->n_slots, err);
     return st == LX_OK ? flush(s, err) : st;
 }

@@ -240,12 +240,6 @@ lx_backend *lx_transformer_backend(const lx_transformer *t)
     return t->be;
 }
 
-lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_states **out,
-                                    lx_error *err)
-{
-    return t->be->ops->states_new(t->be, &t->model->state, n_slots, out, err);
-}
-
 /* --- a step --- */
 
 /* What the back end would find only when the states have already moved on. */
@@ -337,7 +331,8 @@ static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n,
                                                     .x = post ? residual : t->normed,
                                                     .residual = residual,
                                                     .states = states,
-                                                    .offset = declared->state_offset});
+                                                    .offset = declared->state_offset,
+                                                    .page_offset = declared->page_offset});
     if (post)
         queue_norm(t, residual, residual, &own->norm, c->d_model, LX_ROWS_TOKENS);
 }

@@ -34,9 +34,33 @@ void lx_transformer_free(lx_transformer *t); /* NULL is allowed */
 const lx_model *lx_transformer_model(const lx_transformer *t);
 lx_backend *lx_transformer_backend(const lx_transformer *t);
 
-/* A slot arena of the right layout; free with the back end's states_free. */
-lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, lx_states **out,
+/*
+ * States of n_slots sequences, all of nothing yet. A state that grows (lx_model_state_pages) takes
+ * pages from a pool of n_pages, of which a slot has at most slot_pages mapped; both are ignored for
+ * a model whose states do not grow. The calls below may follow steps that were not waited for; they
+ * fail with LX_ERR_DEVICE, LX_ERR_INVALID for a slot or page that is not there. `rows`: input rows
+ * that the state has absorbed.
+ */
+lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t n_pages,
+                                     int32_t slot_pages, lx_states **out,
+                                     lx_error *err) LX_MUST_USE;
+/* The same where every slot has, mapped already, the pages of `rows` input rows. */
+lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, int64_t rows,
+                                    lx_states **out, lx_error *err) LX_MUST_USE;
+void lx_transformer_states_free(lx_transformer *t, lx_states *s); /* NULL is allowed */
+/* The slot's first n pages are pages[0 .. n - 1] of the pool, which no other slot may have. */
+lx_status lx_transformer_state_map(lx_transformer *t, lx_states *s, int32_t slot, int32_t n,
+                                   const int32_t *pages, lx_error *err) LX_MUST_USE;
+/* Back to nothing. */
+lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slot,
                                     lx_error *err) LX_MUST_USE;
+lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,
+                                    int64_t rows, lx_error *err) LX_MUST_USE;
+/* To and from lx_model_state_floats(rows) floats. */
+lx_status lx_transformer_state_save(lx_transformer *t, const lx_states *s, int32_t slot,
+                                    int64_t rows, float *to, lx_error *err) LX_MUST_USE;
+lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slot, int64_t rows,
+                                    const float *from, lx_error *err) LX_MUST_USE;
 
 /*
  * Starts a step, without waiting for those before it, and says its number. The step and all that it

@@ -75,6 +75,7 @@ typedef struct lx_mixer_parts {
     lx_mixer_tensor tensors[LX_MAX_MIXER_TENSORS];
     int32_t n_heads; /* how often the fields repeat; 0 without a state */
     lx_state_field fields[LX_MAX_MIXER_FIELDS];
+    int64_t page_floats; /* of the part that grows, for LX_PAGE_TOKENS tokens; 0: none does */
     int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
 } lx_mixer_parts;
 
@@ -87,7 +88,8 @@ typedef struct lx_mixer_call {
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
     lx_array *residual;        /* [T, d_model] the branch's output is added to it */
     lx_states *states;
-    int64_t offset; /* where this branch's part of a slot begins, in floats */
+    int64_t offset;      /* where this branch's part of a slot begins, in floats */
+    int64_t page_offset; /* where its part of a page begins */
 } lx_mixer_call;
 
 struct lx_mixer {

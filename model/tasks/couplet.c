@@ -228,6 +228,12 @@ static void fill_prompt(lx_plan *plan, const line *l)
     put_row(row + N_INPUTS, special(plan->model, SEP), 1, l->n, l->chars[0].id);
 }
 
+/* The first row, the line, the row between, and all but the last character of the answer. */
+static int32_t max_rows(const lx_model *model)
+{
+    return 2 * model->config.max_chars + 1;
+}
+
 static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes, bool rules, lx_error *err)
 {
     const lx_model *model = plan->model;
@@ -368,6 +374,7 @@ const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
     .check_model = check_model,
+    .max_rows = max_rows,
     .n_masks = N_MASKS,
     .fill_mask = fill_mask,
     .plan_init = plan_init,

@@ -183,6 +183,11 @@ static lx_status check_request(const lx_config *c, const lx_task_request *reques
     return LX_OK;
 }
 
+static int32_t max_rows(const lx_model *model)
+{
+    return lx_image_size(&model->config);
+}
+
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_config *c = &plan->model->config;
@@ -259,6 +264,7 @@ const lx_task_ops lx_image_task = {
     .name = "image",
     .modality = LX_IMAGE,
     .check_model = check_model,
+    .max_rows = max_rows,
     .n_masks = 0,
     .fill_mask = fill_mask,
     .plan_init = plan_init,

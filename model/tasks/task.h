@@ -58,6 +58,9 @@ typedef struct lx_task_ops {
     /* Checks that the model's config and vocabulary fit the task; called by lx_model_load. */
     lx_status (*check_model)(const lx_model *model, lx_error *err);
 
+    /* Input rows of the longest plan, generated ones too. */
+    int32_t (*max_rows)(const lx_model *model);
+
     /* The fixed masks of this task (see kernels.h: mask_new): fills banned[head_size] for mask i.
      */
     int32_t n_masks;

@@ -48,11 +48,7 @@ lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_
 
 static void describe_model(const lx_served_model *served, lx_saved_state *s)
 {
-    const lx_model *m = served->model;
-    s->model_hash = m->hash;
-    s->n_layers = m->config.n_layers;
-    s->n_floats = m->state.fixed_floats;
-    s->modality = m->task->modality;
+    lx_state_describe(served->model, s);
     (void)snprintf(s->made_by, sizeof s->made_by, "%s", served->fingerprint);
 }
 

@@ -134,12 +134,8 @@ static void create_finish(void *context, lx_response *rs)
         return;
     }
     const lx_kept_state *k = &w->keeper.states[0];
-    lx_saved_state s = {.model_hash = w->served->model->hash,
-                        .n_layers = w->served->model->config.n_layers,
-                        .n_floats = w->served->model->state.fixed_floats,
-                        .modality = w->served->model->task->modality,
-                        .seed = w->params->seed,
-                        .start = {.rows = k->rows, .n_tokens = k->tokens}};
+    lx_saved_state s = {.seed = w->params->seed, .start = {.rows = k->rows, .n_tokens = k->tokens}};
+    lx_state_describe(w->served->model, &s);
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->served->fingerprint);
     int32_t turn = lx_serving_enter(w->api->serving);
     respond_facts(w->api, 201, k->id, &s, k->bytes, w->api->state_ttl_ms, rs);

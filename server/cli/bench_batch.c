@@ -14,7 +14,7 @@
 /* A step under way. */
 typedef struct frame {
     lx_step step;
-    int32_t *ids;
+    int32_t *ids, *position;
     lx_sampling *sampling;
     lx_sample *samples;
     uint64_t number;
@@ -35,6 +35,7 @@ static void workload_free(workload *w)
     free(w->times);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++) {
         free(w->frames[i].ids);
+        free(w->frames[i].position);
         free(w->frames[i].sampling);
         free(w->frames[i].samples);
     }
@@ -44,9 +45,10 @@ static bool frame_init(frame *f, const workload *w, const lx_config *c)
 {
     size_t n = (size_t)w->batch, n_inputs = (size_t)c->n_inputs;
     f->ids = calloc(n * n_inputs, sizeof *f->ids);
+    f->position = calloc(n, sizeof *f->position);
     f->sampling = calloc(n, sizeof *f->sampling);
     f->samples = calloc(n, sizeof *f->samples);
-    if (f->ids == NULL || f->sampling == NULL || f->samples == NULL)
+    if (f->ids == NULL || f->position == NULL || f->sampling == NULL || f->samples == NULL)
         return false;
     for (int32_t i = 0; i < w->batch; i++) {
         for (size_t j = 0; j < n_inputs; j++)
@@ -60,7 +62,8 @@ static bool frame_init(frame *f, const workload *w, const lx_config *c)
                   .seq_start = w->seq_start,
                   .slot = w->slot,
                   .n_outputs = w->batch,
-                  .output_row = w->slot},
+                  .output_row = w->slot,
+                  .position = f->position},
         .ids = f->ids,
         .sampling = f->sampling,
         .samples = f->samples,
@@ -110,6 +113,7 @@ static void next_inputs(workload *w, const lx_config *c, int64_t step)
     for (int32_t s = 0; s < w->batch; s++) {
         f->ids[s * c->n_inputs] = w->ahead > 0 ? lx_drawn_id((int32_t)(step - 1))
                                                : f->samples[s].token % c->inputs[0].size;
+        f->position[s] = (int32_t)step;
         f->sampling[s].step = (uint32_t)step;
     }
 }
@@ -122,11 +126,11 @@ lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_
     lx_states *states = NULL;
     workload w;
     lx_status st = workload_init(&w, c, batch, lx_engine_best_ahead(be), steps, err);
-    if (st == LX_OK)
-        st = lx_transformer_states_new(t, batch, &states, err);
     int64_t group = steps < LX_BENCH_GROUP ? steps : LX_BENCH_GROUP, n_groups = steps / group;
-    int64_t warm = steps / 5 + 1, n = 0;
-    for (; n < warm + n_groups * group && st == LX_OK; n++) {
+    int64_t warm = steps / 5 + 1, all = warm + n_groups * group, n = 0;
+    if (st == LX_OK)
+        st = lx_transformer_states_new(t, batch, all, &states, err);
+    for (; n < all && st == LX_OK; n++) {
         int64_t start = lx_now_ns();
         if (n > 0)
             next_inputs(&w, c, n);
@@ -138,7 +142,7 @@ lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_
         st = lx_transformer_wait(t, frame_of(&w, n - 1)->number, err);
     if (st == LX_OK)
         *median_ns = lx_bench_median(w.times, n_groups) / group;
-    be->ops->states_free(be, states);
+    lx_transformer_states_free(t, states);
     workload_free(&w);
     return st;
 }

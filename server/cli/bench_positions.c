@@ -63,7 +63,8 @@ static lx_status run_rows(stream *s, int32_t slot, int32_t position, int32_t n, 
                               .seq_start = seq_start,
                               .slot = &slot,
                               .n_outputs = sample != NULL,
-                              .output_row = &output_row},
+                              .output_row = &output_row,
+                              .position = &position},
                     .ids = s->ids,
                     .sampling = &sampling,
                     .samples = sample};
@@ -72,28 +73,29 @@ static lx_status run_rows(stream *s, int32_t slot, int32_t position, int32_t n, 
 
 /* A full step runs and every state is written once, so that memory that is reserved but not yet
    touched does not count as growth later. */
-static lx_status open_stream(stream *s, int32_t n_kept, int64_t n_times, lx_error *err)
+static lx_status open_stream(stream *s, int32_t n_kept, int64_t n_times, int32_t most_rows,
+                             lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(s->t);
     size_t n_inputs = (size_t)lx_transformer_model(s->t)->config.n_inputs;
     s->ids = calloc(LX_BENCH_PREFILL_ROWS * n_inputs, sizeof *s->ids);
     s->times = calloc((size_t)n_times, sizeof *s->times);
     if (s->ids == NULL || s->times == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %lld times", (long long)n_times);
-    lx_status st = lx_transformer_states_new(s->t, FIRST_KEPT + n_kept, &s->states, err);
+    int32_t rows = most_rows > LX_BENCH_PREFILL_ROWS ? most_rows : LX_BENCH_PREFILL_ROWS;
+    lx_status st = lx_transformer_states_new(s->t, FIRST_KEPT + n_kept, rows, &s->states, err);
     if (st == LX_OK)
         st = run_rows(s, SCRATCH, 0, LX_BENCH_PREFILL_ROWS, NULL, err);
     for (int32_t slot = 0; slot < FIRST_KEPT + n_kept && st == LX_OK; slot++)
-        st = be->ops->state_zero(be, s->states, slot);
+        st = lx_transformer_state_zero(s->t, s->states, slot, err);
     return st;
 }
 
 /* A decode step from a copy of the state kept for position number i. */
 static lx_status decode(stream *s, int32_t i, int32_t position, int64_t *ns, lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(s->t);
     lx_sample sample;
-    lx_status st = be->ops->state_copy(be, s->states, SCRATCH, FIRST_KEPT + i, 0);
+    lx_status st =
+        lx_transformer_state_copy(s->t, s->states, SCRATCH, FIRST_KEPT + i, position - 1, err);
     int64_t start = lx_now_ns();
     if (st == LX_OK)
         st = run_rows(s, SCRATCH, position - 1, 1, &sample, err);
@@ -103,7 +105,6 @@ static lx_status decode(stream *s, int32_t i, int32_t position, int64_t *ns, lx_
 
 static lx_status advance(stream *s, lx_bench_position *rows, int32_t n, lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(s->t);
     lx_status st = LX_OK;
     int32_t at = 0;
     for (int32_t i = 0; i < n && st == LX_OK; i++) {
@@ -114,7 +115,7 @@ static lx_status advance(stream *s, lx_bench_position *rows, int32_t n, lx_error
             at += count;
         }
         if (st == LX_OK)
-            st = be->ops->state_copy(be, s->states, FIRST_KEPT + i, STREAM, 0);
+            st = lx_transformer_state_copy(s->t, s->states, FIRST_KEPT + i, STREAM, at, err);
         if (st == LX_OK)
             st = decode(s, i, rows[i].position, &rows[i].ns, err);
         rows[i].resident_bytes = resident_bytes();
@@ -125,9 +126,11 @@ static lx_status advance(stream *s, lx_bench_position *rows, int32_t n, lx_error
 lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position *rows, int32_t n,
                              lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(t);
+    int32_t most = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = rows[i].position > most ? rows[i].position : most;
     stream s = {.t = t};
-    lx_status st = open_stream(&s, n, steps * n, err);
+    lx_status st = open_stream(&s, n, steps * n, most, err);
     if (st == LX_OK)
         st = advance(&s, rows, n, err);
     for (int64_t round = -(steps / 5) - 1; round < steps && st == LX_OK; round++) {
@@ -140,7 +143,7 @@ lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position
     }
     for (int32_t i = 0; i < n && st == LX_OK; i++)
         rows[i].ns = lx_bench_median(s.times + i * steps, steps);
-    be->ops->states_free(be, s.states);
+    lx_transformer_states_free(t, s.states);
     free(s.ids);
     free(s.times);
     return st;
@@ -149,8 +152,7 @@ lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position
 /* A whole prompt, chunk by chunk, from an empty state. */
 static lx_status prefill(stream *s, int32_t length, int64_t *ns, lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(s->t);
-    lx_status st = be->ops->state_zero(be, s->states, STREAM);
+    lx_status st = lx_transformer_state_zero(s->t, s->states, STREAM, err);
     int64_t start = lx_now_ns();
     for (int32_t at = 0; at < length && st == LX_OK; at += LX_BENCH_PREFILL_ROWS) {
         int32_t left = length - at;
@@ -164,9 +166,8 @@ static lx_status prefill(stream *s, int32_t length, int64_t *ns, lx_error *err)
 lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, int64_t *median_ns,
                            lx_error *err)
 {
-    lx_backend *be = lx_transformer_backend(t);
     stream s = {.t = t};
-    lx_status st = open_stream(&s, 0, rounds, err);
+    lx_status st = open_stream(&s, 0, rounds, length, err);
     for (int64_t round = -1; round < rounds && st == LX_OK; round++) {
         int64_t ns = 0;
         st = prefill(&s, length, &ns, err);
@@ -175,7 +176,7 @@ lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, in
     }
     if (st == LX_OK)
         *median_ns = lx_bench_median(s.times, rounds);
-    be->ops->states_free(be, s.states);
+    lx_transformer_states_free(t, s.states);
     free(s.ids);
     free(s.times);
     return st;

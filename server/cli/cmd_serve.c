@@ -221,6 +221,7 @@ static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_
         .model_dir = o->local.model,
         .n_slots = (int32_t)o->slots,
         .max_queue = (int32_t)o->queue,
+        .page_bytes = o->state_mb << 20,
         .prefix_bytes = o->prefix_cache_mb << 20,
         .prefix_every = (int32_t)o->prefix_every,
         .probe_ns = (int64_t)(o->probe_interval * 1e9),

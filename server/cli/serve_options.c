@@ -47,6 +47,17 @@ static const lx_option options[] = {
      .max = 1000000,
      .value = "N",
      .help = "requests that may wait, a model"},
+    {.name = "state-mb",
+     .env = "LINNET_STATE_MB",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(state_mb),
+     .fallback = "0",
+     .min = 0,
+     .max = 1 << 20,
+     .value = "MIB",
+     .help =
+         "memory for what grows in states, of kinds that keep rows, a model; 0: what the slots' "
+         "states can need, or as much of it as fits"},
     {.name = "prefix-cache-mb",
      .env = "LINNET_PREFIX_CACHE_MB",
      .kind = LX_OPTION_INT,

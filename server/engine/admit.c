@@ -97,6 +97,7 @@ void lx_count_sources(lx_engine *e, int32_t request, int32_t n)
 typedef struct waiter {
     int32_t queued, run; /* one of them is -1 */
     int32_t request;
+    int32_t pages; /* that it must find */
     lx_fair_claim claim;
 } waiter;
 
@@ -116,14 +117,28 @@ static lx_fair_claim claim_of(const lx_engine *e, int32_t request, bool wants_so
     };
 }
 
-static void consider(const lx_fair_room *room, const waiter *w, waiter *best)
+/* Pages that a run's next sample must find: the last one has those of the shared prompt's place. */
+static int32_t sample_pages(const lx_run *r)
+{
+    return r->next_sample + r->granted == r->params->n - 1 ? 0 : r->pages;
+}
+
+/* Who comes first waits for pages while somebody runs who will give some back: what is large must
+   not wait for ever while smaller ones pass it. */
+static bool fits(const lx_engine *e, const waiter *w)
+{
+    return w->pages <= atomic_load(&e->pages.left);
+}
+
+static void consider(const lx_engine *e, const lx_fair_room *room, const waiter *w, waiter *best)
 {
     bool none = best->queued < 0 && best->run < 0;
-    if (lx_fair_may(&w->claim, room) && (none || lx_fair_before(&w->claim, &best->claim)))
+    if (lx_fair_may(&w->claim, room) && (e->n_seats > 0 || fits(e, w)) &&
+        (none || lx_fair_before(&w->claim, &best->claim)))
         *best = *w;
 }
 
-/* The first of those who may have a place now; false: nobody. */
+/* The first of those who may have a place now; false: there is none, or it has to wait. */
 static bool find_first(const lx_engine *e, waiter *best)
 {
     lx_fair_room room = {e->options.n_slots, lx_fair_spare(e->options.n_slots), e->n_seats,
@@ -133,8 +148,8 @@ static bool find_first(const lx_engine *e, waiter *best)
         const lx_run *r = &e->runs[i];
         if (!r->ready || r->ending || r->failed || r->next_sample + r->granted == r->params->n)
             continue;
-        waiter w = {-1, i, r->request, claim_of(e, r->request, false, r->order)};
-        consider(&room, &w, best);
+        waiter w = {-1, i, r->request, sample_pages(r), claim_of(e, r->request, false, r->order)};
+        consider(e, &room, &w, best);
     }
     for (int32_t i = 0; i < e->n_queue; i++) {
         lx_job *job = e->queue[i].job;
@@ -142,16 +157,18 @@ static bool find_first(const lx_engine *e, waiter *best)
             continue;
         int32_t request = *lx_job_request_note(job);
         bool wants_source = lx_job_get_params(job)->n > 1;
-        waiter w = {i, -1, request, claim_of(e, request, wants_source, e->queue[i].order)};
-        consider(&room, &w, best);
+        waiter w = {i, -1, request, lx_job_first_pages(e, job),
+                    claim_of(e, request, wants_source, e->queue[i].order)};
+        consider(e, &room, &w, best);
     }
-    return best->queued >= 0 || best->run >= 0;
+    return (best->queued >= 0 || best->run >= 0) && fits(e, best);
 }
 
 static void grant(lx_engine *e, const waiter *w)
 {
     lx_count_seats(e, w->request, 1);
     if (w->run >= 0) {
+        lx_pages_reserve(&e->pages, w->pages);
         e->runs[w->run].granted++;
         e->n_granted++;
         return;
@@ -159,6 +176,7 @@ static void grant(lx_engine *e, const waiter *w)
     lx_queued *q = &e->queue[w->queued];
     int32_t n = lx_job_get_params(q->job)->n;
     lx_count_sources(e, w->request, n > 1);
+    lx_pages_reserve(&e->pages, lx_job_pages(e, q->job));
     e->admitted_order[e->n_admitted] = q->order;
     e->admitted[e->n_admitted++] = q->job;
     q->job = NULL;
@@ -198,4 +216,5 @@ void lx_engine_admit(lx_engine *e, int64_t now)
     e->n_sure = 0;
     int32_t room = e->options.n_slots - e->n_seats - (e->n_pending - e->n_granted) - to_come;
     e->credit = room > 0 && e->n_queue == 0 ? room : 0;
+    e->page_credit = atomic_load(&e->pages.left);
 }

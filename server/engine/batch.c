@@ -235,12 +235,15 @@ static void build(lx_engine *e, lx_frame *f)
     for (int32_t slot = 0; slot < e->n_places; slot++) {
         if (e->rows[slot] == 0)
             continue;
+        lx_slot *s = &e->slots[slot];
+        bool prompt = s->phase == LX_SLOT_PROMPT;
         f->seq_start[b->n_seqs] = b->n_tokens;
+        f->position[b->n_seqs] = prompt ? s->prompt_row : lx_slot_rows(s, &e->runs[s->run]);
         f->seq_slot[b->n_seqs++] = slot;
-        e->slots[slot].under_way++;
-        e->slots[slot].last_step = e->n_started + 1;
-        e->runs[e->slots[slot].run].under_way++;
-        if (e->slots[slot].phase == LX_SLOT_PROMPT)
+        s->under_way++;
+        s->last_step = e->n_started + 1;
+        e->runs[s->run].under_way++;
+        if (prompt)
             add_prompt_rows(e, f, slot, e->rows[slot]);
         else
             add_decode_row(e, f, slot);
@@ -255,7 +258,10 @@ bool lx_engine_batch(lx_engine *e, lx_frame *f)
     f->n_prompt_rows = 0;
     f->awaited = false;
     f->step = (lx_step){
-        .batch = {.seq_start = f->seq_start, .slot = f->seq_slot, .output_row = f->output_row},
+        .batch = {.seq_start = f->seq_start,
+                  .slot = f->seq_slot,
+                  .output_row = f->output_row,
+                  .position = f->position},
         .ids = f->ids,
         .sampling = f->sampling,
         .samples = f->samples,

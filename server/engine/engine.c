@@ -151,6 +151,7 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
         int32_t request = *lx_job_request_note(e->admitted[i]);
         lx_count_seats(e, request, -1);
         lx_count_sources(e, request, -(lx_job_get_params(e->admitted[i])->n > 1));
+        lx_pages_reserve(&e->pages, -lx_job_pages(e, e->admitted[i]));
         lx_engine_end_job(e, e->admitted[i], 0, status, err);
     }
     e->n_dropped = e->n_admitted = 0;
@@ -224,8 +225,10 @@ static lx_status reserve(lx_engine *e, const lx_job *job, lx_error *err)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
     if (!atomic_load(&e->healthy))
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device this model runs on has failed");
-    if (e->credit > 0) {
+    int32_t n_pages = lx_job_first_pages(e, job);
+    if (e->credit > 0 && e->page_credit >= n_pages) {
         int32_t n = lx_job_get_params(job)->n;
+        e->page_credit -= n_pages;
         e->credit = n < e->credit ? e->credit - n : 0;
         e->n_sure++;
         return LX_OK;
@@ -241,6 +244,12 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
 {
     if (lx_job_plan(job)->model != e->model)
         return lx_fail(err, LX_ERR_INVALID, "model", "the request was made for another model");
+    int64_t page_bytes = e->model->state.page_floats * (int64_t)sizeof(float);
+    if (lx_job_first_pages(e, job) > e->pages.n || lx_job_pages(e, job) > e->slot_pages)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "the request needs %lld bytes for its states, more than the %lld there are",
+                       (long long)(lx_job_first_pages(e, job) * page_bytes),
+                       (long long)(e->pages.n * page_bytes));
     (void)pthread_mutex_lock(&e->mutex);
     lx_status st = reserve(e, job, err);
     if (st == LX_OK) {

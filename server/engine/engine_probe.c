@@ -10,7 +10,8 @@
 
 lx_status lx_engine_probe(lx_engine *e, lx_error *err)
 {
-    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = e->n_places, row = 0;
+    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = e->n_places, row = 0,
+            position = 0;
     lx_sampling sampling = {.temperature = 0, .top_p = 1, .forced = -1};
     lx_sample sample = {.token = -1};
     lx_step step = {
@@ -19,16 +20,15 @@ lx_status lx_engine_probe(lx_engine *e, lx_error *err)
                   .seq_start = seq_start,
                   .slot = &slot,
                   .n_outputs = 1,
-                  .output_row = &row},
+                  .output_row = &row,
+                  .position = &position},
         .ids = ids,
         .sampling = &sampling,
         .samples = &sample,
     };
-    lx_status st = e->be->ops->state_zero(e->be, e->states, slot);
+    lx_status st = lx_transformer_state_zero(e->transformer, e->states, slot, err);
     if (st == LX_OK)
         st = lx_transformer_step(e->transformer, e->states, &step, err);
-    else
-        st = lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to clear a state");
     if (st == LX_OK && (sample.token < 0 || !isfinite(sample.logprob)))
         st = lx_fail(err, LX_ERR_DEVICE, NULL, "a probe gave no number");
     if (st != LX_OK)

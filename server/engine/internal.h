@@ -16,6 +16,7 @@
 
 #include "server/engine/engine.h"
 #include "server/engine/fair.h"
+#include "server/engine/pages.h"
 #include "server/engine/prefix_cache.h"
 #include "server/engine/scheduler.h"
 
@@ -29,6 +30,7 @@ typedef struct lx_run {
     int64_t n_tokens;    /* pushed so far, of all samples */
     int32_t source;      /* n > 1: the place of the state after the shared prompt rows, or -1 */
     int32_t granted;     /* samples that may start now */
+    int32_t pages;       /* of a growing state that a place of it takes, reserved when granted */
     int32_t request;     /* see lx_party */
     bool ready;          /* n > 1: that state is complete, samples may start from it */
     bool advanced;       /* got a token in this step that its reader waits for */
@@ -73,6 +75,7 @@ typedef struct lx_slot {
     int32_t sample;     /* of the run; -1 while it computes a shared prompt */
     int32_t prompt_row; /* the next one to compute */
     int32_t step;       /* tokens generated, those of steps under way too */
+    int32_t pages;      /* the chain of its pages, -1: none */
     int32_t under_way;  /* steps that compute rows of it */
     bool paused;        /* the state after this step's rows is to be kept for other prompts */
     uint64_t order;     /* of those of a request, smaller is older */
@@ -88,7 +91,7 @@ typedef struct lx_frame {
     int32_t n_prompt_rows;
     bool awaited;                      /* what a slot computes next depends on what it draws here */
     int32_t *seq_start;                /* [n_slots + 1] */
-    int32_t *seq_slot;                 /* [n_slots] */
+    int32_t *seq_slot, *position;      /* [n_slots] */
     lx_constraint *constraints;        /* [n_places] */
     int32_t *ids;                      /* [max_tokens, n_inputs] */
     int32_t *output_row, *output_slot; /* [max_tokens], like those below */
@@ -118,6 +121,7 @@ struct lx_engine {
     int32_t n_sure;   /* of those: sure to get a slot in the next turn, so not counted as waiting */
     int32_t n_beyond; /* jobs that have begun beyond the slots; they count as waiting */
     int32_t credit;   /* slots that nobody needs yet */
+    int32_t page_credit; /* and pages */
     uint64_t next_order;
 
     /* --- shared, atomic --- */
@@ -142,6 +146,10 @@ struct lx_engine {
     lx_job **admitted, **dropped; /* taken from the queue in this turn */
     uint64_t *admitted_order;
     int32_t n_admitted, n_dropped;
+
+    lx_pages pages;     /* admitting and freeing is the thread's, under the mutex or not */
+    int32_t slot_pages; /* that a place may have */
+    int32_t *page_list; /* [slot_pages] */
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
 
@@ -179,8 +187,13 @@ void lx_runs_init(lx_engine *e);
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
 /* Gives an admitted job its first place, which is counted. */
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
+/* Pages that a place of the job takes, and that are free before it is admitted. */
+int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
+int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);
 /* Starts the samples that may. */
 lx_status lx_runs_fork(lx_engine *e, lx_error *err);
+/* How many input rows the slot's state has absorbed, those of steps under way too. */
+int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
 void lx_runs_free_slot(lx_engine *e, int32_t slot);
 /* The place computes no more rows for now, so it is no seat. */
 void lx_runs_leave_seat(lx_engine *e, int32_t slot);

@@ -44,8 +44,8 @@ struct lx_job {
     int32_t *targets; /* [max_new], NULL: generate */
     int32_t *tokens;  /* [n, max_new] */
     float *logprobs;  /* [n, max_new] */
-    float *states;    /* [n, fixed_floats], NULL: none is kept */
-    float *start;     /* [fixed_floats], NULL: from nothing */
+    float *states;    /* [n, state_floats], NULL: none is kept */
+    float *start;     /* [start_floats], NULL: from nothing */
     bool parked;      /* final once finished */
     lx_sample *top;   /* [n, max_new, n_top], NULL: none are kept */
     lx_bias *biases;  /* [n_biases], NULL: none */
@@ -146,9 +146,21 @@ static void *copy_of(const void *from, size_t n, size_t size, bool *ok)
     return p;
 }
 
+/* Of the state that a sample ends with at most. */
+static int64_t final_floats(const lx_plan *plan, const lx_job_params *p)
+{
+    return lx_model_state_floats(plan->model, (int64_t)plan->n_prompt + p->max_new);
+}
+
 static size_t state_floats(const lx_job *job)
 {
-    return (size_t)job->plan->model->state.fixed_floats;
+    return (size_t)final_floats(job->plan, &job->params);
+}
+
+static size_t start_floats(const lx_job *job)
+{
+    int32_t rows = job->params.start.rows;
+    return rows > 0 ? (size_t)lx_model_state_floats(job->plan->model, rows) : 0;
 }
 
 static bool has_stops(const lx_job_params *p)
@@ -173,7 +185,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 {
     const lx_model *model = plan->model;
     int64_t n = p->n, tokens = n * p->max_new + 1;
-    int64_t state = model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t state = final_floats(plan, p) * (int64_t)sizeof(float);
     int64_t row = model->config.n_inputs * (int64_t)sizeof(int32_t) + PLAN_ROW_BYTES;
     int64_t bytes = (int64_t)(sizeof(lx_job) + sizeof *plan) + (plan->n_prompt + 2) * row;
     bytes += n * (int64_t)sizeof(sample) + tokens * (int64_t)(sizeof(int32_t) + sizeof(float));
@@ -197,8 +209,7 @@ static bool allocate(lx_job *job)
     job->states = keeps ? malloc(n * state_floats(job) * sizeof *job->states) : NULL;
     job->targets =
         copy_of(p->targets, p->targets != NULL ? n_tokens : 0, sizeof *job->targets, &ok);
-    job->start =
-        copy_of(p->start.state, p->start.rows > 0 ? state_floats(job) : 0, sizeof *job->start, &ok);
+    job->start = copy_of(p->start.state, start_floats(job), sizeof *job->start, &ok);
     job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
     if (p->n_top > 0)
@@ -425,7 +436,7 @@ void lx_job_mark_parked(lx_job *job)
 {
     int32_t rows = job->params.start.rows;
     if (rows > 0 && job->samples[0].state_rows == 0) /* it never began: it is where it started */
-        memcpy(lx_job_state_room(job, 0, rows), job->start, state_floats(job) * sizeof *job->start);
+        memcpy(lx_job_state_room(job, 0, rows), job->start, start_floats(job) * sizeof *job->start);
     job->parked = true;
 }
 

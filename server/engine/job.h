@@ -34,7 +34,7 @@ typedef struct lx_job_start {
     int32_t n_tokens;      /* the history: tokens of the answer that are there already */
     const int32_t *tokens; /* [n_tokens], copied */
     int32_t rows;          /* n_prompt + n_tokens - 1, or 0 .. n_prompt - 1 without a history */
-    const float *state;    /* [fixed_floats], copied; NULL when rows is 0 */
+    const float *state;    /* lx_model_state_floats(rows) of them, copied; NULL when rows is 0 */
     uint32_t first_sample; /* the random numbers of sample i are those of first_sample + i */
 } lx_job_start;
 

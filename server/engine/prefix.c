@@ -70,7 +70,6 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
     if (place < 0)
         return LX_OK;
     /* A device that cannot copy is lost, and the cache with it. */
-    if (e->be->ops->state_copy(e->be, e->states, slot_of_place(e, place), slot, 0) != LX_OK)
-        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to copy a state");
-    return LX_OK;
+    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place), slot,
+                                     s->prompt_row, err);
 }

@@ -35,8 +35,11 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
 {
     lx_frame *f = &e->frames[0];
     f->step = (lx_step){
-        .batch = {.seq_start = f->seq_start, .slot = f->seq_slot, .output_row = f->output_row},
-        .ids = f->ids, /* zeros */
+        .batch = {.seq_start = f->seq_start,
+                  .slot = f->seq_slot,
+                  .output_row = f->output_row,
+                  .position = f->position}, /* zeros */
+        .ids = f->ids,                      /* zeros */
         .sampling = f->sampling,
         .samples = f->samples,
     };

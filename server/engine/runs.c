@@ -13,7 +13,7 @@ void lx_runs_init(lx_engine *e)
 {
     int32_t n = e->n_places;
     for (int32_t i = 0; i < n; i++) {
-        e->slots[i] = (lx_slot){.run = -1};
+        e->slots[i] = (lx_slot){.run = -1, .pages = -1};
         e->free_slots[i] = e->free_runs[i] = n - 1 - i;
     }
     e->n_free = e->n_free_runs = n;
@@ -55,11 +55,28 @@ lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_e
 
 /* --- slots --- */
 
-static int32_t take_slot(lx_engine *e, int32_t run)
+int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
 {
-    int32_t slot = e->free_slots[--e->n_free];
+    int64_t rows = (int64_t)lx_job_plan(job)->n_prompt + lx_job_get_params(job)->max_new;
+    return lx_model_state_pages(e->model, rows);
+}
+
+/* A shared prompt's state and one sample beside it: so a run that began can always end. */
+int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
+{
+    return lx_job_pages(e, job) * (lx_job_get_params(job)->n > 1 ? 2 : 1);
+}
+
+/* A free place with the pages that the run has reserved for it. */
+static lx_status take_slot(lx_engine *e, int32_t run, int32_t *out, lx_error *err)
+{
+    int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages;
     e->slots[slot] = (lx_slot){.run = run, .sample = -1, .order = e->next_place_order++};
-    return slot;
+    e->slots[slot].pages = lx_pages_take(&e->pages, n, e->page_list);
+    *out = slot;
+    if (n == 0)
+        return LX_OK;
+    return lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
 }
 
 void lx_runs_leave_seat(lx_engine *e, int32_t slot)
@@ -72,7 +89,8 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
     if (e->slots[slot].phase != LX_SLOT_FREE)
         lx_runs_leave_seat(e, slot);
-    e->slots[slot] = (lx_slot){.run = -1};
+    lx_pages_reserve(&e->pages, -lx_pages_free_chain(&e->pages, e->slots[slot].pages));
+    e->slots[slot] = (lx_slot){.run = -1, .pages = -1};
     e->free_slots[e->n_free++] = slot;
 }
 
@@ -83,6 +101,14 @@ static int32_t pending(const lx_run *r)
     return r->params->n - r->next_sample - in_prompt;
 }
 
+/* Pages reserved for samples that were granted and have no place yet; the last one takes the
+   source's. */
+static int32_t granted_pages(const lx_run *r)
+{
+    bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
+    return (r->granted - last) * r->pages;
+}
+
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
 {
     e->slots[slot].order = e->next_place_order++;
@@ -91,8 +117,7 @@ static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
     e->slots[slot].step = r->params->start.n_tokens;
 }
 
-/* How many input rows the slot's state has seen. */
-static int32_t rows_seen(const lx_slot *s, const lx_run *r)
+int32_t lx_slot_rows(const lx_slot *s, const lx_run *r)
 {
     return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
 }
@@ -101,12 +126,11 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
-    int32_t rows = rows_seen(s, r);
+    int32_t rows = lx_slot_rows(s, r);
     float *room = lx_job_state_room(r->job, s->sample, rows);
-    if (room != NULL && rows > 0 &&
-        e->be->ops->state_export(e->be, e->states, slot, room, 0) != LX_OK)
-        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to hand out a state");
-    return LX_OK;
+    if (room == NULL || rows == 0)
+        return LX_OK;
+    return lx_transformer_state_save(e->transformer, e->states, slot, rows, room, err);
 }
 
 /* --- runs --- */
@@ -118,6 +142,7 @@ static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
                           .source = -1,
+                          .pages = lx_job_pages(e, job),
                           .request = *lx_job_request_note(job),
                           .first_row = lx_job_get_params(job)->start.rows,
                           .order = order,
@@ -146,16 +171,16 @@ static void unlink_run(lx_engine *e, int32_t run)
 }
 
 /* kept: a place of the arena to start from, -1: none. */
-static lx_status first_state(lx_engine *e, const lx_job_start *start, int32_t kept, int32_t slot,
+static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_t slot,
                              lx_error *err)
 {
-    lx_status st = start->rows > 0
-                       ? e->be->ops->state_import(e->be, e->states, slot, start->state, 0)
-                   : kept >= 0 ? e->be->ops->state_copy(e->be, e->states, slot, kept, 0)
-                               : e->be->ops->state_zero(e->be, e->states, slot);
-    if (st != LX_OK)
-        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to set a state");
-    return LX_OK;
+    const lx_job_start *start = &r->params->start;
+    if (start->rows > 0)
+        return lx_transformer_state_load(e->transformer, e->states, slot, start->rows, start->state,
+                                         err);
+    if (kept >= 0)
+        return lx_transformer_state_copy(e->transformer, e->states, slot, kept, r->first_row, err);
+    return lx_transformer_state_zero(e->transformer, e->states, slot, err);
 }
 
 /* What the run's first slot does: prompt rows if there are any, or at once its sample's tokens. */
@@ -181,8 +206,9 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
 
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
 {
-    int32_t run = new_run(e, job, order), slot = take_slot(e, run);
+    int32_t run = new_run(e, job, order), slot = -1;
     lx_run *r = &e->runs[run];
+    lx_status st = take_slot(e, run, &slot, err);
     int32_t kept = lx_prefix_begin(e, r);
     begin_in_slot(e, r, slot);
     lx_job_mark_started(job, atomic_load(&e->metrics->steps));
@@ -190,14 +216,20 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
     atomic_fetch_add_explicit(&e->metrics->queue_steps, t.started_step - t.submitted_step,
                               memory_order_relaxed);
-    return first_state(e, &r->params->start, kept, slot, err);
+    return st == LX_OK ? first_state(e, r, kept, slot, err) : st;
 }
 
-static lx_status copy_state(lx_engine *e, int32_t to, int32_t from, lx_error *err)
+/* A place for the run's next sample, with a copy of the shared prompt's state. */
+static lx_status copy_source(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
 {
-    if (e->be->ops->state_copy(e->be, e->states, to, from, 0) != LX_OK)
-        return lx_fail(err, LX_ERR_DEVICE, NULL, "the device failed to copy a state");
-    return LX_OK;
+    const lx_run *r = &e->runs[run];
+    lx_status st = take_slot(e, run, slot, err);
+    if (st != LX_OK)
+        return st;
+    const lx_slot *source = &e->slots[r->source];
+    e->slots[*slot].prompt_row = source->prompt_row;
+    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->source,
+                                     lx_slot_rows(source, r), err);
 }
 
 /* Starts the samples of one run that may. */
@@ -206,8 +238,8 @@ static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
     lx_run *r = &e->runs[run];
     for (; r->granted > 0; r->granted--, e->n_granted--, e->n_pending--) {
         bool last = r->next_sample == r->params->n - 1;
-        int32_t slot = last ? r->source : take_slot(e, run);
-        lx_status st = last ? LX_OK : copy_state(e, slot, r->source, err);
+        int32_t slot = r->source;
+        lx_status st = last ? LX_OK : copy_source(e, run, &slot, err);
         start_sample(e, r, slot); /* whatever came of it, the seat is the place's now */
         if (last) {
             r->source = -1;
@@ -240,6 +272,7 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
     if (r->source >= 0)
         lx_count_sources(e, r->request, -1);
     lx_count_seats(e, r->request, -r->granted);
+    lx_pages_reserve(&e->pages, -granted_pages(r));
     e->n_granted -= r->granted;
     e->n_pending -= pending(r);
     lx_job *job = r->job;

@@ -8,6 +8,8 @@
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
+/* A place has 2^20 tokens' pages at most. */
+enum { MAX_PAGES = 1 << 24, MAX_SLOT_PAGES = 1 << 14 };
 enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_PREFIXES = 1 << 16 };
 
 static lx_status check_options(const lx_engine_options *o, lx_error *err)
@@ -52,6 +54,7 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
     size_t n_places = (size_t)e->n_places;
     f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
     f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
+    f->position = grab(n, sizeof *f->position, &ok);
     f->constraints = grab(n_places, sizeof *f->constraints, &ok);
     f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
     f->output_row = grab(rows, sizeof *f->output_row, &ok);
@@ -63,7 +66,7 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
 
 static void free_frame(lx_frame *f)
 {
-    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,
+    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,    f->position,
                       f->output_row, f->output_slot, f->sampling,    f->samples};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
@@ -89,6 +92,8 @@ static bool allocate(lx_engine *e)
     GRAB(rows, n);
     GRAB(scratch, n);
     GRAB(items, n);
+    GRAB(page_list, e->slot_pages + 1);
+    ok = lx_pages_init(&e->pages, e->pages.n) && ok;
     ok = lx_parties_init(&e->clients, n_jobs) && lx_parties_init(&e->requests, n_jobs) && ok;
     for (int32_t i = 0; i <= e->options.ahead; i++)
         ok = ok && allocate_frame(e, &e->frames[i]);
@@ -99,15 +104,16 @@ static void release(lx_engine *e)
 {
     for (int32_t i = 0; e->masks != NULL && i < e->model->task->n_masks; i++)
         e->be->ops->mask_free(e->be, e->masks[i]);
-    e->be->ops->states_free(e->be, e->states);
+    lx_transformer_states_free(e->transformer, e->states);
+    lx_pages_fini(&e->pages);
     lx_prefix_cache_free(e->prefixes);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
         free_frame(&e->frames[i]);
     lx_parties_fini(&e->clients);
     lx_parties_fini(&e->requests);
-    void *arrays[] = {e->masks,      e->queue, e->admitted,      e->dropped, e->slots,
-                      e->free_slots, e->runs,  e->free_runs,     e->views,   e->rows,
-                      e->scratch,    e->items, e->admitted_order};
+    void *arrays[] = {e->masks,      e->queue, e->admitted,       e->dropped,  e->slots,
+                      e->free_slots, e->runs,  e->free_runs,      e->views,    e->rows,
+                      e->scratch,    e->items, e->admitted_order, e->page_list};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(e);
@@ -128,18 +134,33 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* Places, one for probes, and as many for prompts' states as the bytes allow. */
+/* How many pages the pool has, and a place may have, by the options. */
+static void count_pages(lx_engine *e)
+{
+    int64_t each = e->model->state.page_floats * (int64_t)sizeof(float);
+    int64_t n = each > 0 ? e->options.page_bytes / each : 0;
+    n = n > MAX_PAGES ? MAX_PAGES : n;
+    e->pages.n = each > 0 && n < 1 ? 1 : (int32_t)n;
+    e->slot_pages = e->pages.n < MAX_SLOT_PAGES ? e->pages.n : MAX_SLOT_PAGES;
+}
+
+/* Places, one for probes, and as many for prompts' states as the bytes allow. A probe's row needs a
+   page of its own. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
-    int64_t places = e->options.prefix_bytes / (e->model->state.fixed_floats * 4);
+    bool grows = e->pages.n > 0;
+    int64_t each = e->model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t places = grows ? 0 : e->options.prefix_bytes / each;
     if (places > MAX_PREFIXES)
         places = MAX_PREFIXES;
     lx_status st = LX_OK;
     if (places > 0)
         st = lx_prefix_cache_new((int32_t)places, e->model->config.n_inputs, &e->prefixes, err);
     if (st == LX_OK)
-        st = lx_transformer_states_new(e->transformer, e->n_places + 1 + (int32_t)places,
-                                       &e->states, err);
+        st = lx_transformer_states_pool(e->transformer, e->n_places + 1 + (int32_t)places,
+                                        e->pages.n + 1, e->slot_pages, &e->states, err);
+    if (st == LX_OK && grows)
+        st = lx_transformer_state_map(e->transformer, e->states, e->n_places, 1, &e->pages.n, err);
     return st;
 }
 
@@ -191,6 +212,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     e->metrics = metrics;
     e->options = *options;
     e->n_places = options->n_slots + lx_fair_spare(options->n_slots);
+    count_pages(e);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());
     st = allocate(e) ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an engine");
@@ -203,6 +225,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     if (st == LX_OK) {
         lx_runs_init(e);
         e->credit = options->n_slots;
+        e->page_credit = e->pages.n;
         atomic_store(&metrics->slots_total, options->n_slots);
         atomic_store(&metrics->queue_limit, options->max_queue);
         st = start_thread(e, err);

@@ -137,8 +137,7 @@ int64_t lx_serving_last_step_ms(lx_serving *s)
 
 int64_t lx_serving_state_bytes(const lx_served_model *m)
 {
-    const lx_state_layout *l = &m->model->state;
-    return (l->fixed_floats + l->page_floats * l->slot_pages) * 4;
+    return lx_model_state_floats(m->model, m->model->max_rows) * (int64_t)sizeof(float);
 }
 
 const char *lx_serving_backend(const lx_serving *s)

@@ -39,6 +39,7 @@ typedef struct lx_serving_options {
     const char *model_dir;  /* one more; NULL for none */
     int32_t n_slots;        /* a model; 0: from the memory that is free */
     int32_t max_queue;      /* jobs, a model */
+    int64_t page_bytes;     /* of states' growing parts, a model; 0: from the memory that is free */
     int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
     int32_t prefix_every;   /* see lx_engine_options */
     int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
@@ -60,7 +61,7 @@ void lx_serving_free(lx_serving *s); /* stops the engines; NULL is allowed */
 lx_serving_state lx_serving_get_state(lx_serving *s);
 /* Since the newest step of that engine whose newest is the oldest; 0 while loading. */
 int64_t lx_serving_last_step_ms(lx_serving *s);
-/* Bytes of one sample's state. */
+/* The most bytes that one sample's state has. */
 int64_t lx_serving_state_bytes(const lx_served_model *m);
 /* What the back end is, one line; "" while loading. */
 const char *lx_serving_backend(const lx_serving *s);

@@ -22,6 +22,7 @@
 enum {
     MAX_SLOTS = 256,
     MAX_DEVICE_SLOTS = 16384,
+    LEAST_GROWING = 16,
     MIN_PROMPT_ROWS = 256,
     PROMPT_CHUNK = 256,
     PROMPT_BESIDE = 3,
@@ -111,26 +112,41 @@ static int32_t slots_of_places(int32_t n_places)
     return low;
 }
 
-/*
- * How many slots fit, of one of n_models: into a quarter of the process's free memory, at most
- * MAX_SLOTS; into three quarters of what a device has free, at most MAX_DEVICE_SLOTS.
- */
-static lx_status slots_from_memory(lx_backend *be, const lx_served_model *m, int32_t n_models,
-                                   int32_t *out, lx_error *err)
+/* Bytes for the states of one of n_models: a quarter of the process's free memory, or three
+   quarters of what a device has free. */
+static lx_status state_memory(lx_backend *be, int32_t n_models, int64_t *out, lx_error *err)
 {
-    int64_t most = MAX_SLOTS, bytes = lx_cgroup_free_memory() / 4, each = lx_serving_state_bytes(m);
-    if (be->ops->is_device) {
-        lx_status st = be->ops->memory(be, &bytes, err);
-        if (st != LX_OK)
-            return st;
-        most = MAX_DEVICE_SLOTS;
-        bytes = bytes / 4 * 3;
+    int64_t bytes = lx_cgroup_free_memory();
+    lx_status st = be->ops->is_device ? be->ops->memory(be, &bytes, err) : LX_OK;
+    *out = (be->ops->is_device ? bytes / 4 * 3 : bytes / 4) / n_models;
+    return st;
+}
+
+/* How many slots fit, with their states as large as they can be: at most MAX_SLOTS, on a device
+   MAX_DEVICE_SLOTS. States that grow are rarely that large, so LEAST_GROWING are there always. */
+static int32_t slots_from_memory(const lx_backend *be, const lx_served_model *m, int64_t bytes)
+{
+    int64_t most = be->ops->is_device ? MAX_DEVICE_SLOTS : MAX_SLOTS;
+    int64_t each = lx_serving_state_bytes(m);
+    int64_t least = m->model->state.page_floats > 0 ? LEAST_GROWING : 1;
+    if (be->ops->is_device)
         each += row_bytes(&m->model->config);
-    }
-    int64_t n = each > 0 ? bytes / n_models / each : 2 * most;
+    int64_t n = each > 0 ? bytes / each : 2 * most;
     n = n > 2 * most ? most : slots_of_places((int32_t)n);
-    *out = n < 1 ? 1 : n > most ? (int32_t)most : (int32_t)n;
-    return LX_OK;
+    return (int32_t)(n < least ? least : n > most ? most : n);
+}
+
+/* Of the pool that growing states share: what the slots' fixed parts leave, and no more than all of
+   them can ever use. */
+static int64_t page_bytes(const lx_served_model *m, int64_t wanted, int64_t bytes)
+{
+    int64_t places = m->n_slots + lx_fair_spare(m->n_slots);
+    int64_t fixed = m->model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t most = places * (lx_serving_state_bytes(m) - fixed);
+    if (wanted > 0)
+        return wanted;
+    bytes -= places * fixed;
+    return bytes < most ? bytes : most;
 }
 
 /* The bytes asked for prompts' states, or fewer: all models' take an eighth of free memory at most.
@@ -145,7 +161,7 @@ static int64_t prefix_bytes(lx_backend *be, int64_t wanted, int32_t n_models)
 static lx_status warm_up(lx_served_model *m, lx_error *err)
 {
     const lx_config *c = &m->model->config;
-    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = 0, row = 0;
+    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = 0, row = 0, position = 0;
     lx_sampling sampling = {.temperature = 0, .top_p = 1, .forced = -1};
     lx_sample sample = {.token = -1};
     lx_step step = {
@@ -154,18 +170,18 @@ static lx_status warm_up(lx_served_model *m, lx_error *err)
                   .seq_start = seq_start,
                   .slot = &slot,
                   .n_outputs = 1,
-                  .output_row = &row},
+                  .output_row = &row,
+                  .position = &position},
         .ids = ids,
         .sampling = &sampling,
         .samples = &sample,
     };
     lx_states *states = NULL;
-    lx_status st = lx_transformer_states_new(m->transformer, 1, &states, err);
+    lx_status st = lx_transformer_states_new(m->transformer, 1, 1, &states, err);
     if (st != LX_OK)
         return st;
     st = lx_transformer_step(m->transformer, states, &step, err);
-    lx_transformer_backend(m->transformer)
-        ->ops->states_free(lx_transformer_backend(m->transformer), states);
+    lx_transformer_states_free(m->transformer, states);
     if (st == LX_OK &&
         (sample.token < 0 || sample.token >= c->n_values || !isfinite(sample.logprob)))
         st = lx_fail(err, LX_ERR_DEVICE, NULL, "model %s computes no numbers", m->model->name);
@@ -236,16 +252,20 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, i
                           lx_error *err)
 {
     const lx_serving_options *o = &s->options;
-    m->n_slots = n_slots > 0 ? n_slots : o->n_slots;
-    lx_status st = m->n_slots > 0 ? LX_OK : slots_from_memory(s->be, m, n_models, &m->n_slots, err);
+    int64_t bytes = 0;
+    lx_status st = state_memory(s->be, n_models, &bytes, err);
     if (st != LX_OK)
         return st;
+    m->n_slots = n_slots > 0      ? n_slots
+                 : o->n_slots > 0 ? o->n_slots
+                                  : slots_from_memory(s->be, m, bytes);
     int32_t max_tokens = m->n_slots + MIN_PROMPT_ROWS;
     lx_engine_options engine = {.n_slots = m->n_slots,
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside = prompt_beside(s->be),
+                                .page_bytes = page_bytes(m, o->page_bytes, bytes),
                                 .prefix_bytes = prefix_bytes(s->be, o->prefix_bytes, n_models),
                                 .prefix_every = o->prefix_every,
                                 .probe_ns = o->probe_ns,

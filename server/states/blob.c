@@ -16,12 +16,16 @@ enum {
     CRC_BYTES = 4,
     SIGNED = 1, /* flags */
     RULES = 2,
-    LINEAR = 1,        /* kind of attention: s and z a head */
+    LINEAR = 1,        /* kind of state: s and z a head; all of version 1 */
+    BY_LAYOUT = 2,     /* the mixers' own layout, of the hash in the head */
     F32 = 1,           /* type of the numbers */
     MAX_LAYERS = 1024, /* as config.json has it, generously */
 };
 
-static const char magic[8] = {'L', 'I', 'N', 'S', 'T', 'A', 'T', '1'};
+#define MAX_SLOT_FLOATS (INT64_C(1) << 40)
+
+static const char magic[8] = {'L', 'I', 'N', 'S', 'T', 'A', 'T', '2'};
+static const char first_version = '1'; /* is read as well */
 
 /* The head, HEAD_BYTES as they stand in the blob: no field is padded. */
 typedef struct head {
@@ -30,13 +34,13 @@ typedef struct head {
     uint64_t model_hash;
     uint64_t seed;
     uint64_t n_floats;    /* of the state that follows, 0: it has seen nothing yet */
-    uint64_t slot_floats; /* of a state of this model */
+    uint64_t slot_floats; /* of the part of a state of this model that does not grow */
     uint32_t flags, modality, kind, type;
     uint32_t n_layers, sample, rows, n_tokens;
     uint32_t request_bytes;
-    uint32_t reserved; /* 0 */
+    uint32_t page_floats; /* of the growing part, for LX_PAGE_TOKENS rows; 0 in version 1 */
     char made_by[LX_STATE_MADE_BY];
-    uint64_t reserved2; /* 0 */
+    uint64_t layout; /* lx_model.state_hash; 0 in version 1 */
 } head;
 
 _Static_assert(sizeof(head) == HEAD_BYTES, "the head has no padding");
@@ -55,6 +59,28 @@ static uint64_t size_of(const head *h)
     return (h->flags & SIGNED) != 0 ? n + LX_SHA256_BYTES : n;
 }
 
+static uint64_t floats_after(uint32_t rows, uint64_t slot_floats, uint32_t page_floats)
+{
+    uint64_t pages = ((uint64_t)rows + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
+    return slot_floats + pages * page_floats;
+}
+
+int64_t lx_state_floats(const lx_saved_state *s)
+{
+    return (int64_t)floats_after((uint32_t)s->start.rows, (uint64_t)s->fixed_floats,
+                                 (uint32_t)s->page_floats);
+}
+
+void lx_state_describe(const lx_model *model, lx_saved_state *s)
+{
+    s->model_hash = model->hash;
+    s->n_layers = model->config.n_layers;
+    s->fixed_floats = model->state.fixed_floats;
+    s->page_floats = model->state.page_floats;
+    s->layout = model->state_hash;
+    s->modality = model->task->modality;
+}
+
 /* --- writing --- */
 
 static void fill_head(const lx_saved_state *s, bool with_key, head *h)
@@ -62,11 +88,13 @@ static void fill_head(const lx_saved_state *s, bool with_key, head *h)
     *h = (head){
         .model_hash = s->model_hash,
         .seed = s->seed,
-        .n_floats = s->start.rows > 0 ? (uint64_t)s->n_floats : 0,
-        .slot_floats = (uint64_t)s->n_floats,
+        .n_floats = s->start.rows > 0 ? (uint64_t)lx_state_floats(s) : 0,
+        .slot_floats = (uint64_t)s->fixed_floats,
+        .page_floats = (uint32_t)s->page_floats,
+        .layout = s->layout,
         .flags = (with_key ? SIGNED : 0U) | (s->rules ? RULES : 0U),
         .modality = (uint32_t)s->modality,
-        .kind = LINEAR,
+        .kind = BY_LAYOUT,
         .type = F32,
         .n_layers = (uint32_t)s->n_layers,
         .sample = s->start.first_sample,
@@ -138,18 +166,21 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
 {
     if (memcmp(h->magic, magic, sizeof magic - 1) != 0)
         return bad(err, "it does not begin like one");
-    if (h->magic[7] != magic[7])
+    bool first = h->magic[7] == first_version;
+    if (!first && h->magic[7] != magic[7])
         return bad(err, "it is of another version of the format");
     if (h->total_bytes != n)
         return lx_fail(err, LX_ERR_INVALID, "state",
                        "this is no state that can be used: it has %zu bytes and says %llu", n,
                        (unsigned long long)h->total_bytes);
-    if (h->kind != LINEAR || h->type != F32 || h->modality > LX_IMAGE ||
-        (h->flags & ~(uint32_t)(SIGNED | RULES)) != 0 || h->reserved != 0 || h->reserved2 != 0)
+    if (h->kind != (first ? LINEAR : BY_LAYOUT) || h->type != F32 || h->modality > LX_IMAGE ||
+        (h->flags & ~(uint32_t)(SIGNED | RULES)) != 0 ||
+        (first && (h->page_floats != 0 || h->layout != 0)))
         return bad(err, "it is of a kind this server does not know");
     if (h->request_bytes > LX_MAX_STATE_REQUEST || h->n_tokens > LX_MAX_JOB_TOKENS ||
         h->rows > (uint32_t)LX_MAX_JOB_TOKENS * 2 || h->n_layers > MAX_LAYERS ||
-        h->n_floats > (uint64_t)n || h->n_floats != (h->rows > 0 ? h->slot_floats : 0) ||
+        h->slot_floats > (uint64_t)MAX_SLOT_FLOATS || h->n_floats > (uint64_t)n ||
+        h->n_floats != (h->rows > 0 ? floats_after(h->rows, h->slot_floats, h->page_floats) : 0) ||
         size_of(h) != n)
         return bad(err, "its sizes contradict each other");
     if (!is_name(h->made_by, sizeof h->made_by))
@@ -188,7 +219,9 @@ static void point_into(const head *h, unsigned char *memory, lx_saved_state *out
     *out = (lx_saved_state){
         .model_hash = h->model_hash,
         .n_layers = (int32_t)h->n_layers,
-        .n_floats = (int64_t)h->slot_floats,
+        .fixed_floats = (int64_t)h->slot_floats,
+        .page_floats = (int64_t)h->page_floats,
+        .layout = h->layout,
         .modality = (lx_modality)h->modality,
         .rules = (h->flags & RULES) != 0,
         .request = memory + HEAD_BYTES,
@@ -251,9 +284,11 @@ lx_status lx_state_check(const lx_saved_state *s, const lx_model *model, lx_erro
                        (unsigned long long)s->model_hash, model->name,
                        (unsigned long long)model->hash);
     if (s->modality != model->task->modality || s->n_layers != model->config.n_layers ||
-        s->n_floats != model->state.fixed_floats)
+        s->fixed_floats != model->state.fixed_floats ||
+        s->page_floats != model->state.page_floats || s->start.rows > model->max_rows ||
+        (s->layout != 0 && s->layout != model->state_hash))
         return bad(err, "it does not have the model's shape");
-    for (int64_t i = 0; s->start.state != NULL && i < s->n_floats; i++) {
+    for (int64_t i = 0; s->start.state != NULL && i < lx_state_floats(s); i++) {
         if (!__builtin_isfinite(s->start.state[i]))
             return bad(err, "a number in it is not finite");
     }
@@ -264,5 +299,6 @@ size_t lx_state_max_bytes(const lx_model *model)
 {
     size_t tokens = (size_t)LX_MAX_STATE_REQUEST * sizeof(int32_t);
     return HEAD_BYTES + LX_MAX_STATE_REQUEST + tokens +
-           (size_t)model->state.fixed_floats * sizeof(float) + CRC_BYTES + LX_SHA256_BYTES;
+           (size_t)lx_model_state_floats(model, model->max_rows) * sizeof(float) + CRC_BYTES +
+           LX_SHA256_BYTES;
 }

@@ -3,8 +3,8 @@
  * serves the same model. docs/state-format.md has it byte by byte.
  *
  * Numbers are little-endian. The blob carries the request as the task read it (the upper line, the
- * given pixels), the tokens that followed, the random numbers' key, and s and z of every layer and
- * head in f32, guarded by a CRC-32C and, when the server has a key, an HMAC-SHA-256.
+ * given pixels), the tokens that followed, the random numbers' key, and the state in f32 as its
+ * layers' mixers lay it out, guarded by a CRC-32C and, when the server has a key, an HMAC-SHA-256.
  */
 #ifndef LINNET_SERVER_STATES_BLOB_H
 #define LINNET_SERVER_STATES_BLOB_H
@@ -17,7 +17,9 @@ enum { LX_STATE_MADE_BY = 96, LX_MAX_STATE_REQUEST = 1 << 20 };
 typedef struct lx_saved_state {
     uint64_t model_hash;
     int32_t n_layers;
-    int64_t n_floats;               /* of a slot of the model, also when start.state is NULL */
+    int64_t fixed_floats;           /* of a slot of the model, also when start.state is NULL */
+    int64_t page_floats;            /* of a page of its growing part */
+    uint64_t layout;                /* the model's state_hash; 0: of a version before it was told */
     lx_modality modality;           /* what the request is */
     bool rules;                     /* of a line */
     const void *request;            /* the line's UTF-8, or the given values */
@@ -43,7 +45,11 @@ void lx_state_fini(lx_saved_state *s);
 /* A state of its own with the same content as one that was read. */
 lx_status lx_state_copy(const lx_saved_state *s, lx_saved_state *out, lx_error *err) LX_MUST_USE;
 
-/* Whether the model made it: hash, layers, numbers. LX_ERR_INVALID with param "state". */
+/* What a state of this model says of it; made_by is left. */
+void lx_state_describe(const lx_model *model, lx_saved_state *s);
+/* Floats of start.state. */
+int64_t lx_state_floats(const lx_saved_state *s);
+/* Whether the model made it: hash, layers, layout, numbers. LX_ERR_INVALID with param "state". */
 lx_status lx_state_check(const lx_saved_state *s, const lx_model *model, lx_error *err) LX_MUST_USE;
 
 /* The most bytes a blob of the model has. */

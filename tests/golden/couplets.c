@@ -94,7 +94,6 @@ static double row_difference(const header *h, int32_t row, const float *logits, 
 static double check_pair(fixture *f, lx_transformer *t, lx_states *states, float *logits)
 {
     const lx_model *model = lx_transformer_model(t);
-    lx_backend *be = lx_transformer_backend(t);
     int32_t ids[MAX_ROWS * MAX_INPUTS], golden_ids[MAX_ROWS * MAX_INPUTS], rows = 0, row[MAX_ROWS];
     char line[MAX_LINE];
     if (fgets(line, sizeof line, f->pairs) == NULL)
@@ -113,14 +112,15 @@ static double check_pair(fixture *f, lx_transformer *t, lx_states *states, float
         sampling[i] = (lx_sampling){.forced = -1, .top_p = 1.0f};
     }
     lx_step step = {
-        .batch = {rows, 1, (const int32_t[]){0, rows}, (const int32_t[]){0}, rows, row, NULL},
+        .batch = {rows, 1, (const int32_t[]){0, rows}, (const int32_t[]){0}, rows, row,
+                  (const int32_t[]){0}},
         .ids = ids,
         .sampling = sampling,
         .samples = samples,
         .logits = logits,
     };
     lx_error err = {0};
-    if (be->ops->state_zero(be, states, 0) != LX_OK ||
+    if (lx_transformer_state_zero(t, states, 0, &err) != LX_OK ||
         lx_transformer_step(t, states, &step, &err) != LX_OK) {
         (void)printf("step failed: %s\n", err.text);
         return INFINITY;
@@ -160,11 +160,10 @@ static void check_all(fixture *f, lx_transformer *t, lx_states *states, const ch
 
 void golden_couplets(lx_transformer *t, const char *dir, const char *what)
 {
-    lx_backend *be = lx_transformer_backend(t);
     lx_states *states = NULL;
     lx_error err = {0};
     fixture f = {0};
-    lx_status st = lx_transformer_states_new(t, 1, &states, &err);
+    lx_status st = lx_transformer_states_new(t, 1, MAX_ROWS, &states, &err);
     if (st == LX_OK && !open_fixture(&f, dir))
         st = lx_fail(&err, LX_ERR_IO, NULL, "%s: no readable golden.bin and pairs.tsv", dir);
     if (st == LX_OK)
@@ -172,5 +171,5 @@ void golden_couplets(lx_transformer *t, const char *dir, const char *what)
     else
         golden_count(false, "%s: %s", what, err.text);
     close_fixture(&f);
-    be->ops->states_free(be, states);
+    lx_transformer_states_free(t, states);
 }

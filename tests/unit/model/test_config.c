@@ -92,10 +92,11 @@ static char *with_list(int32_t n, const char *last)
 {
     static const char object[] =
         "{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06}";
-    char list[2048] = "[", *end = list + 1;
+    char list[2048] = "[";
+    size_t used = 1;
     for (int32_t i = 1; i < n; i++)
-        end += sprintf(end, "%s, ", object);
-    (void)sprintf(end, "%s]", last);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s, ", object);
+    (void)snprintf(list + used, sizeof list - used, "%s]", last);
     return scratch_replace(good, object, list);
 }
 

@@ -183,13 +183,15 @@ static void write_weights(const weights *w)
 
 static void write_config(const variant *v)
 {
-    char text[2048], mixers[512] = "", *end = mixers;
+    char text[2048], mixers[512] = "";
+    size_t used = 0;
     for (int32_t i = 0; i < (v->heads1 > 0 ? LAYERS : 1); i++) {
         heads h = heads_of(v, i);
-        end += sprintf(end,
-                       "%s{\"kind\":\"linear\",\"n_heads\":%d,\"d_key\":%d,\"d_value\":%d,"
-                       "\"feature_map\":\"elu+1\",\"eps\":1e-3}",
-                       i > 0 ? "," : "", h.n, h.d_key, h.d_value);
+        used +=
+            (size_t)snprintf(mixers + used, sizeof mixers - used,
+                             "%s{\"kind\":\"linear\",\"n_heads\":%d,\"d_key\":%d,\"d_value\":%d,"
+                             "\"feature_map\":\"elu+1\",\"eps\":1e-3}",
+                             i > 0 ? "," : "", h.n, h.d_key, h.d_value);
     }
     int n = snprintf(text, sizeof text,
                      "{\"format\":\"linnet\",\"format_version\":1,\"task\":\"couplet\","
@@ -382,7 +384,7 @@ static subject make_subject(const variant *v, const char *backend, int32_t n_thr
     must(lx_model_load(dir, &s.model, &err), &err);
     must(lx_backend_open(backend, &options, &s.be, &err), &err);
     must(lx_transformer_new(s.model, s.be, ROWS, ROWS, &s.t, &err), &err);
-    must(lx_transformer_states_new(s.t, 4, &s.states, &err), &err);
+    must(lx_transformer_states_new(s.t, 4, ROWS, &s.states, &err), &err);
     assert_ptr_equal(lx_transformer_model(s.t), s.model);
     assert_ptr_equal(lx_transformer_backend(s.t), s.be);
     return s;
@@ -703,7 +705,7 @@ static void a_mixture_is_sampled_as_one(void **state)
         must(lx_model_load(dir, &s.model, &err), &err);
         must(lx_backend_open(backends[b], &options, &s.be, &err), &err);
         must(lx_transformer_new(s.model, s.be, STEPS, STEPS, &s.t, &err), &err);
-        must(lx_transformer_states_new(s.t, 1, &s.states, &err), &err);
+        must(lx_transformer_states_new(s.t, 1, ROWS, &s.states, &err), &err);
         int32_t ids[STEPS * 4] = {256, 256, 0, 0}, seq_start[] = {0, STEPS}, slot[] = {0};
         int32_t output_row[STEPS];
         lx_sampling sampling[STEPS];

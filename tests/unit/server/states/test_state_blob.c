@@ -15,7 +15,7 @@
 #include "server/states/blob.h"
 #include "tests/support/failing.h"
 
-enum { N_FLOATS = 24, CRC_BYTES = 4, MAC_BYTES = 32 };
+enum { PAGE = 5, N_FLOATS = 24, FIXED = N_FLOATS - PAGE, CRC_BYTES = 4, MAC_BYTES = 32 };
 
 static const char key[] = "a key";
 static const float floats[N_FLOATS] = {1.5f, -2, 3e-38f, 0};
@@ -26,14 +26,26 @@ static const lx_model model = {.name = "small",
                                .hash = 0x1234,
                                .task = &couplet,
                                .config = {.n_layers = 2},
-                               .state = {.fixed_floats = N_FLOATS}};
+                               .max_rows = 30,
+                               .state_hash = 0x5678,
+                               .state = {.fixed_floats = FIXED, .page_floats = PAGE}};
+/* As states were when no kind grew. */
+static const lx_model linear = {.name = "small",
+                                .hash = 0x1234,
+                                .task = &couplet,
+                                .config = {.n_layers = 2},
+                                .max_rows = 30,
+                                .state_hash = 0x5678,
+                                .state = {.fixed_floats = N_FLOATS}};
 
 static lx_saved_state example(void)
 {
     return (lx_saved_state){
         .model_hash = 0x1234,
         .n_layers = 2,
-        .n_floats = N_FLOATS,
+        .fixed_floats = FIXED,
+        .page_floats = PAGE,
+        .layout = 0x5678,
         .modality = LX_TEXT,
         .rules = true,
         .request = "海上x",
@@ -176,7 +188,7 @@ static void zeros_are_zeros(void **state)
     lx_buffer b = written(&s, false);
     size_t end_of_request = 192 + s.request_bytes;
     assert_true(end_of_request % 4 != 0);
-    const size_t places[] = {84, 88 + strlen(s.made_by) + 1, 183, 184, end_of_request};
+    const size_t places[] = {88 + strlen(s.made_by) + 1, 183, end_of_request};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char copy[1000];
         memcpy(copy, b.data, b.length);
@@ -187,6 +199,47 @@ static void zeros_are_zeros(void **state)
         lx_error err = {0};
         assert_int_equal(lx_state_read(copy, b.length, NULL, 0, &got, &err), LX_ERR_INVALID);
         assert_string_equal(err.param, "state");
+    }
+    lx_buffer_fini(&b);
+}
+
+/* What versions before this one have written: magic 1, kind 1, and two numbers that were zero. */
+static void as_first_version(lx_buffer *b)
+{
+    const uint32_t kind = 1;
+    b->data[7] = '1';
+    memcpy(b->data + 56, &kind, sizeof kind);
+    memset(b->data + 184, 0, 8);
+    uint32_t crc = lx_crc32c(0, b->data, b->length - CRC_BYTES);
+    memcpy(b->data + b->length - CRC_BYTES, &crc, sizeof crc);
+}
+
+static void the_first_version_is_read(void **state)
+{
+    (void)state;
+    lx_saved_state s = example(), got = {0};
+    lx_error err = {0};
+    s.fixed_floats = N_FLOATS;
+    s.page_floats = 0;
+    lx_buffer b = written(&s, false);
+    as_first_version(&b);
+    assert_int_equal(lx_state_read(b.data, b.length, NULL, 0, &got, &err), LX_OK);
+    assert_int_equal(lx_state_check(&got, &linear, &err), LX_OK);
+    assert_int_equal(lx_state_check(&got, &model, &err), LX_ERR_INVALID);
+    assert_memory_equal(got.start.state, floats, sizeof floats);
+    lx_buffer again = written(&got, false); /* of a copy, too */
+    lx_state_fini(&got);
+    assert_int_equal(again.data[7], '2');
+    assert_int_equal(read_status(again.data, again.length, false), LX_OK);
+    lx_buffer_fini(&again);
+    for (size_t at = 84; at <= 184; at += 100) { /* zeros in this version */
+        b.data[at] = 1;
+        as_first_version(&b);
+        b.data[at] = 1;
+        uint32_t crc = lx_crc32c(0, b.data, b.length - CRC_BYTES);
+        memcpy(b.data + b.length - CRC_BYTES, &crc, sizeof crc);
+        assert_int_equal(read_status(b.data, b.length, false), LX_ERR_INVALID);
+        b.data[at] = 0;
     }
     lx_buffer_fini(&b);
 }
@@ -211,7 +264,16 @@ static void a_state_fits_its_model_only(void **state)
     s.n_layers = 3;
     assert_int_equal(checked(s), LX_ERR_INVALID);
     s = example();
-    s.n_floats--;
+    s.fixed_floats--;
+    assert_int_equal(checked(s), LX_ERR_INVALID);
+    s = example();
+    s.page_floats++;
+    assert_int_equal(checked(s), LX_ERR_INVALID);
+    s = example();
+    s.layout++;
+    assert_int_equal(checked(s), LX_ERR_INVALID);
+    s = example();
+    s.start.rows = 31;
     assert_int_equal(checked(s), LX_ERR_INVALID);
     s = example();
     s.modality = LX_IMAGE;
@@ -244,6 +306,7 @@ int main(void)
         cmocka_unit_test(a_forged_state_has_no_signature),
         cmocka_unit_test(sizes_that_lie_are_refused),
         cmocka_unit_test(zeros_are_zeros),
+        cmocka_unit_test(the_first_version_is_read),
         cmocka_unit_test(a_state_fits_its_model_only),
         cmocka_unit_test(without_memory_it_says_so),
     };
