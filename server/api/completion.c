@@ -222,13 +222,27 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
 
 /* --- on its way --- */
 
-bool lx_completion_ready(void *context)
+void lx_completion_await_end(lx_completion *c)
+{
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_await_end(&c->works[i]);
+}
+
+void lx_completion_advance(void *context)
+{
+    lx_completion *c = context;
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_advance(&c->works[i]);
+}
+
+bool lx_completion_is_done(const void *context)
 {
     const lx_completion *c = context;
-    bool ready = true;
-    for (int32_t i = 0; i < c->n_prompts; i++) /* all are asked: see lx_work_ready */
-        ready = lx_work_ready(&c->works[i]) && ready;
-    return ready;
+    for (int32_t i = 0; i < c->n_prompts; i++) {
+        if (!lx_work_is_done(&c->works[i]))
+            return false;
+    }
+    return true;
 }
 
 void lx_completion_cancel(void *context)

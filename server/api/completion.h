@@ -36,12 +36,15 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err) LX_MUST_USE;
 
-/* ready, cancel and release of lx_deferred. */
-bool lx_completion_ready(void *context);
+/* advance, is_done, cancel and release of lx_deferred; see lx_work_advance. */
+void lx_completion_advance(void *context);
+bool lx_completion_is_done(const void *context);
 void lx_completion_cancel(void *context);
 void lx_completion_release(void *context);
+/* As lx_work_await_end. */
+void lx_completion_await_end(lx_completion *c);
 
-/* How it ended, counted. After it is ready. */
+/* How it ended, counted. After it is done. */
 lx_status lx_completion_finish(lx_completion *c, lx_error *err);
 
 /* The text of a sample as far as it is there, and where its tokens end in it. */
@@ -62,7 +65,7 @@ lx_status lx_answer_read(const lx_completion *c, int32_t i, int32_t sample, lx_a
                          lx_error *err) LX_MUST_USE;
 void lx_answer_fini(lx_answer *a);
 
-/* The samples of prompt i that are its choices, best first: order[the job's n]. After ready. */
+/* The samples of prompt i that are its choices, best first: order[the job's n]. After done. */
 void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order);
 
 /* "stop" when the answer is whole or at a stop string, "length" when max_tokens cut it, "parked"

@@ -126,7 +126,8 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
 {
     rs->deferred = (lx_deferred){
         .context = c,
-        .ready = lx_completion_ready,
+        .advance = lx_completion_advance,
+        .is_done = lx_completion_is_done,
         .finish = finish_whole,
         .pull = stream ? lx_completion_pull : NULL,
         .cancel = lx_completion_cancel,
@@ -137,6 +138,8 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
     };
     if (stream)
         lx_sse_start(rs);
+    else
+        lx_completion_await_end(c);
 }
 
 static void start(lx_api *api, lx_served_model *served, const lx_completion_params *p,

@@ -122,25 +122,18 @@ static void write_end(lx_completion *c, lx_buffer *out)
     lx_sse_done(out);
 }
 
-static bool is_finished(lx_completion *c)
-{
-    for (int32_t i = 0; i < c->n_prompts; i++) {
-        if (!lx_work_settled(&c->works[i]))
-            return false;
-    }
-    return true;
-}
-
 bool lx_completion_pull(void *context, lx_buffer *out)
 {
     lx_completion *c = context;
-    bool finished = is_finished(c), more = false; /* asked before the tokens are read */
+    lx_completion_advance(c);
+    bool done = lx_completion_is_done(c),
+         more = false; /* before the tokens are read: no more come */
     for (int32_t i = 0; i < c->n_prompts * c->n && !more; i++) {
         lx_status st = write_choice(c, i, out, &more);
         if (st != LX_OK)
             out->status = out->status == LX_OK ? st : out->status;
     }
-    if (finished && !more)
+    if (done && !more)
         write_end(c, out);
-    return finished && !more;
+    return done && !more;
 }

@@ -224,8 +224,10 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
         lx_respond_unstarted(rs, st, &err, retry_after_s);
         return;
     }
+    lx_work_await_end(w);
     rs->deferred = (lx_deferred){.context = w,
-                                 .ready = lx_work_ready,
+                                 .advance = lx_work_advance,
+                                 .is_done = lx_work_is_done,
                                  .finish = finish,
                                  .cancel = lx_work_cancel,
                                  .release = release,
@@ -294,21 +296,23 @@ static lx_phase phase_of(const lx_job *job)
     return t.first_token == 0 ? LX_PHASE_PROMPT : LX_PHASE_DECODE;
 }
 
-bool lx_work_ready(void *context)
+void lx_work_await_end(lx_work *w)
 {
-    lx_work *w = context;
     for (int32_t i = 0; i < w->params->n; i++)
         lx_job_want(w->job, i, INT32_MAX);
-    return lx_work_settled(w);
 }
 
-bool lx_work_settled(lx_work *w)
+/* Whether the states of a finished job go into the store. */
+static bool keeps_states(const lx_work *w)
 {
-    if (!lx_job_finished(w->job))
-        return false;
-    bool whole = w->return_state && lx_job_status(w->job, NULL) == LX_OK;
-    if (!whole && !lx_job_parked(w->job))
-        return true;
+    return (w->return_state && lx_job_status(w->job, NULL) == LX_OK) || lx_job_parked(w->job);
+}
+
+void lx_work_advance(void *context)
+{
+    lx_work *w = context;
+    if (w->kept || !lx_job_finished(w->job) || !keeps_states(w))
+        return;
     if (!w->keeping) {
         w->keeping = true;
         lx_error err = {0};
@@ -316,7 +320,12 @@ bool lx_work_settled(lx_work *w)
             lx_log(LX_LOG_WARN, "%s", err.text);
     }
     w->kept = lx_states_kept(&w->keeper);
-    return w->kept;
+}
+
+bool lx_work_is_done(const void *context)
+{
+    const lx_work *w = context;
+    return lx_job_finished(w->job) && (w->kept || !keeps_states(w));
 }
 
 void lx_work_cancel(void *context)

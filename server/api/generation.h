@@ -1,7 +1,7 @@
 /*
  * One request's job on its way: made from a plan, submitted, followed to its end, counted. What
  * completions, images and scores have in common; each embeds an lx_work as the FIRST member of its
- * own struct, so that lx_work_ready and lx_work_cancel serve as the callbacks of its lx_deferred.
+ * own struct, so that lx_work_advance, _is_done and _cancel serve as callbacks of its lx_deferred.
  */
 #ifndef LINNET_SERVER_API_GENERATION_H
 #define LINNET_SERVER_API_GENERATION_H
@@ -83,24 +83,25 @@ void lx_work_refund(lx_work *w);
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 
-/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. Who asks
-   whether it is ready waits for the end: tokens wake nobody any more. */
-bool lx_work_ready(void *context);
+/* advance, is_done and cancel of lx_deferred; context is a struct that begins with an lx_work.
+   Advancing begins to keep the states that the answer promises, once it is complete, and sees how
+   far the store is. The work is done when the answer is complete and its states are kept. */
+void lx_work_advance(void *context);
+bool lx_work_is_done(const void *context);
 void lx_work_cancel(void *context);
+/* For a reader of the whole answer: new tokens wake it no longer, only the end does. */
+void lx_work_await_end(lx_work *w);
 
 /* Notes how the request ended in the metrics; the first call counts, and is true. */
 bool lx_work_count(lx_work *w, lx_status status);
 /* The same for a request that never became a job. */
 void lx_count_outcome(lx_served_model *served, lx_status status);
 
-/* How the job ended, in words for the client. After it is ready. */
+/* How the job ended, in words for the client. After it is done. */
 lx_status lx_work_status(const lx_work *w, lx_error *err);
 
 /* Whether the answer was ended early because the server stops, and its state is in the store. */
 bool lx_work_parked(const lx_work *w);
-/* Whether the answer is complete and what it promises to keep is kept: what a stream's end waits
-   for. */
-bool lx_work_settled(lx_work *w);
 
 /* New tokens of all samples so far. */
 int64_t lx_work_tokens(const lx_work *w);

@@ -109,7 +109,8 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
 {
     rs->deferred = (lx_deferred){
         .context = a,
-        .ready = lx_work_ready,
+        .advance = lx_work_advance,
+        .is_done = lx_work_is_done,
         .finish = finish,
         .pull = stream ? lx_image_answer_pull : NULL,
         .cancel = lx_work_cancel,
@@ -120,6 +121,8 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
     };
     if (stream)
         lx_sse_start(rs);
+    else
+        lx_work_await_end(&a->images.work);
 }
 
 static lx_status new_answer(const lx_image_params *p, bool edit, const lx_config *config,

@@ -187,10 +187,11 @@ static bool hand_out(lx_image_answer *a, lx_buffer *out)
 bool lx_image_answer_pull(void *context, lx_buffer *out)
 {
     lx_image_answer *a = context;
-    bool finished = lx_work_settled(&a->images.work); /* asked first: its tokens are seen below */
+    lx_work_advance(&a->images.work);
+    bool done = lx_work_is_done(&a->images.work); /* before the tokens are read: no more come */
     while (hand_out(a, out) && !a->ended) {
         if (!write_next(a)) {
-            if (!finished)
+            if (!done)
                 return false;
             end(a);
         }

@@ -307,7 +307,9 @@ static enum MHD_Result wait_whole(lx_exchange *ex)
         (void)pthread_mutex_unlock(&ex->lock);
         if (left)
             return MHD_NO;
-        if (ex->deferred.ready(ex->deferred.context)) {
+        if (ex->deferred.advance != NULL)
+            ex->deferred.advance(ex->deferred.context);
+        if (ex->deferred.is_done(ex->deferred.context)) {
             lx_response rs = {0};
             ex->deferred.finish(ex->deferred.context, &rs);
             if (rs.deferred.context == NULL || ex->before.context != NULL)

@@ -50,12 +50,14 @@ typedef struct lx_response_header {
 
 struct lx_response;
 
-/* An answer that is still being made. `ready` and `finish` serve a whole answer, `pull` a stream;
-   the latter is used when it is not NULL. `finish` may hand over once more, to another deferred
-   object; the first one is released with the last. */
+/* An answer that is still being made. `advance`, `is_done` and `finish` serve a whole answer,
+   `pull` a stream; the latter is used when it is not NULL. `finish` may hand over once more, to
+   another deferred object; the first one is released with the last. */
 typedef struct lx_deferred {
     void *context; /* NULL: there is no deferred object */
-    bool (*ready)(void *context);
+    /* After every wake: does what needs no waiting. NULL: there is nothing to do. */
+    void (*advance)(void *context);
+    bool (*is_done)(const void *context); /* `finish` may be called; asking changes nothing */
     void (*finish)(void *context, struct lx_response *rs);
     /* Appends what is there now, possibly nothing. True when that was the end. */
     bool (*pull)(void *context, lx_buffer *out);

@@ -100,7 +100,7 @@ typedef struct lx_reloaded_model {
    draining, LX_ERR_BUSY when too many wait. */
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err) LX_MUST_USE;
-bool lx_reload_done(lx_reload *r);
+bool lx_reload_done(const lx_reload *r);
 /* After it is done: LX_OK with all models, borrowed; or why everything stays as it was. */
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
                            lx_error *err) LX_MUST_USE;

@@ -80,9 +80,14 @@ static void finish_couplet(void *context, lx_response *rs)
     free(shown);
 }
 
-static bool couplet_ready(void *context)
+static void advance_couplet(void *context)
 {
-    return lx_completion_ready(((couplet_form *)context)->completion);
+    lx_completion_advance(((couplet_form *)context)->completion);
+}
+
+static bool couplet_is_done(const void *context)
+{
+    return lx_completion_is_done(((const couplet_form *)context)->completion);
 }
 
 static void cancel_couplet(void *context)
@@ -122,8 +127,10 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
         free(f);
         return st;
     }
+    lx_completion_await_end(f->completion);
     rs->deferred = (lx_deferred){.context = f,
-                                 .ready = couplet_ready,
+                                 .advance = advance_couplet,
+                                 .is_done = couplet_is_done,
                                  .finish = finish_couplet,
                                  .cancel = cancel_couplet,
                                  .release = release_couplet,
@@ -207,8 +214,10 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
         free(f);
         return st;
     }
+    lx_work_await_end(&f->images.work);
     rs->deferred = (lx_deferred){.context = f,
-                                 .ready = lx_work_ready,
+                                 .advance = lx_work_advance,
+                                 .is_done = lx_work_is_done,
                                  .finish = finish_image,
                                  .cancel = lx_work_cancel,
                                  .release = release_image,
