@@ -36,24 +36,18 @@ typedef struct couplet_form {
     lx_form form;
 } couplet_form;
 
-static lx_status make_answers(const couplet_form *f, lx_answer *answers, lx_page_answer *shown,
-                              lx_error *err)
+static lx_status make_answers(lx_completion *c, lx_page_answer *shown, lx_error *err)
 {
-    int32_t *order = calloc((size_t)f->form.n, sizeof *order);
-    if (answers == NULL || shown == NULL || order == NULL) {
-        free(order);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    }
-    lx_status st = lx_completion_finish(f->completion, err);
+    lx_status st = lx_completion_finish(c, err);
     if (st == LX_OK)
-        lx_completion_rank(f->completion, 0, order);
-    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {
-        st = lx_answer_read(f->completion, 0, order[i], &answers[i], err);
-        shown[i] = (lx_page_answer){.text = answers[i].text.data,
-                                    .bytes = answers[i].text.length,
-                                    .score = answers[i].mean_logprob};
+        st = lx_completion_read_all(c, 0, err);
+    for (int32_t i = 0; st == LX_OK && i < c->n; i++) {
+        lx_json_choice choice;
+        lx_answer *a = &c->choices[i].answer;
+        lx_answer_take(a, a->n_ready, &choice);
+        shown[i] = (lx_page_answer){
+            .text = choice.text, .bytes = choice.text_bytes, .score = lx_answer_mean_logprob(a)};
     }
-    free(order);
     return st;
 }
 
@@ -61,9 +55,10 @@ static void finish_couplet(void *context, lx_response *rs)
 {
     const couplet_form *f = context;
     lx_error err = {0};
-    lx_answer *answers = calloc((size_t)f->form.n, sizeof *answers);
     lx_page_answer *shown = calloc((size_t)f->form.n, sizeof *shown);
-    lx_status st = make_answers(f, answers, shown, &err);
+    lx_status st = shown != NULL
+                       ? make_answers(f->completion, shown, &err)
+                       : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     lx_page page = {
         .form = &f->form,
         .answers = shown,
@@ -74,9 +69,6 @@ static void finish_couplet(void *context, lx_response *rs)
         lx_page_respond(rs, 200, &page);
     else
         respond_failure(rs, &f->form, st, &err);
-    for (int32_t i = 0; answers != NULL && i < f->form.n; i++)
-        lx_answer_fini(&answers[i]);
-    free(answers);
     free(shown);
 }
 
