@@ -10,17 +10,13 @@
 
 /* --- start --- */
 
-static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids, int64_t seed)
+static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids)
 {
     int32_t n_top = p->n_logprobs > 0 ? p->n_logprobs : 0;
     return (lx_work_params){
         .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = p->max_tokens,
-        .top_k = p->top_k,
-        .temperature = p->temperature,
-        .top_p = p->top_p,
-        .has_seed = true,
-        .seed = seed,
+        .sampling = p->sampling,
         .timeout_ms = p->timeout_ms,
         .biases = p->biases,
         .n_biases = p->n_biases,
@@ -183,19 +179,13 @@ static lx_completion *new_completion(const lx_completion_params *p, lx_plan *con
     return c;
 }
 
-static int64_t choose_seed(const lx_completion_params *p)
-{
-    if (p->has_seed)
-        return p->seed;
-    return (int64_t)(p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED);
-}
-
 /* With its plans made; they are taken one by one. */
 static lx_status start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                        lx_plan **plans, const lx_request *rq, lx_completion **out,
                        int32_t *retry_after_s, lx_error *err)
 {
-    lx_work_params w = work_params(p, served->model->config.n_values, choose_seed(p));
+    lx_work_params w = work_params(p, served->model->config.n_values);
+    lx_work_choose_seed(&w);
     lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
     lx_completion *c = st == LX_OK ? new_completion(p, plans) : NULL;
     if (st == LX_OK && c == NULL)

@@ -17,11 +17,13 @@ enum { READ_GRACE_S = 60 };
 /* lx_kept_state and the store's call of one, with what malloc adds. */
 enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
 
-static uint64_t choose_seed(const lx_work_params *p)
+void lx_work_choose_seed(lx_work_params *p)
 {
-    if (p->has_seed)
-        return (uint64_t)p->seed;
-    return p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED;
+    if (p->sampling.has_seed)
+        return;
+    uint64_t seed = p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED;
+    p->sampling.has_seed = true;
+    p->sampling.seed = (int64_t)seed;
 }
 
 static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int32_t n_new)
@@ -42,10 +44,10 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .start = start,
         .keep_state = p->return_state,
         .park = p->park,
-        .seed = choose_seed(p),
-        .temperature = (float)p->temperature,
-        .top_p = (float)p->top_p,
-        .top_k = p->top_k,
+        .seed = (uint64_t)p->sampling.seed,
+        .temperature = (float)p->sampling.temperature,
+        .top_p = (float)p->sampling.top_p,
+        .top_k = p->sampling.top_k,
         .deadline_ns = now + timeout,
         .queue_deadline_ns = queue > 0 ? now + queue : 0,
         .first_deadline_ns = first > 0 ? now + first : 0,
@@ -169,7 +171,9 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .return_state = p->return_state,
                    .reserve = lx_reserve_ref(p->reserve),
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
-    lx_job_params params = job_params(api, p, plan->n_new);
+    lx_work_params own = *p;
+    lx_work_choose_seed(&own);
+    lx_job_params params = job_params(api, &own, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     params.client = rq->client;
     lx_status st = check_park(api, p, err);

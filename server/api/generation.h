@@ -15,10 +15,7 @@
 typedef struct lx_work_params {
     int32_t n;       /* samples, at least 1 */
     int32_t max_new; /* tokens a sample, 0 or too large: the whole answer */
-    int32_t top_k;
-    double temperature, top_p;
-    bool has_seed; /* false: a random one */
-    int64_t seed;
+    lx_sampling_params sampling;
     int64_t timeout_ms; /* 0: the server's; never longer than that */
     /* see lx_job_params; only read by lx_work_start */
     const int32_t *targets;
@@ -64,6 +61,10 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
    failure is counted; *retry_after_s is set with LX_ERR_BUSY. */
 lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+
+/* Where no seed was given: that of the state the request goes on from, or a random one. For
+   several jobs that share it; lx_work_start does it for one. */
+void lx_work_choose_seed(lx_work_params *p);
 
 /* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
    failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY), or the

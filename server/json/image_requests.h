@@ -29,9 +29,9 @@ typedef struct lx_image_params {
     char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
     char size[24];                 /* "": any */
     int32_t n;
-    double temperature;
-    bool has_seed, stream, contact_sheet;
-    int64_t seed, timeout_ms; /* timeout_ms 0: the server's */
+    lx_sampling_params sampling;
+    bool stream, contact_sheet;
+    int64_t timeout_ms; /* 0: the server's */
     int32_t partial_images;
     lx_stream_unit stream_unit;
     lx_upload image, mask; /* edits */

@@ -29,6 +29,14 @@ static lx_status find_model(lx_api *api, lx_modality modality, lx_served_model *
     return st == LX_OK ? lx_api_find_model(api, "", modality, out, err) : st;
 }
 
+static lx_sampling_params sampling_of(const lx_form *form)
+{
+    return (lx_sampling_params){.temperature = form->temperature,
+                                .top_p = 1,
+                                .has_seed = form->has_seed,
+                                .seed = form->seed};
+}
+
 /* --- couplets --- */
 
 typedef struct couplet_form {
@@ -111,9 +119,7 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
     p.prompts = &upper;
     p.n_prompts = 1;
     p.n = form->n;
-    p.temperature = form->temperature;
-    p.has_seed = form->has_seed;
-    p.seed = form->seed;
+    p.sampling = sampling_of(form);
     st = lx_completion_start(api, served, &p, rq, &f->completion, retry_after_s, err);
     if (st != LX_OK) {
         free(f);
@@ -194,11 +200,7 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
     if (st != LX_OK)
         return st;
     f->form = *form;
-    lx_images_request request = {.work = {.n = form->n,
-                                          .temperature = form->temperature,
-                                          .top_p = 1,
-                                          .has_seed = form->has_seed,
-                                          .seed = form->seed}};
+    lx_images_request request = {.work = {.n = form->n, .sampling = sampling_of(form)}};
     lx_images_size size = {.n = form->n};
     request.answer_bytes = 2 * lx_cost_images(&served->model->config, &size); /* and the page */
     st = lx_images_start(&f->images, api, served, &request, rq, retry_after_s, err);
