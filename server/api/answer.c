@@ -131,7 +131,7 @@ lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
         st = render(a, n, err);
     }
     a->behind = a->n_read < there;
-    a->ended = !a->behind && (over || lx_work_parked(w) || first + there == w->params->max_new);
+    a->ended = !a->behind && (over || lx_work_suspended(w) || first + there == w->params->max_new);
     if (st == LX_OK)
         settle(a);
     return st;

@@ -24,7 +24,7 @@ static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids)
         .stops = p->stops.n > 0 ? &p->stops : NULL,
         .from = p->from,
         .return_state = p->return_state,
-        .park = p->park,
+        .suspend = p->suspend,
     };
 }
 
@@ -47,8 +47,9 @@ static lx_status check_request(const lx_served_model *served, const lx_completio
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
                        p->biases[p->n_biases - 1].id, n_ids - 1);
-    if (p->park && p->n_prompts > 1)
-        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one prompt, not %d", p->n_prompts);
+    if (p->suspend != NULL && p->n_prompts > 1)
+        return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one prompt, not %d", p->suspend,
+                       p->n_prompts);
     int64_t places =
         atomic_load(&served->metrics.slots_total) + atomic_load(&served->metrics.queue_limit);
     if (p->n_prompts > 1 && p->n_prompts > places)
@@ -107,7 +108,7 @@ static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *co
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
-    if (p->return_state || p->park)
+    if (p->return_state || p->suspend != NULL)
         size.n_states = (int64_t)p->n_prompts * n_samples;
     return size;
 }
@@ -295,7 +296,7 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a)
 {
     const lx_work *w = &c->works[i];
-    if (lx_work_parked(w) && !a->stopped)
+    if (lx_work_suspended(w) && !a->stopped)
         return "parked";
     return !a->stopped && w->params->max_new < lx_job_plan(w->job)->n_new ? "length" : "stop";
 }

@@ -43,7 +43,7 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .max_new = start.n_tokens + new,
         .start = start,
         .keep_state = p->return_state,
-        .park = p->park,
+        .park = p->suspend != NULL,
         .seed = (uint64_t)p->sampling.seed,
         .temperature = (float)p->sampling.temperature,
         .top_p = (float)p->sampling.top_p,
@@ -136,7 +136,7 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
         int64_t own = blob_bytes(plans[i], &params);
         blob = own > blob ? own : blob;
     }
-    if (p->return_state || p->park)
+    if (p->return_state || p->suspend != NULL)
         bytes += keep_bytes(api, (int64_t)n_plans * p->n, blob);
     return bytes;
 }
@@ -152,13 +152,19 @@ lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, c
     return st;
 }
 
-/* Parked means kept for another server. */
-static lx_status check_park(const lx_api *api, const lx_work_params *p, lx_error *err)
+/* What is suspended goes on with another server, which finds its state in the store. */
+static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_error *err)
 {
-    if (!p->park || api->states->ops->outlives)
+    if (p->suspend == NULL)
         return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, "park",
-                   "park needs a store that outlives the server (--state-store redis://...)");
+    if (p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one sample: n must be 1",
+                       p->suspend);
+    if (!api->states->ops->outlives)
+        return lx_fail(err, LX_ERR_INVALID, p->suspend,
+                       "%s needs a store that outlives the server (--state-store redis://...)",
+                       p->suspend);
+    return LX_OK;
 }
 
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
@@ -169,6 +175,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .served = served,
                    .created = (int64_t)time(NULL),
                    .return_state = p->return_state,
+                   .suspend = p->suspend,
                    .reserve = lx_reserve_ref(p->reserve),
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
     lx_work_params own = *p;
@@ -176,7 +183,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     lx_job_params params = job_params(api, &own, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     params.client = rq->client;
-    lx_status st = check_park(api, p, err);
+    lx_status st = check_suspend(api, p, err);
     if (st == LX_OK)
         st = take_load(w, rq, &params, retry_after_s, err);
     if (st == LX_OK)
@@ -343,7 +350,7 @@ void lx_work_cancel(void *context)
     lx_engine_poke(w->served->engine);
 }
 
-bool lx_work_parked(const lx_work *w)
+bool lx_work_suspended(const lx_work *w)
 {
     return w->kept && lx_job_parked(w->job) && w->keeper.n > 0 &&
            w->keeper.states[0].status == LX_OK;
@@ -373,7 +380,7 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
     for (int32_t i = 0; i < n; i++)
         n_states += works[i].params->n;
     lx_buffer_init(text, (size_t)lx_cost_states_text(n_states));
-    if (!works[0].return_state && !lx_work_parked(&works[0]))
+    if (!works[0].return_state && !lx_work_suspended(&works[0]))
         return NULL;
     lx_buffer_puts(text, "[");
     int32_t index = 0;
@@ -385,11 +392,11 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
 
 lx_status lx_work_status(const lx_work *w, lx_error *err)
 {
-    if (lx_work_parked(w))
+    if (lx_work_suspended(w))
         return LX_OK;
     lx_status st = lx_job_status(w->job, err);
     if (lx_job_parked(w->job))
-        return lx_fail(err, LX_ERR_UNAVAILABLE, "park",
+        return lx_fail(err, LX_ERR_UNAVAILABLE, w->suspend,
                        "the server is stopping, and the request's state could not be kept");
     if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,

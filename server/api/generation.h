@@ -25,7 +25,8 @@ typedef struct lx_work_params {
     const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
     bool return_state;          /* keep the state of every sample in the store */
     bool state_only;            /* with it and n = 1: no new token */
-    bool park;                  /* with n = 1: may be ended by lx_engine_park */
+    const char *suspend;        /* with n = 1: may end with its state when the server stops; as
+ lx_completion_params has it */
     lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
     lx_job *first;              /* of several that are one request; NULL: this is it */
 } lx_work_params;
@@ -41,6 +42,7 @@ typedef struct lx_work {
     lx_key *key;                 /* whose limits it uses, NULL: none */
     lx_key_load load;
     bool return_state, keeping, kept;
+    const char *suspend; /* as in the params; static */
     lx_state_keeper keeper;
     lx_reserve *reserve;
     lx_request rq; /* of it only wake and owner; valid until the answer is released */
@@ -102,7 +104,7 @@ void lx_count_outcome(lx_served_model *served, lx_status status);
 lx_status lx_work_status(const lx_work *w, lx_error *err);
 
 /* Whether the answer was ended early because the server stops, and its state is in the store. */
-bool lx_work_parked(const lx_work *w);
+bool lx_work_suspended(const lx_work *w);
 
 /* New tokens of all samples so far. */
 int64_t lx_work_tokens(const lx_work *w);

@@ -39,15 +39,15 @@ static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
     lx_status st = LX_OK;
     lx_buffer png;
     lx_buffer_init(&png, a->contact_sheet ? MAX_SHEET : LX_MAX_PNG);
-    bool parked = lx_work_parked(&a->images.work);
+    bool suspended = lx_work_suspended(&a->images.work);
     if (a->contact_sheet) {
         st = lx_images_sheet(&a->images, &png, err);
-        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), parked, out);
+        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), suspended, out);
     }
     for (int32_t i = 0; !a->contact_sheet && st == LX_OK && i < a->images.work.params->n; i++) {
         png.length = 0;
         st = lx_images_png(&a->images, i, INT32_MAX, &png, err);
-        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), parked, out);
+        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), suspended, out);
     }
     lx_buffer_fini(&png);
     return st;
@@ -165,7 +165,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
 {
     const lx_json_warning *warning = from == NULL ? read_prompt(p, &served->model->config) : NULL;
     lx_images_size size = {.n = p->n,
-                           .n_states = p->return_state || p->park ? p->n : 0,
+                           .n_states = p->return_state || p->suspend != NULL ? p->n : 0,
                            .contact_sheet = p->contact_sheet,
                            .stream = p->stream};
     lx_images_request request = {
@@ -179,7 +179,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
                  .max_new = p->max_tokens,
                  .from = from,
                  .return_state = p->return_state,
-                 .park = p->park},
+                 .suspend = p->suspend},
     };
     lx_error err = {0};
     int32_t retry_after_s = 0;

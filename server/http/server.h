@@ -4,7 +4,7 @@
  * A handler gets a whole request and either answers at once (status, headers, body) or hands over
  * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
  * read piece by piece. The one who makes the content calls request->wake when there is more; the
- * server parks the connection in between, so that a waiting request costs no thread.
+ * server suspends the connection in between, so that a waiting request costs no thread.
  *
  * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
  */

@@ -45,7 +45,8 @@ typedef struct lx_completion_params {
     bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
     char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
-    bool return_state, park;
+    bool return_state;
+    const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
     const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
     int64_t timeout_ms;                /* 0: the server's */
 } lx_completion_params;

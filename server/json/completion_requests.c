@@ -354,7 +354,7 @@ static lx_status read_state(const json_t *root, lx_completion_params *p, lx_erro
 {
     lx_status st = lx_json_read_bool(root, "return_state", &p->return_state, err);
     if (st == LX_OK)
-        st = lx_json_read_bool(root, "park", &p->park, err);
+        st = lx_json_read_suspend(root, &p->suspend, err);
     if (st == LX_OK)
         st = lx_json_read_state(root, &p->state, err);
     if (st != LX_OK || p->state == NULL)

@@ -38,6 +38,9 @@ lx_status lx_json_read_real(const json_t *root, const char *name, double min, do
                             double *out, lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,
                             lx_error *err) LX_MUST_USE;
+/* "suspend", or "park" as it was first called: *out is the name of the one that is true, NULL when
+   neither is. */
+lx_status lx_json_read_suspend(const json_t *root, const char **out, lx_error *err) LX_MUST_USE;
 /* "seed" */
 lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_error *err) LX_MUST_USE;
 /* A string, borrowed from root; *out is NULL when absent and not required. */

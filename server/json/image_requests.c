@@ -81,7 +81,7 @@ static bool is_typed(const char *name)
 {
     static const char *const names[] = {
         "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
-        "timeout_ms", "return_state", "max_tokens",  "park",   "class"};
+        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -269,7 +269,7 @@ static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *e
     if (st == LX_OK)
         st = lx_json_read_bool(root, "return_state", &p->return_state, err);
     if (st == LX_OK)
-        st = lx_json_read_bool(root, "park", &p->park, err);
+        st = lx_json_read_suspend(root, &p->suspend, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
     if (st == LX_OK && p->stream && (p->return_state || p->max_tokens > 0))
