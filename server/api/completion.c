@@ -8,21 +8,15 @@
 #include "common/random.h"
 #include "server/api/cost.h"
 
-enum { MAX_ANSWER_TEXT = 1 << 20 };
-
 /* --- start --- */
 
-static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids, int64_t seed)
+static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids)
 {
     int32_t n_top = p->n_logprobs > 0 ? p->n_logprobs : 0;
     return (lx_work_params){
         .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = p->max_tokens,
-        .top_k = p->top_k,
-        .temperature = p->temperature,
-        .top_p = p->top_p,
-        .has_seed = true,
-        .seed = seed,
+        .sampling = p->sampling,
         .timeout_ms = p->timeout_ms,
         .biases = p->biases,
         .n_biases = p->n_biases,
@@ -30,7 +24,7 @@ static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids, 
         .stops = p->stops.n > 0 ? &p->stops : NULL,
         .from = p->from,
         .return_state = p->return_state,
-        .park = p->park,
+        .suspend = p->suspend,
     };
 }
 
@@ -53,8 +47,9 @@ static lx_status check_request(const lx_served_model *served, const lx_completio
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
                        p->biases[p->n_biases - 1].id, n_ids - 1);
-    if (p->park && p->n_prompts > 1)
-        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one prompt, not %d", p->n_prompts);
+    if (p->suspend != NULL && p->n_prompts > 1)
+        return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one prompt, not %d", p->suspend,
+                       p->n_prompts);
     int64_t places =
         atomic_load(&served->metrics.slots_total) + atomic_load(&served->metrics.queue_limit);
     if (p->n_prompts > 1 && p->n_prompts > places)
@@ -99,10 +94,13 @@ static const char *costly_field(const lx_completion_params *p)
     return p->n_logprobs > 0 ? "logprobs" : p->n > 1 || p->best_of > 1 ? "n" : "prompt";
 }
 
+_Static_assert(sizeof(lx_choice) <= LX_COST_CHOICE, "cost.h counts a choice");
+
 static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *const *plans)
 {
     lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
                                .n_top = p->n_logprobs,
+                               .pending = LX_STREAM_TOKENS + (int64_t)lx_stops_longest(&p->stops),
                                .chat = p->chat,
                                .stream = p->stream};
     for (int32_t i = 0; i < p->n_prompts; i++) {
@@ -110,7 +108,7 @@ static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *co
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
-    if (p->return_state || p->park)
+    if (p->return_state || p->suspend != NULL)
         size.n_states = (int64_t)p->n_prompts * n_samples;
     return size;
 }
@@ -126,6 +124,13 @@ static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completi
     return lx_work_reserve(api, served, bytes, costly_field(p), &w->reserve, retry_after_s, err);
 }
 
+/* Choice k of a prompt is its sample k, unless the best of more are wanted. */
+static void begin_answers(lx_completion *c, int32_t i)
+{
+    for (int32_t k = 0; k < c->n; k++)
+        lx_answer_init(&c->choices[i * c->n + k].answer, &c->works[i], k, c->n_logprobs >= 0);
+}
+
 /* Starts all or none; the request counts once. Takes the plans. */
 static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *served,
                              lx_plan **plans, int32_t n, const lx_work_params *w,
@@ -139,6 +144,8 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
         params.first = i > 0 ? c->works[0].job : NULL;
         st = lx_work_start(&c->works[i], api, served, plan, &params, rq, retry_after_s, err);
         c->n_prompts += st == LX_OK;
+        if (st == LX_OK)
+            begin_answers(c, i);
         if (st == LX_OK && i > 0)
             atomic_store(&c->works[i].counted, true);
     }
@@ -155,7 +162,7 @@ static lx_completion *new_completion(const lx_completion_params *p, lx_plan *con
 {
     size_t n_choices = (size_t)p->n_prompts * (size_t)p->n;
     lx_completion_size size = answer_size(p, plans);
-    lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->cursor);
+    lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->choices);
     if (c != NULL)
         c->works = calloc((size_t)p->n_prompts, sizeof *c->works);
     if (c == NULL || c->works == NULL) {
@@ -168,17 +175,9 @@ static lx_completion *new_completion(const lx_completion_params *p, lx_plan *con
     c->echo = p->echo;
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
-    c->stops = p->stops;
     (void)snprintf(c->id, sizeof c->id, "%s-%016llx", p->chat ? "chatcmpl" : "cmpl",
                    (unsigned long long)lx_random_bits());
     return c;
-}
-
-static int64_t choose_seed(const lx_completion_params *p)
-{
-    if (p->has_seed)
-        return p->seed;
-    return (int64_t)(p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED);
 }
 
 /* With its plans made; they are taken one by one. */
@@ -186,7 +185,8 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
                        lx_plan **plans, const lx_request *rq, lx_completion **out,
                        int32_t *retry_after_s, lx_error *err)
 {
-    lx_work_params w = work_params(p, served->model->config.n_values, choose_seed(p));
+    lx_work_params w = work_params(p, served->model->config.n_values);
+    lx_work_choose_seed(&w);
     lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
     lx_completion *c = st == LX_OK ? new_completion(p, plans) : NULL;
     if (st == LX_OK && c == NULL)
@@ -222,13 +222,27 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
 
 /* --- on its way --- */
 
-bool lx_completion_ready(void *context)
+void lx_completion_await_end(lx_completion *c)
+{
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_await_end(&c->works[i]);
+}
+
+void lx_completion_advance(void *context)
+{
+    lx_completion *c = context;
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        lx_work_advance(&c->works[i]);
+}
+
+bool lx_completion_is_done(const void *context)
 {
     const lx_completion *c = context;
-    bool ready = true;
-    for (int32_t i = 0; i < c->n_prompts; i++) /* all are asked: see lx_work_ready */
-        ready = lx_work_ready(&c->works[i]) && ready;
-    return ready;
+    for (int32_t i = 0; i < c->n_prompts; i++) {
+        if (!lx_work_is_done(&c->works[i]))
+            return false;
+    }
+    return true;
 }
 
 void lx_completion_cancel(void *context)
@@ -241,6 +255,8 @@ void lx_completion_cancel(void *context)
 void lx_completion_release(void *context)
 {
     lx_completion *c = context;
+    for (int32_t i = 0; i < c->n_prompts * c->n; i++)
+        lx_answer_fini(&c->choices[i].answer);
     for (int32_t i = 0; i < c->n_prompts; i++)
         lx_work_fini(&c->works[i]);
     free(c->works);
@@ -258,68 +274,29 @@ lx_status lx_completion_finish(lx_completion *c, lx_error *err)
 
 /* --- answers --- */
 
-/* Cuts at a stop string, or where one may be about to come. */
-static void settle(const lx_completion *c, lx_answer *a)
+lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
 {
-    size_t end = lx_stops_find(&c->stops, a->text.data, a->text.length);
-    a->stopped = end < a->text.length;
-    a->ended = a->ended || a->stopped;
-    if (!a->ended)
-        end = lx_stops_settled(&c->stops, a->text.data, a->text.length);
-    while (a->n_tokens > 0 && a->ends[a->n_tokens - 1] > end)
-        a->n_tokens--;
-    a->text.length = a->stopped ? end : a->n_tokens > 0 ? a->ends[a->n_tokens - 1] : 0;
-}
-
-lx_status lx_answer_read(const lx_completion *c, int32_t i, int32_t sample, lx_answer *a,
-                         lx_error *err)
-{
-    const lx_job *job = c->works[i].job;
-    const lx_plan *plan = lx_job_plan(job);
-    *a = (lx_answer){.ended = lx_job_sample_ended(job, sample)}; /* asked before the tokens */
-    lx_buffer_init(&a->text, MAX_ANSWER_TEXT);
-    lx_buffer_puts(&a->text, "");
-    const int32_t *tokens = NULL;
-    int32_t first = lx_job_get_params(job)->start.n_tokens; /* what was there is not the answer's */
-    a->n_tokens = lx_job_tokens(job, sample, &tokens, &a->logprob) - first;
-    a->logprob += first;
-    a->top = lx_job_top(job, sample);
-    a->top = a->top != NULL ? a->top + (int64_t)first * c->works[i].params->n_top : NULL;
-    a->ends = malloc(((size_t)a->n_tokens + 1) * sizeof *a->ends); /* never of size 0 */
-    if (a->ends == NULL)
+    int32_t *order = calloc((size_t)c->works[i].params->n, sizeof *order);
+    if (order == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    double sum = 0;
-    for (int32_t k = 0; k < a->n_tokens; k++) {
-        plan->model->task->render(plan, first + k, tokens, &a->text);
-        a->ends[k] = a->text.length;
-        sum += (double)a->logprob[k];
-    }
-    a->mean_logprob = a->n_tokens > 0 ? (double)(float)(sum / a->n_tokens) : 0;
-    a->ended = a->ended || lx_work_parked(&c->works[i]) ||
-               first + a->n_tokens == c->works[i].params->max_new;
-    if (a->text.status != LX_OK)
-        return lx_fail(err, a->text.status, NULL, "the answer does not fit");
-    if (c->stops.n > 0)
-        settle(c, a);
-    return LX_OK;
-}
-
-void lx_answer_fini(lx_answer *a)
-{
-    lx_buffer_fini(&a->text);
-    free(a->ends);
-    a->ends = NULL;
-}
-
-void lx_completion_rank(const lx_completion *c, int32_t i, int32_t *order)
-{
     lx_job_rank(c->works[i].job, order);
+    lx_status st = LX_OK;
+    for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
+        lx_answer *a = &c->choices[i * c->n + k].answer;
+        a->sample = order[k];
+        if (c->echo)
+            st = lx_answer_add_prompt(a, err);
+        if (st == LX_OK)
+            st = lx_answer_read(a, INT32_MAX, err);
+    }
+    free(order);
+    return st;
 }
 
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a)
 {
     const lx_work *w = &c->works[i];
-    if (lx_work_parked(w) && !a->stopped)
+    if (lx_work_suspended(w) && !a->stopped)
         return "parked";
     return !a->stopped && w->params->max_new < lx_job_plan(w->job)->n_new ? "length" : "stop";
 }

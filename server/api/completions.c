@@ -23,60 +23,41 @@ lx_json_completion lx_completion_frame(const lx_completion *c)
     };
 }
 
-/* --- whole --- */
-
-static lx_status fill_choice(const lx_completion *c, int32_t prompt, int32_t index,
-                             const lx_answer *a, lx_choice *out, lx_error *err)
+void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
 {
-    int32_t n_pieces = c->echo ? lx_job_plan(c->works[prompt].job)->n_pieces : 0;
-    lx_status st = lx_choice_open(c, prompt, n_pieces + a->n_tokens, out, err);
-    if (st != LX_OK)
-        return st;
-    if (c->echo)
-        lx_choice_add_prompt(out, c, prompt);
-    lx_choice_add_tokens(out, a, 0, a->n_tokens);
-    out->json.finish_reason = lx_completion_finish_reason(c, prompt, a);
-    out->json.has_score = true;
-    out->json.mean_logprob = a->mean_logprob;
-    return lx_choice_close(out, index, 0, err);
+    const lx_answer *a = &c->choices[index].answer;
+    json->index = index;
+    json->finish_reason = lx_completion_finish_reason(c, index / c->n, a);
+    json->has_score = true;
+    json->mean_logprob = lx_answer_mean_logprob(a);
 }
 
-/* Choices of one prompt; out[n] begins as zeros. */
-static lx_status fill_choices(const lx_completion *c, int32_t prompt, lx_choice *out, lx_error *err)
+/* --- whole --- */
+
+static lx_status read_choices(lx_completion *c, lx_json_choice *json, lx_error *err)
 {
-    int32_t n_samples = c->works[prompt].params->n;
-    int32_t *order = calloc((size_t)n_samples, sizeof *order);
-    if (order == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_completion_rank(c, prompt, order);
     lx_status st = LX_OK;
-    for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
-        lx_answer a;
-        st = lx_answer_read(c, prompt, order[k], &a, err);
-        if (st == LX_OK)
-            st = fill_choice(c, prompt, prompt * c->n + k, &a, &out[k], err);
-        lx_answer_fini(&a);
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
+        st = lx_completion_read_all(c, i, err);
+    for (int32_t k = 0; st == LX_OK && k < c->n_prompts * c->n; k++) {
+        lx_answer *a = &c->choices[k].answer;
+        lx_answer_take(a, a->n_ready, &json[k]);
+        lx_choice_end(c, k, &json[k]);
     }
-    free(order);
     return st;
 }
 
-static lx_status write_choices(const lx_completion *c, lx_choice *choices, lx_json_choice *json,
-                               lx_buffer *out, lx_error *err)
+static lx_status write_choices(lx_completion *c, lx_json_choice *json, lx_buffer *out,
+                               lx_error *err)
 {
-    int32_t n = c->n_prompts * c->n;
-    lx_status st = LX_OK;
-    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
-        st = fill_choices(c, i, &choices[i * c->n], err);
-    for (int32_t i = 0; i < n; i++)
-        json[i] = choices[i].json;
+    lx_status st = read_choices(c, json, err);
     if (st != LX_OK)
         return st;
     lx_json_usage usage = lx_completion_usage(c);
     lx_json_timings timings = lx_completion_timings(c);
     lx_json_completion whole = lx_completion_frame(c);
     whole.choices = json;
-    whole.n_choices = n;
+    whole.n_choices = c->n_prompts * c->n;
     whole.usage = &usage;
     whole.timings = &timings;
     lx_buffer kept;
@@ -92,16 +73,10 @@ static lx_status write_whole(lx_completion *c, lx_buffer *out, lx_error *err)
     lx_status st = lx_completion_finish(c, err);
     if (st != LX_OK)
         return st;
-    size_t n = (size_t)c->n_prompts * (size_t)c->n;
-    lx_choice *choices = calloc(n, sizeof *choices);
-    lx_json_choice *json = calloc(n, sizeof *json);
-    if (choices == NULL || json == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    else
-        st = write_choices(c, choices, json, out, err);
-    for (size_t i = 0; choices != NULL && i < n; i++)
-        lx_choice_fini(&choices[i]);
-    free(choices);
+    lx_json_choice *json = calloc((size_t)c->n_prompts * (size_t)c->n, sizeof *json);
+    if (json == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    st = write_choices(c, json, out, err);
     free(json);
     return st;
 }
@@ -126,7 +101,8 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
 {
     rs->deferred = (lx_deferred){
         .context = c,
-        .ready = lx_completion_ready,
+        .advance = lx_completion_advance,
+        .is_done = lx_completion_is_done,
         .finish = finish_whole,
         .pull = stream ? lx_completion_pull : NULL,
         .cancel = lx_completion_cancel,
@@ -137,6 +113,8 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
     };
     if (stream)
         lx_sse_start(rs);
+    else
+        lx_completion_await_end(c);
 }
 
 static void start(lx_api *api, lx_served_model *served, const lx_completion_params *p,

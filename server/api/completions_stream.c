@@ -6,7 +6,8 @@
 #include "server/api/completions.h"
 #include "server/http/sse.h"
 
-enum { PULL_BYTES = 16 * 1024 /* a pull stops here: a slow reader's backlog is made piecewise */ };
+/* A pull stops at so many bytes: a slow reader's backlog is made piecewise. */
+enum { PULL_BYTES = 16 * 1024 };
 
 static void write_chunk(const lx_completion *c, const lx_json_choice *choice, lx_buffer *out)
 {
@@ -20,77 +21,73 @@ static void write_chunk(const lx_completion *c, const lx_json_choice *choice, lx
     lx_sse_end(out);
 }
 
-/* What one event tells. */
-typedef struct piece {
-    bool prompt;      /* the prompt, else: */
-    int32_t from, to; /* tokens */
-    bool last;
-} piece;
-
-static lx_status write_piece(lx_completion *c, int32_t index, const lx_answer *a, const piece *p,
-                             lx_buffer *out)
+/* The event of what was taken of the choice. */
+static void write_event(lx_completion *c, int32_t index, lx_json_choice *json, lx_buffer *out)
 {
-    lx_error err;
-    lx_choice choice;
-    lx_cursor *at = &c->cursor[index];
-    int32_t prompt = index / c->n;
-    int32_t n = p->prompt ? lx_job_plan(c->works[prompt].job)->n_pieces : p->to - p->from;
-    lx_status st = lx_choice_open(c, prompt, n, &choice, &err);
-    if (st == LX_OK && p->prompt)
-        lx_choice_add_prompt(&choice, c, prompt);
-    else if (st == LX_OK)
-        lx_choice_add_tokens(&choice, a, p->from, p->to);
-    if (st == LX_OK)
-        st = lx_choice_close(&choice, index, at->chars, &err);
+    lx_choice *choice = &c->choices[index];
+    json->index = index;
+    json->first = !choice->begun;
+    write_chunk(c, json, out);
+    choice->begun = true;
+}
+
+/* The prompt is an answer of its own that stands before the tokens. */
+static lx_status write_prompt(lx_completion *c, int32_t index, lx_buffer *out, lx_error *err)
+{
+    lx_answer prompt;
+    lx_json_choice json;
+    lx_answer *a = &c->choices[index].answer;
+    lx_answer_init(&prompt, a->work, a->sample, a->wants_logprobs);
+    lx_status st = lx_answer_add_prompt(&prompt, err);
     if (st == LX_OK) {
-        choice.json.first = !at->begun;
-        choice.json.finish_reason = p->last ? lx_completion_finish_reason(c, prompt, a) : NULL;
-        choice.json.has_score = p->last;
-        choice.json.mean_logprob = a->mean_logprob;
-        write_chunk(c, &choice.json, out);
-        at->begun = true;
-        at->chars += lx_choice_chars(&choice);
-        at->ended = p->last;
+        lx_answer_take(&prompt, prompt.n_ready, &json);
+        write_event(c, index, &json, out);
+        a->chars = prompt.chars;
     }
-    lx_choice_fini(&choice);
+    lx_answer_fini(&prompt);
     return st;
 }
 
-/* Events for what has come of one choice; *more when there was no room for all of it. */
-static lx_status write_news(lx_completion *c, int32_t index, const lx_answer *a, lx_buffer *out,
-                            bool *more)
+static void write_token(lx_completion *c, int32_t index, lx_buffer *out)
 {
-    lx_cursor *at = &c->cursor[index];
+    lx_choice *choice = &c->choices[index];
+    lx_answer *a = &choice->answer;
+    lx_json_choice json;
+    lx_answer_take(a, a->n_ready > 0, &json);
+    choice->ended = a->ended && a->n_ready == 0;
+    if (choice->ended)
+        lx_choice_end(c, index, &json);
+    write_event(c, index, &json, out);
+}
+
+/* Events for what was read of a choice; *more when there was no room for all of it. */
+static lx_status write_ready(lx_completion *c, int32_t index, lx_buffer *out, bool *more,
+                             lx_error *err)
+{
+    lx_choice *choice = &c->choices[index];
+    const lx_answer *a = &choice->answer;
     lx_status st = LX_OK;
-    if (c->echo && !at->begun && a->n_tokens + a->ended > 0)
-        st = write_piece(c, index, a, &(piece){.prompt = true}, out);
-    while (st == LX_OK && !at->ended && (at->tokens < a->n_tokens || a->ended)) {
+    if (c->echo && !choice->begun && a->n_ready + a->ended > 0)
+        st = write_prompt(c, index, out, err);
+    while (st == LX_OK && !choice->ended && a->n_ready + a->ended > 0) {
         *more = out->length >= PULL_BYTES;
         if (*more)
             break;
-        int32_t from = at->tokens;
-        at->tokens += from < a->n_tokens;
-        piece p = {.from = from, .to = at->tokens, .last = a->ended && at->tokens == a->n_tokens};
-        st = write_piece(c, index, a, &p, out);
+        write_token(c, index, out);
     }
     return st;
 }
 
 static lx_status write_choice(lx_completion *c, int32_t index, lx_buffer *out, bool *more)
 {
-    const lx_cursor *at = &c->cursor[index];
-    const lx_job *job = c->works[index / c->n].job;
-    int32_t sample = index % c->n, first = lx_job_get_params(job)->start.n_tokens;
-    if (at->ended ||
-        (!lx_work_parked(&c->works[index / c->n]) &&
-         lx_job_tokens(job, sample, NULL, NULL) == first + at->tokens && c->stops.n == 0))
-        return LX_OK; /* the common case costs nothing */
     lx_error err;
-    lx_answer a;
-    lx_status st = lx_answer_read(c, index / c->n, sample, &a, &err);
-    if (st == LX_OK)
-        st = write_news(c, index, &a, out, more);
-    lx_answer_fini(&a);
+    lx_choice *choice = &c->choices[index];
+    lx_status st = LX_OK;
+    do {
+        st = lx_answer_read(&choice->answer, LX_STREAM_TOKENS, &err);
+        if (st == LX_OK)
+            st = write_ready(c, index, out, more, &err);
+    } while (st == LX_OK && !*more && choice->answer.behind);
     return st;
 }
 
@@ -122,25 +119,18 @@ static void write_end(lx_completion *c, lx_buffer *out)
     lx_sse_done(out);
 }
 
-static bool is_finished(lx_completion *c)
-{
-    for (int32_t i = 0; i < c->n_prompts; i++) {
-        if (!lx_work_settled(&c->works[i]))
-            return false;
-    }
-    return true;
-}
-
 bool lx_completion_pull(void *context, lx_buffer *out)
 {
     lx_completion *c = context;
-    bool finished = is_finished(c), more = false; /* asked before the tokens are read */
+    lx_completion_advance(c);
+    bool done = lx_completion_is_done(c),
+         more = false; /* before the tokens are read: no more come */
     for (int32_t i = 0; i < c->n_prompts * c->n && !more; i++) {
         lx_status st = write_choice(c, i, out, &more);
         if (st != LX_OK)
             out->status = out->status == LX_OK ? st : out->status;
     }
-    if (finished && !more)
+    if (done && !more)
         write_end(c, out);
-    return finished && !more;
+    return done && !more;
 }

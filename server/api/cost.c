@@ -9,6 +9,8 @@
  */
 #include "server/api/cost.h"
 
+#include "server/json/answers.h"
+
 enum {
     JSON_OBJECT = 256, /* with its first buckets */
     JSON_KEY = 192,    /* a pair, its short key, its share of grown buckets */
@@ -20,7 +22,7 @@ enum {
     TOKEN_TEXT = 16,
     ESCAPED = 6,
     HEAD = 8192,             /* what surrounds the choices or images: usage, timings, names */
-    CHOICE = 4096,           /* lx_choice, lx_json_choice, the cursor, and a choice's tree */
+    CHOICE = 4096,           /* lx_choice, lx_json_choice and a choice's tree */
     CHOICE_TEXT = 320,       /* its JSON but for the text */
     STATE_TEXT = 1024,       /* lx_json_append_kept: facts, or an error's text */
     REAL_TEXT = 24,          /* a number with its comma */
@@ -30,7 +32,8 @@ enum {
     DEFLATE = 512 * 1024,    /* libpng's and zlib's own */
     IMAGE_TEXT = 128,        /* an image's JSON but for the picture */
     EVENT_TEXT = 16 * 1024,  /* an event but for the picture */
-    READER = 64              /* lx_image_reader and more */
+    READER = 64,             /* lx_image_reader and more */
+    FIRST_ALLOCATION = 1024  /* that a buffer and a list begin with */
 };
 
 int64_t lx_cost_states_text(int64_t n)
@@ -74,11 +77,23 @@ static int64_t choice_text(const lx_completion_size *s)
     return CHOICE_TEXT + s->tokens * (TOKEN_TEXT * ESCAPED + token_text(s));
 }
 
-/* lx_choice and lx_answer have its text and its tokens' ends, the tree has it once more. */
+/* lx_answer has its text and its tokens, both of which grow. */
+static int64_t answer_bytes(int64_t tokens)
+{
+    return LX_COST_CHOICE + FIRST_ALLOCATION +
+           tokens * GROWN * (TOKEN_TEXT + (int64_t)sizeof(lx_json_token));
+}
+
+/* The tree has the text once more. */
 static int64_t choice_work(const lx_completion_size *s)
 {
-    int64_t of_token = (2 * GROWN + 1) * TOKEN_TEXT + (int64_t)sizeof(int64_t) * 8 + token_tree(s);
-    return CHOICE + s->tokens * of_token;
+    return CHOICE + answer_bytes(s->tokens) + s->tokens * (TOKEN_TEXT + token_tree(s));
+}
+
+/* Of a choice that is streamed only what was not told yet is there. */
+static int64_t streamed_answer(const lx_completion_size *s)
+{
+    return answer_bytes(s->tokens < s->pending ? s->tokens : s->pending);
 }
 
 int64_t lx_cost_completion_text(const lx_completion_size *s)
@@ -90,8 +105,8 @@ int64_t lx_cost_completion(const lx_completion_size *s)
 {
     int64_t kept = states(s->n_states);
     if (s->stream) /* a choice at a time */
-        return HEAD + s->n_choices * READER + choice_work(s) + GROWN * choice_text(s) + kept +
-               STREAM;
+        return HEAD + s->n_choices * streamed_answer(s) + choice_work(s) + GROWN * choice_text(s) +
+               kept + STREAM;
     return GROWN * lx_cost_completion_text(s) + s->n_choices * choice_work(s) + kept;
 }
 

@@ -17,11 +17,13 @@ enum { READ_GRACE_S = 60 };
 /* lx_kept_state and the store's call of one, with what malloc adds. */
 enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
 
-static uint64_t choose_seed(const lx_work_params *p)
+void lx_work_choose_seed(lx_work_params *p)
 {
-    if (p->has_seed)
-        return (uint64_t)p->seed;
-    return p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED;
+    if (p->sampling.has_seed)
+        return;
+    uint64_t seed = p->from != NULL ? p->from->seed : lx_random_bits() & (uint64_t)LX_MAX_SEED;
+    p->sampling.has_seed = true;
+    p->sampling.seed = (int64_t)seed;
 }
 
 static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int32_t n_new)
@@ -41,11 +43,11 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .max_new = start.n_tokens + new,
         .start = start,
         .keep_state = p->return_state,
-        .park = p->park,
-        .seed = choose_seed(p),
-        .temperature = (float)p->temperature,
-        .top_p = (float)p->top_p,
-        .top_k = p->top_k,
+        .park = p->suspend != NULL,
+        .seed = (uint64_t)p->sampling.seed,
+        .temperature = (float)p->sampling.temperature,
+        .top_p = (float)p->sampling.top_p,
+        .top_k = p->sampling.top_k,
         .deadline_ns = now + timeout,
         .queue_deadline_ns = queue > 0 ? now + queue : 0,
         .first_deadline_ns = first > 0 ? now + first : 0,
@@ -135,7 +137,7 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
         int64_t own = blob_bytes(plans[i], &params);
         blob = own > blob ? own : blob;
     }
-    if (p->return_state || p->park)
+    if (p->return_state || p->suspend != NULL)
         bytes += keep_bytes(api, (int64_t)n_plans * p->n, blob);
     return bytes;
 }
@@ -151,13 +153,19 @@ lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, c
     return st;
 }
 
-/* Parked means kept for another server. */
-static lx_status check_park(const lx_api *api, const lx_work_params *p, lx_error *err)
+/* What is suspended goes on with another server, which finds its state in the store. */
+static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_error *err)
 {
-    if (!p->park || api->states->ops->outlives)
+    if (p->suspend == NULL)
         return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, "park",
-                   "park needs a store that outlives the server (--state-store redis://...)");
+    if (p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one sample: n must be 1",
+                       p->suspend);
+    if (!api->states->ops->outlives)
+        return lx_fail(err, LX_ERR_INVALID, p->suspend,
+                       "%s needs a store that outlives the server (--state-store redis://...)",
+                       p->suspend);
+    return LX_OK;
 }
 
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
@@ -168,12 +176,15 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .served = served,
                    .created = (int64_t)time(NULL),
                    .return_state = p->return_state,
+                   .suspend = p->suspend,
                    .reserve = lx_reserve_ref(p->reserve),
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
-    lx_job_params params = job_params(api, p, plan->n_new);
+    lx_work_params own = *p;
+    lx_work_choose_seed(&own);
+    lx_job_params params = job_params(api, &own, plan->n_new);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     params.client = rq->client;
-    lx_status st = check_park(api, p, err);
+    lx_status st = check_suspend(api, p, err);
     if (st == LX_OK)
         st = take_load(w, rq, &params, retry_after_s, err);
     if (st == LX_OK)
@@ -225,8 +236,10 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
         lx_respond_unstarted(rs, st, &err, retry_after_s);
         return;
     }
+    lx_work_await_end(w);
     rs->deferred = (lx_deferred){.context = w,
-                                 .ready = lx_work_ready,
+                                 .advance = lx_work_advance,
+                                 .is_done = lx_work_is_done,
                                  .finish = finish,
                                  .cancel = lx_work_cancel,
                                  .release = release,
@@ -295,21 +308,23 @@ static lx_phase phase_of(const lx_job *job)
     return t.first_token == 0 ? LX_PHASE_PROMPT : LX_PHASE_DECODE;
 }
 
-bool lx_work_ready(void *context)
+void lx_work_await_end(lx_work *w)
 {
-    lx_work *w = context;
     for (int32_t i = 0; i < w->params->n; i++)
         lx_job_want(w->job, i, INT32_MAX);
-    return lx_work_settled(w);
 }
 
-bool lx_work_settled(lx_work *w)
+/* Whether the states of a finished job go into the store. */
+static bool keeps_states(const lx_work *w)
 {
-    if (!lx_job_finished(w->job))
-        return false;
-    bool whole = w->return_state && lx_job_status(w->job, NULL) == LX_OK;
-    if (!whole && !lx_job_parked(w->job))
-        return true;
+    return (w->return_state && lx_job_status(w->job, NULL) == LX_OK) || lx_job_parked(w->job);
+}
+
+void lx_work_advance(void *context)
+{
+    lx_work *w = context;
+    if (w->kept || !lx_job_finished(w->job) || !keeps_states(w))
+        return;
     if (!w->keeping) {
         w->keeping = true;
         lx_error err = {0};
@@ -317,7 +332,12 @@ bool lx_work_settled(lx_work *w)
             lx_log(LX_LOG_WARN, "%s", err.text);
     }
     w->kept = lx_states_kept(&w->keeper);
-    return w->kept;
+}
+
+bool lx_work_is_done(const void *context)
+{
+    const lx_work *w = context;
+    return lx_job_finished(w->job) && (w->kept || !keeps_states(w));
 }
 
 void lx_work_cancel(void *context)
@@ -331,7 +351,7 @@ void lx_work_cancel(void *context)
     lx_engine_poke(w->served->engine);
 }
 
-bool lx_work_parked(const lx_work *w)
+bool lx_work_suspended(const lx_work *w)
 {
     return w->kept && lx_job_parked(w->job) && w->keeper.n > 0 &&
            w->keeper.states[0].status == LX_OK;
@@ -361,7 +381,7 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
     for (int32_t i = 0; i < n; i++)
         n_states += works[i].params->n;
     lx_buffer_init(text, (size_t)lx_cost_states_text(n_states));
-    if (!works[0].return_state && !lx_work_parked(&works[0]))
+    if (!works[0].return_state && !lx_work_suspended(&works[0]))
         return NULL;
     lx_buffer_puts(text, "[");
     int32_t index = 0;
@@ -373,11 +393,11 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
 
 lx_status lx_work_status(const lx_work *w, lx_error *err)
 {
-    if (lx_work_parked(w))
+    if (lx_work_suspended(w))
         return LX_OK;
     lx_status st = lx_job_status(w->job, err);
     if (lx_job_parked(w->job))
-        return lx_fail(err, LX_ERR_UNAVAILABLE, "park",
+        return lx_fail(err, LX_ERR_UNAVAILABLE, w->suspend,
                        "the server is stopping, and the request's state could not be kept");
     if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,

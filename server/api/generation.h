@@ -1,7 +1,7 @@
 /*
  * One request's job on its way: made from a plan, submitted, followed to its end, counted. What
  * completions, images and scores have in common; each embeds an lx_work as the FIRST member of its
- * own struct, so that lx_work_ready and lx_work_cancel serve as the callbacks of its lx_deferred.
+ * own struct, so that lx_work_advance, _is_done and _cancel serve as callbacks of its lx_deferred.
  */
 #ifndef LINNET_SERVER_API_GENERATION_H
 #define LINNET_SERVER_API_GENERATION_H
@@ -15,10 +15,7 @@
 typedef struct lx_work_params {
     int32_t n;       /* samples, at least 1 */
     int32_t max_new; /* tokens a sample, 0 or too large: the whole answer */
-    int32_t top_k;
-    double temperature, top_p;
-    bool has_seed; /* false: a random one */
-    int64_t seed;
+    lx_sampling_params sampling;
     int64_t timeout_ms; /* 0: the server's; never longer than that */
     /* see lx_job_params; only read by lx_work_start */
     const int32_t *targets;
@@ -28,7 +25,8 @@ typedef struct lx_work_params {
     const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
     bool return_state;          /* keep the state of every sample in the store */
     bool state_only;            /* with it and n = 1: no new token */
-    bool park;                  /* with n = 1: may be ended by lx_engine_park */
+    const char *suspend;        /* with n = 1: may end with its state when the server stops; as
+ lx_completion_params has it */
     lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
     lx_job *first;              /* of several that are one request; NULL: this is it */
 } lx_work_params;
@@ -44,6 +42,7 @@ typedef struct lx_work {
     lx_key *key;                 /* whose limits it uses, NULL: none */
     lx_key_load load;
     bool return_state, keeping, kept;
+    const char *suspend; /* as in the params; static */
     lx_state_keeper keeper;
     lx_reserve *reserve;
     lx_request rq; /* of it only wake and owner; valid until the answer is released */
@@ -65,6 +64,10 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
 lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 
+/* Where no seed was given: that of the state the request goes on from, or a random one. For
+   several jobs that share it; lx_work_start does it for one. */
+void lx_work_choose_seed(lx_work_params *p);
+
 /* Submits a job for the plan, which is taken in any case; rq->wake is called as it proceeds. A
    failure is counted, and *w needs no fini after it. When the queue is full (LX_ERR_BUSY), or the
    key over a limit (LX_ERR_LIMIT), *retry_after_s is when to try again. */
@@ -83,24 +86,25 @@ void lx_work_refund(lx_work *w);
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 
-/* ready and cancel of lx_deferred; context is a struct that begins with an lx_work. Who asks
-   whether it is ready waits for the end: tokens wake nobody any more. */
-bool lx_work_ready(void *context);
+/* advance, is_done and cancel of lx_deferred; context is a struct that begins with an lx_work.
+   Advancing begins to keep the states that the answer promises, once it is complete, and sees how
+   far the store is. The work is done when the answer is complete and its states are kept. */
+void lx_work_advance(void *context);
+bool lx_work_is_done(const void *context);
 void lx_work_cancel(void *context);
+/* For a reader of the whole answer: new tokens wake it no longer, only the end does. */
+void lx_work_await_end(lx_work *w);
 
 /* Notes how the request ended in the metrics; the first call counts, and is true. */
 bool lx_work_count(lx_work *w, lx_status status);
 /* The same for a request that never became a job. */
 void lx_count_outcome(lx_served_model *served, lx_status status);
 
-/* How the job ended, in words for the client. After it is ready. */
+/* How the job ended, in words for the client. After it is done. */
 lx_status lx_work_status(const lx_work *w, lx_error *err);
 
 /* Whether the answer was ended early because the server stops, and its state is in the store. */
-bool lx_work_parked(const lx_work *w);
-/* Whether the answer is complete and what it promises to keep is kept: what a stream's end waits
-   for. */
-bool lx_work_settled(lx_work *w);
+bool lx_work_suspended(const lx_work *w);
 
 /* New tokens of all samples so far. */
 int64_t lx_work_tokens(const lx_work *w);

@@ -39,15 +39,15 @@ static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
     lx_status st = LX_OK;
     lx_buffer png;
     lx_buffer_init(&png, a->contact_sheet ? MAX_SHEET : LX_MAX_PNG);
-    bool parked = lx_work_parked(&a->images.work);
+    bool suspended = lx_work_suspended(&a->images.work);
     if (a->contact_sheet) {
         st = lx_images_sheet(&a->images, &png, err);
-        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), parked, out);
+        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), suspended, out);
     }
     for (int32_t i = 0; !a->contact_sheet && st == LX_OK && i < a->images.work.params->n; i++) {
         png.length = 0;
         st = lx_images_png(&a->images, i, INT32_MAX, &png, err);
-        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), parked, out);
+        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), suspended, out);
     }
     lx_buffer_fini(&png);
     return st;
@@ -109,7 +109,8 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
 {
     rs->deferred = (lx_deferred){
         .context = a,
-        .ready = lx_work_ready,
+        .advance = lx_work_advance,
+        .is_done = lx_work_is_done,
         .finish = finish,
         .pull = stream ? lx_image_answer_pull : NULL,
         .cancel = lx_work_cancel,
@@ -120,6 +121,8 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
     };
     if (stream)
         lx_sse_start(rs);
+    else
+        lx_work_await_end(&a->images.work);
 }
 
 static lx_status new_answer(const lx_image_params *p, bool edit, const lx_config *config,
@@ -162,7 +165,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
 {
     const lx_json_warning *warning = from == NULL ? read_prompt(p, &served->model->config) : NULL;
     lx_images_size size = {.n = p->n,
-                           .n_states = p->return_state || p->park ? p->n : 0,
+                           .n_states = p->return_state || p->suspend != NULL ? p->n : 0,
                            .contact_sheet = p->contact_sheet,
                            .stream = p->stream};
     lx_images_request request = {
@@ -171,15 +174,12 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
         .n_values = n_values,
         .class_number = p->class_number,
         .work = {.n = p->n,
-                 .temperature = p->temperature,
-                 .top_p = 1,
-                 .has_seed = p->has_seed,
-                 .seed = p->seed,
+                 .sampling = p->sampling,
                  .timeout_ms = p->timeout_ms,
                  .max_new = p->max_tokens,
                  .from = from,
                  .return_state = p->return_state,
-                 .park = p->park},
+                 .suspend = p->suspend},
     };
     lx_error err = {0};
     int32_t retry_after_s = 0;

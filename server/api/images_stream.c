@@ -58,7 +58,7 @@ static bool write_values(lx_image_answer *a, int32_t i, int32_t count)
     if (a->unit == LX_STREAM_NO_VALUES)
         return false;
     int32_t made = a->images.given + count;
-    int32_t n = (lx_work_parked(&a->images.work) ? made : whole_units(a, made)) - r->sent;
+    int32_t n = (lx_work_suspended(&a->images.work) ? made : whole_units(a, made)) - r->sent;
     if (n <= 0)
         return false;
     if (n > MAX_VALUES)
@@ -111,7 +111,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
     lx_image_reader *r = &a->readers[i];
     const lx_work *w = &a->images.work;
     bool whole = count == w->params->max_new;
-    if (r->done || (!whole && !lx_work_parked(w)))
+    if (r->done || (!whole && !lx_work_suspended(w)))
         return false;
     lx_buffer kept;
     lx_json_image_event e = {
@@ -187,10 +187,11 @@ static bool hand_out(lx_image_answer *a, lx_buffer *out)
 bool lx_image_answer_pull(void *context, lx_buffer *out)
 {
     lx_image_answer *a = context;
-    bool finished = lx_work_settled(&a->images.work); /* asked first: its tokens are seen below */
+    lx_work_advance(&a->images.work);
+    bool done = lx_work_is_done(&a->images.work); /* before the tokens are read: no more come */
     while (hand_out(a, out) && !a->ended) {
         if (!write_next(a)) {
-            if (!finished)
+            if (!done)
                 return false;
             end(a);
         }

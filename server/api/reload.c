@@ -8,7 +8,7 @@
 /* Loading has no deadline of its own; the client's connection has this one. */
 enum { MAX_BODY = 1 << 20, PATIENCE_S = 3600 };
 
-static bool is_ready(void *context)
+static bool is_done(const void *context)
 {
     return lx_reload_done(context);
 }
@@ -57,7 +57,7 @@ void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
     }
     rs->deferred = (lx_deferred){
         .context = r,
-        .ready = is_ready,
+        .is_done = is_done,
         .finish = finish,
         .release = release,
         .deadline_ns = lx_now_ns() + PATIENCE_S * LX_NS_PER_S,

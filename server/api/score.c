@@ -111,9 +111,10 @@ static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_mod
 static void start(lx_api *api, lx_served_model *served, lx_plan *plan, const int32_t *targets,
                   int64_t timeout_ms, const lx_request *rq, lx_response *rs)
 {
-    lx_work_params params = {.n = 1, .top_p = 1, .targets = targets, .timeout_ms = timeout_ms};
-    params.temperature = 1;
-    params.has_seed = true;
+    lx_work_params params = {.n = 1,
+                             .sampling = {.temperature = 1, .top_p = 1, .has_seed = true},
+                             .targets = targets,
+                             .timeout_ms = timeout_ms};
     lx_work_defer(api, served, plan, &params, lx_cost_score(plan->n_new), rq, finish, rs);
 }
 

@@ -211,9 +211,9 @@ static void go_on(lx_api *api, const lx_state_wanted *w, const void *bytes, size
     lx_state_fini(&state);
 }
 
-static bool ready(void *context)
+static bool is_done(const void *context)
 {
-    return lx_store_call_done(((wait *)context)->call);
+    return lx_store_call_done(((const wait *)context)->call);
 }
 
 static void finish(void *context, lx_response *rs)
@@ -254,7 +254,7 @@ static void wait_for(lx_api *api, const lx_state_wanted *w, lx_store_call *call,
     }
     *context = (wait){api, w->then, w->params, w->fini_params, call, *rq, lx_reserve_ref(reserve)};
     rs->deferred = (lx_deferred){.context = context,
-                                 .ready = ready,
+                                 .is_done = is_done,
                                  .finish = finish,
                                  .release = release,
                                  .deadline_ns = lx_now_ns() + STORE_GRACE_S * LX_NS_PER_S};

@@ -22,7 +22,7 @@ typedef struct forking {
     fork_entry entries[]; /* [n] */
 } forking;
 
-static bool fork_ready(void *context)
+static bool fork_is_done(const void *context)
 {
     const forking *f = context;
     for (int32_t i = 0; i < f->n; i++) {
@@ -113,7 +113,7 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
         return;
     }
     rs->deferred = (lx_deferred){.context = f,
-                                 .ready = fork_ready,
+                                 .is_done = fork_is_done,
                                  .finish = fork_finish,
                                  .release = fork_release,
                                  .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};

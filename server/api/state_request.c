@@ -22,9 +22,9 @@ const char *lx_state_model_name(lx_api *api, const lx_saved_state *s)
     return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
 }
 
-static bool is_ready(void *context)
+static bool is_done(const void *context)
 {
-    return lx_store_call_done(((lx_state_request *)context)->call);
+    return lx_store_call_done(((const lx_state_request *)context)->call);
 }
 
 static void finish(void *context, lx_response *rs)
@@ -94,7 +94,7 @@ void lx_state_request_store(lx_state_request *r, lx_store_op op, const void *byt
         return;
     }
     rs->deferred = (lx_deferred){.context = r,
-                                 .ready = is_ready,
+                                 .is_done = is_done,
                                  .finish = finish,
                                  .release = lx_state_request_free,
                                  .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};

@@ -175,10 +175,7 @@ static void start_create(lx_api *api, lx_served_model *served, const lx_state_cr
                          lx_plan *plan, const lx_request *rq, lx_response *rs)
 {
     lx_work_params params = {.n = 1,
-                             .top_p = 1,
-                             .temperature = 1,
-                             .has_seed = p->has_seed,
-                             .seed = p->seed,
+                             .sampling = p->sampling,
                              .timeout_ms = p->timeout_ms,
                              .return_state = true,
                              .state_only = true};

@@ -69,7 +69,7 @@ static bool store_answers(lx_state_store *states)
 static void suspend(lx_serving *serving, lx_state_store *states)
 {
     if (states->ops->outlives && store_answers(states))
-        lx_serving_park(serving);
+        lx_serving_suspend(serving);
 }
 
 void lx_drain(int64_t timeout_s, lx_serving *serving, lx_state_store *states, lx_http *http,

@@ -129,18 +129,18 @@ void lx_exchange_kill(lx_exchange *ex)
     lx_exchange_cancel(ex);
 }
 
-bool lx_exchange_park(lx_exchange *ex)
+bool lx_exchange_suspend(lx_exchange *ex)
 {
     (void)pthread_mutex_lock(&ex->lock);
     if (atomic_load(&ex->http->stopping))
         ex->left = true;
-    bool park = !ex->woken && !ex->left;
-    if (park) {
+    bool suspends = !ex->woken && !ex->left;
+    if (suspends) {
         ex->suspended = true;
         MHD_suspend_connection(ex->connection);
     }
     (void)pthread_mutex_unlock(&ex->lock);
-    return park;
+    return suspends;
 }
 
 /* --- reading --- */
@@ -307,7 +307,9 @@ static enum MHD_Result wait_whole(lx_exchange *ex)
         (void)pthread_mutex_unlock(&ex->lock);
         if (left)
             return MHD_NO;
-        if (ex->deferred.ready(ex->deferred.context)) {
+        if (ex->deferred.advance != NULL)
+            ex->deferred.advance(ex->deferred.context);
+        if (ex->deferred.is_done(ex->deferred.context)) {
             lx_response rs = {0};
             ex->deferred.finish(ex->deferred.context, &rs);
             if (rs.deferred.context == NULL || ex->before.context != NULL)
@@ -317,7 +319,7 @@ static enum MHD_Result wait_whole(lx_exchange *ex)
                 return result;
             continue;
         }
-        if (lx_exchange_park(ex))
+        if (lx_exchange_suspend(ex))
             return MHD_YES;
     }
 }

@@ -125,7 +125,7 @@ void lx_exchange_kill(lx_exchange *ex);   /* the client left; any thread */
 void lx_exchange_cancel(lx_exchange *ex); /* stop making the answer, still send what it says */
 /* Suspends the connection until the next wake. False when there was a wake in between, the client
    left or the server stops: then look again. The connection's thread only. */
-bool lx_exchange_park(lx_exchange *ex);
+bool lx_exchange_suspend(lx_exchange *ex);
 void lx_exchange_ref(lx_exchange *ex);
 void lx_exchange_unref(lx_exchange *ex);
 

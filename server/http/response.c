@@ -175,7 +175,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
         make_more(ex);
         if (ex->out.status != LX_OK)
             return give_up(ex, buf, max);
-        if (ex->out.length == 0 && !ex->ended && lx_exchange_park(ex))
+        if (ex->out.length == 0 && !ex->ended && lx_exchange_suspend(ex))
             return 0;
     }
 }

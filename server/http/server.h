@@ -4,7 +4,7 @@
  * A handler gets a whole request and either answers at once (status, headers, body) or hands over
  * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
  * read piece by piece. The one who makes the content calls request->wake when there is more; the
- * server parks the connection in between, so that a waiting request costs no thread.
+ * server suspends the connection in between, so that a waiting request costs no thread.
  *
  * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
  */
@@ -50,12 +50,14 @@ typedef struct lx_response_header {
 
 struct lx_response;
 
-/* An answer that is still being made. `ready` and `finish` serve a whole answer, `pull` a stream;
-   the latter is used when it is not NULL. `finish` may hand over once more, to another deferred
-   object; the first one is released with the last. */
+/* An answer that is still being made. `advance`, `is_done` and `finish` serve a whole answer,
+   `pull` a stream; the latter is used when it is not NULL. `finish` may hand over once more, to
+   another deferred object; the first one is released with the last. */
 typedef struct lx_deferred {
     void *context; /* NULL: there is no deferred object */
-    bool (*ready)(void *context);
+    /* After every wake: does what needs no waiting. NULL: there is nothing to do. */
+    void (*advance)(void *context);
+    bool (*is_done)(const void *context); /* `finish` may be called; asking changes nothing */
     void (*finish)(void *context, struct lx_response *rs);
     /* Appends what is there now, possibly nothing. True when that was the end. */
     bool (*pull)(void *context, lx_buffer *out);

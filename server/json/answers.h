@@ -18,9 +18,7 @@
 #include "server/engine/stops.h"
 #include "server/json/limits.h"
 #include "server/json/parts.h"
-
-/* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
-#define LX_MAX_SEED ((INT64_C(1) << 53) - 1)
+#include "server/json/sampling.h"
 
 enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024 };
 
@@ -36,21 +34,21 @@ typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
     lx_prompt *prompts; /* [n_prompts], owned */
     int32_t n_prompts;
-    int32_t n, max_tokens, top_k; /* max_tokens 0: the whole answer */
-    int32_t best_of;              /* samples of which the n best are answered; 0: n */
-    int32_t n_logprobs;           /* likeliest tokens to tell beside each one; -1: nothing at all */
-    lx_bias *biases; /* [n_biases], owned, ids ascending; the model may not have them */
+    int32_t n, max_tokens; /* max_tokens 0: the whole answer */
+    int32_t best_of;       /* samples of which the n best are answered; 0: n */
+    int32_t n_logprobs;    /* likeliest tokens to tell beside each one; -1: nothing at all */
+    lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */
     int32_t n_biases;
     lx_stops stops;
     bool echo; /* the prompt, then its completion */
-    double temperature, top_p;
-    bool has_seed, stream, include_usage, rules;
+    lx_sampling_params sampling;
+    bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
     char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
-    bool return_state, park;
+    bool return_state;
+    const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
     const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
-    int64_t seed;
-    int64_t timeout_ms; /* 0: the server's */
+    int64_t timeout_ms;                /* 0: the server's */
 } lx_completion_params;
 
 /* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules on. */

@@ -118,18 +118,18 @@ static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_e
 static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_params *p,
                                lx_error *err)
 {
-    p->has_seed = lx_json_field(root, "seed") != NULL;
+    lx_sampling_params *s = &p->sampling;
     lx_status st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "max_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
     if (st == LX_OK)
-        st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &p->top_k, err);
+        st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &s->top_k, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
+        st = lx_json_read_seed(root, s, err);
     if (st == LX_OK)
-        st = lx_json_read_real(root, "temperature", 0, 10, &p->temperature, err);
+        st = lx_json_read_real(root, "temperature", 0, 10, &s->temperature, err);
     if (st == LX_OK)
-        st = lx_json_read_real(root, "top_p", 1e-6, 1, &p->top_p, err);
+        st = lx_json_read_real(root, "top_p", 1e-6, 1, &s->top_p, err);
     return st;
 }
 
@@ -331,7 +331,7 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
 void lx_completion_params_init(lx_completion_params *p)
 {
     *p = (lx_completion_params){
-        .n = 1, .temperature = 0.8, .top_p = 1, .rules = true, .n_logprobs = -1};
+        .n = 1, .sampling = {.temperature = 0.8, .top_p = 1}, .rules = true, .n_logprobs = -1};
 }
 
 void lx_completion_params_fini(lx_completion_params *p)
@@ -354,7 +354,7 @@ static lx_status read_state(const json_t *root, lx_completion_params *p, lx_erro
 {
     lx_status st = lx_json_read_bool(root, "return_state", &p->return_state, err);
     if (st == LX_OK)
-        st = lx_json_read_bool(root, "park", &p->park, err);
+        st = lx_json_read_suspend(root, &p->suspend, err);
     if (st == LX_OK)
         st = lx_json_read_state(root, &p->state, err);
     if (st != LX_OK || p->state == NULL)

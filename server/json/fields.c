@@ -99,6 +99,27 @@ lx_status lx_json_read_class(const json_t *root, int32_t *out, lx_error *err)
     return st;
 }
 
+lx_status lx_json_read_suspend(const json_t *root, const char **out, lx_error *err)
+{
+    static const char *const names[] = {"suspend", "park"};
+    *out = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool asked = false;
+        lx_status st = lx_json_read_bool(root, names[i], &asked, err);
+        if (st != LX_OK)
+            return st;
+        if (asked && *out == NULL)
+            *out = names[i];
+    }
+    return LX_OK;
+}
+
+lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_error *err)
+{
+    out->has_seed = lx_json_field(root, "seed") != NULL;
+    return lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &out->seed, err);
+}
+
 lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err)
 {
     return lx_json_read_int(root, "timeout_ms", 1, LX_MAX_TIMEOUT_MS, out, err);

@@ -15,6 +15,7 @@
 
 #include "common/buffer.h"
 #include "server/json/limits.h"
+#include "server/json/sampling.h"
 
 enum { LX_MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000 };
 
@@ -37,6 +38,11 @@ lx_status lx_json_read_real(const json_t *root, const char *name, double min, do
                             double *out, lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,
                             lx_error *err) LX_MUST_USE;
+/* "suspend", or "park" as it was first called: *out is the name of the one that is true, NULL when
+   neither is. */
+lx_status lx_json_read_suspend(const json_t *root, const char **out, lx_error *err) LX_MUST_USE;
+/* "seed" */
+lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_error *err) LX_MUST_USE;
 /* A string, borrowed from root; *out is NULL when absent and not required. */
 lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;

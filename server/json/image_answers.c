@@ -72,14 +72,14 @@ void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
     lx_buffer_puts(out, ",\"data\":[");
 }
 
-void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool parked,
+void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool suspended,
                         lx_buffer *out)
 {
     lx_buffer_puts(out, index > 0 ? ",{" : "{");
     append_picture(png, out);
     lx_buffer_puts(out, ",\"bits_per_dim\":");
     append_real(bits_per_dim, out);
-    lx_buffer_puts(out, parked ? ",\"finish_reason\":\"parked\"}" : "}");
+    lx_buffer_puts(out, suspended ? ",\"finish_reason\":\"parked\"}" : "}");
 }
 
 void lx_json_images_end(const char *states, lx_buffer *out)

@@ -81,7 +81,7 @@ static bool is_typed(const char *name)
 {
     static const char *const names[] = {
         "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
-        "timeout_ms", "return_state", "max_tokens",  "park",   "class"};
+        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -149,7 +149,7 @@ static lx_status read_form(const char *content_type, const char *body, size_t by
 
 void lx_image_params_init(lx_image_params *p)
 {
-    *p = (lx_image_params){.n = 1, .temperature = 1};
+    *p = (lx_image_params){.n = 1, .sampling = {.temperature = 1, .top_p = 1}};
 }
 
 void lx_image_params_fini(lx_image_params *p)
@@ -269,7 +269,7 @@ static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *e
     if (st == LX_OK)
         st = lx_json_read_bool(root, "return_state", &p->return_state, err);
     if (st == LX_OK)
-        st = lx_json_read_bool(root, "park", &p->park, err);
+        st = lx_json_read_suspend(root, &p->suspend, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
     if (st == LX_OK && p->stream && (p->return_state || p->max_tokens > 0))
@@ -283,14 +283,13 @@ static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *e
 
 static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params *p, lx_error *err)
 {
-    p->has_seed = lx_json_field(root, "seed") != NULL;
     lx_status st = lx_json_read_model(root, false, p->model, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
+        st = lx_json_read_seed(root, &p->sampling, err);
     if (st == LX_OK)
-        st = lx_json_read_real(root, "temperature", 0, 10, &p->temperature, err);
+        st = lx_json_read_real(root, "temperature", 0, 10, &p->sampling.temperature, err);
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)

@@ -29,14 +29,15 @@ typedef struct lx_image_params {
     char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
     char size[24];                 /* "": any */
     int32_t n;
-    double temperature;
-    bool has_seed, stream, contact_sheet;
-    int64_t seed, timeout_ms; /* timeout_ms 0: the server's */
+    lx_sampling_params sampling;
+    bool stream, contact_sheet;
+    int64_t timeout_ms; /* 0: the server's */
     int32_t partial_images;
     lx_stream_unit stream_unit;
     lx_upload image, mask; /* edits */
     char *state;           /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
-    bool return_state, park;
+    bool return_state;
+    const char *suspend;  /* as lx_completion_params has it */
     int32_t max_tokens;   /* values that are generated, 0: the rest of the image */
     int32_t class_number; /* what is to be seen: the class + 1; 0: the prompt says it, or not */
     char *prompt;         /* owned; NULL: none, or empty */
@@ -88,8 +89,8 @@ typedef struct lx_json_images {
 
 /* begin, then add for each image, then end. */
 void lx_json_images_begin(const lx_json_images *a, lx_buffer *out);
-/* parked: the picture is not whole, as the server stops. */
-void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool parked,
+/* suspended: the picture is not whole, as the server stops. */
+void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool suspended,
                         lx_buffer *out);
 /* states: as lx_json_image_event has it. */
 void lx_json_images_end(const char *states, lx_buffer *out);

@@ -46,7 +46,7 @@ static lx_status read_prompt(const json_t *root, lx_state_create *p, lx_error *e
 lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
                                     lx_error *err)
 {
-    *p = (lx_state_create){.rules = true};
+    *p = (lx_state_create){.sampling = {.temperature = 1, .top_p = 1}, .rules = true};
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK)
@@ -60,13 +60,11 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
-        st = lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &p->seed, err);
+        st = lx_json_read_seed(root, &p->sampling, err);
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
         st = lx_json_read_class(root, &p->class_number, err);
-    if (st == LX_OK)
-        p->has_seed = lx_json_field(root, "seed") != NULL;
     json_decref(root);
     return st;
 }

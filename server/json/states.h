@@ -12,8 +12,9 @@ typedef struct lx_state_create {
     size_t prompt_bytes;
     lx_upload image, mask; /* of an image model: what is given of it */
     int32_t class_number;  /* of one that has classes: the class + 1, 0: any */
-    bool rules, has_seed;
-    int64_t seed, timeout_ms;
+    bool rules;
+    lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
+    int64_t timeout_ms;
 } lx_state_create;
 
 /* LX_ERR_INVALID with the field's name; free with fini, also after a failure, before the body. */

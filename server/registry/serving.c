@@ -230,7 +230,7 @@ void lx_serving_drain(lx_serving *s)
 }
 
 /* Not those of replaced weights: no other server would go on with their states. */
-void lx_serving_park(lx_serving *s)
+void lx_serving_suspend(lx_serving *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)

@@ -83,9 +83,9 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when 
 /* lx_engine_submit, noting when an idle engine gets work. */
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;
 
-void lx_serving_drain(lx_serving *s); /* refuses new jobs from now on */
-void lx_serving_park(lx_serving *s);  /* see lx_engine_park */
-bool lx_serving_idle(lx_serving *s);  /* no job is queued or running */
+void lx_serving_drain(lx_serving *s);   /* refuses new jobs from now on */
+void lx_serving_suspend(lx_serving *s); /* see lx_engine_park */
+bool lx_serving_idle(lx_serving *s);    /* no job is queued or running */
 
 /* --- reload, serving_reload.c --- */
 
@@ -101,7 +101,7 @@ typedef struct lx_reloaded_model {
    draining, LX_ERR_BUSY when too many wait. */
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err) LX_MUST_USE;
-bool lx_reload_done(lx_reload *r);
+bool lx_reload_done(const lx_reload *r);
 /* After it is done: LX_OK with all models, borrowed; or why everything stays as it was. */
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
                            lx_error *err) LX_MUST_USE;

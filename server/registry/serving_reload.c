@@ -27,7 +27,7 @@ struct lx_reload {
     pthread_mutex_t lock; /* for wake and done */
     void (*wake)(void *context);
     void *context;
-    bool done;
+    atomic_bool done;
     lx_status status;
     lx_error error;
     lx_reloaded_model models[LX_MAX_MODELS];
@@ -229,7 +229,7 @@ static void finish(lx_reload *r, lx_status status)
 {
     (void)pthread_mutex_lock(&r->lock);
     r->status = status;
-    r->done = true;
+    atomic_store(&r->done, true);
     if (r->wake != NULL)
         r->wake(r->context);
     (void)pthread_mutex_unlock(&r->lock);
@@ -350,12 +350,9 @@ lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *cont
     return st;
 }
 
-bool lx_reload_done(lx_reload *r)
+bool lx_reload_done(const lx_reload *r)
 {
-    (void)pthread_mutex_lock(&r->lock);
-    bool done = r->done;
-    (void)pthread_mutex_unlock(&r->lock);
-    return done;
+    return atomic_load(&r->done);
 }
 
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,

@@ -29,6 +29,14 @@ static lx_status find_model(lx_api *api, lx_modality modality, lx_served_model *
     return st == LX_OK ? lx_api_find_model(api, "", modality, out, err) : st;
 }
 
+static lx_sampling_params sampling_of(const lx_form *form)
+{
+    return (lx_sampling_params){.temperature = form->temperature,
+                                .top_p = 1,
+                                .has_seed = form->has_seed,
+                                .seed = form->seed};
+}
+
 /* --- couplets --- */
 
 typedef struct couplet_form {
@@ -36,24 +44,18 @@ typedef struct couplet_form {
     lx_form form;
 } couplet_form;
 
-static lx_status make_answers(const couplet_form *f, lx_answer *answers, lx_page_answer *shown,
-                              lx_error *err)
+static lx_status make_answers(lx_completion *c, lx_page_answer *shown, lx_error *err)
 {
-    int32_t *order = calloc((size_t)f->form.n, sizeof *order);
-    if (answers == NULL || shown == NULL || order == NULL) {
-        free(order);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    }
-    lx_status st = lx_completion_finish(f->completion, err);
+    lx_status st = lx_completion_finish(c, err);
     if (st == LX_OK)
-        lx_completion_rank(f->completion, 0, order);
-    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {
-        st = lx_answer_read(f->completion, 0, order[i], &answers[i], err);
-        shown[i] = (lx_page_answer){.text = answers[i].text.data,
-                                    .bytes = answers[i].text.length,
-                                    .score = answers[i].mean_logprob};
+        st = lx_completion_read_all(c, 0, err);
+    for (int32_t i = 0; st == LX_OK && i < c->n; i++) {
+        lx_json_choice choice;
+        lx_answer *a = &c->choices[i].answer;
+        lx_answer_take(a, a->n_ready, &choice);
+        shown[i] = (lx_page_answer){
+            .text = choice.text, .bytes = choice.text_bytes, .score = lx_answer_mean_logprob(a)};
     }
-    free(order);
     return st;
 }
 
@@ -61,9 +63,10 @@ static void finish_couplet(void *context, lx_response *rs)
 {
     const couplet_form *f = context;
     lx_error err = {0};
-    lx_answer *answers = calloc((size_t)f->form.n, sizeof *answers);
     lx_page_answer *shown = calloc((size_t)f->form.n, sizeof *shown);
-    lx_status st = make_answers(f, answers, shown, &err);
+    lx_status st = shown != NULL
+                       ? make_answers(f->completion, shown, &err)
+                       : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     lx_page page = {
         .form = &f->form,
         .answers = shown,
@@ -74,15 +77,17 @@ static void finish_couplet(void *context, lx_response *rs)
         lx_page_respond(rs, 200, &page);
     else
         respond_failure(rs, &f->form, st, &err);
-    for (int32_t i = 0; answers != NULL && i < f->form.n; i++)
-        lx_answer_fini(&answers[i]);
-    free(answers);
     free(shown);
 }
 
-static bool couplet_ready(void *context)
+static void advance_couplet(void *context)
 {
-    return lx_completion_ready(((couplet_form *)context)->completion);
+    lx_completion_advance(((couplet_form *)context)->completion);
+}
+
+static bool couplet_is_done(const void *context)
+{
+    return lx_completion_is_done(((const couplet_form *)context)->completion);
 }
 
 static void cancel_couplet(void *context)
@@ -114,16 +119,16 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
     p.prompts = &upper;
     p.n_prompts = 1;
     p.n = form->n;
-    p.temperature = form->temperature;
-    p.has_seed = form->has_seed;
-    p.seed = form->seed;
+    p.sampling = sampling_of(form);
     st = lx_completion_start(api, served, &p, rq, &f->completion, retry_after_s, err);
     if (st != LX_OK) {
         free(f);
         return st;
     }
+    lx_completion_await_end(f->completion);
     rs->deferred = (lx_deferred){.context = f,
-                                 .ready = couplet_ready,
+                                 .advance = advance_couplet,
+                                 .is_done = couplet_is_done,
                                  .finish = finish_couplet,
                                  .cancel = cancel_couplet,
                                  .release = release_couplet,
@@ -195,11 +200,7 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
     if (st != LX_OK)
         return st;
     f->form = *form;
-    lx_images_request request = {.work = {.n = form->n,
-                                          .temperature = form->temperature,
-                                          .top_p = 1,
-                                          .has_seed = form->has_seed,
-                                          .seed = form->seed}};
+    lx_images_request request = {.work = {.n = form->n, .sampling = sampling_of(form)}};
     lx_images_size size = {.n = form->n};
     request.answer_bytes = 2 * lx_cost_images(&served->model->config, &size); /* and the page */
     st = lx_images_start(&f->images, api, served, &request, rq, retry_after_s, err);
@@ -207,8 +208,10 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
         free(f);
         return st;
     }
+    lx_work_await_end(&f->images.work);
     rs->deferred = (lx_deferred){.context = f,
-                                 .ready = lx_work_ready,
+                                 .advance = lx_work_advance,
+                                 .is_done = lx_work_is_done,
                                  .finish = finish_image,
                                  .cancel = lx_work_cancel,
                                  .release = release_image,

@@ -297,7 +297,7 @@ def state_kinds(server):
         Kind("goes on from bytes", "POST", "/v1/completions", {"state": encoded}),
         Kind("facts of a state", "GET", path, before=keep, after=gone),
         Kind("bytes of a state", "GET", path, headers=binary, before=keep, after=gone),
-        Kind("look into a state", "GET", path + "/look?layer=0&head=0", before=keep, after=gone),
+        Kind("inspect a state", "GET", path + "/inspect?layer=0&head=0", before=keep, after=gone),
         Kind("put a state", "PUT", path, blob, {"Content-Type": "application/octet-stream"},
              expected=201, after=gone),
         Kind("delete a state", "DELETE", path, expected=204, before=keep, after=gone),

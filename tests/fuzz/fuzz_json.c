@@ -41,10 +41,11 @@ static void check_prompts(const lx_completion_params *p)
 static void check_completion(const lx_completion_params *p)
 {
     check_prompts(p);
-    MUST(p->n >= 1 && p->n <= MAX_N && p->max_tokens >= 0 && p->top_k >= 0);
+    MUST(p->n >= 1 && p->n <= MAX_N && p->max_tokens >= 0 && p->sampling.top_k >= 0);
     MUST(p->best_of == 0 || (p->best_of >= p->n && p->best_of <= MAX_N));
-    MUST(p->temperature >= 0 && p->temperature <= 10 && p->top_p > 0 && p->top_p <= 1);
-    MUST(p->seed >= 0 && p->seed <= LX_MAX_SEED && p->timeout_ms >= 0);
+    MUST(p->sampling.temperature >= 0 && p->sampling.temperature <= 10 && p->sampling.top_p > 0 &&
+         p->sampling.top_p <= 1);
+    MUST(p->sampling.seed >= 0 && p->sampling.seed <= LX_MAX_SEED && p->timeout_ms >= 0);
     MUST(p->n_logprobs >= -1 && p->n_logprobs <= (p->chat ? LX_MAX_TOP : 5));
     MUST(p->stops.n >= 0 && p->stops.n <= LX_MAX_STOPS);
     for (int32_t i = 0; i < p->stops.n; i++)
@@ -98,7 +99,7 @@ static void try_state_create(const char *body, size_t n)
     lx_state_create p;
     lx_status st = lx_json_read_state_create(body, n, &p, &err);
     if (st == LX_OK)
-        MUST(p.seed >= 0 && p.seed <= LX_MAX_SEED && p.timeout_ms >= 0);
+        MUST(p.sampling.seed >= 0 && p.sampling.seed <= LX_MAX_SEED && p.timeout_ms >= 0);
     else
         check_failure(st, &err);
     lx_state_create_fini(&p);

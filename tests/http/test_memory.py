@@ -269,7 +269,7 @@ def test_states_on_their_way_are_counted(small):
     state = complete_ok(small.port, prompt="山水", max_tokens=1, return_state=True)["states"][0]["id"]
     for headers in ({}, {"Accept": "application/octet-stream"}):
         assert call(small.port, "GET", f"/v1/states/{state}", headers=headers).status == 200
-    assert call(small.port, "GET", f"/v1/states/{state}/look").status == 200
+    assert call(small.port, "GET", f"/v1/states/{state}/inspect").status == 200
     assert call(small.port, "DELETE", f"/v1/states/{state}").status == 204
     assert call(small.port, "GET", f"/v1/states/{state}").status == 404
     wait_given_back(small)

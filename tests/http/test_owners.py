@@ -71,7 +71,7 @@ def test_another_key_finds_nothing(server):
     state = state_of(begun(server, "ka"))
     for key in ("kb", "kc", "kr"):
         for method, path, body in [
-            ("GET", "", None), ("DELETE", "", None), ("GET", "/look", None), ("POST", "/fork", {"n": 2})
+            ("GET", "", None), ("DELETE", "", None), ("GET", "/inspect", None), ("GET", "/look", None), ("POST", "/fork", {"n": 2})
         ]:
             reply = ask(server, key, method, f"/v1/states/{state}{path}", body)
             assert (reply.status, reply.error["code"]) == (404, "not_found"), (key, method, path)

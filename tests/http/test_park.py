@@ -23,8 +23,11 @@ def redis():
         yield process
 
 
+SPELLINGS = ["suspend", "park"]  # the field, and its first name; the requests of a test take turns
+
+
 def body_of(seed, **fields):
-    return {"model": client.MODEL, "prompt": UPPER, "seed": seed, "park": True, **fields}
+    return {"model": client.MODEL, "prompt": UPPER, "seed": seed, SPELLINGS[seed % 2]: True, **fields}
 
 
 def send(port, body):
@@ -128,7 +131,7 @@ def test_resumed_request_is_parked_again(redis):
             expected = whole(server.port, UPPER, 0)
             busy = holding.hold(server)
             begin = {"prompt": UPPER, "seed": 0} if state is None else {"state": state}
-            sock = send(server.port, {"model": client.MODEL, "park": True, **begin})
+            sock = send(server.port, {"model": client.MODEL, "suspend": True, **begin})
             wait_until(lambda: server.metric("linnet_queue_length") == 1 or server.requests("ok") > 1, 60,
                        "it has come")
             server.signal(signal.SIGTERM)
@@ -149,17 +152,19 @@ def test_nothing_is_parked_without_a_signal(redis):
         assert answer["choices"][0]["finish_reason"] == "stop" and "states" not in answer
 
 
-def test_park_needs_a_store_that_outlives_the_server(port):
-    reply = complete(port, **{**body_of(1), "model": client.MODEL})
-    assert reply.status == 400 and reply.error["param"] == "park"
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_it_needs_a_store_that_outlives_the_server(port, name):
+    reply = complete(port, model=client.MODEL, prompt=UPPER, **{name: True})
+    assert reply.status == 400 and reply.error["param"] == name
     assert "--state-store" in reply.error["message"]
 
 
-@pytest.mark.parametrize("fields", [{"n": 2}, {"park": "yes"}, {"park": 1}])
-def test_bad_requests(redis, fields):
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_bad_requests(redis, name):
     with Server("--state-store", redis.url) as server:
-        reply = complete(server.port, **body_of(1, **fields))
-        assert reply.status == 400 and reply.error["param"] == "park", reply.text
+        for fields in [{"n": 2, name: True}, {"prompt": [UPPER, UPPER], name: True}, {name: "yes"}, {name: 1}]:
+            reply = complete(server.port, **{"model": client.MODEL, "prompt": UPPER, **fields})
+            assert reply.status == 400 and reply.error["param"] == name, reply.text
 
 
 def test_without_its_store_a_request_runs_to_its_end():

@@ -1,4 +1,4 @@
-"""park of images and chats: the same as test_park.py shows of completions."""
+"""suspend, and park as it was first called, of images and chats: the same as test_park.py shows of completions."""
 
 import base64
 import signal
@@ -71,7 +71,7 @@ def test_a_stream_of_values_goes_on_where_it_was_parked(redis, large, model, uni
     for seed in range(5):
         with Folder(large, *store) as first:
             expected = images.stream_ok(first.port, **body, seed=seed)
-            sock, data = begin(first.port, {**body, "seed": seed, "park": True, "stream": True})
+            sock, data = begin(first.port, {**body, "seed": seed, "suspend": True, "stream": True})
             first.signal(signal.SIGTERM)
             events = images.parse_events(read_reply(sock, data).body)
             assert first.wait() == 0
@@ -154,15 +154,16 @@ def test_a_queued_chat_is_parked(redis, stream):
         assert text + text_of(complete_ok(second.port, state=state["id"])) == expected
 
 
-@pytest.mark.parametrize("fields", [{"n": 2}, {"park": "yes"}])
-def test_bad_requests(redis, image_models, fields):
+@pytest.mark.parametrize("name", ["suspend", "park"])
+def test_bad_requests(redis, image_models, name):
     with Folder(image_models, "--state-store", redis.url) as server:
-        reply = images.generate(server.port, **{"park": True, **fields})
-        assert reply.status == 400 and reply.error["param"] == "park", reply.text
-        picture = png.write(14, 3, bytes(42))
-        assert images.edit(server.port, picture, **{"park": True, **fields}).error["param"] == "park"
+        for fields in [{"n": 2, name: True}, {name: "yes"}]:
+            reply = images.generate(server.port, **fields)
+            assert reply.status == 400 and reply.error["param"] == name, reply.text
+            picture = png.write(14, 3, bytes(42))
+            assert images.edit(server.port, picture, **fields).error["param"] == name
 
 
 def test_needs_a_store_that_outlives_the_server(image_port):
-    reply = images.generate(image_port, park=True)
+    reply = images.generate(image_port, suspend=True)
     assert reply.status == 400 and "--state-store" in reply.error["message"]

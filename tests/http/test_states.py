@@ -230,9 +230,10 @@ def test_forks(port):
     assert post(port, f"/v1/states/{state}/fork", 201)["data"][0]["sample"] == 0
 
 
-def test_a_look_inside(port):
+def test_a_state_is_inspected(port):
     _, state = begun(port, 2)
-    look = call(port, "GET", f"/v1/states/{state}/look?layer=1&head=3").json()
+    look = call(port, "GET", f"/v1/states/{state}/inspect?layer=1&head=3").json()
+    assert call(port, "GET", f"/v1/states/{state}/look?layer=1&head=3").json() == look, "its first name"
     assert (look["layer"], look["head"]) == (1, 3)
     assert (len(look["s"]), len(look["s"][0]), len(look["z"])) == (32, 32, 32)
     assert all(z > 0 for z in look["z"]) and look["denominator"]["healthy"]
@@ -241,12 +242,12 @@ def test_a_look_inside(port):
     assert look["s_norm"] == pytest.approx(norm, rel=1e-6)
     # Of a token more: z is a sum of positive numbers and only grows.
     _, longer = begun(port, 3)
-    later = call(port, "GET", f"/v1/states/{longer}/look?layer=1&head=3").json()
+    later = call(port, "GET", f"/v1/states/{longer}/inspect?layer=1&head=3").json()
     assert all(b > a for a, b in zip(look["z"], later["z"]))
 
 
 @pytest.mark.parametrize("d_key, d_value", [(3, 5), (5, 3), (16, 1), (1, 2)])
-def test_a_look_at_heads_of_other_sizes(tmp_path, d_key, d_value):
+def test_inspecting_heads_of_other_sizes(tmp_path, d_key, d_value):
     """Not d_model / n_heads: every head of every layer, so that none can be taken from its neighbour's place."""
     image_model.write(tmp_path / "odd", 6, 5, head_sizes=(d_key, d_value))
     with Server("--models", tmp_path) as server:
@@ -257,7 +258,7 @@ def test_a_look_at_heads_of_other_sizes(tmp_path, d_key, d_value):
         floats = struct.unpack(f"<{layers * heads * size}f", blob[-4 - 4 * layers * heads * size : -4])
         for layer in range(layers):
             for head in range(heads):
-                look = call(server.port, "GET", f"/v1/states/{state}/look?layer={layer}&head={head}").json()
+                look = call(server.port, "GET", f"/v1/states/{state}/inspect?layer={layer}&head={head}").json()
                 own = floats[(layer * heads + head) * size :][:size]
                 assert [x for row in look["s"] for x in row] == pytest.approx(own[: d_key * d_value], rel=1e-6)
                 assert look["z"] == pytest.approx(own[d_key * d_value :], rel=1e-6)
@@ -267,16 +268,16 @@ def test_a_look_at_heads_of_other_sizes(tmp_path, d_key, d_value):
 @pytest.mark.parametrize("query, param", [
     ("layer=8", "layer"), ("head=8", "head"), ("layer=-1", "layer"), ("head=x", "head"), ("layer=", "layer"),
 ])
-def test_a_look_outside(port, query, param):
+def test_inspecting_what_is_not_there(port, query, param):
     _, state = begun(port, 1)
-    reply = call(port, "GET", f"/v1/states/{state}/look?{query}")
+    reply = call(port, "GET", f"/v1/states/{state}/inspect?{query}")
     assert reply.status == 400 and reply.error["param"] == param
 
 
 def test_removed(port):
     _, state = begun(port, 1)
     assert call(port, "DELETE", f"/v1/states/{state}").status == 204
-    for method, path in [("GET", ""), ("DELETE", ""), ("GET", "/look"), ("POST", "/fork")]:
+    for method, path in [("GET", ""), ("DELETE", ""), ("GET", "/inspect"), ("GET", "/look"), ("POST", "/fork")]:
         reply = call(port, method, f"/v1/states/{state}{path}")
         assert (reply.status, reply.error["code"]) == (404, "not_found"), (method, path)
     error = post(port, "/v1/completions", 404, state=state)

@@ -31,10 +31,10 @@ static void test_defaults(void **state)
     assert_int_equal(p.prompts[0].bytes, 3);
     assert_int_equal(p.n, 1);
     assert_int_equal(p.max_tokens, 0);
-    assert_int_equal(p.top_k, 0);
-    assert_true(p.temperature == 0.8 && p.top_p == 1);
+    assert_int_equal(p.sampling.top_k, 0);
+    assert_true(p.sampling.temperature == 0.8 && p.sampling.top_p == 1);
     assert_true(p.rules);
-    assert_false(p.stream || p.include_usage || p.has_seed);
+    assert_false(p.stream || p.include_usage || p.sampling.has_seed);
     assert_int_equal(p.timeout_ms, 0);
     lx_completion_params_fini(&p);
 }
@@ -165,9 +165,9 @@ static void test_all_fields(void **state)
     assert_string_equal(p.prompts[0].text, "a");
     assert_int_equal(p.n, 128);
     assert_int_equal(p.max_tokens, 5);
-    assert_int_equal(p.top_k, 3);
-    assert_true(p.temperature == 0 && p.top_p == 0.5);
-    assert_true(p.has_seed && p.seed == LX_MAX_SEED);
+    assert_int_equal(p.sampling.top_k, 3);
+    assert_true(p.sampling.temperature == 0 && p.sampling.top_p == 0.5);
+    assert_true(p.sampling.has_seed && p.sampling.seed == LX_MAX_SEED);
     assert_true(p.stream && p.include_usage && !p.rules);
     assert_int_equal(p.timeout_ms, 9);
     lx_completion_params_fini(&p);
@@ -183,7 +183,7 @@ static void test_null_means_absent(void **state)
                                &p, &err),
                      LX_OK);
     assert_int_equal(p.n, 1);
-    assert_false(p.has_seed);
+    assert_false(p.sampling.has_seed);
     lx_completion_params_fini(&p);
 }
 

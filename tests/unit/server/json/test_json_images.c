@@ -54,8 +54,8 @@ static void test_defaults(void **state)
     assert_string_equal(p.model, "");
     assert_string_equal(p.size, "");
     assert_int_equal(p.n, 1);
-    assert_true(p.temperature == 1);
-    assert_false(p.has_seed || p.stream || p.contact_sheet);
+    assert_true(p.sampling.temperature == 1);
+    assert_false(p.sampling.has_seed || p.stream || p.contact_sheet);
     assert_int_equal(p.partial_images, 0);
     assert_int_equal(p.stream_unit, LX_STREAM_NO_VALUES);
     assert_int_equal(p.timeout_ms, 0);
@@ -80,8 +80,8 @@ static void test_all_fields(void **state)
     assert_string_equal(p.model, "m");
     assert_string_equal(p.size, "28x28");
     assert_int_equal(p.n, 1000);
-    assert_true(p.has_seed && p.seed == LX_MAX_SEED);
-    assert_true(p.temperature == 0.5 && p.stream);
+    assert_true(p.sampling.has_seed && p.sampling.seed == LX_MAX_SEED);
+    assert_true(p.sampling.temperature == 0.5 && p.stream);
     assert_int_equal(p.partial_images, 3);
     assert_int_equal(p.stream_unit, LX_STREAM_ROWS);
     assert_int_equal(p.timeout_ms, 7);
@@ -98,7 +98,7 @@ static void test_null_and_auto_mean_absent(void **state)
                                      &p, &err),
                      LX_OK);
     assert_string_equal(p.size, "");
-    assert_false(p.has_seed);
+    assert_false(p.sampling.has_seed);
     lx_image_params_fini(&p);
 }
 
@@ -237,7 +237,8 @@ static void test_edit_form(void **state)
     assert_int_equal(read_form(body, &p, &err), LX_OK);
     assert_string_equal(p.model, "7"); /* text, although it looks like a number */
     assert_int_equal(p.n, 12);
-    assert_true(p.stream && p.has_seed && p.seed == 5 && p.temperature == 0.1);
+    assert_true(p.stream && p.sampling.has_seed && p.sampling.seed == 5 &&
+                p.sampling.temperature == 0.1);
     assert_int_equal(p.partial_images, 2);
     assert_int_equal(p.image.bytes, 3);
     assert_memory_equal(p.image.data, "foo", 3);

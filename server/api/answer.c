@@ -1,0 +1,188 @@
+/*
+ * Reading answers (see answer.h). What was handed out or is ready can be no part of a stop string,
+ * so only the text after it is searched.
+ */
+#include "server/api/answer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 1 << 20, FIRST_ROOM = 16 };
+
+void lx_answer_init(lx_answer *a, const lx_work *w, int32_t sample, bool wants_logprobs)
+{
+    *a = (lx_answer){.work = w, .sample = sample, .wants_logprobs = wants_logprobs};
+    lx_buffer_init(&a->text, MAX_TEXT);
+}
+
+void lx_answer_fini(lx_answer *a)
+{
+    lx_buffer_fini(&a->text);
+    free(a->tokens);
+    a->tokens = NULL;
+    a->n_tokens = a->room = 0;
+}
+
+/* Forgets what was handed out, so that its room is used again. */
+static void drop_taken(lx_answer *a)
+{
+    if (a->taken == 0)
+        return;
+    a->n_tokens -= a->taken;
+    a->text.length -= a->taken_bytes;
+    memmove(a->tokens, a->tokens + a->taken, (size_t)a->n_tokens * sizeof *a->tokens);
+    if (a->taken_bytes > 0) /* with the final NUL */
+        memmove(a->text.data, a->text.data + a->taken_bytes, a->text.length + 1);
+    a->taken = 0;
+    a->taken_bytes = 0;
+}
+
+static bool make_room(lx_answer *a, int32_t n)
+{
+    int32_t room = a->room > 0 ? a->room : FIRST_ROOM;
+    while (room < a->n_tokens + n)
+        room *= 2;
+    if (room == a->room)
+        return true;
+    lx_json_token *tokens = realloc(a->tokens, (size_t)room * sizeof *tokens);
+    if (tokens == NULL)
+        return false;
+    a->tokens = tokens;
+    a->room = room;
+    return true;
+}
+
+/* The token that the text from `begin` on is. */
+static void add_token(lx_answer *a, size_t begin, double logprob, const lx_sample *top)
+{
+    a->tokens[a->n_tokens++] =
+        (lx_json_token){.bytes = a->text.length - begin, .logprob = logprob, .top = top};
+}
+
+static lx_status text_status(const lx_answer *a, lx_error *err)
+{
+    return a->text.status == LX_OK ? LX_OK
+                                   : lx_fail(err, a->text.status, NULL, "the answer does not fit");
+}
+
+/* Renders the next n new tokens of the job. */
+static lx_status render(lx_answer *a, int32_t n, lx_error *err)
+{
+    const lx_job *job = a->work->job;
+    const lx_plan *plan = lx_job_plan(job);
+    const int32_t *tokens = NULL;
+    const float *logprobs = NULL;
+    const lx_sample *top = lx_job_top(job, a->sample);
+    int32_t n_top = a->work->params->n_top;
+    if (!make_room(a, n))
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    (void)lx_job_tokens(job, a->sample, &tokens, &logprobs);
+    for (int32_t k = 0; k < n; k++) {
+        int32_t step = a->work->params->start.n_tokens + a->n_read++;
+        size_t begin = a->text.length;
+        plan->model->task->render(plan, step, tokens, &a->text);
+        add_token(a, begin, (double)logprobs[step],
+                  top != NULL ? top + (int64_t)step * n_top : NULL);
+    }
+    return text_status(a, err);
+}
+
+static size_t ready_bytes(const lx_answer *a)
+{
+    size_t bytes = 0;
+    for (int32_t k = 0; k < a->taken + a->n_ready; k++)
+        bytes += a->tokens[k].bytes;
+    return bytes;
+}
+
+/* Cuts at a stop string; what could be the beginning of one is not ready. */
+static void settle(lx_answer *a)
+{
+    const lx_stops *stops = a->work->params->stops;
+    size_t end = ready_bytes(a), bytes = a->text.length - end;
+    size_t settled = bytes;
+    if (stops != NULL && bytes > 0) {
+        settled = lx_stops_find(stops, a->text.data + end, bytes);
+        a->stopped = settled < bytes;
+        a->ended = a->ended || a->stopped;
+        if (!a->ended)
+            settled = lx_stops_settled(stops, a->text.data + end, bytes);
+    }
+    int32_t k = a->taken + a->n_ready;
+    for (size_t at = 0; k < a->n_tokens && at + a->tokens[k].bytes <= settled; k++)
+        at += a->tokens[k].bytes;
+    a->n_ready = k - a->taken;
+}
+
+lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
+{
+    const lx_work *w = a->work;
+    if (a->ended)
+        return LX_OK;
+    bool over = lx_job_sample_ended(w->job, a->sample); /* before its tokens are counted */
+    int32_t first = w->params->start.n_tokens; /* what was there before is not the answer's */
+    int32_t there = lx_job_tokens(w->job, a->sample, NULL, NULL) - first;
+    int32_t n = there - a->n_read;
+    n = n < most - a->n_ready ? n : most - a->n_ready;
+    lx_status st = LX_OK;
+    if (n > 0) {
+        drop_taken(a);
+        st = render(a, n, err);
+    }
+    a->behind = a->n_read < there;
+    a->ended = !a->behind && (over || lx_work_suspended(w) || first + there == w->params->max_new);
+    if (st == LX_OK)
+        settle(a);
+    return st;
+}
+
+lx_status lx_answer_add_prompt(lx_answer *a, lx_error *err)
+{
+    const lx_plan *plan = lx_job_plan(a->work->job);
+    if (!make_room(a, plan->n_pieces))
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    for (int32_t i = 0; i < plan->n_pieces; i++) {
+        size_t begin = a->text.length;
+        plan->model->task->render_prompt(plan, i, &a->text);
+        add_token(a, begin, (double)NAN, NULL); /* the model does not predict it */
+    }
+    a->n_ready = plan->n_pieces;
+    return text_status(a, err);
+}
+
+static int64_t count_chars(const char *text, size_t bytes)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+void lx_answer_take(lx_answer *a, int32_t n, lx_json_choice *out)
+{
+    const char *begin = a->text.data != NULL ? a->text.data + a->taken_bytes : "";
+    const char *text = begin;
+    for (int32_t i = 0; i < n; i++) {
+        lx_json_token *t = &a->tokens[a->taken + i];
+        t->text = text;
+        text += t->bytes;
+    }
+    a->logprobs = (lx_json_logprobs){.tokens = a->tokens + a->taken,
+                                     .n = n,
+                                     .n_top = a->work->params->n_top,
+                                     .offset = a->chars,
+                                     .vocab = a->work->served->model->vocab};
+    *out = (lx_json_choice){.text = begin,
+                            .text_bytes = (size_t)(text - begin),
+                            .logprobs = a->wants_logprobs && n > 0 ? &a->logprobs : NULL};
+    a->taken += n;
+    a->taken_bytes += out->text_bytes;
+    a->n_ready -= n;
+    a->chars += count_chars(begin, out->text_bytes);
+}
+
+double lx_answer_mean_logprob(const lx_answer *a)
+{
+    return a->n_read > 0 ? (double)lx_job_mean_logprob(a->work->job, a->sample) : 0;
+}

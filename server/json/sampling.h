@@ -1,0 +1,19 @@
+/* How a request wants its tokens chosen: read once, and passed on as it is down to the job. */
+#ifndef LINNET_SERVER_JSON_SAMPLING_H
+#define LINNET_SERVER_JSON_SAMPLING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
+#define LX_MAX_SEED ((INT64_C(1) << 53) - 1)
+
+typedef struct lx_sampling_params {
+    double temperature;
+    double top_p;
+    int32_t top_k; /* 0: no limit */
+    bool has_seed; /* false: that of the state the request goes on from, or a random one */
+    int64_t seed;  /* 0 .. LX_MAX_SEED */
+} lx_sampling_params;
+
+#endif
