@@ -44,6 +44,7 @@
 #include "kernels/ops/gather/op.h"
 #include "kernels/ops/linear/op.h"
 #include "kernels/ops/norm/op.h"
+#include "kernels/ops/recurrence/op.h"
 #include "kernels/ops/sample/op.h"
 #include "kernels/ops/sample_mixture/op.h"
 #include "kernels/types.h"

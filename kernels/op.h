@@ -24,7 +24,7 @@ typedef struct lx_use {
     lx_rows rows;
 } lx_use;
 
-#define LX_MAX_USES 6 /* arrays of an operation */
+#define LX_MAX_USES 10 /* arrays of an operation */
 
 typedef struct lx_uses {
     lx_use arrays[LX_MAX_USES];

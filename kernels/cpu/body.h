@@ -15,6 +15,7 @@
 #include "kernels/ops/attend_linear/cpu.h"
 #include "kernels/ops/embed/cpu.h"
 #include "kernels/ops/norm/cpu.h"
+#include "kernels/ops/recurrence/cpu.h"
 #include "kernels/ops/sample/cpu.h"
 #include "kernels/ops/sample_mixture/cpu.h"
 
@@ -24,6 +25,7 @@ const lx_cpu_isa BODY_TABLE = {
     .add_row = add_row,
     .norm = norm,
     .attend = attend,
+    .recurrence = recurrence,
     .scan = scan,
     .range = range,
     .add = add,

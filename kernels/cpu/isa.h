@@ -59,6 +59,27 @@ typedef struct lx_cpu_attend {
     float *scratch; /* lx_cpu_attend_scratch(d_key) floats of this thread */
 } lx_cpu_attend;
 
+/* What a head reads of a row, from the first token's on. */
+typedef struct lx_cpu_inputs {
+    const float *at; /* NULL for none */
+    int64_t stride;  /* floats from one token to the next */
+} lx_cpu_inputs;
+
+/* Columns of one head of one sequence; v, y and s begin at the first one. */
+typedef struct lx_cpu_recurrence {
+    lx_cpu_inputs q, k, v, w, a, b, beta;
+    const float *bonus; /* NULL for none */
+    float *y, *s;
+    const float *next; /* where this thread's next columns begin, or NULL */
+    int64_t n_tokens, y_stride;
+    int32_t d_key, d_value, columns;
+    lx_decay decay; /* not FIXED: that is HEAD with stride 0 */
+    lx_correction correction;
+    lx_read read;
+    float scale, skip;
+    float *scratch; /* d_key + 15 floats of this thread */
+} lx_cpu_recurrence;
+
 /* A row of a mixture head. */
 typedef struct lx_cpu_mixture {
     const float *logits, *means, *log_scales; /* [n], all finite */
@@ -74,6 +95,7 @@ typedef struct lx_cpu_isa {
     void (*norm)(float *y, const float *x, const float *gamma, const float *beta, int32_t d,
                  float eps);
     void (*attend)(const lx_cpu_attend *job);
+    void (*recurrence)(const lx_cpu_recurrence *job);
     /* Sampling, over n values. false when one is not finite; *largest is the greatest. */
     bool (*scan)(const float *x, int32_t n, float *largest);
     /* The least and greatest of the values that are not -infinity; false when there are none. */

@@ -29,7 +29,7 @@ typedef struct lx_cuda_scratch {
 typedef struct lx_cuda lx_cuda;
 typedef struct lx_cuda_op lx_cuda_op;
 
-#define LX_CUDA_KEY_WORDS 16 /* of an operation's key */
+#define LX_CUDA_KEY_WORDS 32 /* of an operation's key */
 
 /* How the cuda back end carries out an operation. */
 typedef struct lx_cuda_kind {

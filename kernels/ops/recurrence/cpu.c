@@ -1,0 +1,126 @@
+#include "kernels/cpu/cpu.h"
+
+#define COLUMNS 64 /* of a head that are taken at a time: what is dealt out to threads */
+
+/* Some columns of a head of a sequence. */
+typedef struct place {
+    int32_t seq;
+    int64_t head, column;
+} place;
+
+static int64_t tiles(const lx_recurrence_args *a)
+{
+    return (a->d_value + COLUMNS - 1) / COLUMNS;
+}
+
+static place place_of(const lx_recurrence_args *a, int32_t seq, int64_t i)
+{
+    return (place){seq, i / tiles(a), i % tiles(a) * COLUMNS};
+}
+
+static float *state_at(const lx_cpu *c, const lx_recurrence_args *a, place p)
+{
+    return a->states->data + c->batch->slot[p.seq] * a->states->stride + a->offset +
+           p.head * a->d_key * a->d_value + p.column;
+}
+
+/* What a head reads of token row `row` and of those behind it. */
+static lx_cpu_inputs inputs(const lx_head_columns *c, int64_t row, int64_t head)
+{
+    if (c->array == NULL)
+        return (lx_cpu_inputs){NULL, 0};
+    return (lx_cpu_inputs){c->array->data + row * c->width + c->first + head / c->shared * c->apart,
+                           c->width};
+}
+
+static lx_cpu_inputs decays(const lx_recurrence_args *a, int64_t row, int64_t head)
+{
+    if (a->decay == LX_DECAY_NONE)
+        return (lx_cpu_inputs){NULL, 0};
+    if (a->decay == LX_DECAY_FIXED)
+        return (lx_cpu_inputs){inputs(&a->w, 0, head).at, 0};
+    return inputs(&a->w, row, head);
+}
+
+static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, const float *next,
+                      float *scratch)
+{
+    const lx_batch *b = c->batch;
+    int64_t row = b->seq_start[p.seq], y_stride = (int64_t)a->n_heads * a->d_value;
+    int64_t left = a->d_value - p.column;
+    bool pair = a->correction == LX_CORRECT_PAIR;
+    lx_cpu_recurrence job = {
+        .q = inputs(&a->q, row, p.head),
+        .k = inputs(&a->k, row, p.head),
+        .v = inputs(&a->v, row, p.head),
+        .w = decays(a, row, p.head),
+        .a = pair ? inputs(&a->a, row, p.head) : (lx_cpu_inputs){NULL, 0},
+        .b = pair ? inputs(&a->b, row, p.head) : (lx_cpu_inputs){NULL, 0},
+        .beta = inputs(&a->beta, row, p.head),
+        .bonus = a->bonus != NULL ? a->bonus->data + p.head * a->d_key : NULL,
+        .y = a->y->data + row * y_stride + p.head * a->d_value + p.column,
+        .s = state_at(c, a, p),
+        .next = next,
+        .n_tokens = b->seq_start[p.seq + 1] - row,
+        .y_stride = y_stride,
+        .d_key = a->d_key,
+        .d_value = a->d_value,
+        .columns = (int32_t)(left < COLUMNS ? left : COLUMNS),
+        .decay = a->decay == LX_DECAY_FIXED ? LX_DECAY_HEAD : a->decay,
+        .correction = a->correction,
+        .read = a->read,
+        .scale = a->scale,
+        .skip = a->skip != NULL ? a->skip->data[p.head] : 0.0f,
+        .scratch = scratch,
+    };
+    job.v.at += p.column;
+    c->isa->recurrence(&job);
+}
+
+/* The state that is taken after this one, NULL at the end of a piece's sequences. */
+static const float *state_after(const lx_cpu *c, const lx_recurrence_args *a, int32_t seq,
+                                int64_t i, int32_t seq1)
+{
+    if (i + 1 < a->n_heads * tiles(a))
+        return state_at(c, a, place_of(a, seq, i + 1));
+    return seq + 1 < seq1 ? state_at(c, a, place_of(a, seq + 1, 0)) : NULL;
+}
+
+/*
+ * The work is laid out as sequence after sequence, head after head, and of a head some columns
+ * after the others, each as long as its tokens; a piece has what begins in its share of that line.
+ */
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_recurrence_args *a = args;
+    const lx_batch *b = c->batch;
+    int64_t n = a->n_heads * tiles(a);
+    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = row * n + i * tokens;
+            if (at >= mine.from && at < mine.to)
+                run_place(c, a, place_of(a, seq, i), state_after(c, a, seq, i, part->seq1),
+                          scratch);
+        }
+    }
+}
+
+static int64_t scratch(const lx_cpu *c, const void *args)
+{
+    (void)c;
+    return ((const lx_recurrence_args *)args)->d_key + 15;
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    const lx_recurrence_args *a = args;
+    return (int64_t)c->batch->n_tokens * a->n_heads * tiles(a) * a->d_key / 128;
+}
+
+const lx_cpu_kind lx_cpu_op_recurrence = {.op = &lx_op_recurrence,
+                                          .scratch = scratch,
+                                          .pieces = pieces,
+                                          .pieces_a_thread = 1,
+                                          .run = run};

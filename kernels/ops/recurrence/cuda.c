@@ -1,0 +1,75 @@
+#include "kernels/ops/recurrence/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static uint64_t *key_columns(uint64_t *w, const lx_head_columns *c)
+{
+    w[0] = lx_cuda_key_address(c->array);
+    w[1] = lx_cuda_key_pair(c->width, c->first);
+    w[2] = lx_cuda_key_pair(c->apart, c->shared);
+    return w + 3;
+}
+
+/* What is not looked at is no part of it. */
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_recurrence_args *a = &op->args.recurrence;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->bonus);
+    w[2] = lx_cuda_key_address(a->skip);
+    w[3] = lx_cuda_key_address(a->states);
+    w[4] = (uint64_t)a->offset;
+    w[5] = lx_cuda_key_pair(a->n_heads, a->d_key);
+    w[6] = lx_cuda_key_pair(a->d_value, a->decay);
+    w[7] = lx_cuda_key_pair(a->correction, a->read);
+    w[8] = lx_cuda_key_float(a->scale);
+    w = key_columns(key_columns(key_columns(w + 9, &a->q), &a->k), &a->v);
+    if (a->decay != LX_DECAY_NONE)
+        w = key_columns(w, &a->w);
+    if (a->correction == LX_CORRECT_PAIR)
+        w = key_columns(key_columns(w, &a->a), &a->b);
+    if (a->beta.array != NULL)
+        (void)key_columns(w, &a->beta);
+}
+
+static lx_cuda_columns columns(const lx_head_columns *c, bool used)
+{
+    if (!used)
+        return (lx_cuda_columns){.shared = 1};
+    return (lx_cuda_columns){c->array->data + c->first, c->width, c->apart, c->shared};
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_recurrence_args *a = &op->args.recurrence;
+    bool pair = a->correction == LX_CORRECT_PAIR;
+    (void)ready;
+    lx_cuda_recurrence k = {.y = a->y->data,
+                            .twin = lx_cuda_twin(c, op),
+                            .q = columns(&a->q, true),
+                            .k = columns(&a->k, true),
+                            .v = columns(&a->v, true),
+                            .w = columns(&a->w, a->decay != LX_DECAY_NONE),
+                            .a = columns(&a->a, pair),
+                            .b = columns(&a->b, pair),
+                            .beta = columns(&a->beta, a->beta.array != NULL),
+                            .bonus = a->bonus != NULL ? a->bonus->data : NULL,
+                            .skip = a->skip != NULL ? a->skip->data : NULL,
+                            .states = a->states->data + a->offset,
+                            .stride = a->states->stride,
+                            .seq_start = lx_cuda_input(c, c->seq_start),
+                            .slot = lx_cuda_input(c, c->slot),
+                            .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
+                            .n_seqs = c->bucket.seqs,
+                            .n_heads = a->n_heads,
+                            .d_key = a->d_key,
+                            .d_value = a->d_value,
+                            .decay = a->decay,
+                            .correction = a->correction,
+                            .read = a->read,
+                            .scale = a->scale};
+    if (a->decay == LX_DECAY_FIXED)
+        k.w.width = 0;
+    return lx_cuda_launched(c, lx_cuda_launch_recurrence(&k, c->target), "recurrence");
+}
+
+const lx_cuda_kind lx_cuda_op_recurrence = {.op = &lx_op_recurrence, .key = key, .run = run};

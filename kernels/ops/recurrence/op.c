@@ -1,0 +1,89 @@
+#include "kernels/op.h"
+
+static lx_status bad(lx_error *err, const char *what)
+{
+    return lx_fail(err, LX_ERR_INVALID, NULL, "recurrence: %s", what);
+}
+
+/* Columns of `length` floats lie within a row for every head. */
+static bool is_inside(const lx_head_columns *c, int32_t n_heads, int64_t length)
+{
+    if (c->width < 1 || c->first < 0 || c->apart < 0 || c->shared < 1 || n_heads % c->shared != 0)
+        return false;
+    return c->first + (int64_t)(n_heads / c->shared - 1) * c->apart + length <= c->width;
+}
+
+static bool are_inside(const lx_recurrence_args *a)
+{
+    int32_t h = a->n_heads, d = a->d_key;
+    return is_inside(&a->q, h, d) && is_inside(&a->k, h, d) && is_inside(&a->v, h, a->d_value) &&
+           (a->decay == LX_DECAY_NONE ||
+            is_inside(&a->w, h, a->decay == LX_DECAY_CHANNEL ? d : 1)) &&
+           (a->correction != LX_CORRECT_PAIR ||
+            (is_inside(&a->a, h, d) && is_inside(&a->b, h, d))) &&
+           (a->beta.array == NULL || is_inside(&a->beta, h, 1));
+}
+
+/* y is written head by head while other heads still read their columns. */
+static bool overwrites(const lx_recurrence_args *a)
+{
+    return a->y == a->q.array || a->y == a->k.array || a->y == a->v.array || a->y == a->w.array ||
+           a->y == a->a.array || a->y == a->b.array || a->y == a->beta.array;
+}
+
+static lx_status check(const void *args, lx_error *err)
+{
+    const lx_recurrence_args *a = args;
+    int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
+    if (h < 1 || d < 1 || m < 1 || h > 65536 || d > 65536 || m > 65536)
+        return bad(err, "heads and their sizes must be 1 to 65536");
+    if ((unsigned)a->decay > LX_DECAY_CHANNEL || (unsigned)a->correction > LX_CORRECT_PAIR ||
+        (unsigned)a->read > LX_READ_BEFORE)
+        return bad(err, "unknown decay, correction or read");
+    if (!are_inside(a))
+        return bad(err, "a head's columns lie outside the row");
+    if (a->y != NULL && overwrites(a))
+        return bad(err, "y is one of the inputs");
+    if (a->read == LX_READ_BEFORE && (a->correction != LX_CORRECT_NONE || a->beta.array != NULL))
+        return bad(err, "a read before the update has neither correction nor beta");
+    if (a->read == LX_READ_AFTER && a->bonus != NULL)
+        return bad(err, "a bonus goes with a read before the update");
+    if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - h * d * m)
+        return bad(err, "the layer's state lies outside the slot");
+    return LX_OK;
+}
+
+static void use_columns(lx_uses *u, lx_use_role role, const char *name, const lx_head_columns *c)
+{
+    u->arrays[u->n++] = (lx_use){role, name, c->array, c->width, LX_ROWS_TOKENS};
+}
+
+static void use_parameter(lx_uses *u, const char *name, const lx_array *array, int64_t width)
+{
+    if (array != NULL)
+        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, name, array, width, LX_ROWS_TOKENS};
+}
+
+static void uses(const void *args, lx_uses *u)
+{
+    const lx_recurrence_args *a = args;
+    int64_t h = a->n_heads;
+    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, h * a->d_value, LX_ROWS_TOKENS};
+    use_columns(u, LX_USE_IN, "q", &a->q);
+    use_columns(u, LX_USE_BESIDE, "k", &a->k);
+    use_columns(u, LX_USE_BESIDE, "v", &a->v);
+    if (a->decay != LX_DECAY_NONE)
+        use_columns(u, a->decay == LX_DECAY_FIXED ? LX_USE_PARAMETER : LX_USE_BESIDE, "w", &a->w);
+    if (a->correction == LX_CORRECT_PAIR) {
+        use_columns(u, LX_USE_BESIDE, "a", &a->a);
+        use_columns(u, LX_USE_BESIDE, "b", &a->b);
+    }
+    if (a->beta.array != NULL)
+        use_columns(u, LX_USE_BESIDE, "beta", &a->beta);
+    use_parameter(u, "bonus", a->bonus, h * a->d_key);
+    use_parameter(u, "skip", a->skip, h);
+    u->states = a->states;
+}
+
+const lx_op lx_op_recurrence = {
+    .name = "recurrence", .args_size = sizeof(lx_recurrence_args), .check = check, .uses = uses};
