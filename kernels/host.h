@@ -16,7 +16,8 @@
 
 #define LX_HOST_MAX_FLOATS (INT64_C(1) << 40) /* of one object */
 #define LX_HOST_MAX_SLOTS (1 << 20)
-#define LX_HOST_MAX_PAGES (1 << 20)  /* of one slot */
+#define LX_HOST_MAX_PAGES (1 << 20) /* of one slot */
+#define LX_HOST_MAX_POSITION (1 << 30)
 #define LX_HOST_MAX_TOKENS (1 << 20) /* rows of a batch */
 
 /* How a recording back end saw an array used so far in a step (kernels/cpu/program.c). */
@@ -63,6 +64,7 @@ struct lx_states {
     int32_t n_pages, slot_pages;      /* as in lx_state_layout */
     float *pool;                      /* [n_pages, page_stride] */
     int32_t *pages;        /* [n_slots, slot_pages] in the process's memory; -1: not mapped */
+    int32_t *mapped;       /* [n_slots] how many from the first on are, likewise */
     int32_t *device_pages; /* a device's copy of it; NULL where there is no device */
     int32_t *drawn;        /* [n_slots, LX_DRAWN] */
 };
@@ -98,8 +100,8 @@ lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const
 
 /*
  * What a device's states share with them. lx_host_states_init checks the layout and fills a zeroed
- * *s in, but for the memory of data, pool, device_pages and drawn; `pages` it allocates, and the
- * caller frees.
+ * *s in, but for the memory of data, pool, device_pages and drawn; `pages` and `mapped` it
+ * allocates, and the caller frees.
  */
 lx_status lx_host_states_init(lx_states *s, const lx_state_layout *layout, int32_t n_slots,
                               lx_error *err);

@@ -71,7 +71,7 @@ lx_status lx_host_batch_check(const lx_batch *b, lx_host_seen *seen, lx_error *e
     }
     for (int32_t i = 0; b->position != NULL && i < b->n_seqs; i++) {
         if (b->position[i] < 0 ||
-            b->position[i] > INT32_MAX - (b->seq_start[i + 1] - b->seq_start[i]))
+            b->position[i] > LX_HOST_MAX_POSITION - (b->seq_start[i + 1] - b->seq_start[i]))
             return lx_fail(err, LX_ERR_INVALID, NULL, "batch: position[%d] is %d", i,
                            b->position[i]);
     }

@@ -46,7 +46,8 @@ lx_status lx_host_states_init(lx_states *s, const lx_state_layout *layout, int32
     if (places == 0)
         return LX_OK;
     s->pages = malloc(places * sizeof *s->pages);
-    if (s->pages == NULL)
+    s->mapped = calloc((size_t)n_slots, sizeof *s->mapped);
+    if (s->pages == NULL || s->mapped == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the pages of %d slots", n_slots);
     for (size_t i = 0; i < places; i++)
         s->pages[i] = -1;
@@ -60,13 +61,8 @@ static bool is_slot(const lx_states *s, int32_t slot)
 
 bool lx_host_has_pages(const lx_states *s, int32_t slot, int32_t n_pages)
 {
-    if (!is_slot(s, slot) || n_pages < 0 || n_pages > s->slot_pages)
-        return false;
-    for (int32_t i = 0; i < n_pages; i++) {
-        if (s->pages[(int64_t)slot * s->slot_pages + i] < 0)
-            return false;
-    }
-    return true;
+    return is_slot(s, slot) && n_pages >= 0 &&
+           (n_pages == 0 || (s->mapped != NULL && n_pages <= s->mapped[slot]));
 }
 
 lx_status lx_host_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
@@ -79,8 +75,13 @@ lx_status lx_host_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t 
         if (pages[i] < -1 || pages[i] >= s->n_pages)
             return LX_ERR_INVALID;
     }
-    if (n > 0)
-        memcpy(s->pages + (int64_t)slot * s->slot_pages + first, pages, (size_t)n * sizeof *pages);
+    if (n == 0)
+        return LX_OK;
+    int32_t *map = s->pages + (int64_t)slot * s->slot_pages, *mapped = &s->mapped[slot];
+    memcpy(map + first, pages, (size_t)n * sizeof *pages);
+    *mapped = *mapped < first ? *mapped : first;
+    while (*mapped < s->slot_pages && map[*mapped] >= 0)
+        ++*mapped;
     return LX_OK;
 }
 
@@ -127,6 +128,7 @@ void lx_host_states_free(lx_backend *be, lx_states *s)
     lx_host_release(s->data, state_bytes(s));
     lx_host_release(s->pool, pool_bytes(s));
     free(s->pages);
+    free(s->mapped);
     free(s->drawn);
     free(s);
 }

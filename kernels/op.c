@@ -1,7 +1,7 @@
 /*
- * The checks that follow from what an operation declares: its arrays are large enough, and the
- * batch's slots exist. They cost a few comparisons a row and turn a caller's bug, which would
- * overwrite memory, into an error of that step.
+ * The checks that follow from what an operation declares: its arrays are large enough, the batch's
+ * slots exist, and the pages of their tokens are mapped. They cost a few comparisons a row and turn
+ * a caller's bug, which would overwrite memory, into an error of that step.
  */
 #include "kernels/op.h"
 
@@ -27,6 +27,22 @@ static lx_status check_slots(const lx_op *op, const lx_batch *b, const lx_states
     return LX_OK;
 }
 
+static lx_status check_positions(const lx_op *op, const lx_batch *b, const lx_uses *uses,
+                                 lx_error *err)
+{
+    if (b->position == NULL)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%s: the batch has no positions", op->name);
+    for (int32_t i = 0; uses->pages && i < b->n_seqs; i++) {
+        int32_t tokens = b->position[i] + b->seq_start[i + 1] - b->seq_start[i];
+        int32_t pages = (tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
+        if (!lx_host_has_pages(uses->states, b->slot[i], pages))
+            return lx_fail(err, LX_ERR_INVALID, NULL,
+                           "%s: slot %d has not the pages mapped of %d tokens", op->name,
+                           b->slot[i], tokens);
+    }
+    return LX_OK;
+}
+
 lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_uses *uses,
                       lx_error *err)
 {
@@ -35,10 +51,13 @@ lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_u
         return st;
     uses->n = 0;
     uses->states = NULL;
+    uses->positions = uses->pages = false;
     op->uses(args, uses);
     for (int32_t i = 0; st == LX_OK && i < uses->n; i++)
         st = check_use(op, b, &uses->arrays[i], err);
     if (st == LX_OK && uses->states != NULL)
         st = check_slots(op, b, uses->states, err);
+    if (st == LX_OK && uses->positions)
+        st = check_positions(op, b, uses, err);
     return st == LX_OK && op->check_rows != NULL ? op->check_rows(b, args, err) : st;
 }

@@ -30,6 +30,8 @@ typedef struct lx_uses {
     lx_use arrays[LX_MAX_USES];
     int32_t n;
     const lx_states *states; /* whose slots the operation looks at; NULL for none */
+    bool positions;          /* it needs to know where in their sequences the tokens are */
+    bool pages;              /* and pages of the states for all tokens up to its last */
 } lx_uses;
 
 /* What sampling operations have in common; what is drawn is kept beside the slots. */

@@ -13,6 +13,7 @@
 #include "kernels/ops/linear/cpu.h"
 
 #include "kernels/ops/attend_linear/cpu.h"
+#include "kernels/ops/attend_rows/cpu.h"
 #include "kernels/ops/embed/cpu.h"
 #include "kernels/ops/norm/cpu.h"
 #include "kernels/ops/recurrence/cpu.h"
@@ -26,6 +27,7 @@ const lx_cpu_isa BODY_TABLE = {
     .norm = norm,
     .attend = attend,
     .recurrence = recurrence,
+    .attend_kept = attend_kept,
     .scan = scan,
     .range = range,
     .add = add,

@@ -7,6 +7,7 @@
 #define LINNET_KERNELS_CPU_ISA_H
 
 #include "kernels/host.h"
+#include "kernels/row_ranges.h"
 
 /*
  * Packed weights: outputs in groups of 32, each group contiguous and padded with zeros to 32,
@@ -80,6 +81,27 @@ typedef struct lx_cpu_recurrence {
     float *scratch; /* d_key + 15 floats of this thread */
 } lx_cpu_recurrence;
 
+/* The same over kept rows; where they lie: in the op.h of the operation. */
+typedef struct lx_cpu_attend_kept {
+    const float *q, *k, *v;
+    float *y;
+    int64_t n_tokens, x_stride, y_stride;
+    const lx_rows_pattern *pattern;
+    int32_t position; /* of the first token */
+    /* this head's tiles in the slot, `ring` of them, of which `kept` keep their place; or with
+       ring 0 in page 0 of the pool, and which pages are the slot's */
+    float *tiles;
+    int32_t ring, kept;
+    const int32_t *pages;
+    int64_t page_stride;
+    int32_t d_key, d_value;
+    float scale;
+    bool together;  /* several tokens' rows may be kept before the first of them reads */
+    float *scratch; /* lx_cpu_attend_kept_scratch(d_key, d_value) floats of this thread */
+} lx_cpu_attend_kept;
+
+#define LX_CPU_QUERIES 4 /* tokens whose queries share the reading of a row, at most */
+
 /* A row of a mixture head. */
 typedef struct lx_cpu_mixture {
     const float *logits, *means, *log_scales; /* [n], all finite */
@@ -96,6 +118,7 @@ typedef struct lx_cpu_isa {
                  float eps);
     void (*attend)(const lx_cpu_attend *job);
     void (*recurrence)(const lx_cpu_recurrence *job);
+    void (*attend_kept)(const lx_cpu_attend_kept *job);
     /* Sampling, over n values. false when one is not finite; *largest is the greatest. */
     bool (*scan)(const float *x, int32_t n, float *largest);
     /* The least and greatest of the values that are not -infinity; false when there are none. */
@@ -135,6 +158,11 @@ static inline int64_t lx_cpu_linear_scratch(int64_t cols)
 static inline int64_t lx_cpu_attend_scratch(int64_t d_key)
 {
     return 2 * ((d_key + 15) / 16 * 16);
+}
+
+static inline int64_t lx_cpu_attend_kept_scratch(int64_t d_key, int64_t d_value)
+{
+    return LX_CPU_QUERIES * ((d_key + 15) / 16 * 16 + (d_value + 15) / 16 * 16 + LX_ROWS_BLOCK);
 }
 
 extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain;

@@ -118,8 +118,8 @@ struct lx_cuda {
     int32_t n_tokens, n_seqs, n_outputs;
     lx_cuda_live bucket; /* what launches cover; the same numbers where nothing is captured */
     bool captured;       /* the step is one of single rows, and runs as a graph */
-    size_t seq_start, slot, output_row; /* in the inputs */
-    lx_status failed;                   /* the first error; end() returns it, and nothing runs */
+    size_t seq_start, slot, output_row, position; /* in the inputs */
+    lx_status failed; /* the first error; end() returns it, and nothing runs */
     lx_error error;
     lx_cuda_op *ops;
     int32_t n_ops, ops_capacity;

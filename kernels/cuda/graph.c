@@ -95,6 +95,7 @@ static lx_status make_key(lx_cuda *c)
         c->seq_start,
         c->slot,
         c->output_row,
+        c->position,
         c->bucket.tokens == c->n_tokens, /* products write elsewhere when they cover more */
     };
     memcpy(c->key, head, sizeof head);

@@ -352,6 +352,7 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
     device_free((lx_cuda *)be, s->device_pages);
     device_free((lx_cuda *)be, s->drawn);
     free(s->pages);
+    free(s->mapped);
     free(s);
 }
 

@@ -85,6 +85,8 @@ static lx_status put_batch(lx_cuda *c, const lx_batch *b)
     if (st == LX_OK)
         st = lx_cuda_put(c, b->output_row, (size_t)b->n_outputs * id,
                          (size_t)c->bucket.outputs * id, &c->output_row);
+    if (st == LX_OK)
+        st = lx_cuda_put(c, b->position, seqs * id, room * id, &c->position);
     return st;
 }
 

@@ -92,6 +92,18 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     lx_linear_args qkv = {w->wide, w->y, w->qkv, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
     lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps};
+    static const lx_rows_pattern pattern = {.kind = LX_PATTERN_WINDOW, .window = 4, .dilation = 1};
+    lx_attend_rows_args rows = {w->y,
+                                w->wide,
+                                w->states,
+                                WORLD_WIDTH * (WORLD_WIDTH + 1),
+                                WORLD_RING,
+                                1,
+                                WORLD_WIDTH,
+                                WORLD_WIDTH,
+                                w->eps,
+                                &pattern,
+                                1};
     lx_linear_args out = {w->x, w->y, w->out, LX_ACT_NONE, w->x, LX_ROWS_TOKENS};
     lx_gather_args gather = {w->y, w->x, WORLD_WIDTH, WORLD_WIDTH, 0};
     lx_linear_args head = {w->wide, w->y, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};
@@ -105,6 +117,7 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     k->norm(w->be, &norm);
     k->linear(w->be, &qkv);
     k->attend_linear(w->be, &attend);
+    k->attend_rows(w->be, &rows);
     k->linear(w->be, &out);
     k->gather(w->be, &gather);
     k->linear(w->be, &head);
@@ -117,12 +130,12 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
 lx_status world_prompt(world *w, lx_error *err)
 {
     static const int32_t start[] = {0, 1, 3}, slot[] = {2, 0}, row[] = {0, 2};
-    const lx_batch b = {3, 2, start, slot, 2, row, NULL};
+    const lx_batch b = {3, 2, start, slot, 2, row, w->position};
     return run_step(w, &b, err);
 }
 
 lx_status world_decode(world *w, int32_t n, lx_error *err)
 {
-    const lx_batch b = {n, n, w->order, w->slot, n, w->order, NULL};
+    const lx_batch b = {n, n, w->order, w->slot, n, w->order, w->position};
     return run_step(w, &b, err);
 }

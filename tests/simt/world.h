@@ -12,7 +12,8 @@
 enum {
     WORLD_IDS = 20,
     WORLD_WIDTH = 16,
-    WORLD_STATE = WORLD_WIDTH * (WORLD_WIDTH + 1),
+    WORLD_RING = 16, /* rows, beside the state of the linear attention */
+    WORLD_STATE = WORLD_WIDTH * (WORLD_WIDTH + 1 + 2 * WORLD_RING),
     WORLD_PAGE = 40,  /* floats; a slot may have one page, and the pool has two */
     WORLD_ROWS = 1040 /* and slots */
 };
@@ -30,6 +31,7 @@ typedef struct world {
     uint8_t banned[WORLD_IDS];
     int32_t order[WORLD_ROWS + 1]; /* 0, 1, 2, .. */
     int32_t slot[WORLD_ROWS];      /* the same at first */
+    int32_t position[WORLD_ROWS];  /* 0 */
     lx_sampling how[WORLD_ROWS];
     lx_sample samples[2 * WORLD_ROWS]; /* of the categorical head, and of the mixture */
 } world;

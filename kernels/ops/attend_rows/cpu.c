@@ -1,0 +1,145 @@
+#include "kernels/cpu/cpu.h"
+
+#define PIECE_WORK 100000 /* floats of rows that a piece reads: half a microsecond and more */
+
+/* The pattern of a head, and where its tiles lie. */
+static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq,
+                                 int64_t head)
+{
+    const lx_batch *b = c->batch;
+    const lx_states *s = a->states;
+    int64_t slot = b->slot[seq], rows = a->ring > 0 ? a->ring : LX_PAGE_TOKENS;
+    int64_t at = a->offset + head * rows * (a->d_key + a->d_value);
+    lx_cpu_attend_kept job = {
+        .pattern = &a->patterns[head % a->n_patterns],
+        .position = b->position[seq],
+        .d_key = a->d_key,
+        .d_value = a->d_value,
+        .scale = a->scale,
+    };
+    if (a->ring > 0) {
+        int32_t least = 0;
+        job.together = lx_rows_ring(a->patterns, a->n_patterns, &least, NULL) == LX_OK &&
+                       a->ring >= least + LX_ROWS_TILE;
+        job.tiles = s->data + slot * s->stride + at;
+        job.ring = a->ring / LX_ROWS_TILE;
+        job.kept = lx_ring_kept(a->patterns, a->n_patterns);
+    } else {
+        job.together = true;
+        job.tiles = s->pool + at;
+        job.pages = s->pages + slot * s->slot_pages;
+        job.page_stride = s->page_stride;
+    }
+    return job;
+}
+
+static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq, int64_t head,
+                        float *scratch)
+{
+    const lx_batch *b = c->batch;
+    int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
+    int64_t row = b->seq_start[seq], x_stride = n * (2 * dk + dv), y_stride = n * dv;
+    const float *x = a->qkv->data + row * x_stride;
+    lx_cpu_attend_kept job = job_of(c, a, seq, head);
+    job.q = x + head * dk;
+    job.k = x + n * dk + head * dk;
+    job.v = x + 2 * n * dk + head * dv;
+    job.y = a->y->data + row * y_stride + head * dv;
+    job.n_tokens = b->seq_start[seq + 1] - b->seq_start[seq];
+    job.x_stride = x_stride;
+    job.y_stride = y_stride;
+    job.scratch = scratch;
+    c->isa->attend_kept(&job);
+}
+
+/* What a head of a sequence costs, about, in rows: those that it reads, and some for itself. */
+static int64_t weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq, int64_t head)
+{
+    const lx_batch *b = c->batch;
+    int32_t tokens = b->seq_start[seq + 1] - b->seq_start[seq];
+    lx_rows_ranges middle =
+        lx_ranges_of(&a->patterns[head % a->n_patterns], b->position[seq] + tokens / 2);
+    return (int64_t)tokens * (LX_ROWS_TILE + lx_ranges_rows(&middle));
+}
+
+static int64_t total_weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq0,
+                            int32_t seq1)
+{
+    int64_t total = 0, full = a->n_heads / a->n_patterns, rest = a->n_heads % a->n_patterns;
+    for (int32_t seq = seq0; seq < seq1; seq++) {
+        for (int64_t h = 0; h < a->n_patterns; h++)
+            total += weight(c, a, seq, h) * (full + (h < rest));
+    }
+    return total;
+}
+
+/*
+ * The work is laid out as sequence after sequence, head after head, each as long as the rows it
+ * reads; a piece has the heads that begin in its share of that line.
+ */
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_attend_rows_args *a = args;
+    lx_cpu_range mine = lx_cpu_share(0, total_weight(c, a, part->seq0, part->seq1), part);
+    int64_t at = 0;
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        for (int64_t h = 0; h < a->n_heads && at < mine.to; h++) {
+            if (at >= mine.from)
+                attend_head(c, a, seq, h, scratch);
+            at += weight(c, a, seq, h);
+        }
+    }
+}
+
+static int64_t scratch(const lx_cpu *c, const void *args)
+{
+    const lx_attend_rows_args *a = args;
+    (void)c;
+    return lx_cpu_attend_kept_scratch(a->d_key, a->d_value);
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    const lx_attend_rows_args *a = args;
+    int64_t heads = (int64_t)c->batch->n_seqs * a->n_heads;
+    int64_t work = total_weight(c, a, 0, c->batch->n_seqs) * (a->d_key + a->d_value) / PIECE_WORK;
+    return work < heads ? work : heads;
+}
+
+/* --- by heads --- */
+
+static int64_t count(const void *args)
+{
+    const lx_attend_rows_args *a = args;
+    return a->d_key % LX_CPU_GROUP == 0 && a->d_value % LX_CPU_GROUP == 0 ? a->n_heads : 0;
+}
+
+/* qkv lies as at lx_attend_rows_args: the queries of all heads, then the keys, then the values. */
+static int32_t columns(const void *args, lx_cpu_range heads, lx_cpu_range *groups)
+{
+    const lx_attend_rows_args *a = args;
+    int64_t key = a->d_key / LX_CPU_GROUP, value = a->d_value / LX_CPU_GROUP, n = a->n_heads;
+    const int64_t first[] = {0, n * key, 2 * n * key}, width[] = {key, key, value};
+    for (int i = 0; i < 3; i++)
+        groups[i] =
+            (lx_cpu_range){first[i] + heads.from * width[i], first[i] + heads.to * width[i]};
+    return 3;
+}
+
+static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part, lx_cpu_range mine,
+                      float *scratch)
+{
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        for (int64_t h = mine.from; h < mine.to; h++)
+            attend_head(c, args, seq, h, scratch);
+    }
+}
+
+static const lx_cpu_heads heads = {count, columns, run_heads};
+
+const lx_cpu_kind lx_cpu_op_attend_rows = {.op = &lx_op_attend_rows,
+                                           .scratch = scratch,
+                                           .pieces = pieces,
+                                           .pieces_a_thread = 4,
+                                           .run = run,
+                                           .heads = &heads};

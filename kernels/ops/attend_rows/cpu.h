@@ -1,0 +1,256 @@
+/*
+ * One head of one sequence over its kept rows. A token's query goes through the tiles that hold
+ * rows it sees, oldest first, in blocks of LX_ROWS_BLOCK absolute positions; what a block gives is
+ * added to what those before it gave. Several queries may share the reading: each of them has its
+ * own sums, so what it gets is the same.
+ */
+
+#define ROWS_SUMS (BODY_MAX_SUMS >= 8 ? 8 : 4) /* held in registers at once */
+
+/* A query, and what has been summed for it so far. */
+typedef struct rows_query {
+    lx_rows_ranges sees;
+    float *q;           /* [d_key] times the scale */
+    float *x;           /* [LX_ROWS_BLOCK] of this block: logits, then weights */
+    float *o;           /* [d_value] weighted values, relative to the largest logit */
+    float largest, sum; /* of all blocks so far; the weights' */
+    bool seen;          /* a row of this block */
+    bool grown;         /* this block has a larger logit than those before */
+    float factor;       /* exp(smaller largest - larger): of the side that it belongs to */
+} rows_query;
+
+/* A tile of this block, and which of its rows each query sees. */
+typedef struct rows_tile {
+    const float *k;
+    uint32_t lanes[LX_CPU_QUERIES];
+} rows_tile;
+
+typedef struct rows_work {
+    rows_query query[LX_CPU_QUERIES];
+    rows_tile tile[LX_ROWS_BLOCK_TILES];
+    int32_t n_tiles;
+} rows_work;
+
+static float *rows_tile_at(const lx_cpu_attend_kept *a, int32_t tile)
+{
+    const int32_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
+    int64_t floats = (int64_t)(a->d_key + a->d_value) * LX_ROWS_TILE;
+    if (a->pages == NULL)
+        return a->tiles + lx_ring_place(tile, a->ring, a->kept) * floats;
+    return a->tiles + a->pages[tile / in_page] * a->page_stride + tile % in_page * floats;
+}
+
+/* Keeps the row of token t. */
+static void rows_keep(const lx_cpu_attend_kept *a, int64_t t)
+{
+    int32_t i = a->position + (int32_t)t, lane = i % LX_ROWS_TILE;
+    const float *k = a->k + t * a->x_stride, *v = a->v + t * a->x_stride;
+    float *tile = rows_tile_at(a, i / LX_ROWS_TILE), *row = tile + lane;
+    if (a->pages != NULL && i % LX_PAGE_TOKENS == 0)
+        memset(tile, 0, (size_t)(a->d_key + a->d_value) * LX_PAGE_TOKENS * sizeof *tile);
+    for (int32_t d = 0; d < a->d_key; d++, row += LX_ROWS_TILE)
+        *row = k[d];
+    memcpy(tile + (int64_t)a->d_key * LX_ROWS_TILE + (int64_t)lane * a->d_value, v,
+           (size_t)a->d_value * sizeof *v);
+}
+
+/* The block that begins with this tile: its tiles with rows that a query sees. Returns the tile
+   that comes after it. */
+static int32_t rows_list(const lx_cpu_attend_kept *a, rows_work *w, int nq, int32_t tile)
+{
+    int32_t number = tile / LX_ROWS_BLOCK_TILES, next = tile;
+    for (w->n_tiles = 0; next / LX_ROWS_BLOCK_TILES == number; w->n_tiles++) {
+        rows_tile *one = &w->tile[w->n_tiles];
+        one->k = rows_tile_at(a, next);
+        int32_t after = LX_ROWS_NO_TILE;
+        for (int j = 0; j < nq; j++) {
+            one->lanes[j] = lx_ranges_lanes(&w->query[j].sees, next);
+            int32_t own = lx_ranges_next(&w->query[j].sees, next + 1);
+            after = own < after ? own : after;
+        }
+        next = after;
+    }
+    return next;
+}
+
+/* q . k of nt tiles for nq queries; both are constants to the compiler, and small. */
+V16_FN void rows_logits(const lx_cpu_attend_kept *a, rows_work *w, int32_t first, const int nq,
+                        const int nt)
+{
+    v16 sum[ROWS_SUMS], k[ROWS_SUMS];
+    const rows_tile *tile = &w->tile[first];
+    for (int i = 0; i < nq * nt; i++)
+        sum[i] = v16_set1(0.0f);
+    for (int64_t d = 0; d < a->d_key; d++) {
+        for (int t = 0; t < nt; t++) {
+            k[t] = v16_load(tile[t].k + d * LX_ROWS_TILE);
+            __builtin_prefetch(tile[t].k + (a->d_key + d) * LX_ROWS_TILE); /* the values */
+        }
+        for (int j = 0; j < nq; j++) {
+            v16 q = v16_set1(w->query[j].q[d]);
+            for (int t = 0; t < nt; t++)
+                sum[j * nt + t] = v16_fma(q, k[t], sum[j * nt + t]);
+        }
+    }
+    for (int j = 0; j < nq; j++) {
+        for (int t = 0; t < nt; t++)
+            v16_store(w->query[j].x + (first + t) * LX_ROWS_TILE, sum[j * nt + t]);
+    }
+}
+
+/* Puts a value where the rows of a tile are that the query does not see. */
+static void rows_hide(float *x, uint32_t lanes, float value)
+{
+    for (int l = 0; lanes != 0xffff && l < LX_ROWS_TILE; l++)
+        x[l] = (lanes >> l & 1) != 0 ? x[l] : value;
+}
+
+/* Logits to weights exp(x - largest), and how this block and those before it are added. */
+static void rows_weights(rows_work *w, int j)
+{
+    rows_query *query = &w->query[j];
+    v16 most = v16_set1(-INFINITY), sum = v16_set1(0.0f);
+    uint32_t any = 0;
+    for (int32_t t = 0; t < w->n_tiles; t++) {
+        float *x = query->x + t * LX_ROWS_TILE;
+        any |= w->tile[t].lanes[j];
+        rows_hide(x, w->tile[t].lanes[j], -INFINITY);
+        most = v16_max(most, v16_load(x));
+    }
+    query->seen = any != 0;
+    if (!query->seen)
+        return;
+    float largest = v16_greatest(most);
+    for (int32_t t = 0; t < w->n_tiles; t++) {
+        float *x = query->x + t * LX_ROWS_TILE;
+        v16_store(x, v16_exp(v16_sub(v16_load(x), v16_set1(largest))));
+        rows_hide(x, w->tile[t].lanes[j], 0.0f);
+        sum = v16_add(sum, v16_load(x));
+    }
+    query->grown = largest > query->largest;
+    float apart = query->grown ? query->largest - largest : largest - query->largest, f[16];
+    v16_store(f, v16_exp(v16_set1(apart)));
+    query->factor = f[0];
+    float before = query->sum, here = v16_sum(sum);
+    v16 both = query->grown ? v16_fma(v16_set1(before), v16_set1(f[0]), v16_set1(here))
+                            : v16_fma(v16_set1(here), v16_set1(f[0]), v16_set1(before));
+    v16_store(f, both);
+    query->sum = f[0];
+    query->largest = query->grown ? largest : query->largest;
+}
+
+V16_FN v16 rows_load(const float *p, int n)
+{
+    return n == 16 ? v16_load(p) : v16_load_n(p, n, v16_set1(0.0f));
+}
+
+/* Adds this block's weighted values m .. of nq queries: nc times 16 columns, of the last n. A row
+   that a query does not see is not multiplied: it may hold anything. */
+V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, const int nq,
+                        const int nc, const int n)
+{
+    v16 o[ROWS_SUMS], v[ROWS_SUMS];
+    for (int i = 0; i < nq * nc; i++)
+        o[i] = v16_set1(0.0f);
+    for (int32_t t = 0; t < w->n_tiles; t++) {
+        const rows_tile *tile = &w->tile[t];
+        const float *row = tile->k + (int64_t)a->d_key * LX_ROWS_TILE + m;
+        uint32_t all = tile->lanes[0];
+        for (int j = 1; j < nq; j++)
+            all &= tile->lanes[j];
+        for (int l = 0; l < LX_ROWS_TILE; l++, row += a->d_value) {
+            for (int c = 0; c < nc; c++)
+                v[c] = rows_load(row + 16 * c, c + 1 == nc ? n : 16);
+            for (int j = 0; j < nq; j++) {
+                if (all != 0xffff && (tile->lanes[j] >> l & 1) == 0)
+                    continue;
+                v16 weight = v16_set1(w->query[j].x[t * LX_ROWS_TILE + l]);
+                for (int c = 0; c < nc; c++)
+                    o[j * nc + c] = v16_fma(weight, v[c], o[j * nc + c]);
+            }
+        }
+    }
+    for (int j = 0; j < nq; j++) {
+        rows_query *query = &w->query[j];
+        v16 factor = v16_set1(query->factor);
+        for (int c = 0; query->seen && c < nc; c++) {
+            float *to = query->o + m + 16 * c;
+            v16 before = v16_load(to), here = o[j * nc + c];
+            v16_store(to,
+                      query->grown ? v16_fma(before, factor, here) : v16_fma(here, factor, before));
+        }
+    }
+}
+
+/* A block's logits, weights and weighted values. */
+V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
+{
+    const int at_once = ROWS_SUMS / nq;
+    int32_t t = 0, m = 0;
+    for (; t + at_once <= w->n_tiles; t += at_once)
+        rows_logits(a, w, t, nq, at_once);
+    for (; t < w->n_tiles; t++)
+        rows_logits(a, w, t, nq, 1);
+    for (int j = 0; j < nq; j++)
+        rows_weights(w, j);
+    for (; at_once >= 4 && m + 64 <= a->d_value; m += 64)
+        rows_values(a, w, m, nq, at_once >= 4 ? 4 : 1, 16);
+    for (; at_once >= 2 && m + 32 <= a->d_value; m += 32)
+        rows_values(a, w, m, nq, at_once >= 2 ? 2 : 1, 16);
+    for (; m + 16 <= a->d_value; m += 16)
+        rows_values(a, w, m, nq, 1, 16);
+    if (m < a->d_value)
+        rows_values(a, w, m, nq, 1, a->d_value - m);
+}
+
+/* What a query is before its first block; its places in the scratch. */
+static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t t, float *scratch)
+{
+    const float *q = a->q + t * a->x_stride;
+    int32_t d_value = (a->d_value + 15) / 16 * 16;
+    *query = (rows_query){.sees = lx_ranges_of(a->pattern, a->position + (int32_t)t),
+                          .x = scratch,
+                          .o = scratch + LX_ROWS_BLOCK,
+                          .q = scratch + LX_ROWS_BLOCK + d_value,
+                          .largest = -INFINITY};
+    memset(query->o, 0, (size_t)d_value * sizeof *query->o);
+    for (int32_t d = 0; d < a->d_key; d++)
+        query->q[d] = q[d] * a->scale;
+}
+
+static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64_t t)
+{
+    float *y = a->y + t * a->y_stride;
+    bool empty = query->sees.n == 0;
+    for (int32_t m = 0; m < a->d_value; m++)
+        y[m] = empty ? 0.0f : query->o[m] / query->sum;
+}
+
+/* Tokens t .. t + nq - 1. */
+V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
+{
+    rows_work w;
+    int64_t share = lx_cpu_attend_kept_scratch(a->d_key, a->d_value) / LX_CPU_QUERIES;
+    int32_t tile = LX_ROWS_NO_TILE;
+    for (int j = 0; j < nq; j++) {
+        rows_keep(a, t + j);
+        rows_begin(a, &w.query[j], t + j, a->scratch + j * share);
+        int32_t first = lx_ranges_next(&w.query[j].sees, 0);
+        tile = first < tile ? first : tile;
+    }
+    while (tile != LX_ROWS_NO_TILE) {
+        tile = rows_list(a, &w, nq, tile);
+        rows_block(a, &w, nq);
+    }
+    for (int j = 0; j < nq; j++)
+        rows_end(a, &w.query[j], t + j);
+}
+
+static void attend_kept(const lx_cpu_attend_kept *a)
+{
+    int64_t t = 0;
+    for (; a->together && t + LX_CPU_QUERIES <= a->n_tokens; t += LX_CPU_QUERIES)
+        rows_tokens(a, t, LX_CPU_QUERIES);
+    for (; t < a->n_tokens; t++)
+        rows_tokens(a, t, 1);
+}

@@ -1,0 +1,56 @@
+#include "kernels/ops/attend_rows/cuda.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/row_ranges.h"
+
+static lx_status record(lx_cuda *c, lx_cuda_op *op)
+{
+    const lx_attend_rows_args *a = &op->args.attend_rows;
+    size_t n_bytes = (size_t)a->n_patterns * sizeof *a->patterns;
+    return lx_cuda_put(c, a->patterns, n_bytes, n_bytes, &op->in);
+}
+
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_attend_rows_args *a = &op->args.attend_rows;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->qkv);
+    w[2] = lx_cuda_key_address(a->states);
+    w[3] = (uint64_t)a->offset;
+    w[4] = lx_cuda_key_pair(a->n_heads, a->d_key);
+    w[5] = lx_cuda_key_pair(a->d_value, a->ring);
+    w[6] = lx_cuda_key_float(a->scale);
+    w[7] = lx_cuda_key_pair(a->n_patterns, lx_ring_kept(a->patterns, a->n_patterns));
+    w[8] = op->in; /* where the patterns are; which they are, the device reads there */
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_attend_rows_args *a = &op->args.attend_rows;
+    const lx_states *s = a->states;
+    bool in_ring = a->ring > 0;
+    (void)ready;
+    lx_cuda_rows k = {.y = a->y->data,
+                      .twin = lx_cuda_twin(c, op),
+                      .qkv = a->qkv->data,
+                      .tiles = (in_ring ? s->data : s->pool) + a->offset,
+                      .stride = in_ring ? s->stride : s->page_stride,
+                      .pages = in_ring ? NULL : s->device_pages,
+                      .slot_pages = s->slot_pages,
+                      .ring = a->ring / LX_ROWS_TILE,
+                      .kept = lx_ring_kept(a->patterns, a->n_patterns),
+                      .seq_start = lx_cuda_input(c, c->seq_start),
+                      .slot = lx_cuda_input(c, c->slot),
+                      .position = lx_cuda_input(c, c->position),
+                      .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
+                      .patterns = lx_cuda_input(c, op->in),
+                      .n_patterns = a->n_patterns,
+                      .n_seqs = c->bucket.seqs,
+                      .n_heads = a->n_heads,
+                      .d_key = a->d_key,
+                      .d_value = a->d_value,
+                      .scale = a->scale};
+    return lx_cuda_launched(c, lx_cuda_launch_rows(&k, c->target), "attend_rows");
+}
+
+const lx_cuda_kind lx_cuda_op_attend_rows = {
+    .op = &lx_op_attend_rows, .record = record, .key = key, .run = run};

@@ -1,0 +1,32 @@
+/* What the launches of `attend_rows` are given. */
+#ifndef LINNET_KERNELS_OPS_ATTEND_ROWS_CUDA_H
+#define LINNET_KERNELS_OPS_ATTEND_ROWS_CUDA_H
+
+#include "kernels/cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lx_cuda_rows {
+    float *y;
+    uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
+    const float *qkv;
+    float *tiles;         /* the layer's part of slot 0, or of page 0 of the pool */
+    int64_t stride;       /* from slot to slot, or from page to page */
+    const int32_t *pages; /* [n_slots, slot_pages]; NULL: a ring */
+    int32_t slot_pages;
+    int32_t ring, kept; /* tiles, and how many of them keep their place */
+    const int32_t *seq_start, *slot, *position;
+    const int32_t *live;
+    const lx_rows_pattern *patterns;
+    int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
+    float scale;
+} lx_cuda_rows;
+
+cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+/* Causal softmax attention over kept rows. */
+#ifndef LINNET_KERNELS_OPS_ATTEND_ROWS_OP_H
+#define LINNET_KERNELS_OPS_ATTEND_ROWS_OP_H
+
+#include "common/status.h"
+#include "kernels/types.h"
+
+#define LX_ROWS_TILE 16 /* rows that are kept together */
+
+typedef enum lx_pattern_kind {
+    LX_PATTERN_WINDOW,
+    LX_PATTERN_STRIDED,
+    LX_PATTERN_FIXED,
+    LX_PATTERN_BLOCK,
+    LX_PATTERN_SHIFTED_BLOCK
+} lx_pattern_kind;
+
+/*
+ * Which rows j <= i a token at position i sees, the set A(i). Positions count from the sequence's
+ * first token. What a kind does not name is not looked at.
+ *
+ *   WINDOW         i, i - dilation, .., `window` of them (0: all), and the rows below `sinks`
+ *                  (Beltagy et al. 2020: sliding, dilated, global by prefix)
+ *   STRIDED        local: the last `stride` rows; column: i, i - stride, i - 2 stride, ..; at least
+ *                  one of both (Child et al. 2019)
+ *   FIXED          the block of `stride` rows that i lies in, and of all blocks before it the rows
+ *                  stride - summary (cell + 1) .. stride - summary cell - 1 (Child et al. 2019)
+ *   BLOCK          the block of `block` rows that i lies in, and `look_back` blocks before it
+ *                  (Liu et al. 2018)
+ *   SHIFTED_BLOCK  the whole block that lies `shift` before that of i; its own up to i where shift
+ *                  is 0. Where there is none: its own with or_own, else nothing
+ *                  (Qiu et al. 2020, made causal)
+ */
+typedef struct lx_rows_pattern {
+    lx_pattern_kind kind;
+    int32_t window, dilation, sinks;
+    int32_t stride, summary, cell;
+    bool local, column;
+    int32_t block, look_back, shift;
+    bool or_own;
+} lx_rows_pattern;
+
+/* How many rows a ring must keep for all these patterns; 0: no ring keeps enough, every row is
+   needed. LX_ERR_INVALID where a pattern is none, and which parameter is wrong. */
+lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows, lx_error *err);
+
+/*
+ * For every token of every sequence in order and every head, the token at position i of its
+ * sequence:
+ *     row i = (k, v), kept
+ *     y = sum over j in A(i) of softmax_j(scale q . k_j) v_j; 0 where A(i) is empty
+ *
+ * Rows lie in tiles of LX_ROWS_TILE: row j is number j mod 16 of tile j / 16. A tile holds k
+ * transposed, [D][16], then v, [16][M]. From `offset` on lie of each head in turn its tiles: where
+ * ring is 0 the four tiles of a page in every page; else ring / 16 of them in the slot's fixed
+ * part. There tile t lies in place t as long as there is one. Later ones take the places of the
+ * oldest, but never those of rows that a pattern sees for ever (`sinks`, in whole tiles).
+ *
+ * Errors beside wrong sizes: a batch without positions, a ring too small for a pattern, a page that
+ * is not mapped or too many tokens for the slot's pages.
+ */
+typedef struct lx_attend_rows_args {
+    lx_array *y;         /* [T, H * M] */
+    const lx_array *qkv; /* [T, H*D | H*D | H*M] */
+    lx_states *states;
+    int64_t offset; /* where this layer's part of a page, or of a slot, begins, in floats */
+    int32_t ring;   /* rows kept, a multiple of LX_ROWS_TILE; 0: all, in pages */
+    int32_t n_heads, d_key, d_value;
+    float scale;
+    const lx_rows_pattern *patterns; /* head h has patterns[h % n_patterns]; borrowed until sync */
+    int32_t n_patterns;
+} lx_attend_rows_args;
+
+#endif

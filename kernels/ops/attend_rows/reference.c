@@ -1,0 +1,115 @@
+#include <math.h>
+#include <string.h>
+
+#include "kernels/reference/reference.h"
+
+/* Whether a token at position i sees row j <= i: the definitions at lx_rows_pattern. */
+static bool visible(const lx_rows_pattern *p, int32_t i, int32_t j)
+{
+    int32_t l = p->stride, b = p->block, back = i - j;
+    switch (p->kind) {
+    case LX_PATTERN_WINDOW:
+        return j < p->sinks ||
+               (back % p->dilation == 0 && (p->window == 0 || back / p->dilation < p->window));
+    case LX_PATTERN_STRIDED:
+        return (p->local && back < l) || (p->column && back % l == 0);
+    case LX_PATTERN_FIXED:
+        return j / l == i / l || (l - 1 - j % l) / p->summary == p->cell;
+    case LX_PATTERN_BLOCK:
+        return i / b - j / b <= p->look_back;
+    case LX_PATTERN_SHIFTED_BLOCK:
+        return j / b == i / b - p->shift || (p->or_own && i / b < p->shift && j / b == i / b);
+    }
+    return false;
+}
+
+/* A sequence's rows of one head. */
+typedef struct head {
+    const lx_attend_rows_args *a;
+    int32_t slot;
+    int64_t h;
+} head;
+
+/* The tile that row j lies in, now or when it was young. */
+static float *tile_of(const head *at, int64_t j)
+{
+    const lx_attend_rows_args *a = at->a;
+    const lx_states *s = a->states;
+    int64_t tile = j / LX_ROWS_TILE, floats = (int64_t)(a->d_key + a->d_value) * LX_ROWS_TILE;
+    if (a->ring == 0) {
+        int64_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
+        float *page = lx_host_page(s, at->slot, (int32_t)(tile / in_page)) + a->offset;
+        return page + (at->h * in_page + tile % in_page) * floats;
+    }
+    int64_t places = a->ring / LX_ROWS_TILE, kept = 0;
+    for (int32_t i = 0; i < a->n_patterns; i++) {
+        while (a->patterns[i].kind == LX_PATTERN_WINDOW &&
+               kept * LX_ROWS_TILE < a->patterns[i].sinks)
+            kept++;
+    }
+    while (tile >= places)
+        tile -= places - kept;
+    return s->data + at->slot * s->stride + a->offset + (at->h * places + tile) * floats;
+}
+
+static void keep(const head *at, int64_t i, const float *k, const float *v)
+{
+    int64_t d_key = at->a->d_key, d_value = at->a->d_value, lane = i % LX_ROWS_TILE;
+    float *tile = tile_of(at, i);
+    if (at->a->ring == 0 && i % LX_PAGE_TOKENS == 0)
+        memset(tile, 0, (size_t)(LX_PAGE_TOKENS * (d_key + d_value)) * sizeof *tile);
+    for (int64_t d = 0; d < d_key; d++)
+        tile[d * LX_ROWS_TILE + lane] = k[d];
+    memcpy(tile + d_key * LX_ROWS_TILE + lane * d_value, v, (size_t)d_value * sizeof *v);
+}
+
+static double logit(const head *at, const float *q, int64_t j)
+{
+    const float *k = tile_of(at, j) + j % LX_ROWS_TILE;
+    double sum = 0;
+    for (int64_t d = 0; d < at->a->d_key; d++)
+        sum += (double)q[d] * (double)k[d * LX_ROWS_TILE];
+    return sum * (double)at->a->scale;
+}
+
+static void attend_token(const head *at, int32_t i, const float *q, float *y)
+{
+    const lx_attend_rows_args *a = at->a;
+    const lx_rows_pattern *p = &a->patterns[at->h % a->n_patterns];
+    double largest = -INFINITY, sum = 0, o[1024] = {0}; /* d_value at most */
+    bool empty = true;
+    for (int32_t j = 0; j <= i; j++)
+        largest = visible(p, i, j) ? fmax(largest, logit(at, q, j)) : largest;
+    for (int32_t j = 0; j <= i; j++) {
+        if (!visible(p, i, j))
+            continue;
+        double w = exp(logit(at, q, j) - largest);
+        const float *v = tile_of(at, j) + (int64_t)a->d_key * LX_ROWS_TILE +
+                         (int64_t)(j % LX_ROWS_TILE) * a->d_value;
+        sum += w;
+        empty = false;
+        for (int32_t m = 0; m < a->d_value; m++)
+            o[m] += w * (double)v[m];
+    }
+    for (int32_t m = 0; m < a->d_value; m++)
+        y[m] = (float)(empty ? 0 : o[m] / sum);
+}
+
+lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error *err)
+{
+    const lx_attend_rows_args *a = args;
+    int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = n * (2 * dk + dv);
+    (void)err;
+    for (int32_t s = 0; s < b->n_seqs; s++) {
+        for (int32_t t = b->seq_start[s]; t < b->seq_start[s + 1]; t++) {
+            const float *qkv = a->qkv->data + t * width;
+            int32_t i = b->position[s] + t - b->seq_start[s];
+            for (int64_t h = 0; h < n; h++) {
+                head at = {a, b->slot[s], h};
+                keep(&at, i, qkv + (n + h) * dk, qkv + 2 * n * dk + h * dv);
+                attend_token(&at, i, qkv + h * dk, a->y->data + (t * n + h) * dv);
+            }
+        }
+    }
+    return LX_OK;
+}
