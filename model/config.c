@@ -42,7 +42,8 @@ typedef struct section {
 static void wrong(reader *r, section s, const char *key, const char *what)
 {
     if (r->st == LX_OK)
-        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s%s %s", r->label, s.prefix, key, what);
+        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s%s%s%s", r->label, s.prefix, key,
+                        what[0] != '\0' ? " " : "", what);
 }
 
 /* --- taking one key --- */
@@ -224,9 +225,36 @@ static const lx_mixer *take_kind(reader *r, section s)
     return mixer;
 }
 
-static void take_param(reader *r, section s, const lx_mixer_param *param, lx_param_value *out)
+static void take_ints(reader *r, section s, const lx_mixer_param *param, lx_mixer_config *m)
 {
+    json_t *list = look(r, s, param->name);
+    size_t n = json_array_size(list); /* 0 for what is no array */
+    bool ok = n >= 1 && n <= LX_MAX_PARAM_LIST;
+    for (size_t i = 0; ok && i < n; i++) {
+        const json_t *value = json_array_get(list, i);
+        json_int_t x = json_integer_value(value);
+        ok = json_is_integer(value) && x >= param->min && x <= param->max;
+        m->list[m->n_list++] = ok ? (int32_t)x : 0;
+    }
+    if (list != NULL && !ok) {
+        char what[96];
+        (void)snprintf(what, sizeof what, "must be a list of 1 to %d whole numbers from %d to %d",
+                       LX_MAX_PARAM_LIST, param->min, param->max);
+        wrong(r, s, param->name, what);
+    }
+    if (r->st == LX_OK)
+        release(s, param->name);
+}
+
+static void take_param(reader *r, section s, const lx_mixer_param *param, lx_mixer_config *m,
+                       lx_param_value *out)
+{
+    if (param->optional && !has(r, s, param->name))
+        return;
     switch (param->kind) {
+    case LX_PARAM_INTS:
+        take_ints(r, s, param, m);
+        return;
     case LX_PARAM_INT:
         out->i = take_int(r, s, param->name, param->min, param->max);
         return;
@@ -262,8 +290,11 @@ static void take_mixer(reader *r, json_t *value, const char *prefix, lx_config *
     *m = mixer_config(c, mixer);
     take_own_sizes(r, s, m);
     for (int32_t i = 0; i < mixer->n_params; i++)
-        take_param(r, s, &mixer->params[i], &m->params[i]);
+        take_param(r, s, &mixer->params[i], m, &m->params[i]);
     finish(r, s);
+    const char *fault = r->st == LX_OK && mixer->check != NULL ? mixer->check(m) : NULL;
+    if (fault != NULL)
+        wrong(r, s, fault, "");
 }
 
 /* One mixer for all layers, or a list with one a layer. */

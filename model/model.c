@@ -172,7 +172,7 @@ static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer_config *conf
                      .page_offset = m->state.page_floats};
     config->mixer->declare(config, &b->parts);
     m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
-    m->state.page_floats += b->parts.page_floats;
+    m->state.page_floats += lx_mixer_page_floats(&b->parts);
 }
 
 /* All that a mixer is given to declare its state by. */
@@ -181,6 +181,7 @@ static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
     const int32_t sizes[] = {c->d_model, c->n_heads, c->d_key, c->d_value, c->d_ff};
     hash = lx_file_hash(hash, c->mixer->name, strlen(c->mixer->name) + 1);
     hash = lx_file_hash(hash, sizes, sizeof sizes);
+    hash = lx_file_hash(hash, c->list, sizeof c->list);
     return lx_file_hash(hash, c->params, sizeof c->params);
 }
 

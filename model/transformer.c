@@ -326,6 +326,7 @@ static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n,
         queue_norm(t, t->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
     declared->config->mixer->queue(&(lx_mixer_call){.be = t->be,
                                                     .config = declared->config,
+                                                    .parts = &declared->parts,
                                                     .weights = own->weights,
                                                     .scratch = t->scratch[b],
                                                     .x = post ? residual : t->normed,

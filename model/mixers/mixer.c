@@ -46,6 +46,16 @@ void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row)
     p->scratch[p->n_scratch++] = floats_per_row;
 }
 
+void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
+                       int32_t ring)
+{
+    assert(p->n_fields == 0 && p->row_key == 0);
+    p->n_heads = n_heads;
+    p->row_key = d_key;
+    p->row_value = d_value;
+    p->ring = ring;
+}
+
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
 {
     int64_t n = 0;
@@ -56,7 +66,14 @@ int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
 
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 {
-    return p->n_heads * lx_mixer_head_floats(p);
+    int64_t row = (int64_t)p->row_key + p->row_value;
+    return p->n_heads * (lx_mixer_head_floats(p) + p->ring * row);
+}
+
+int64_t lx_mixer_page_floats(const lx_mixer_parts *p)
+{
+    int64_t row = (int64_t)p->row_key + p->row_value;
+    return p->ring > 0 ? 0 : p->n_heads * LX_PAGE_TOKENS * row;
 }
 
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,

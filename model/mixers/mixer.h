@@ -18,6 +18,8 @@
 
 enum {
     LX_MAX_MIXER_PARAMS = 12,
+    LX_MAX_PARAM_LIST = 16,
+    LX_MAX_MIXER_PATTERNS = 16,
     LX_MAX_MIXER_TENSORS = 24,
     LX_MAX_MIXER_FIELDS = 8,
     LX_MAX_MIXER_SCRATCH = 8
@@ -30,6 +32,7 @@ typedef struct lx_mixer lx_mixer;
 typedef enum lx_param_kind {
     LX_PARAM_INT,  /* a whole number from min to max */
     LX_PARAM_WORD, /* one of `words`; its value is its place among them */
+    LX_PARAM_INTS, /* a list of 1 to LX_MAX_PARAM_LIST of them; one such key a mixer at most */
     LX_PARAM_EPS   /* a small number that keeps a quotient finite, 1e-30 to 1 */
 } lx_param_kind;
 
@@ -44,6 +47,7 @@ typedef struct lx_mixer_param {
     lx_param_kind kind;
     int32_t min, max;
     const char *const *words; /* NULL behind the last */
+    bool optional;            /* 0 where it is not there */
 } lx_mixer_param;
 
 /* A mixer of a layer with its parameters, and the model's sizes that it may use. */
@@ -52,6 +56,7 @@ typedef struct lx_mixer_config {
     int32_t d_model, n_heads, d_key, d_value, d_ff;
     lx_activation activation;
     lx_param_value params[LX_MAX_MIXER_PARAMS]; /* in the order of their declaration */
+    int32_t n_list, list[LX_MAX_PARAM_LIST];    /* of the key that is a list */
 } lx_mixer_config;
 
 /* --- what a mixer declares --- */
@@ -73,9 +78,13 @@ typedef struct lx_state_field {
 typedef struct lx_mixer_parts {
     int32_t n_tensors, n_fields, n_scratch;
     lx_mixer_tensor tensors[LX_MAX_MIXER_TENSORS];
-    int32_t n_heads; /* how often the fields repeat; 0 without a state */
+    int32_t n_heads; /* how often the fields, or the rows, repeat; 0 without a state */
     lx_state_field fields[LX_MAX_MIXER_FIELDS];
-    int64_t page_floats; /* of the part that grows, for LX_PAGE_TOKENS tokens; 0: none does */
+    /* Rows (k, v) as attend_rows keeps them, instead of fields: `ring` of them in the slot, or all
+       in pages where ring is 0. row_key 0: none. */
+    int32_t row_key, row_value, ring;
+    int32_t n_patterns; /* of the heads in turn */
+    lx_rows_pattern patterns[LX_MAX_MIXER_PATTERNS];
     int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
 } lx_mixer_parts;
 
@@ -83,6 +92,7 @@ typedef struct lx_mixer_parts {
 typedef struct lx_mixer_call {
     lx_backend *be;
     const lx_mixer_config *config;
+    const lx_mixer_parts *parts;
     lx_matrix *const *weights; /* in the order of `tensors` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is anybody's */
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
@@ -98,6 +108,9 @@ struct lx_mixer {
     bool is_feed_forward;
     int32_t n_params;
     const lx_mixer_param *params;
+    /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.
+     */
+    const char *(*check)(const lx_mixer_config *config);
     /* Fills *parts, which is zero, by the functions below. The config has been read and checked. */
     void (*declare)(const lx_mixer_config *config, lx_mixer_parts *parts);
     void (*queue)(const lx_mixer_call *call);
@@ -112,10 +125,13 @@ const lx_mixer *lx_mixer_at(int32_t i);
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
+void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
+                       int32_t ring);
 
-/* Floats of one head's fields, and of a layer's whole state. */
+/* Floats of one head's fields, of a layer's whole state in the slot, and of its part of a page. */
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
+int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 
 /* For `queue`: y[r] = activation(W x[r] + b) + residual[r] for every token row. */
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,

@@ -48,9 +48,14 @@ static long long state_bytes(const lx_model *m)
     return (long long)(m->state.fixed_floats * (int64_t)sizeof(float));
 }
 
-static void print_param(const lx_mixer_param *param, lx_param_value value)
+static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, lx_param_value value)
 {
     switch (param->kind) {
+    case LX_PARAM_INTS:
+        (void)printf(", %s", param->name);
+        for (int32_t i = 0; i < m->n_list; i++)
+            (void)printf("%s%d", i > 0 ? "," : " ", m->list[i]);
+        return;
     case LX_PARAM_INT:
         (void)printf(", %s %d", param->name, value.i);
         return;
@@ -73,7 +78,7 @@ static void print_mixers(const lx_config *c)
             (void)printf("%d: ", i);
         (void)printf("%s", m->mixer->name);
         for (int32_t k = 0; k < m->mixer->n_params; k++)
-            print_param(&m->mixer->params[k], m->params[k]);
+            print_param(m, &m->mixer->params[k], m->params[k]);
         (void)printf("\n");
     }
 }
@@ -153,7 +158,9 @@ static void print_kind_text(const lx_mixer *mixer)
         const lx_mixer_param *p = &mixer->params[i];
         (void)printf("    %-16s", p->name);
         if (p->kind == LX_PARAM_INT)
-            (void)printf(" %d to %d", p->min, p->max);
+            (void)printf(" %d to %d%s", p->min, p->max, p->optional ? ", or left out" : "");
+        else if (p->kind == LX_PARAM_INTS)
+            (void)printf(" a list of %d to %d, for the heads in turn", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf(" 1e-30 to 1");
         else
@@ -170,8 +177,9 @@ static void print_kind_json(const lx_mixer *mixer)
     for (int32_t i = 0; i < mixer->n_params; i++) {
         const lx_mixer_param *p = &mixer->params[i];
         (void)printf("%s{\"name\": \"%s\", ", i > 0 ? ", " : "", p->name);
-        if (p->kind == LX_PARAM_INT)
-            (void)printf("\"min\": %d, \"max\": %d}", p->min, p->max);
+        if (p->kind == LX_PARAM_INT || p->kind == LX_PARAM_INTS)
+            (void)printf("\"list\": %s, \"min\": %d, \"max\": %d}",
+                         p->kind == LX_PARAM_INTS ? "true" : "false", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf("\"min\": 1e-30, \"max\": 1}");
         else {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "model/config.h"
 #include "model/utf8.h"
 
 const tiny_model_options tiny_model_default = {.n_vocab = 300,
@@ -123,6 +124,9 @@ static void write_task(FILE *f, const tiny_model_options *o)
                       COMPONENTS, LEVELS, o->width, o->height, o->n_channels);
 }
 
+static const char linear_attention[] =
+    "{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06}";
+
 static bool write_config(const char *dir, const tiny_model_options *o)
 {
     input inputs[MAX_INPUTS];
@@ -134,10 +138,9 @@ static bool write_config(const char *dir, const tiny_model_options *o)
                   "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"%s\",\n"
                   " \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, \"d_ff\": %d,\n"
                   " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
-                  " \"attention\": {\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": "
-                  "1e-06},\n \"inputs\": [",
-                  o->width == 0 ? "couplet" : "image", o->n_layers, o->n_heads, o->d_model,
-                  o->d_ff);
+                  " \"attention\": %s,\n \"inputs\": [",
+                  o->width == 0 ? "couplet" : "image", o->n_layers, o->n_heads, o->d_model, o->d_ff,
+                  o->attention != NULL ? o->attention : linear_attention);
     for (int32_t i = 0; i < n; i++)
         (void)fprintf(f, "%s{\"name\": \"%s\", \"size\": %d}", i > 0 ? ",\n            " : "",
                       inputs[i].name, inputs[i].size);
@@ -207,22 +210,21 @@ static void norm(writer *w, const char *prefix, int32_t n)
     tensor(w, name, 0, n, 0, 0.1f);
 }
 
-static void layer(writer *w, const tiny_model_options *o, int32_t i)
+static void branch(writer *w, int32_t layer, int32_t number, const lx_mixer_config *config)
 {
-    static const char *const parts[] = {"norm1", "attn.qkv", "attn.out",
-                                        "norm2", "ff.up",    "ff.down"};
-    const int32_t d = o->d_model, rows[] = {d, 3 * d, d, d, o->d_ff, d};
-    for (int32_t p = 0; p < 6; p++) {
-        char name[64];
-        (void)snprintf(name, sizeof name, "layers.%d.%s", i, parts[p]);
-        if (p == 0 || p == 3)
-            norm(w, name, d);
-        else
-            linear(w, name, rows[p], p == 5 ? o->d_ff : d, 1);
+    lx_mixer_parts parts = {0};
+    char name[80];
+    config->mixer->declare(config, &parts);
+    (void)snprintf(name, sizeof name, "layers.%d.norm%d", layer, number);
+    norm(w, name, config->d_model);
+    for (int32_t i = 0; i < parts.n_tensors; i++) {
+        const lx_mixer_tensor *t = &parts.tensors[i];
+        (void)snprintf(name, sizeof name, "layers.%d.%s", layer, t->name);
+        linear(w, name, (int32_t)t->rows, (int32_t)t->cols, 1);
     }
 }
 
-static void tensors(writer *w, const tiny_model_options *o)
+static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
 {
     w->state = o->seed;
     w->offset = 0;
@@ -233,26 +235,38 @@ static void tensors(writer *w, const tiny_model_options *o)
         (void)snprintf(name, sizeof name, "embed.%s.weight", inputs[i].name);
         tensor(w, name, inputs[i].size, o->d_model, 0, 0.6f);
     }
-    for (int32_t i = 0; i < o->n_layers; i++)
-        layer(w, o, i);
+    for (int32_t i = 0; i < o->n_layers; i++) {
+        branch(w, i, 1, lx_config_mixer(c, i));
+        branch(w, i, 2, &c->feed_forward);
+    }
     norm(w, "final_norm", o->d_model);
     int32_t n_head = o->width == 0 ? o->n_vocab : 3 * COMPONENTS;
     tensor(w, "head.weight", n_head, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));
     tensor(w, "head.bias", 0, n_head, 0, 0.1f);
 }
 
+/* The tensors of the config that lies in the folder. */
 static bool write_weights(const char *dir, const tiny_model_options *o)
 {
+    lx_config *c = calloc(1, sizeof *c);
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, files[0]);
+    if (c == NULL || lx_config_load(path, c, NULL) != LX_OK) {
+        free(c);
+        return false;
+    }
+
     writer w = {.header = calloc(1, MAX_HEADER), .n_header = 1};
     FILE *f = create(dir, files[1]);
     if (w.header == NULL || f == NULL) {
+        free(c);
         free(w.header);
         if (f != NULL)
             (void)fclose(f);
         return false;
     }
     w.header[0] = '{';
-    tensors(&w, o);
+    tensors(&w, o, c);
     w.header[w.n_header++] = '}';
     while ((w.n_header + 8) % 64 != 0)
         w.header[w.n_header++] = ' ';
@@ -261,7 +275,8 @@ static bool write_weights(const char *dir, const tiny_model_options *o)
     (void)fwrite(w.header, 1, w.n_header, f);
     free(w.header);
     w.data = f;
-    tensors(&w, o);
+    tensors(&w, o, c);
+    free(c);
     return finish(f);
 }
 

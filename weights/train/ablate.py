@@ -33,8 +33,8 @@ TRIALS = {
     "EMA 0.99, constant rate": ["--ema", "0.99", "--decay", "0.001"],
     "dropout 0.1": ["--dropout", "0.1"],
     "batches half as large": ["--batch-tokens", str(3 * 784)],
-    "softmax attention": ["--set", "attention.kind=softmax"],
-    "softmax attention, no neighbours": ["--set", "attention.kind=softmax", *ALONE],
+    "softmax attention": ["--set", "mixer=softmax"],
+    "softmax attention, no neighbours": ["--set", "mixer=softmax", *ALONE],
 }
 
 

@@ -4,6 +4,7 @@ import json
 import pathlib
 import struct
 
+import mixers
 import torch
 
 # Parameter name in the module -> tensor name in the file, by part.
@@ -17,10 +18,11 @@ RENAMES = [
 
 
 def check_exportable(config: dict):
-    """The server has one attention kind with one feature map."""
-    attention = config["attention"]
-    if (attention["kind"], attention["feature_map"]) != ("linear", "elu+1"):
-        raise SystemExit(f"--out: the server has no {attention['kind']} attention with {attention['feature_map']}")
+    """The server's linear attention has one feature map."""
+    for layer in range(config["n_layers"]):
+        own = mixers.own_config(config, layer)
+        if own["kind"] == "linear" and own["feature_map"] != "elu+1":
+            raise SystemExit(f"--out: the server has no linear attention with {own['feature_map']}")
 
 
 def tensor_name(name: str) -> str:

@@ -1,18 +1,15 @@
 """The linear transformer of the server, as a PyTorch module for training.
 
-Shapes: B sequences, T tokens, I input streams, d model width, H heads, D = d / H.
-The attention is causal linear attention (Katharopoulos et al. 2020, eq. 9-12) with
-phi(x) = elu(x) + 1:  y_i = sum_{j<=i} phi(q_i).phi(k_j) v_j / (sum_{j<=i} phi(q_i).phi(k_j) + eps).
-It is computed chunk by chunk: quadratic inside a chunk, through the running state s = sum phi(k) v^T,
-z = sum phi(k) between chunks, so that memory grows with T and not with T^2. A sequence of at most
-one chunk is the exact quadratic form.
+Shapes: B sequences, T tokens, I input streams, d model width, H heads, D = d / H. How a token sees those
+before it is the layer's mixer (mixers/), linear attention unless the config names another.
 
-What the config may say beyond what the server reads (softmax attention, other feature maps) is for
-comparisons: such a model trains, and export.py refuses it.
+What the config may say beyond what the server reads (other feature maps) is for comparisons: such a model
+trains, and export.py refuses it.
 """
 
 import json
 
+import mixers
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -39,14 +36,18 @@ def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers:
 
 
 def override(config: dict, settings: list[str]):
-    """Applies settings such as n_layers=4 or attention.feature_map=relu; the field must be there."""
+    """Applies settings such as n_layers=4 or attention.eps=1e-5, where the field must be there, and mixer=NAME:
+    that kind in every layer, with its defaults."""
     for setting in settings:
         path, _, value = setting.partition("=")
+        if path == "mixer":
+            config["attention"] = {"kind": value} | mixers.find(value).DEFAULTS
+            continue
         *parents, field = path.split(".")
         part = config
         for parent in parents:
             part = part.get(parent) if isinstance(part, dict) else None
-        if not isinstance(part, dict) or not isinstance(part.get(field), (str, int, float)):
+        if not isinstance(part, dict) or not isinstance(part.get(field), (str, int, float, list)):
             raise SystemExit(f"--set {setting}: the config has no such value")
         kind = type(part[field])
         part[field] = value if kind is str else kind(json.loads(value))
@@ -65,69 +66,6 @@ class Embedding(nn.Module):
         return sum(table(ids[..., i]) for i, table in enumerate(self.tables.values()))
 
 
-def phi(x: torch.Tensor) -> torch.Tensor:
-    """elu(x) + 1, in a form that compiles to one pass."""
-    return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
-
-
-FEATURE_MAPS = {
-    "elu+1": phi,
-    "relu": F.relu,
-    "exp": lambda x: torch.exp(x.clamp(max=8)),
-    "relu2": lambda x: F.relu(x).square(),
-}
-
-
-def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
-    """[B, H, T, D] -> [B, H, T / size rounded up, size, D]; what is missing at the end is zero."""
-    b, h, t, d = x.shape
-    return F.pad(x, (0, 0, 0, -t % size)).view(b, h, -1, size, d)
-
-
-def before(x: torch.Tensor) -> torch.Tensor:
-    """Sums over the chunks before each chunk, in f32: [B, H, N, ...] -> the same shape."""
-    return x.float().cumsum(2) - x.float()
-
-
-def linear_attention(q, k, v, eps: float, chunk: int) -> torch.Tensor:
-    """q, k: phi already applied; [B, H, T, D] each -> [B, H, T, D] in f32."""
-    b, h, t, d = v.shape
-    if t > chunk:
-        q, k, v = (in_chunks(x, chunk) for x in (q, k, v))
-    weights = (q @ k.transpose(-1, -2)).tril()
-    y, norm = weights @ v, weights.float().sum(-1, keepdim=True)
-    if t > chunk:
-        s, z = before(k.transpose(-1, -2) @ v), before(k.float().sum(-2, keepdim=True))
-        y = y + q @ s.to(q.dtype)
-        norm = norm + (q.float() * z).sum(-1, keepdim=True)
-    return (y / (norm + eps)).view(b, h, -1, d)[:, :, :t]
-
-
-class Attention(nn.Module):
-    """Causal self-attention of the kind the config names: linear, or the softmax it is compared with."""
-
-    def __init__(self, c: dict, chunk: int):
-        super().__init__()
-        d_model, kind = c["d_model"], c["attention"]["kind"]
-        self.n_heads, self.eps, self.chunk = c["n_heads"], c["attention"]["eps"], chunk
-        self.attend = {"linear": self.linear, "softmax": self.softmax}[kind]
-        self.phi = FEATURE_MAPS[c["attention"]["feature_map"]]
-        self.qkv = nn.Linear(d_model, 3 * d_model)
-        self.out = nn.Linear(d_model, d_model)
-        nn.init.zeros_(self.out.weight)
-
-    def linear(self, q, k, v):
-        return linear_attention(self.phi(q), self.phi(k), v, self.eps, self.chunk)
-
-    def softmax(self, q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        b, t, d = x.shape
-        q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)  # [B, H, T, D]
-        return self.out(self.attend(q, k, v).to(x.dtype).transpose(1, 2).reshape(b, t, d))
-
-
 class FeedForward(nn.Module):
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
@@ -140,21 +78,29 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, c: dict, dropout: float, chunk: int):
+    def __init__(self, c: dict, index: int, dropout: float):
         super().__init__()
-        self.dropout, self.post = dropout, c["norm"] == "post"
+        self.dropout, self.wiring = dropout, c["norm"]
         self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-        self.attention = Attention(c, chunk)
+        self.attention = mixers.make(c, index)
         self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
         self.feed_forward = FeedForward(c["d_model"], c["d_ff"])
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.residual(x, self.norm1, self.attention)
-        return self.residual(x, self.norm2, self.feed_forward)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [B, T, d]; reversible: two of them side by side
+        if self.wiring != "reversible":
+            return self.residual(self.residual(x, self.norm1, self.attention), self.norm2, self.feed_forward)
+        x1, x2 = x.chunk(2, -1)
+        x1 = x1 + self.drop(self.attention(self.norm1(x2)))
+        x2 = x2 + self.drop(self.feed_forward(self.norm2(x1)))
+        return torch.cat([x1, x2], -1)
+
+    def drop(self, y: torch.Tensor) -> torch.Tensor:
+        return F.dropout(y, self.dropout, self.training)
 
     def residual(self, x: torch.Tensor, norm: nn.Module, branch: nn.Module) -> torch.Tensor:
-        y = F.dropout(branch(x if self.post else norm(x)), self.dropout, self.training)
-        return norm(x + y) if self.post else x + y
+        post = self.wiring == "post"
+        y = self.drop(branch(x if post else norm(x)))
+        return norm(x + y) if post else x + y
 
 
 def head_size(head: dict) -> int:
@@ -163,17 +109,21 @@ def head_size(head: dict) -> int:
 
 
 class LinearTransformer(nn.Module):
-    def __init__(self, config: dict, dropout: float = 0.0, chunk: int = 112):
+    def __init__(self, config: dict, dropout: float = 0.0):
         super().__init__()
+        self.two = config["norm"] == "reversible"
+        width = config["d_model"] * (2 if self.two else 1)
         self.embedding = Embedding(config["inputs"], config["d_model"])
-        self.layers = nn.ModuleList([Layer(config, dropout, chunk) for _ in range(config["n_layers"])])
-        self.final_norm = nn.LayerNorm(config["d_model"], eps=config["norm_eps"])
-        self.head = nn.Linear(config["d_model"], head_size(config["head"]))
+        self.layers = nn.ModuleList([Layer(config, i, dropout) for i in range(config["n_layers"])])
+        self.final_norm = nn.LayerNorm(width, eps=config["norm_eps"])
+        self.head = nn.Linear(width, head_size(config["head"]))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d]
+    def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d or 2 d]
         x = self.embedding(ids)
+        if self.two:
+            x = torch.cat([x, x], -1)
         for layer in self.layers:
             x = layer(x)
         return self.final_norm(x)

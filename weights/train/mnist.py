@@ -33,7 +33,6 @@ def parse_arguments() -> argparse.Namespace:
     p.add_argument("--streams", type=lambda text: text.split(","), default=STREAMS,
                    help="inputs of a step, by name, with commas between (image_data.py)")
     p.add_argument("--head", choices=["logistic_mixture", "categorical"], default="categorical")
-    p.add_argument("--chunk", type=int, default=112, help="tokens of a chunk of the attention")
     p.add_argument("--validate-on", type=int, default=512, help="held-out images looked at during the run")
     return p.parse_args()
 
@@ -62,7 +61,7 @@ class Mnist:
         self.labels = data.read_labels(next(args.data.glob("train-labels-idx1-ubyte*")))
         self.config = make_config(args.streams, args.head)
         override(self.config, args.set)
-        self.model = LinearTransformer(self.config, args.dropout, args.chunk).to(args.device)
+        self.model = LinearTransformer(self.config, args.dropout).to(args.device)
         if args.head == "logistic_mixture":
             logistic_mixture.initialise(self.model.head)
         forward = self.forward

@@ -50,7 +50,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--ema", type=float, default=0.0, help="decay a step of the averaged weights; 0: no average")
     p.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE",
-                   help="a value of the config, such as n_layers=4 or attention.kind=softmax")
+                   help="a value of the config, such as n_layers=4 or mixer=softmax")
     p.add_argument("--dropout", type=float, default=0.0, help="on the residual branches")
     p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
     p.add_argument("--validate-every", type=int, default=500, help="steps")

@@ -1,0 +1,27 @@
+/*
+ * What softmax attention and its relatives share: queries, keys and values from one product,
+ * attend_rows over the rows that the kind's patterns see (kernels/ops/attend_rows/op.h), a product
+ * back. A kind is its patterns.
+ *
+ *     q, k, v = W_qkv x + b
+ *     y_i = sum over j in A(i) of softmax_j(q_i . k_j / sqrt(D)) v_j
+ *     A(x) = W_out y + b
+ *
+ * Tensors: attn.qkv (rows of q, then k, then v, head by head), attn.out.
+ * State: the rows (k, v) that may be seen again: a ring of them in the slot where that is enough,
+ * else all, in pages.
+ */
+#ifndef LINNET_MODEL_MIXERS_ROWS_H
+#define LINNET_MODEL_MIXERS_ROWS_H
+
+#include "model/mixers/mixer.h"
+
+/* For `check`: what attend_rows asks of the heads. */
+const char *lx_mixer_check_rows(const lx_mixer_config *c);
+/* For `declare`: head h has patterns[h % n], n <= LX_MAX_MIXER_PATTERNS. */
+void lx_mixer_declare_rows(const lx_mixer_config *c, const lx_rows_pattern *patterns, int32_t n,
+                           lx_mixer_parts *p);
+/* For `queue`. */
+void lx_mixer_queue_rows(const lx_mixer_call *call);
+
+#endif

@@ -1,0 +1,30 @@
+"""Sequence mixers as PyTorch modules, one file a kind, named as in config.json. A kind's module has
+
+    DEFAULTS                  its keys in config.json where nothing else is said
+    class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind
+        forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal
+
+whose parameters are called as the server calls its tensors behind "layers.I." (export.py renames the module
+itself). The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
+"""
+
+import importlib
+
+
+def own_config(c: dict, layer: int) -> dict:
+    """The object that names the layer's mixer, with the sizes of its heads."""
+    own = c["attention"][layer] if isinstance(c["attention"], list) else c["attention"]
+    d = c["d_model"] // c["n_heads"]
+    return {"n_heads": c["n_heads"], "d_key": c.get("d_key", d), "d_value": c.get("d_value", d)} | own
+
+
+def find(kind: str):
+    try:
+        return importlib.import_module(f"mixers.{kind}")
+    except ModuleNotFoundError:
+        raise SystemExit(f"there is no weights/train/mixers/{kind}.py") from None
+
+
+def make(c: dict, layer: int):
+    own = own_config(c, layer)
+    return find(own["kind"]).Mixer(c, own)

@@ -1,0 +1,25 @@
+"""What kinds with queries, keys and values have in common: one product for the three, one back."""
+
+import torch
+from torch import nn
+
+
+class Heads(nn.Module):
+    def __init__(self, c: dict, own: dict):
+        super().__init__()
+        self.n_heads, self.d_key, self.d_value = own["n_heads"], own["d_key"], own["d_value"]
+        self.qkv = nn.Linear(c["d_model"], self.n_heads * (2 * self.d_key + self.d_value))
+        self.out = nn.Linear(self.n_heads * self.d_value, c["d_model"])
+        nn.init.zeros_(self.out.weight)
+
+    def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """q, k [B, H, T, D], v [B, H, T, M] -> [B, H, T, M]"""
+        raise NotImplementedError
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, _ = x.shape
+        keys, values = self.n_heads * self.d_key, self.n_heads * self.d_value
+        q, k, v = (part.reshape(b, t, self.n_heads, -1).transpose(1, 2)
+                   for part in self.qkv(x).split([keys, keys, values], -1))
+        y = self.attend(q, k, v).to(x.dtype)
+        return self.out(y.transpose(1, 2).reshape(b, t, values))
