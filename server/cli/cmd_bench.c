@@ -101,7 +101,7 @@ static void print_header(const bench_options *o, const lx_cli_model *m)
         lx_cli_print_json_string(m->model->name);
         (void)printf(", \"parameters\": %lld, \"state_bytes\": %lld, \"backend\": ",
                      (long long)m->model->n_parameters,
-                     (long long)(m->model->state.fixed_floats * (int64_t)sizeof(float)));
+                     (long long)(lx_model_state_floats(m->model, m->model->max_rows) * 4));
         lx_cli_print_json_string(text);
         (void)printf(", \"rows\": [");
         return;

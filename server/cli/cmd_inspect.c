@@ -45,7 +45,12 @@ static const char *dtype_name(lx_dtype dtype)
 
 static long long state_bytes(const lx_model *m)
 {
-    return (long long)(m->state.fixed_floats * (int64_t)sizeof(float));
+    return (long long)(lx_model_state_floats(m, m->max_rows) * (int64_t)sizeof(float));
+}
+
+static long long page_bytes(const lx_model *m)
+{
+    return (long long)(m->state.page_floats * (int64_t)sizeof(float));
 }
 
 static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, lx_param_value value)
@@ -103,7 +108,11 @@ static void print_text(const lx_model *m, bool tensors)
     else
         (void)printf("\nhead         categorical[%d]\n", c->head_size);
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
-    (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
+    if (m->state.page_floats == 0)
+        (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
+    else
+        (void)printf("state        up to %lld bytes a request, %lld more every %d tokens\n",
+                     state_bytes(m), page_bytes(m), LX_PAGE_TOKENS);
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
     if (!tensors)
         return;
@@ -141,9 +150,10 @@ static void print_json(const lx_model *m, bool tensors)
     lx_cli_print_json_string(m->name);
     (void)printf(", \"task\": \"%s\", \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, "
                  "\"d_key\": %d, \"d_value\": %d, \"d_ff\": %d, \"head_size\": %d, "
-                 "\"parameters\": %lld, \"state_bytes\": %lld, \"hash\": \"%016" PRIx64 "\"",
+                 "\"parameters\": %lld, \"state_bytes\": %lld, \"state_page_bytes\": %lld, "
+                 "\"hash\": \"%016" PRIx64 "\"",
                  m->task->name, c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff,
-                 c->head_size, (long long)m->n_parameters, state_bytes(m), m->hash);
+                 c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m), m->hash);
     if (tensors)
         print_json_tensors(m);
     (void)printf("}\n");

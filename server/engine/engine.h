@@ -36,7 +36,7 @@ typedef struct lx_engine_options {
     int32_t max_tokens;    /* rows a step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
     int32_t prompt_beside; /* see scheduler.h, >= 1 */
-    int64_t page_bytes;    /* of the pool that growing states share; at least a page is made */
+    int64_t page_bytes;    /* of the pool that growing states share, 0: what all places can use */
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
     int32_t prefix_every;  /* keep one every so many prompt rows too, 0: only ends and branches */
     int64_t probe_ns;      /* idle for so long, it computes one row to see that it can; 0: never */

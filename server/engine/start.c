@@ -138,7 +138,8 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
 static void count_pages(lx_engine *e)
 {
     int64_t each = e->model->state.page_floats * (int64_t)sizeof(float);
-    int64_t n = each > 0 ? e->options.page_bytes / each : 0;
+    int64_t all = (int64_t)e->n_places * lx_model_state_pages(e->model, e->model->max_rows);
+    int64_t n = each > 0 && e->options.page_bytes > 0 ? e->options.page_bytes / each : all;
     n = n > MAX_PAGES ? MAX_PAGES : n;
     e->pages.n = each > 0 && n < 1 ? 1 : (int32_t)n;
     e->slot_pages = e->pages.n < MAX_SLOT_PAGES ? e->pages.n : MAX_SLOT_PAGES;
