@@ -25,10 +25,10 @@ typedef struct lx_work_params {
     const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
     bool return_state;          /* keep the state of every sample in the store */
     bool state_only;            /* with it and n = 1: no new token */
-    const char *suspend;        /* with n = 1: may end with its state when the server stops; as
- lx_completion_params has it */
-    lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
-    lx_job *first;              /* of several that are one request; NULL: this is it */
+    const char *suspend;        /* with n = 1: may end with its state when the server stops; see
+                                   lx_completion_params */
+    lx_reserve *reserve;        /* memory for it and its answer; every user takes a reference */
+    lx_job *first;              /* the first job of the same request; NULL: this one */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -48,7 +48,7 @@ typedef struct lx_work {
     lx_request rq; /* of it only wake and owner; valid until the answer is released */
 } lx_work;
 
-/* The plan for a request; what is wrong with it is counted and told. */
+/* The plan for a request; a fault is counted and described in *err. */
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
                        lx_error *err) LX_MUST_USE;
 
@@ -56,7 +56,7 @@ lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, 
 lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
                             lx_error *err) LX_MUST_USE;
 
-/* The most bytes that the plans' jobs may have, and what they keep on its way into the store. */
+/* The most bytes that the plans' jobs may take, with the states they write to the store. */
 int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
                       const lx_work_params *p);
 /* Reserves them for a request of the model, before work: lx_reserve_new of the server's budget. A
@@ -113,7 +113,7 @@ int64_t lx_work_prompt_rows(const lx_work *w);
 lx_json_timings lx_work_timings(const lx_work *w);
 /* Of several that are one request: from the first's start to the last's end. */
 lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
-/* Of the same, a JSON list of the states that were kept, NULL when the answer tells of none; in
+/* A JSON list of the states that these kept, NULL when the answer lists none; in
  *text, which is initialised by the call and freed by the caller. */
 const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
 

@@ -28,7 +28,7 @@ static int32_t values_of_unit(const lx_image_answer *a)
     return a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
 }
 
-/* How much of a raster may be told when `made` values of it are there, and more will come. */
+/* How many values of a raster may be sent when `made` of them are there and more will come. */
 static int32_t whole_units(const lx_image_answer *a, int32_t made)
 {
     return made / values_of_unit(a) * values_of_unit(a);
@@ -158,7 +158,7 @@ static bool write_next(lx_image_answer *a)
     return false;
 }
 
-/* The job is finished and all its tokens are told. */
+/* The job has finished and all its tokens were sent. */
 static void end(lx_image_answer *a)
 {
     lx_error err = {0};

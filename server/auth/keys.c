@@ -39,7 +39,7 @@ struct lx_key {
 struct lx_keys {
     lx_key_limits limits;
     pthread_mutex_t lock;
-    lx_key everybody, public;
+    lx_key anyone, public;
     lx_key *list[LX_MAX_KEYS];
     int32_t n;
 };
@@ -63,9 +63,9 @@ lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
     k->limits = *limits;
     (void)pthread_mutex_init(&k->lock, NULL);
-    key_init(&k->everybody, k, "", "");
+    key_init(&k->anyone, k, "", "");
     key_init(&k->public, k, "", "#public"); /* no line's name begins so */
-    k->everybody.admin = true;
+    k->anyone.admin = true;
     *out = k;
     return LX_OK;
 }
@@ -273,7 +273,7 @@ lx_key *lx_keys_find(lx_keys *k, const char *authorization)
     static const char scheme[] = "Bearer ";
     uint8_t digest[LX_SHA256_BYTES];
     if (k->n == 0)
-        return &k->everybody;
+        return &k->anyone;
     if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
         return NULL;
     const char *key = authorization + sizeof scheme - 1;

@@ -390,7 +390,8 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(state_key),
      .value = "SECRET",
-     .help = "signs states, and refuses others; better in the environment, where nobody reads it"},
+     .help = "signs states, and refuses others; better in the environment, as command lines are "
+             "visible to other users"},
     {.name = "log-level",
      .env = "LINNET_LOG_LEVEL",
      .kind = LX_OPTION_CHOICE,

@@ -1,5 +1,5 @@
 /*
- * Which rows the next step computes: a pure function of what it is told, tested alone.
+ * Which rows the next step computes: a pure function of its arguments, tested alone.
  *
  * Every decoding slot gets its one row first (all of them fit: max_tokens >= n_slots). What is left
  * of the budget goes to waiting prompts in order of arrival, each in chunks of at most prompt_chunk

@@ -1,5 +1,5 @@
 /*
- * JSON of states. Facts of a state are told alike wherever they stand; the numbers of a head are
+ * JSON of states. Facts of a state have one form wherever they stand; the numbers of a head are
  * written as they are, in f32's precision, beside the norms a reader would compute first.
  */
 #include "server/json/states.h"

@@ -31,7 +31,7 @@ typedef struct lx_state_fork {
 lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,
                                   lx_error *err) LX_MUST_USE;
 
-/* What is told of a state. */
+/* The facts about a state in an answer. */
 typedef struct lx_json_state {
     const char *id;
     const char *model; /* NULL: not served here */

@@ -8,8 +8,8 @@
  * no owner's name makes two states one key. Only what owners with limits of their own keep is
  * counted, in Redis too (redis_count.h).
  *
- * Down is a mode of the store, so that an outage costs nobody a wait: the first call that loses its
- * connection or its time, or the watcher, sets it; all calls that wait and all that come end at
+ * Down is a mode of the store, so that an outage makes no request wait: the first call that loses
+ * its connection or its time, or the watcher, sets it; all calls that wait and all that come end at
  * once with LX_ERR_UNAVAILABLE; the watcher asks on, more often, and ends it with the first answer.
  * Generation never comes here, so it goes on.
  */
