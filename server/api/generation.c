@@ -101,7 +101,7 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     if (st == LX_OK && from->start.n_tokens >= plan->n_new) {
         lx_plan_free(plan);
         st = lx_fail(err, LX_ERR_INVALID, "state",
-                     "the state is at the end of its answer: nothing is left to generate");
+                     "the state's answer is complete: nothing is left to generate");
     }
     if (st == LX_OK)
         *out = plan;

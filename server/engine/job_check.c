@@ -6,8 +6,8 @@ static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_err
 {
     const lx_job_start *s = &p->start;
     if (s->n_tokens < 0 || s->n_tokens > plan->n_new)
-        return lx_fail(err, LX_ERR_INVALID, "state", "%d tokens are there, an answer has %d",
-                       s->n_tokens, plan->n_new);
+        return lx_fail(err, LX_ERR_INVALID, "state",
+                       "the state holds %d tokens, but an answer has %d", s->n_tokens, plan->n_new);
     for (int32_t i = 0; i < s->n_tokens; i++) {
         if (s->tokens[i] < 0 || s->tokens[i] >= plan->model->config.n_values)
             return lx_fail(err, LX_ERR_INVALID, "state", "token %d is %d, not in 0 .. %d", i,
@@ -36,12 +36,12 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
                        LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
     if (p->park && p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one sample: n must be 1");
+        return lx_fail(err, LX_ERR_INVALID, "park", "suspend is for one sample: n must be 1");
     if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
         (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)
         return lx_fail(err, LX_ERR_INVALID, "logprobs",
-                       "%d likeliest tokens beside each of %d x %d are too many", p->n_top, p->n,
-                       p->max_new);
+                       "%d likeliest tokens for each of %d x %d tokens are too many", p->n_top,
+                       p->n, p->max_new);
     if (p->stops != NULL && plan->model->task->render == NULL)
         return lx_fail(err, LX_ERR_INVALID, "stop", "stop strings are for text");
     if (p->targets == NULL)

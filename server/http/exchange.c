@@ -215,7 +215,7 @@ static void no_room(const lx_exchange *ex, lx_error *err)
 {
     const lx_budget *b = ex->http->options.bodies;
     (void)lx_fail(err, LX_ERR_BUSY, "body",
-                  "the %lld bytes for the bodies of all requests (--%s) are taken",
+                  "the %lld bytes for the bodies of all requests (--%s) are in use",
                   (long long)b->limit, b->flag);
 }
 
