@@ -33,7 +33,7 @@ typedef struct lx_engine lx_engine;
 typedef struct lx_engine_options {
     int32_t n_slots;       /* samples in a step, >= 1; lx_fair_spare more have a state */
     int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
-    int32_t max_tokens;    /* rows a step, >= n_slots */
+    int32_t max_tokens;    /* rows per step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
     int32_t prompt_beside; /* see scheduler.h, >= 1 */
     int64_t page_bytes;    /* of the pool that growing states share; at least a page is made */

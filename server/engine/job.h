@@ -49,7 +49,7 @@ typedef struct lx_job_params {
        one that has no token by then (LX_ERR_TIMEOUT). 0: none. */
     int64_t queue_deadline_ns, first_deadline_ns;
     /* [max_new], copied; NULL: generate. A job with targets is scored: its tokens are these, their
-       log-probabilities come from the same forward pass, many rows a step. n is 1. */
+       log-probabilities come from the same forward pass, many rows per step. n is 1. */
     const int32_t *targets;
     lx_job_start start;
     /* Keep the state each sample ends with. Then n = 1 may also ask for no new token at all,

@@ -20,7 +20,7 @@ typedef struct lx_slot_view {
 } lx_slot_view;
 
 typedef struct lx_schedule_limits {
-    int32_t max_tokens;    /* rows a step */
+    int32_t max_tokens;    /* rows per step */
     int32_t prompt_chunk;  /* prompt rows a slot and step */
     int32_t prompt_beside; /* >= 1, prompt rows of a step that also decodes, above half of the rows
                               it decodes */

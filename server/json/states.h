@@ -5,7 +5,7 @@
 #include "server/json/image_requests.h"
 #include "server/states/blob.h"
 
-/* POST /v1/states: a request that is to be gone on with later. */
+/* POST /v1/states: a request to be continued later. */
 typedef struct lx_state_create {
     char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
     char *prompt;                  /* owned; NULL: absent */

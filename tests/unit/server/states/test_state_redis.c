@@ -453,7 +453,7 @@ static void test_killed_and_started_again(void **state)
         skip();
     lx_state_store *s = open_store(TIMEOUT_MS);
     kill_redis();
-    wait_reachable(s, false); /* the watcher's work: nobody calls */
+    wait_reachable(s, false); /* the watcher's work: there is no call */
     assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_ERR_UNAVAILABLE);
     assert_true(start_redis());
     wait_reachable(s, true);
@@ -462,7 +462,8 @@ static void test_killed_and_started_again(void **state)
     s->ops->close(s);
 }
 
-/* Opened while nobody is there; calls that are under way when it is closed are told so. */
+/* Opened while no server is there; calls that are under way when it is closed end with that error.
+ */
 static void test_open_without_a_server(void **state)
 {
     (void)state;
