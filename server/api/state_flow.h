@@ -62,8 +62,8 @@ lx_status lx_states_keep(lx_state_keeper *k, const lx_api *api, const lx_served_
 bool lx_states_kept(lx_state_keeper *k);
 void lx_states_fini(lx_state_keeper *k);
 
-/* Reserves what one state costs on its way out of the store: its blob, what is read of it, and the
-   answer that tells of it. As lx_reserve_new has it, with param "state". */
+/* Reserves what one state costs on its way out of the store: its blob, what is read of it, and an
+   answer with its facts. See lx_reserve_new; param "state". */
 lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
 
 /* --- where a request with `state` begins --- */
