@@ -1,4 +1,4 @@
-/* The gate (see gate.h). */
+/* Which requests are admitted (see access.h). */
 #include "server/api/access.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * One completion on its way: a job for each prompt, its answers as text. Used by the JSON routes,
+ * One request for completions: a job for each prompt, its answers as text. Used by the JSON routes,
  * whole or streamed, and by the page's form.
  *
  * All prompts of a request share seed and settings, so each is answered as if it had come alone.

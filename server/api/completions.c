@@ -1,6 +1,6 @@
 /*
- * POST /v1/completions and /v1/chat/completions, which differ in where the prompt stands and how
- * an answer is wrapped. Whole: each prompt's choices, the best first, when all are done. Streamed:
+ * POST /v1/completions and /v1/chat/completions, which differ in the place of the prompt and in the
+ * form of the answer. Whole: each prompt's choices, the best first, when all are done. Streamed:
  * see completions_stream.c.
  */
 #include <stdio.h>
@@ -132,7 +132,7 @@ static void start(lx_api *api, lx_served_model *served, const lx_completion_para
         lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
-/* With a model named or not, it is the state's that goes on. */
+/* The model is that of the state; a model that the request names must be the same. */
 static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {

@@ -1,4 +1,4 @@
-/* One request's job on its way (see generation.h). */
+/* One request's job (see generation.h). */
 #include "server/api/generation.h"
 
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
     return n * KEPT_BYTES + (api->states->ops->outlives ? 3 + n : 3) * blob;
 }
 
-/* lx_state_write's numbers and tokens, and the request, of which a row has at most so many bytes.
+/* An upper bound of a blob: its numbers and tokens, and ROW_TEXT bytes of the request for each row.
  */
 static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
 {
@@ -153,7 +153,7 @@ lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, c
     return st;
 }
 
-/* What is suspended goes on with another server, which finds its state in the store. */
+/* Another server continues the request, and finds its state in the store. */
 static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_error *err)
 {
     if (p->suspend == NULL)

@@ -237,7 +237,7 @@ static void answer(lx_api *api, lx_image_params *p, bool edit, lx_status st, lx_
     free(values);
 }
 
-/* The image that the state stands in the middle of goes on. */
+/* Continues the image that the state belongs to. */
 static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {

@@ -41,7 +41,7 @@ static int32_t next_picture(const lx_image_answer *a, int32_t i)
     return (int32_t)((part * a->images.work.params->max_new + parts - 1) / parts);
 }
 
-/* With how many tokens sample i has its next event. The reader sleeps until then. */
+/* The number of tokens at which sample i has its next event. The reader sleeps until then. */
 static int32_t next_event(const lx_image_answer *a, int32_t i)
 {
     int32_t picture = next_picture(a, i);

@@ -68,7 +68,7 @@ static void fork_release(void *context)
     free(f);
 }
 
-/* Copy i goes on with random numbers of its own: another seed, or the next sample's. */
+/* Copy i continues with random numbers of its own: those of another seed, or of the next sample. */
 static lx_status start_copy(forking *f, int32_t i, const lx_state_fork *p, const lx_request *rq,
                             lx_error *err)
 {

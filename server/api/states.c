@@ -1,5 +1,5 @@
 /* /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded and
-   deleted. Copies are in state_fork.c, a look inside in state_inspect.c. */
+   deleted. Copies: state_fork.c; inspecting one: state_inspect.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -38,15 +38,16 @@ typedef struct lx_engine_options {
     int32_t prompt_beside; /* see scheduler.h, >= 1 */
     int64_t page_bytes;    /* of the pool that growing states share; at least a page is made */
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
-    int32_t prefix_every;  /* keep one every so many prompt rows too, 0: only ends and branches */
-    int64_t probe_ns;      /* idle for so long, it computes one row to see that it can; 0: never */
-    int32_t ahead;         /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
+    int32_t
+        prefix_every; /* also keep one every so many prompt rows, 0: only at ends and branches */
+    int64_t probe_ns; /* idle for so long, it computes one row to see that it can; 0: never */
+    int32_t ahead;    /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
 } lx_engine_options;
 
 /* The most steps that may be under way before a step, their tokens unread. */
 enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
 
-/* What pays on this back end: 2 where steps run on a device of their own, so that it is never
+/* The best depth on this back end: 2 where steps run on a device of their own, so that it is never
    without work; 0 where they run on the processor that would read the results. */
 int32_t lx_engine_best_ahead(const lx_backend *be);
 

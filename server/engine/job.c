@@ -6,9 +6,10 @@
  * it, so reading needs no lock. `finished` works the same way for status and times, and `ended`
  * for a sample's last count.
  *
- * Waking a reader costs more than computing a token, so it says from which count on it has
- * something to do. What it says only grows and never passes what it really waits for, so the
- * engine, whichever of the values it sees, wakes it in time; no order is needed between the two.
+ * Waking a reader costs more than computing a token, so the reader says from which count on it has
+ * something to do (`wanted`). That number only grows and never exceeds what the reader really waits
+ * for, so whichever of its values the engine sees, it wakes the reader in time; no memory order is
+ * needed between the two.
  *
  * One mutex guards the wake callback: it is held while wake runs, which is what makes detach wait
  * for a running one. The condition variable serves lx_job_wait only.

@@ -139,9 +139,10 @@ void lx_job_mark_submitted(lx_job *job, uint64_t step);
 int32_t *lx_job_request_note(lx_job *job);
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
-/* Writes what stands for token `step` until it is pushed; readers do not see it. */
+/* Writes a deferred token in the place of token `step` until that is pushed; readers do not see it.
+ */
 void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
-/* True when the reader wants to be woken. */
+/* True when the reader is to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job, uint64_t step);
 void lx_job_mark_ended(lx_job *job, uint64_t step); /* before it is finished */

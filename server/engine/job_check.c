@@ -1,4 +1,4 @@
-/* What a job may be asked for (see job.h). */
+/* Checks of the params of a job (see job.h). */
 #include "server/engine/job.h"
 
 /* The history must fit the plan, and the state what it is said to have seen. */

@@ -1,5 +1,5 @@
 /*
- * The request log: one line a request, without anything of what clients say but method and path,
+ * The request log: one line per request, with nothing of its content but method and path,
  * unless the server was asked to show bodies. Requests for work are logged by default; pages,
  * probes and metrics only at the debug level. What was refused at the door is logged at info, as a
  * client may be trying keys.

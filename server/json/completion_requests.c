@@ -1,6 +1,6 @@
 /*
- * Requests for completions and chats (see answers.h). What both have is read the same way; where
- * the prompt stands and how log-probabilities are asked for differs.
+ * Requests for completions and chats (see answers.h). Fields of both are read by the same code;
+ * only the place of the prompt and the fields for log-probabilities differ.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +150,7 @@ static lx_status read_stream_options(const json_t *root, lx_completion_params *p
     return LX_OK;
 }
 
-/* Completions say how many of the likeliest tokens they want, a chat says that in two fields. */
+/* Completions have one field for the number of likeliest tokens, a chat has two. */
 static lx_status read_logprobs(const json_t *root, lx_completion_params *p, lx_error *err)
 {
     if (!p->chat)

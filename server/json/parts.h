@@ -12,7 +12,7 @@
 
 typedef struct json_t json_t; /* of jansson.h, which few include */
 
-/* A token of an answer and what else could have stood in its place. */
+/* A token of an answer, and the likeliest alternatives to it. */
 typedef struct lx_json_token {
     const char *text; /* not NUL-terminated */
     size_t bytes;

@@ -28,7 +28,7 @@ typedef struct lx_served_model {
     int64_t created;               /* Unix time at which it was loaded */
     _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
     char fingerprint[96];
-    lx_metrics carried; /* what the model in its place has taken over of its counters */
+    lx_metrics carried; /* its counters that the model after it has taken over */
 } lx_served_model;
 
 typedef struct lx_serving_options {
@@ -102,7 +102,7 @@ typedef struct lx_reloaded_model {
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err) LX_MUST_USE;
 bool lx_reload_done(const lx_reload *r);
-/* After it is done: LX_OK with all models, borrowed; or why everything stays as it was. */
+/* After it is done: LX_OK with all models, borrowed; or the reason why nothing was changed. */
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
                            lx_error *err) LX_MUST_USE;
 void lx_reload_release(lx_reload *r); /* no wake comes after it */

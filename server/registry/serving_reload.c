@@ -3,12 +3,12 @@
  *
  * A reload reads every folder again, those that are new too. A model whose hash is the same stays
  * as it is. All that differ are loaded, warmed and started beside the old ones; only when every one
- * of them works they take the old ones' places, in one go. Anything wrong with any file, and
- * nothing has changed. Requests that began on an old model end on it, then it is freed. A state
- * made by an old model names its hash, so that the new one refuses it.
+ * of them works they take the old ones' places, in one go. If anything is wrong with any file,
+ * nothing changes. Requests that began on an old model end on it, then it is freed. A state made by
+ * an old model names its hash, so that the new one refuses it.
  *
  * Reloads are done by one thread, in the order of their requests, since loading takes
- * seconds: neither an HTTP thread nor the one that waits for signals may be held up by it.
+ * seconds: it must hold up neither an HTTP thread nor the one that waits for signals.
  */
 #include <stdio.h>
 #include <stdlib.h>
