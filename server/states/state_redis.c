@@ -187,20 +187,20 @@ static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void
 static void work_off(redis_store *s, lx_redis *link, call *c)
 {
     lx_store_result result = {.ttl_ms = 0};
-    lx_error why = {0}, told = {0};
+    lx_error why = {0}, reported = {0};
     void *bytes = NULL;
     result.status = converse(link, c, &result, &bytes, &why);
     result.blob = bytes;
     if (result.status == LX_ERR_NOT_FOUND)
-        (void)lx_fail(&told, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over",
-                      c->id);
+        (void)lx_fail(&reported, LX_ERR_NOT_FOUND, "state",
+                      "there is no state %s, or its time is over", c->id);
     else if (result.status == LX_ERR_UNAVAILABLE)
-        (void)unreachable(&why, &told);
+        (void)unreachable(&why, &reported);
     else
-        told = why;
+        reported = why;
     if (result.status == LX_ERR_UNAVAILABLE && !lx_redis_connected(link))
         set_down(s, &why); /* before the caller hears it, who may try again at once */
-    finish(c, &result, &told);
+    finish(c, &result, &reported);
     free(bytes);
 }
 
