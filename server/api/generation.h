@@ -44,7 +44,7 @@ typedef struct lx_work {
     lx_key_load load;
     bool return_state, keeping, kept;
     const char *suspend; /* as in the params; static */
-    lx_state_keeper keeper;
+    lx_state_saver saver;
     lx_reserve *reserve;
     lx_request rq; /* of it only wake and owner; valid until the answer is released */
 } lx_work;

@@ -7,8 +7,6 @@
 
 #include "server/api/state_flow.h"
 
-enum { LX_STORE_GRACE_S = 60 /* after which a client has read an answer of the store */ };
-
 typedef struct lx_state_request {
     lx_api *api;
     char id[LX_STATE_ID_MAX + 1];

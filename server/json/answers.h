@@ -44,7 +44,7 @@ typedef struct lx_completion_params {
     lx_sampling_params sampling;
     bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
-    char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
     const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */

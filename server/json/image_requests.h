@@ -35,7 +35,7 @@ typedef struct lx_image_params {
     int32_t partial_images;
     lx_stream_unit stream_unit;
     lx_upload image, mask; /* edits */
-    char *state;           /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    char *state;           /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend;  /* see lx_completion_params */
     int32_t max_tokens;   /* values that are generated, 0: the rest of the image */

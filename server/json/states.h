@@ -45,14 +45,14 @@ void lx_json_write_state(const lx_json_state *s, lx_buffer *out);
 void lx_json_write_state_list(const lx_json_state *states, int32_t n, lx_buffer *out);
 
 /* s and z of one head, and what can be read off them. */
-typedef struct lx_json_look {
+typedef struct lx_json_inspection {
     const char *id;
     int32_t layer, head, n_layers, n_heads, d_key, d_value;
     const float *s; /* [d_key, d_value] */
     const float *z; /* [d_key] */
-} lx_json_look;
+} lx_json_inspection;
 
-void lx_json_write_look(const lx_json_look *l, lx_buffer *out);
+void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out);
 
 /* Element `index` of an answer's "states". */
 typedef struct lx_json_kept {
