@@ -1,6 +1,6 @@
 /*
  * Whose a request is, as far as the sharing of slots is concerned. The key is compared and never
- * looked into: NULL stands for everybody who sent none.
+ * looked into: NULL stands for all clients without one.
  */
 #ifndef LINNET_COMMON_CLIENT_H
 #define LINNET_COMMON_CLIENT_H

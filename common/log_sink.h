@@ -1,5 +1,5 @@
 /*
- * Where the log's lines go: standard error, and never a wait for whoever reads it.
+ * Where the log's lines go: standard error, without ever waiting for its reader.
  *
  * Until lx_log_sink_start every line is written at once, as a command line program does. From then
  * on a pipe, a socket or a terminal that takes no more makes lines wait in a bounded buffer, which

@@ -1,6 +1,6 @@
 /*
  * config.json, read strictly. Every key is *taken* from the parsed object: checked, copied and
- * removed. What is left in an object at its end is a key nobody knows, so the list of allowed keys
+ * removed. What is left in an object at its end is an unknown key, so the list of allowed keys
  * is the code that reads them. The first fault stays in the reader and makes later takes do
  * nothing.
  */

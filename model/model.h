@@ -36,10 +36,11 @@ typedef struct lx_model {
     const struct lx_task_ops *task;
     uint64_t hash; /* of config, vocabulary and weights */
     int64_t n_parameters;
-    int32_t max_rows; /* input rows that a state may absorb: the task's longest plan */
-    lx_layer *layers;      /* [n_layers] */
-    uint64_t state_hash;   /* of what decides a state's layout: kinds, their parameters and sizes */
-    lx_state_layout state; /* of one slot; how many pages there are is up to who makes states */
+    int32_t max_rows;    /* input rows that a state may absorb: the task's longest plan */
+    lx_layer *layers;    /* [n_layers] */
+    uint64_t state_hash; /* of what decides a state's layout: kinds, their parameters and sizes */
+    lx_state_layout
+        state; /* of one slot; how many pages there are is up to the maker of the states */
 } lx_model;
 
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */

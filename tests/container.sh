@@ -233,7 +233,7 @@ stops_after_its_stream() {
     whole=$(grep -c '^data: .*completed' "$work/stream")
     say "      ended after $((SECONDS - start)) s of $GRACE_S, $whole of 128 pictures whole"
     [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] && [ "$whole" -eq 128 ] &&
-        ok "      it was still at it when it was told to go" drained "$1"
+        ok "      it was still at it when it was stopped" drained "$1"
 }
 # By its log, the pictures were done after the signal.
 drained() {

@@ -139,7 +139,7 @@ function start() {
   }
   addEventListener('hashchange', followHash);
   followHash();
-  findServed().catch(() => {}); // a failure is told when something is asked for
+  findServed().catch(() => {}); // a failure is shown when something is requested
 }
 
 start();

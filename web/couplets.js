@@ -363,7 +363,7 @@ export const couplets = {
     document.querySelector('.candidates').addEventListener('keydown', onCandidateKey);
     document.querySelector('.candidates').addEventListener('click', onCandidateClick);
     takeInput();
-    loadModel().then(requestRender, () => {}); // a failure is told when a line is sent
+    loadModel().then(requestRender, () => {}); // a failure is shown when a line is sent
   },
 
   stateBytes: () => state.model?.stateBytes,

@@ -438,7 +438,7 @@ export const images = {
     makeCopyButton($('image-copy'));
     find('.tiles').addEventListener('keydown', onTileKey);
     find('.tiles').addEventListener('click', onTileClick);
-    loadModel().then(requestRender, () => {}); // a failure is told when something is painted
+    loadModel().then(requestRender, () => {}); // a failure is shown when something is painted
   },
 
   render, follow, hash,

@@ -94,7 +94,7 @@ typedef struct lx_mixer_call {
     const lx_mixer_config *config;
     const lx_mixer_parts *parts;
     lx_matrix *const *weights; /* in the order of `tensors` */
-    lx_array *const *scratch;  /* in the order of `scratch`; their content is anybody's */
+    lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
     lx_array *residual;        /* [T, d_model] the branch's output is added to it */
     lx_states *states;

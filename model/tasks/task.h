@@ -22,7 +22,7 @@ typedef struct lx_plan {
     int32_t n_new;       /* tokens a complete answer has, known in advance */
     int32_t n_pieces;    /* tokens the prompt's own text has, see render_prompt */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
-       with lx_drawn_id in the place of tokens that nobody knows yet. */
+       with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
     void *data; /* the task's own, owned through task->plan_fini */
 } lx_plan;

@@ -1,4 +1,4 @@
-/* The gate (see gate.h). */
+/* Which requests are admitted (see access.h). */
 #include "server/api/access.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static lx_status check_paths(const name_list *l, lx_error *err)
         const char *star = strchr(l->at[i], '*');
         if (l->at[i][0] != '/' || (star != NULL && star[1] != '\0'))
             return lx_fail(err, LX_ERR_INVALID, "public",
-                           "--public: \"%s\" is no path, or has a * before its end", l->at[i]);
+                           "--public: \"%s\" is not a path, or has a * before its end", l->at[i]);
     }
     return LX_OK;
 }
@@ -62,7 +62,7 @@ static lx_status check_origins(lx_gate *g, lx_error *err)
             g->any_origin = true;
         else if (host == NULL || host == o || host[3] == '\0' || strchr(host + 3, '/') != NULL)
             return lx_fail(err, LX_ERR_INVALID, "cors-origins",
-                           "--cors-origins: \"%s\" is no origin (\"https://host\" or *)", o);
+                           "--cors-origins: \"%s\" is not an origin (\"https://host\" or *)", o);
     }
     return LX_OK;
 }

@@ -12,7 +12,7 @@
 #include "server/api/generation.h"
 #include "server/json/answers.h"
 
-/* Of one choice, a stream reads at most so many before it tells them. */
+/* Of one choice, a stream renders at most so many before it sends them. */
 enum { LX_STREAM_TOKENS = 16 };
 
 typedef struct lx_answer {

@@ -37,7 +37,7 @@ void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs);
-void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_state_inspect(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs);

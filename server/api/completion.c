@@ -1,4 +1,4 @@
-/* One completion on its way (see completion.h). */
+/* One request for completions (see completion.h). */
 #include "server/api/completion.h"
 
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void free_plans(lx_plan **plans, int32_t n)
     free(plans);
 }
 
-/* What makes the request as large as it is. */
+/* The field that makes the request large, for the error. */
 static const char *costly_field(const lx_completion_params *p)
 {
     if (p->return_state)

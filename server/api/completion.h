@@ -1,5 +1,5 @@
 /*
- * One completion on its way: a job for each prompt, its answers as text. Used by the JSON routes,
+ * One request for completions: a job for each prompt, its answers as text. Used by the JSON routes,
  * whole or streamed, and by the page's form.
  *
  * All prompts of a request share seed and settings, so each is answered as if it had come alone.
@@ -18,7 +18,7 @@ typedef struct lx_completion {
     char id[32];
     bool include_usage, chat, echo;
     int32_t n;          /* choices a prompt; its samples are the job's n */
-    int32_t n_logprobs; /* as lx_completion_params has it */
+    int32_t n_logprobs; /* see lx_completion_params */
     int32_t n_prompts;
     size_t max_text;     /* a whole answer has at most */
     lx_work *works;      /* [n_prompts] */

@@ -1,6 +1,6 @@
 /*
- * POST /v1/completions and /v1/chat/completions, which differ in where the prompt stands and how
- * an answer is wrapped. Whole: each prompt's choices, the best first, when all are done. Streamed:
+ * POST /v1/completions and /v1/chat/completions, which differ in the place of the prompt and in the
+ * form of the answer. Whole: each prompt's choices, the best first, when all are done. Streamed:
  * see completions_stream.c.
  */
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/api/completions.h"
+#include "server/api/state_resolve.h"
 #include "server/http/sse.h"
 
 lx_json_completion lx_completion_frame(const lx_completion *c)
@@ -132,18 +133,11 @@ static void start(lx_api *api, lx_served_model *served, const lx_completion_para
         lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
-/* With a model named or not, it is the state's that goes on. */
-static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
+/* The model is that of the state; a model that the request names must be the same. */
+static void start_from(lx_api *api, lx_served_model *served, void *params,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {
     lx_completion_params *p = params;
-    lx_served_model *served = NULL;
-    if (st == LX_OK)
-        st = lx_state_find_model(api, state, p->model, LX_TEXT, &served, err);
-    if (st != LX_OK) {
-        lx_api_refuse(api, p->model, st, err, rs);
-        return;
-    }
     p->from = state;
     start(api, served, p, rq, rs);
     p->from = NULL;
@@ -155,15 +149,18 @@ static void fini_params(void *params)
 }
 
 /* Takes what p holds. */
-static void want_state(lx_api *api, lx_completion_params *p, const lx_request *rq, lx_response *rs)
+static void resolve_state(lx_api *api, lx_completion_params *p, const lx_request *rq,
+                          lx_response *rs)
 {
-    lx_state_wanted wanted = {.text = p->state,
+    lx_state_source source = {.text = p->state,
                               .bytes = strlen(p->state),
-                              .then = start_from,
+                              .start = start_from,
+                              .modality = LX_TEXT,
                               .params = p,
                               .params_bytes = sizeof *p,
                               .fini_params = fini_params};
-    lx_state_want(api, &wanted, rq, rs);
+    memcpy(source.model, p->model, sizeof source.model);
+    lx_state_resolve(api, &source, rq, rs);
     lx_completion_params_init(p);
 }
 
@@ -187,7 +184,7 @@ static void handle(lx_api *api, const lx_request *rq, read_function read, lx_res
     if (st == LX_OK && !from_state)
         st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
     if (from_state)
-        want_state(api, &p, rq, rs);
+        resolve_state(api, &p, rq, rs);
     else if (st == LX_OK)
         start(api, served, &p, rq, rs);
     else

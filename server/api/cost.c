@@ -90,7 +90,7 @@ static int64_t choice_work(const lx_completion_size *s)
     return CHOICE + answer_bytes(s->tokens) + s->tokens * (TOKEN_TEXT + token_tree(s));
 }
 
-/* Of a choice that is streamed only what was not told yet is there. */
+/* A streamed choice holds only what was not sent yet. */
 static int64_t streamed_answer(const lx_completion_size *s)
 {
     return answer_bytes(s->tokens < s->pending ? s->tokens : s->pending);

@@ -1,4 +1,4 @@
-/* One request's job on its way (see generation.h). */
+/* One request's job (see generation.h). */
 #include "server/api/generation.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     if (st == LX_OK && from->start.n_tokens >= plan->n_new) {
         lx_plan_free(plan);
         st = lx_fail(err, LX_ERR_INVALID, "state",
-                     "the state is at the end of its answer: nothing is left to generate");
+                     "the state's answer is complete: nothing is left to generate");
     }
     if (st == LX_OK)
         *out = plan;
@@ -110,14 +110,15 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     return st;
 }
 
-/* lx_states_keep makes one blob after the other, in a buffer that doubles. The store's own memory
-   takes it over at once, under its own limit; a store elsewhere may have all of them waiting. */
+/* lx_state_saver_start makes one blob after the other, in a buffer that doubles. The store's own
+   memory takes it over at once, under its own limit; a store elsewhere may have all of them
+   waiting. */
 static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
 {
     return n * KEPT_BYTES + (api->states->ops->outlives ? 3 + n : 3) * blob;
 }
 
-/* lx_state_write's numbers and tokens, and the request, of which a row has at most so many bytes.
+/* An upper bound of a blob: its numbers and tokens, and ROW_TEXT bytes of the request for each row.
  */
 static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
 {
@@ -153,7 +154,7 @@ lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, c
     return st;
 }
 
-/* What is suspended goes on with another server, which finds its state in the store. */
+/* Another server continues the request, and finds its state in the store. */
 static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_error *err)
 {
     if (p->suspend == NULL)
@@ -253,7 +254,7 @@ void lx_work_fini(lx_work *w)
     w->key = NULL;
     if (w->job == NULL)
         return;
-    lx_states_fini(&w->keeper);
+    lx_state_saver_fini(&w->saver);
     lx_job_detach(w->job);
     lx_job_unref(w->job);
     w->job = NULL;
@@ -328,10 +329,10 @@ void lx_work_advance(void *context)
     if (!w->keeping) {
         w->keeping = true;
         lx_error err = {0};
-        if (lx_states_keep(&w->keeper, w->api, w->served, w->job, &w->rq, &err) != LX_OK)
+        if (lx_state_saver_start(&w->saver, w->api, w->served, w->job, &w->rq, &err) != LX_OK)
             lx_log(LX_LOG_WARN, "%s", err.text);
     }
-    w->kept = lx_states_kept(&w->keeper);
+    w->kept = lx_state_saver_advance(&w->saver);
 }
 
 bool lx_work_is_done(const void *context)
@@ -353,15 +354,14 @@ void lx_work_cancel(void *context)
 
 bool lx_work_suspended(const lx_work *w)
 {
-    return w->kept && lx_job_parked(w->job) && w->keeper.n > 0 &&
-           w->keeper.states[0].status == LX_OK;
+    return w->kept && lx_job_parked(w->job) && w->saver.n > 0 && w->saver.states[0].status == LX_OK;
 }
 
-/* The keeper's states, as the elements from `index` on; returns the next index. */
-static int32_t append_kept(const lx_state_keeper *keeper, int32_t index, lx_buffer *text)
+/* The saver's states, as the elements from `index` on; returns the next index. */
+static int32_t append_kept(const lx_state_saver *saver, int32_t index, lx_buffer *text)
 {
-    for (int32_t i = 0; i < keeper->n; i++, index++) {
-        const lx_kept_state *s = &keeper->states[i];
+    for (int32_t i = 0; i < saver->n; i++, index++) {
+        const lx_kept_state *s = &saver->states[i];
         lx_buffer_puts(text, index > 0 ? "," : "");
         lx_json_append_kept(&(lx_json_kept){.id = s->id,
                                             .status = s->status,
@@ -386,7 +386,7 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
     lx_buffer_puts(text, "[");
     int32_t index = 0;
     for (int32_t i = 0; i < n; i++)
-        index = append_kept(&works[i].keeper, index, text);
+        index = append_kept(&works[i].saver, index, text);
     lx_buffer_puts(text, "]");
     return text->data;
 }

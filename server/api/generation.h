@@ -1,7 +1,7 @@
 /*
- * One request's job on its way: made from a plan, submitted, followed to its end, counted. What
- * completions, images and scores have in common; each embeds an lx_work as the FIRST member of its
- * own struct, so that lx_work_advance, _is_done and _cancel serve as callbacks of its lx_deferred.
+ * One request's job: made from a plan, submitted, followed to its end, counted. Completions, images
+ * and scores have this in common; each embeds an lx_work as the FIRST member of its own struct, so
+ * that lx_work_advance, _is_done and _cancel serve as callbacks of its lx_deferred.
  */
 #ifndef LINNET_SERVER_API_GENERATION_H
 #define LINNET_SERVER_API_GENERATION_H
@@ -22,13 +22,14 @@ typedef struct lx_work_params {
     const lx_bias *biases;
     const lx_stops *stops;
     int32_t n_biases, n_top;
-    const lx_saved_state *from; /* where to go on, NULL: from nothing; read likewise */
-    bool return_state;          /* keep the state of every sample in the store */
-    bool state_only;            /* with it and n = 1: no new token */
-    const char *suspend;        /* with n = 1: may end with its state when the server stops; as
- lx_completion_params has it */
-    lx_reserve *reserve;        /* for it and its answer; each that needs it takes a reference */
-    lx_job *first;              /* of several that are one request; NULL: this is it */
+    const lx_saved_state
+        *from;           /* the state to continue from, NULL: none; read by lx_work_start only */
+    bool return_state;   /* keep the state of every sample in the store */
+    bool state_only;     /* with it and n = 1: no new token */
+    const char *suspend; /* with n = 1: may end with its state when the server stops; see
+                            lx_completion_params */
+    lx_reserve *reserve; /* memory for it and its answer; every user takes a reference */
+    lx_job *first;       /* the first job of the same request; NULL: this one */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -43,20 +44,20 @@ typedef struct lx_work {
     lx_key_load load;
     bool return_state, keeping, kept;
     const char *suspend; /* as in the params; static */
-    lx_state_keeper keeper;
+    lx_state_saver saver;
     lx_reserve *reserve;
     lx_request rq; /* of it only wake and owner; valid until the answer is released */
 } lx_work;
 
-/* The plan for a request; what is wrong with it is counted and told. */
+/* The plan for a request; a fault is counted and described in *err. */
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
                        lx_error *err) LX_MUST_USE;
 
-/* The same for a request that goes on from a state of the model. */
+/* The same for a request that continues from a state of the model. */
 lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
                             lx_error *err) LX_MUST_USE;
 
-/* The most bytes that the plans' jobs may have, and what they keep on its way into the store. */
+/* The most bytes that the plans' jobs may take, with the states they write to the store. */
 int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
                       const lx_work_params *p);
 /* Reserves them for a request of the model, before work: lx_reserve_new of the server's budget. A
@@ -64,7 +65,7 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
 lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 
-/* Where no seed was given: that of the state the request goes on from, or a random one. For
+/* Where no seed was given: that of the state it continues from, or a random one. For
    several jobs that share it; lx_work_start does it for one. */
 void lx_work_choose_seed(lx_work_params *p);
 
@@ -113,7 +114,7 @@ int64_t lx_work_prompt_rows(const lx_work *w);
 lx_json_timings lx_work_timings(const lx_work *w);
 /* Of several that are one request: from the first's start to the last's end. */
 lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
-/* Of the same, a JSON list of the states that were kept, NULL when the answer tells of none; in
+/* A JSON list of the states that these kept, NULL when the answer lists none; in
  *text, which is initialised by the call and freed by the caller. */
 const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
 

@@ -1,4 +1,4 @@
-/* Images on their way (see images.h). */
+/* One request for images (see images.h). */
 #include "server/api/images.h"
 
 #include <math.h>

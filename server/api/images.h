@@ -1,6 +1,6 @@
 /*
- * Images on their way: the job, and pictures of what is there. The API's handlers and the page's
- * form are two faces of it.
+ * One request for images: the job, and pictures of what is there so far. The API's handlers and the
+ * page's form are two faces of it.
  */
 #ifndef LINNET_SERVER_API_IMAGES_H
 #define LINNET_SERVER_API_IMAGES_H

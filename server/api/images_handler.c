@@ -12,6 +12,7 @@
 #include "model/tasks/image.h"
 #include "model/tasks/picture.h"
 #include "server/api/cost.h"
+#include "server/api/state_resolve.h"
 #include "server/http/sse.h"
 #include "server/json/states.h"
 
@@ -237,22 +238,19 @@ static void answer(lx_api *api, lx_image_params *p, bool edit, lx_status st, lx_
     free(values);
 }
 
-/* The image that the state stands in the middle of goes on. */
-static void start_from(lx_api *api, void *params, lx_status st, lx_error *err,
+/* Continues the image that the state belongs to. */
+static void start_from(lx_api *api, lx_served_model *served, void *params,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {
     lx_image_params *p = params;
-    lx_served_model *served = NULL;
-    if (st == LX_OK)
-        st = lx_state_find_model(api, state, p->model, LX_IMAGE, &served, err);
-    if (st == LX_OK)
-        st = check_size(p, &served->model->config, err);
+    lx_error err = {0};
+    lx_status st = check_size(p, &served->model->config, &err);
     if (st == LX_OK && p->class_number > 0)
-        st = lx_fail(err, LX_ERR_INVALID, "class", "the state's picture has its class already");
+        st = lx_fail(&err, LX_ERR_INVALID, "class", "the state's picture has its class already");
     if (st == LX_OK)
         start(api, served, p, false, NULL, 0, state, rq, rs);
     else
-        lx_api_refuse(api, p->model, st, err, rs);
+        lx_api_refuse(api, p->model, st, &err, rs);
 }
 
 static void fini_params(void *params)
@@ -261,15 +259,17 @@ static void fini_params(void *params)
 }
 
 /* Takes what p holds. */
-static void want_state(lx_api *api, lx_image_params *p, const lx_request *rq, lx_response *rs)
+static void resolve_state(lx_api *api, lx_image_params *p, const lx_request *rq, lx_response *rs)
 {
-    lx_state_wanted wanted = {.text = p->state,
+    lx_state_source source = {.text = p->state,
                               .bytes = strlen(p->state),
-                              .then = start_from,
+                              .start = start_from,
+                              .modality = LX_IMAGE,
                               .params = p,
                               .params_bytes = sizeof *p,
                               .fini_params = fini_params};
-    lx_state_want(api, &wanted, rq, rs);
+    memcpy(source.model, p->model, sizeof source.model);
+    lx_state_resolve(api, &source, rq, rs);
     lx_image_params_init(p);
 }
 
@@ -286,7 +286,7 @@ void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response
     if (st == LX_OK)
         st = lx_json_read_generation(rq->body, rq->body_bytes, api->max_images, &p, &err);
     if (st == LX_OK && p.state != NULL)
-        want_state(api, &p, rq, rs);
+        resolve_state(api, &p, rq, rs);
     else
         answer(api, &p, false, st, &err, rq, rs);
     lx_image_params_fini(&p);

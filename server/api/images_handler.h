@@ -7,7 +7,7 @@
 
 /* Where the reader of one sample stands. */
 typedef struct lx_image_reader {
-    int32_t sent;     /* values in the raster already told */
+    int32_t sent;     /* values of the raster that were sent */
     int32_t partials; /* partial images already sent */
     bool done;        /* the finished image was */
 } lx_image_reader;

@@ -28,7 +28,7 @@ static int32_t values_of_unit(const lx_image_answer *a)
     return a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
 }
 
-/* How much of a raster may be told when `made` values of it are there, and more will come. */
+/* How many values of a raster may be sent when `made` of them are there and more will come. */
 static int32_t whole_units(const lx_image_answer *a, int32_t made)
 {
     return made / values_of_unit(a) * values_of_unit(a);
@@ -41,7 +41,7 @@ static int32_t next_picture(const lx_image_answer *a, int32_t i)
     return (int32_t)((part * a->images.work.params->max_new + parts - 1) / parts);
 }
 
-/* With how many tokens sample i has its next event. The reader sleeps until then. */
+/* The number of tokens at which sample i has its next event. The reader sleeps until then. */
 static int32_t next_event(const lx_image_answer *a, int32_t i)
 {
     int32_t picture = next_picture(a, i);
@@ -158,7 +158,7 @@ static bool write_next(lx_image_answer *a)
     return false;
 }
 
-/* The job is finished and all its tokens are told. */
+/* The job has finished and all its tokens were sent. */
 static void end(lx_image_answer *a)
 {
     lx_error err = {0};

@@ -1,4 +1,5 @@
-/* What handlers ask of a request before any work: its kind, its model, and how to refuse it. */
+/* What handlers check of a request before any work: its content type, its model; and how they
+ * refuse. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -1,17 +1,11 @@
-/* States of requests (see states.h). */
+/* States of requests (see state_flow.h). */
 #include "server/api/state_flow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "common/base64.h"
-#include "common/clock.h"
 #include "common/random.h"
-
-/* The store ends every call much sooner. */
-enum { STORE_GRACE_S = 60 };
 
 /* Of a state on its way: the store call's copy, the one that is read, an answer's buffer while it
    grows; beside the numbers there are a request and tokens. */
@@ -143,8 +137,8 @@ static lx_status keep_one(lx_kept_state *k, const lx_api *api, const lx_served_m
     return st;
 }
 
-lx_status lx_states_keep(lx_state_keeper *k, const lx_api *api, const lx_served_model *served,
-                         const lx_job *job, const lx_request *rq, lx_error *err)
+lx_status lx_state_saver_start(lx_state_saver *k, const lx_api *api, const lx_served_model *served,
+                               const lx_job *job, const lx_request *rq, lx_error *err)
 {
     int32_t n = lx_job_get_params(job)->n;
     k->states = calloc((size_t)n, sizeof *k->states);
@@ -156,7 +150,7 @@ lx_status lx_states_keep(lx_state_keeper *k, const lx_api *api, const lx_served_
     return LX_OK;
 }
 
-bool lx_states_kept(lx_state_keeper *k)
+bool lx_state_saver_advance(lx_state_saver *k)
 {
     bool all = true;
     for (int32_t i = 0; i < k->n; i++) {
@@ -171,12 +165,12 @@ bool lx_states_kept(lx_state_keeper *k)
     return all;
 }
 
-void lx_states_fini(lx_state_keeper *k)
+void lx_state_saver_fini(lx_state_saver *k)
 {
     for (int32_t i = 0; i < k->n; i++)
         lx_store_call_free(k->states[i].call);
     free(k->states);
-    *k = (lx_state_keeper){0};
+    *k = (lx_state_saver){0};
 }
 
 lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err)
@@ -187,135 +181,4 @@ lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err)
         most = bytes > most ? bytes : most;
     }
     return lx_reserve_new(&api->answers, STATE_COPIES * (most + STATE_EXTRA), "state", out, err);
-}
-
-/* --- wanting --- */
-
-typedef struct wait {
-    lx_api *api;
-    lx_state_then then;
-    void *params;
-    void (*fini_params)(void *params);
-    lx_store_call *call;
-    lx_request rq; /* of it only wake, id and owner, which live as long as the exchange */
-    lx_reserve *reserve;
-} wait;
-
-static void go_on(lx_api *api, const lx_state_wanted *w, const void *bytes, size_t n,
-                  lx_status status, lx_error *err, const lx_request *rq, lx_response *rs)
-{
-    lx_saved_state state = {0};
-    if (status == LX_OK)
-        status = lx_state_from_blob(api, bytes, n, &state, err);
-    w->then(api, w->params, status, err, &state, rq, rs);
-    lx_state_fini(&state);
-}
-
-static bool is_done(const void *context)
-{
-    return lx_store_call_done(((const wait *)context)->call);
-}
-
-static void finish(void *context, lx_response *rs)
-{
-    wait *w = context;
-    lx_error err = {0};
-    lx_status st = lx_store_call_status(w->call, &err);
-    size_t n = 0;
-    const void *bytes = lx_store_call_blob(w->call, &n, NULL);
-    lx_state_wanted wanted = {.then = w->then, .params = w->params};
-    int32_t turn = lx_serving_enter(w->api->serving);
-    go_on(w->api, &wanted, bytes, n, st, &err, &w->rq, rs);
-    lx_serving_leave(w->api->serving, turn);
-}
-
-static void release(void *context)
-{
-    wait *w = context;
-    lx_store_call_free(w->call);
-    lx_reserve_unref(w->reserve);
-    w->fini_params(w->params);
-    free(w->params);
-    free(w);
-}
-
-static void wait_for(lx_api *api, const lx_state_wanted *w, lx_store_call *call,
-                     lx_reserve *reserve, const lx_request *rq, lx_response *rs)
-{
-    wait *context = calloc(1, sizeof *context);
-    if (context == NULL) {
-        lx_error err = {0};
-        lx_store_call_free(call);
-        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
-                          &err);
-        w->fini_params(w->params);
-        free(w->params);
-        return;
-    }
-    *context = (wait){api, w->then, w->params, w->fini_params, call, *rq, lx_reserve_ref(reserve)};
-    rs->deferred = (lx_deferred){.context = context,
-                                 .is_done = is_done,
-                                 .finish = finish,
-                                 .release = release,
-                                 .deadline_ns = lx_now_ns() + STORE_GRACE_S * LX_NS_PER_S};
-}
-
-static void want_id(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs)
-{
-    char id[LX_STATE_ID_MAX + 1];
-    lx_error err = {0};
-    lx_store_call *call = NULL;
-    lx_reserve *reserve = NULL;
-    lx_store_waiter waiter = lx_api_waiter(rq);
-    (void)snprintf(id, sizeof id, "%.*s", (int)w->bytes, w->text);
-    lx_status st = lx_state_reserve(api, &reserve, &err);
-    if (st == LX_OK)
-        st = lx_store_call_start(api->states, LX_STORE_GET, id, NULL, 0, api->state_ttl_ms, &waiter,
-                                 &call, &err);
-    if (st == LX_OK && !lx_store_call_done(call)) {
-        wait_for(api, w, call, reserve, rq, rs);
-        lx_reserve_unref(reserve);
-        return;
-    }
-    size_t n = 0;
-    const void *bytes = NULL;
-    if (st == LX_OK) {
-        st = lx_store_call_status(call, &err);
-        bytes = lx_store_call_blob(call, &n, NULL);
-    }
-    go_on(api, w, bytes, n, st, &err, rq, rs);
-    lx_store_call_free(call);
-    lx_reserve_unref(reserve);
-    w->fini_params(w->params);
-    free(w->params);
-}
-
-static void want_blob(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs)
-{
-    uint8_t *bytes = NULL;
-    size_t n = 0;
-    lx_error err = {0};
-    lx_status st = lx_base64_decode(w->text, w->bytes, "state", &bytes, &n, &err);
-    go_on(api, w, bytes, n, st, &err, rq, rs);
-    free(bytes);
-    w->fini_params(w->params);
-    free(w->params);
-}
-
-void lx_state_want(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs)
-{
-    lx_state_wanted own = *w;
-    own.params = malloc(w->params_bytes);
-    if (own.params == NULL) {
-        lx_error err = {0};
-        lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
-                          &err);
-        w->fini_params(w->params);
-        return;
-    }
-    memcpy(own.params, w->params, w->params_bytes);
-    if (lx_state_id_ok(w->text, w->bytes))
-        want_id(api, &own, rq, rs);
-    else
-        want_blob(api, &own, rq, rs);
 }

@@ -1,6 +1,7 @@
 /*
- * States of requests: from a job's end to a blob in the store, and from an id or a blob back to
- * where a job begins. Both the API's routes for states and the routes that make answers use it.
+ * States of requests: from a job's end to a blob in the store, and from a blob back to where a job
+ * begins (state_resolve.h). Both the API's routes for states and the routes that make answers use
+ * it.
  */
 #ifndef LINNET_SERVER_API_STATE_FLOW_H
 #define LINNET_SERVER_API_STATE_FLOW_H
@@ -8,6 +9,9 @@
 #include "server/api/api.h"
 #include "server/states/blob.h"
 #include "server/states/store_call.h"
+
+/* Until then a client has read an answer of the store, which ends every call much sooner. */
+enum { LX_STORE_GRACE_S = 60 };
 
 /* "state-" and 128 random bits in hexadecimal. */
 void lx_state_make_id(char id[LX_STATE_ID_MAX + 1]);
@@ -50,40 +54,20 @@ typedef struct lx_kept_state {
     size_t bytes;
 } lx_kept_state;
 
-typedef struct lx_state_keeper {
+typedef struct lx_state_saver {
     lx_kept_state *states; /* [n] */
     int32_t n;
-} lx_state_keeper;
+} lx_state_saver;
 
-/* Begins to keep the state of every sample. */
-lx_status lx_states_keep(lx_state_keeper *k, const lx_api *api, const lx_served_model *served,
-                         const lx_job *job, const lx_request *rq, lx_error *err) LX_MUST_USE;
-/* Whether all of them are kept, or are known not to be. */
-bool lx_states_kept(lx_state_keeper *k);
-void lx_states_fini(lx_state_keeper *k);
+/* Begins to write the state of every sample to the store. */
+lx_status lx_state_saver_start(lx_state_saver *k, const lx_api *api, const lx_served_model *served,
+                               const lx_job *job, const lx_request *rq, lx_error *err) LX_MUST_USE;
+/* Sees how far the store is: whether all of them are kept, or are known not to be. */
+bool lx_state_saver_advance(lx_state_saver *k);
+void lx_state_saver_fini(lx_state_saver *k);
 
-/* Reserves what one state costs on its way out of the store: its blob, what is read of it, and the
-   answer that tells of it. As lx_reserve_new has it, with param "state". */
+/* Reserves what one state costs on its way out of the store: its blob, what is read of it, and an
+   answer with its facts. See lx_reserve_new; param "state". */
 lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
-
-/* --- where a request with `state` begins --- */
-
-/* Goes on with a request once its state is there, or with why it is not. *state is borrowed. */
-typedef void (*lx_state_then)(lx_api *api, void *params, lx_status status, lx_error *err,
-                              const lx_saved_state *state, const lx_request *rq, lx_response *rs);
-
-typedef struct lx_state_wanted {
-    const char *text; /* an id, or a blob in base64 */
-    size_t bytes;
-    lx_state_then then;
-    /* What `then` needs: params_bytes that are moved away, so that the caller's no longer own
-       anything; fini_params frees what they own when `then` has returned. */
-    void *params;
-    size_t params_bytes;
-    void (*fini_params)(void *params);
-} lx_state_wanted;
-
-/* Calls `then` now, or answers later with what it answers. */
-void lx_state_want(lx_api *api, const lx_state_wanted *w, const lx_request *rq, lx_response *rs);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "server/api/state_request.h"
+#include "server/api/state_resolve.h"
 #include "server/json/states.h"
 
 enum { MAX_LIST = 1 << 20 };
@@ -15,16 +16,16 @@ typedef struct fork_entry {
 } fork_entry;
 
 /* First the state is fetched, then its copies are kept. */
-typedef struct forking {
+typedef struct fork_request {
     lx_api *api;
     lx_saved_state source;
     int32_t n;
     fork_entry entries[]; /* [n] */
-} forking;
+} fork_request;
 
 static bool fork_is_done(const void *context)
 {
-    const forking *f = context;
+    const fork_request *f = context;
     for (int32_t i = 0; i < f->n; i++) {
         if (!lx_store_call_done(f->entries[i].call))
             return false;
@@ -34,7 +35,7 @@ static bool fork_is_done(const void *context)
 
 static void fork_finish(void *context, lx_response *rs)
 {
-    const forking *f = context;
+    const fork_request *f = context;
     lx_error err = {0};
     lx_status st = LX_OK;
     lx_json_state *facts = calloc((size_t)f->n, sizeof *facts);
@@ -61,16 +62,16 @@ static void fork_finish(void *context, lx_response *rs)
 
 static void fork_release(void *context)
 {
-    forking *f = context;
+    fork_request *f = context;
     for (int32_t i = 0; i < f->n; i++)
         lx_store_call_free(f->entries[i].call);
     lx_state_fini(&f->source);
     free(f);
 }
 
-/* Copy i goes on with random numbers of its own: another seed, or the next sample's. */
-static lx_status start_copy(forking *f, int32_t i, const lx_state_fork *p, const lx_request *rq,
-                            lx_error *err)
+/* Copy i continues with random numbers of its own: those of another seed, or of the next sample. */
+static lx_status start_copy(fork_request *f, int32_t i, const lx_state_fork *p,
+                            const lx_request *rq, lx_error *err)
 {
     fork_entry *e = &f->entries[i];
     e->facts = f->source;
@@ -96,8 +97,8 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {
     const lx_state_fork *p = params;
-    size_t bytes = sizeof(forking) + (size_t)p->n * sizeof(fork_entry);
-    forking *f = st == LX_OK ? calloc(1, bytes) : NULL;
+    size_t bytes = sizeof(fork_request) + (size_t)p->n * sizeof(fork_entry);
+    fork_request *f = st == LX_OK ? calloc(1, bytes) : NULL;
     if (st == LX_OK && f == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the copies");
     if (st == LX_OK) {
@@ -141,11 +142,11 @@ void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
         fini_fork(&p);
         return;
     }
-    lx_state_wanted wanted = {.text = rq->tail,
+    lx_state_source source = {.text = rq->tail,
                               .bytes = n,
                               .then = fork_state,
                               .params = &p,
                               .params_bytes = sizeof p,
                               .fini_params = fini_fork};
-    lx_state_want(api, &wanted, rq, rs);
+    lx_state_resolve(api, &source, rq, rs);
 }

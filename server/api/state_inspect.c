@@ -1,10 +1,10 @@
-/* GET /v1/states/ID/look: what stands in the state of one head. */
+/* GET /v1/states/ID/inspect: the numbers in the state of one head. */
 #include <stdlib.h>
 
 #include "server/api/state_request.h"
 #include "server/json/states.h"
 
-enum { MAX_LOOK = 64 << 20 };
+enum { MAX_BODY = 64 << 20 };
 
 static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
 {
@@ -41,22 +41,22 @@ static void write_head(const lx_state_request *r, const lx_saved_state *s, const
         nothing = calloc((size_t)m->state.fixed_floats, sizeof *nothing);
     const float *state = s->start.state != NULL ? s->start.state : nothing;
     if (state != NULL)
-        lx_json_write_look(&(lx_json_look){.id = r->id,
-                                           .layer = r->layer,
-                                           .head = r->head,
-                                           .n_layers = m->config.n_layers,
-                                           .n_heads = m->config.n_heads,
-                                           .d_key = field->rows,
-                                           .d_value = field->cols,
-                                           .s = state + at_s,
-                                           .z = state + at_z},
-                           out);
+        lx_json_write_inspection(&(lx_json_inspection){.id = r->id,
+                                                       .layer = r->layer,
+                                                       .head = r->head,
+                                                       .n_layers = m->config.n_layers,
+                                                       .n_heads = m->config.n_heads,
+                                                       .d_key = field->rows,
+                                                       .d_value = field->cols,
+                                                       .s = state + at_s,
+                                                       .z = state + at_z},
+                                 out);
     else
         out->status = LX_ERR_NO_MEMORY;
     free(nothing);
 }
 
-static void answer_look(lx_state_request *r, lx_response *rs)
+static void answer_inspection(lx_state_request *r, lx_response *rs)
 {
     lx_saved_state s = {0};
     lx_error err = {0};
@@ -71,7 +71,7 @@ static void answer_look(lx_state_request *r, lx_response *rs)
         st = check_index("head", r->head, served->model->config.n_heads, &err);
     if (st == LX_OK) {
         lx_buffer body;
-        lx_buffer_init(&body, MAX_LOOK);
+        lx_buffer_init(&body, MAX_BODY);
         write_head(r, &s, served->model, &body);
         lx_respond_json(rs, 200, &body);
     } else {
@@ -80,7 +80,7 @@ static void answer_look(lx_state_request *r, lx_response *rs)
     lx_state_fini(&s);
 }
 
-void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs)
+void lx_handle_state_inspect(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_state_request *r = lx_state_request_new(api, rq, rs);
     if (r == NULL)
@@ -94,6 +94,6 @@ void lx_handle_state_look(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_state_request_free(r);
         return;
     }
-    r->answer = answer_look;
+    r->answer = answer_inspection;
     lx_state_request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
 }

@@ -1,13 +1,11 @@
 /*
- * A request about one state, by its id: the store is asked, and the answer is made when it has
- * spoken. What the routes of /v1/states share. Thread: the connection's.
+ * A request about one state, by its id: the store is called, and the answer is made of its result.
+ * Shared by the routes of /v1/states. Thread: the connection's.
  */
 #ifndef LINNET_SERVER_API_STATE_REQUEST_H
 #define LINNET_SERVER_API_STATE_REQUEST_H
 
 #include "server/api/state_flow.h"
-
-enum { LX_STORE_GRACE_S = 60 /* after which a client has read an answer of the store */ };
 
 typedef struct lx_state_request {
     lx_api *api;

@@ -1,5 +1,5 @@
 /* /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded and
-   deleted. Copies are in state_fork.c, a look inside in state_inspect.c. */
+   deleted. Copies: state_fork.c; inspecting one: state_inspect.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,11 +117,11 @@ static lx_status kept_state(lx_work *w, lx_error *err)
     lx_work_count(w, st);
     if (st != LX_OK)
         return st;
-    if (w->keeper.n == 0)
+    if (w->saver.n == 0)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    if (w->keeper.states[0].status != LX_OK)
-        *err = w->keeper.states[0].err;
-    return w->keeper.states[0].status;
+    if (w->saver.states[0].status != LX_OK)
+        *err = w->saver.states[0].err;
+    return w->saver.states[0].status;
 }
 
 static void create_finish(void *context, lx_response *rs)
@@ -133,7 +133,7 @@ static void create_finish(void *context, lx_response *rs)
         lx_respond_status(rs, st, &err);
         return;
     }
-    const lx_kept_state *k = &w->keeper.states[0];
+    const lx_kept_state *k = &w->saver.states[0];
     lx_saved_state s = {.seed = w->params->seed, .start = {.rows = k->rows, .n_tokens = k->tokens}};
     lx_state_describe(w->served->model, &s);
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->served->fingerprint);

@@ -1,4 +1,4 @@
-/* What is served and how it is doing: models, capacity, health, metrics. */
+/* The routes that describe the server: models, capacity, health, metrics. */
 #include <stdio.h>
 
 #include "common/clock.h"

@@ -1,4 +1,4 @@
-/* GnuTLS comes with libmicrohttpd, so that no library more is needed. */
+/* By GnuTLS, which libmicrohttpd needs anyway: no further library. */
 #include "server/auth/digest.h"
 
 #include <gnutls/crypto.h>

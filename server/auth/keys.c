@@ -39,7 +39,7 @@ struct lx_key {
 struct lx_keys {
     lx_key_limits limits;
     pthread_mutex_t lock;
-    lx_key everybody, public;
+    lx_key anyone, public;
     lx_key *list[LX_MAX_KEYS];
     int32_t n;
 };
@@ -63,9 +63,9 @@ lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
     k->limits = *limits;
     (void)pthread_mutex_init(&k->lock, NULL);
-    key_init(&k->everybody, k, "", "");
+    key_init(&k->anyone, k, "", "");
     key_init(&k->public, k, "", "#public"); /* no line's name begins so */
-    k->everybody.admin = true;
+    k->anyone.admin = true;
     *out = k;
     return LX_OK;
 }
@@ -178,7 +178,7 @@ static lx_status read_count(const char *name, const char *value, int64_t max, in
     long long n = value != NULL && *value >= '0' && *value <= '9' ? strtoll(value, &end, 10) : 0;
     if (end == NULL || *end != '\0' || n < 1 || n > max)
         return lx_fail(err, LX_ERR_INVALID, "api-key-file",
-                       "the option %s wants a whole number from 1 to %lld", name, (long long)max);
+                       "the option %s needs a whole number from 1 to %lld", name, (long long)max);
     *out = n;
     return LX_OK;
 }
@@ -223,7 +223,7 @@ static lx_status read_option(lx_key *key, char *text, lx_error *err)
         if (strcmp(text, key_options[i].name) == 0)
             return key_options[i].read(key, equals != NULL ? equals + 1 : NULL, err);
     return lx_fail(err, LX_ERR_INVALID, "api-key-file",
-                   "what follows a name and a key is no option of a key (number %d)",
+                   "option %d after a name and a key is unknown",
                    key->keys->n); /* not repeated: it may be a key */
 }
 
@@ -262,7 +262,7 @@ lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
     if (st != LX_OK)
         return lx_fail(err, st, "api-key-file", "--api-key-file %s: %s", path, why.text);
     if (k->n == before)
-        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "--api-key-file %s holds no key", path);
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "--api-key-file %s has no key", path);
     return LX_OK;
 }
 
@@ -273,7 +273,7 @@ lx_key *lx_keys_find(lx_keys *k, const char *authorization)
     static const char scheme[] = "Bearer ";
     uint8_t digest[LX_SHA256_BYTES];
     if (k->n == 0)
-        return &k->everybody;
+        return &k->anyone;
     if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
         return NULL;
     const char *key = authorization + sizeof scheme - 1;
@@ -357,7 +357,7 @@ static lx_status enter_locked(lx_key *key, int64_t now_ns, int32_t *retry_after_
     }
     if (limits->per_minute > 0 && key->requests.left < 1) {
         *retry_after_s = wait_s(&key->requests, limits->per_minute, 1);
-        return lx_fail(err, LX_ERR_BUSY, NULL, "this key may make %d requests a minute",
+        return lx_fail(err, LX_ERR_BUSY, NULL, "this key may make %d requests per minute",
                        limits->per_minute);
     }
     key->requests.left -= limits->per_minute > 0;
@@ -399,7 +399,7 @@ static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *
                        load->n_samples, limits->samples);
     if (limits->tokens > 0 && load->n_tokens > limits->tokens)
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "%lld new tokens are asked for, but a key may have %lld a minute",
+                       "the request is for %lld new tokens, but a key may have %lld per minute",
                        (long long)load->n_tokens, (long long)limits->tokens);
     return LX_OK;
 }
@@ -418,7 +418,7 @@ static lx_status take_locked(lx_key *key, const lx_key_load *load, int64_t now_n
     }
     if (limits->tokens > 0 && key->tokens.left < wanted) {
         *retry_after_s = wait_s(&key->tokens, most, wanted);
-        return lx_fail(err, LX_ERR_LIMIT, NULL, "this key may ask for %lld new tokens a minute",
+        return lx_fail(err, LX_ERR_LIMIT, NULL, "this key may generate %lld new tokens per minute",
                        (long long)limits->tokens);
     }
     key->tokens.left -= limits->tokens > 0 ? wanted : 0;

@@ -1,14 +1,14 @@
 /*
- * Who may use the server, and how much of it at once.
+ * API keys: which clients may use the server, and how much of it at once.
  *
  * A key is kept as its SHA-256 digest only. Looking one up compares the digest of what a client
  * sent with every key's, always all of them and each in constant time, so that the time an answer
  * takes says nothing about the keys. Each key has its own limits: requests and samples at the same
  * time, and requests and new tokens a minute (buckets that hold a minute's worth and fill evenly).
- * Without keys everybody is one client, and the limits are the server's.
+ * Without keys all clients count as one, and the limits are the server's.
  *
  * A key owns the states it makes, by its name. The name "default", which --api-key's key has, and
- * everybody without keys own what is kept under no name; a key without a name owns by its digest,
+ * clients without keys own what is kept under no name; a key without a name owns by its digest,
  * since its place in the file may change. Rights are given by the key file; --api-key's key has
  * all.
  *
@@ -52,20 +52,20 @@ lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *e
    it would open the server. */
 lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err) LX_MUST_USE;
 int32_t lx_keys_count(const lx_keys *k);
-/* Of several keys, one without limits of its own may fill half of a store with these. */
+/* With several keys, a key without limits of its own may fill half of a store of this size. */
 void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes);
 bool lx_keys_have_admin(const lx_keys *k); /* true without keys */
 
-/* The key that an Authorization header ("Bearer KEY") carries, NULL when it is none of these. When
-   there are no keys: what stands for everybody. */
+/* The key that an Authorization header ("Bearer KEY") carries, NULL when it is unknown. Without any
+ * keys: the one that stands for all clients. */
 lx_key *lx_keys_find(lx_keys *k, const char *authorization);
-/* What stands for whoever sends no key where none is needed. */
+/* The one that stands for clients without a key, where none is needed. */
 lx_key *lx_keys_public(lx_keys *k);
 /* Valid as long as the keys. */
 const lx_owner *lx_key_owner(const lx_key *key);
 /* Whether it may use what acts on the whole server. */
 bool lx_key_is_admin(const lx_key *key);
-/* The name, "" for everybody. Valid as long as the keys. */
+/* The name, "" without keys. Valid as long as the keys. */
 const char *lx_key_name(const lx_key *key);
 
 /* A request of this key begins now (lx_now_ns()). LX_ERR_BUSY over one of its limits, with

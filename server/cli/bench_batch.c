@@ -106,7 +106,7 @@ static lx_status run_step(workload *w, lx_transformer *t, lx_states *states, int
     return lx_transformer_wait(t, frame_of(w, step - w->ahead)->number, err);
 }
 
-/* The inputs of a step: what the one before has drawn, or what stands for it. */
+/* The inputs of a step: the tokens of the step before, or deferred tokens for them. */
 static void next_inputs(workload *w, const lx_config *c, int64_t step)
 {
     frame *f = frame_of(w, step);

@@ -62,7 +62,7 @@ static const lx_option options[] = {
 
 static const lx_command command = {
     .name = "bench",
-    .summary = "Measures decoding: milliseconds a token and tokens a second.",
+    .summary = "Measures decoding: milliseconds per token and tokens per second.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .notes = "A row is the median of --steps steps (of batches, of groups of 16 of them) after a\n"

@@ -32,7 +32,7 @@ static const lx_option options[] = {
 static const lx_command command = {
     .name = "eval",
     .summary =
-        "Measures a model on FILE: couplets (one pair a line: upper TAB lower) or images (idx).",
+        "Measures a model on FILE: couplets (one pair per line: upper TAB lower) or images (idx).",
     .positional = "FILE",
     .min_positional = 1,
     .max_positional = 1,

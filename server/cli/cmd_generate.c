@@ -115,7 +115,7 @@ static const lx_command command = {
         "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
 };
 
-/* Which options a model's kind wants and which mean nothing to it. */
+/* Which options a kind of model needs, and which it refuses. */
 static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
 {
     bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;

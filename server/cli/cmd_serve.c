@@ -3,8 +3,8 @@
  *
  * Order of the start: signals blocked (every thread inherits that), HTTP listens and answers 503,
  * models load, ready. Order of the end, on SIGTERM or SIGINT: readiness goes false and new work is
- * refused, the listening socket closes, running answers finish within --drain-timeout, what is left
- * is told so, HTTP stops, then the engines. A second signal skips the waiting.
+ * refused, the listening socket closes, running answers finish within --drain-timeout, the rest get
+ * an error that says so, HTTP stops, then the engines. A second signal skips the waiting.
  */
 #include <malloc.h>
 #include <signal.h>

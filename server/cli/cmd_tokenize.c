@@ -65,9 +65,10 @@ static const lx_command command = {
     .max_positional = 1,
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .notes = "Ids are printed with blanks between them, a line a text. With --json a line is an\n"
-             "object with \"tokens\", and with \"pieces\", the tokens' texts. With --decode every\n"
-             "line of the input is a list of ids; texts end as --each says.\n",
+    .notes =
+        "Ids are printed with blanks between them, one line per text. With --json a line is an\n"
+        "object with \"tokens\", and with \"pieces\", the tokens' texts. With --decode every\n"
+        "line of the input is a list of ids; texts end as --each says.\n",
 };
 
 /* --- one text --- */

@@ -49,12 +49,13 @@ static void note_answer(void *context, const lx_store_result *result)
     (void)pthread_mutex_unlock(&p->mutex);
 }
 
-/* Asks the store for what nobody keeps there; it ends every call within its time. */
+/* Asks the store for a state that does not exist; the store ends every call within its time limit.
+ */
 static bool store_answers(lx_state_store *states)
 {
     store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
-    static const lx_owner everybody = {.name = ""};
-    states->ops->get(states, &everybody, "nothing", 0, note_answer, &p);
+    static const lx_owner no_name = {.name = ""};
+    states->ops->get(states, &no_name, "nothing", 0, note_answer, &p);
     (void)pthread_mutex_lock(&p.mutex);
     while (!p.done)
         (void)pthread_cond_wait(&p.answered, &p.mutex);

@@ -4,8 +4,8 @@
 
 #include "server/cli/cli.h"
 
-/* Rows a step; the transformer allows that many. Measured on images of 784 pixels: 512 rows take 5
-   % more time on a core, 1024 rows 15 %, as their activations leave the second-level cache. */
+/* Rows per step; the transformer allows that many. Measured on images of 784 pixels: 512 rows take
+   5 % more time on a core, 1024 rows 15 %, as their activations leave the second-level cache. */
 enum { LX_EVAL_ROWS = 256 };
 
 typedef struct lx_eval_options {

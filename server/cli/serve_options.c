@@ -36,8 +36,9 @@ static const lx_option options[] = {
      .min = 0,
      .max = 65536,
      .value = "N",
-     .help = "samples computed at once, a model; 0: what fits a quarter of free memory, up to 256, "
-             "or three quarters of a GPU's, up to 16384"},
+     .help =
+         "samples computed at once, per model; 0: what fits a quarter of free memory, up to 256, "
+         "or three quarters of a GPU's, up to 16384"},
     {.name = "queue",
      .env = "LINNET_QUEUE",
      .kind = LX_OPTION_INT,
@@ -46,7 +47,7 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1000000,
      .value = "N",
-     .help = "requests that may wait, a model"},
+     .help = "requests that may wait, per model"},
     {.name = "state-mb",
      .env = "LINNET_STATE_MB",
      .kind = LX_OPTION_INT,
@@ -67,8 +68,8 @@ static const lx_option options[] = {
      .max = 1 << 20,
      .value = "MIB",
      .help =
-         "states kept for prompts that begin alike, a model; 0: none; on a CPU all models' have an "
-         "eighth of free memory at most"},
+         "states kept for prompts that begin alike, per model; 0: none; on a CPU at most an eighth "
+         "of free memory for all models"},
     {.name = "prefix-every",
      .env = "LINNET_PREFIX_EVERY",
      .kind = LX_OPTION_INT,
@@ -77,7 +78,7 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1 << 20,
      .value = "N",
-     .help = "keep a state every N prompt tokens too, each a step; 0: at ends and branches"},
+     .help = "also keep a state every N prompt tokens, each a step; 0: at ends and branches only"},
     {.name = "http-threads",
      .env = "LINNET_HTTP_THREADS",
      .kind = LX_OPTION_INT,
@@ -95,7 +96,7 @@ static const lx_option options[] = {
      .min = 1,
      .max = 1000000,
      .value = "N",
-     .help = "open connections, at most what the limit of open files leaves"},
+     .help = "open connections; fewer if the limit of open files is lower"},
     {.name = "connection-timeout",
      .env = "LINNET_CONNECTION_TIMEOUT",
      .kind = LX_OPTION_INT,
@@ -141,7 +142,7 @@ static const lx_option options[] = {
      .max = 1 << 20,
      .value = "MIB",
      .help =
-         "what all requests and their answers may need at once; reserved before work, or refused"},
+         "memory for all requests and answers; a request that finds too little left is refused"},
     {.name = "body-memory",
      .env = "LINNET_BODY_MEMORY",
      .kind = LX_OPTION_INT,
@@ -151,7 +152,7 @@ static const lx_option options[] = {
      .max = 1 << 20,
      .value = "MIB",
      .help =
-         "what all bodies and the reading of them may need at once; refused before a body is read"},
+         "memory for all bodies and reading them; a body that finds too little left is not read"},
     {.name = "max-n",
      .env = "LINNET_MAX_N",
      .kind = LX_OPTION_INT,
@@ -160,7 +161,7 @@ static const lx_option options[] = {
      .min = 1,
      .max = 4096,
      .value = "N",
-     .help = "most answers of a completion"},
+     .help = "most answers per completion"},
     {.name = "max-images",
      .env = "LINNET_MAX_IMAGES",
      .kind = LX_OPTION_INT,
@@ -169,7 +170,7 @@ static const lx_option options[] = {
      .min = 1,
      .max = 100000,
      .value = "N",
-     .help = "most images a request"},
+     .help = "most images per request"},
     {.name = "timeout",
      .env = "LINNET_TIMEOUT",
      .kind = LX_OPTION_REAL,
@@ -275,7 +276,7 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(api_key_file),
      .value = "FILE",
-     .help = "API keys, one a line: KEY, or NAME KEY and then admin, weight=N, max-states=N, "
+     .help = "API keys, one per line: KEY, or NAME KEY and then admin, weight=N, max-states=N, "
              "max-state-bytes=N"},
     {.name = "public",
      .env = "LINNET_PUBLIC",
@@ -301,7 +302,7 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1000000000,
      .value = "N",
-     .help = "requests of an API key a minute, 0: no limit"},
+     .help = "requests per minute of an API key, 0: no limit"},
     {.name = "key-states",
      .env = "LINNET_KEY_STATES",
      .kind = LX_OPTION_INT,
@@ -328,7 +329,7 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1e12,
      .value = "N",
-     .help = "new tokens an API key may ask for a minute, 0: no limit"},
+     .help = "new tokens per minute of an API key, 0: no limit"},
     {.name = "key-samples",
      .env = "LINNET_KEY_SAMPLES",
      .kind = LX_OPTION_INT,
@@ -349,7 +350,7 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(allowed_hosts),
      .value = "LIST",
-     .help = "names in Host beside addresses and local names, *.example, or *; with API keys all"},
+     .help = "names in Host, beside addresses and local ones: *.example, or *; with API keys: all"},
     {.name = "tls-cert",
      .env = "LINNET_TLS_CERT",
      .kind = LX_OPTION_STRING,
@@ -390,7 +391,8 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(state_key),
      .value = "SECRET",
-     .help = "signs states, and refuses others; better in the environment, where nobody reads it"},
+     .help = "signs states, and refuses others; better in the environment, as command lines are "
+             "visible to other users"},
     {.name = "log-level",
      .env = "LINNET_LOG_LEVEL",
      .kind = LX_OPTION_CHOICE,
@@ -406,7 +408,8 @@ const lx_command lx_serve_command = {
     .summary = "Serves models over HTTP: the page at /, the API under /v1/.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .notes = "An argument wins over its environment variable. SIGTERM or SIGINT lets running\n"
-             "answers finish and ends with status 0; a second one ends at once. SIGHUP reads the\n"
-             "models again: new weights serve new requests, running ones end on the old ones.\n",
+    .notes = "An argument takes precedence over its environment variable. SIGTERM or SIGINT lets\n"
+             "running answers finish and ends with status 0; a second one ends at once. SIGHUP\n"
+             "reads the models again: new weights serve new requests, running ones end on the\n"
+             "old ones.\n",
 };

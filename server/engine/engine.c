@@ -13,9 +13,10 @@
  * The thread never sleeps while a job is with it, so cancellations and deadlines are noticed within
  * a step without timers.
  *
- * The queue's bound counts jobs that must wait. A job submitted while a slot is free that nobody
- * needs (credit) is sure to get it in the next turn and takes no place, so that what is accepted
- * does not depend on how fast the thread wakes up, and max_queue = 0 means "only if there is room".
+ * The queue's bound counts jobs that must wait. A job that is submitted while a slot is free and
+ * unclaimed (credit) is sure to get it in the next turn and takes no place in the queue, so that
+ * what is accepted does not depend on how fast the thread wakes up, and max_queue = 0 means "only
+ * if there is room".
  *
  * Wake callbacks run outside the mutex: a callback may take a lock that its owner holds while it
  * calls lx_engine_submit.
@@ -47,6 +48,9 @@ static void publish_slots(lx_engine *e)
 {
     int32_t used = e->n_seats < e->options.n_slots ? e->n_seats : e->options.n_slots;
     atomic_store_explicit(&e->metrics->slots_used, used, memory_order_relaxed);
+    int64_t pages = e->pages.n - atomic_load(&e->pages.left);
+    atomic_store_explicit(&e->metrics->pool_used, pages * lx_engine_page_bytes(e),
+                          memory_order_relaxed);
 }
 
 /* Under the mutex: jobs that wait, or take turns with others for a slot. */
@@ -77,7 +81,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
 {
     atomic_fetch_sub(&e->work_left, total_tokens(job) - n_tokens);
     atomic_fetch_sub(&e->n_jobs, 1);
-    publish_slots(e); /* whoever waits for the job finds its slots free */
+    publish_slots(e); /* before its readers are woken: they find its slots free */
     lx_job_mark_ended(job, atomic_load(&e->metrics->steps));
     (void)pthread_mutex_lock(&e->mutex);
     lx_parties_leave(e, job);
@@ -244,7 +248,7 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
 {
     if (lx_job_plan(job)->model != e->model)
         return lx_fail(err, LX_ERR_INVALID, "model", "the request was made for another model");
-    int64_t page_bytes = e->model->state.page_floats * (int64_t)sizeof(float);
+    int64_t page_bytes = lx_engine_page_bytes(e);
     if (lx_job_first_pages(e, job) > e->pages.n || lx_job_pages(e, job) > e->slot_pages)
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
                        "the request needs %lld bytes for its states, more than the %lld there are",

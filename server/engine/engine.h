@@ -7,17 +7,17 @@
  * from a copy of that state with the prompt's last row as its first input. Samples wait beside that
  * state until they may start, so n may exceed n_slots, and all slots generate.
  *
- * A step computes rows of at most n_slots samples, but more have a place for their state. So
- * whoever comes begins in the next step, and where there are more samples than slots they take
- * turns: slots are shared by the clients' weights, and within a client by its requests alike
- * (fair.h). A sample that misses a step keeps its state where it is, so taking turns costs nothing
- * and changes no byte.
+ * A step computes rows of at most n_slots samples, but more have a place for their state. So a new
+ * request begins in the next step, and where there are more samples than slots they take turns:
+ * slots are shared by the clients' weights, and within a client by its requests alike (fair.h). A
+ * sample that misses a step keeps its state where it is, so taking turns costs nothing and changes
+ * no byte.
  *
- * With `ahead`, a step is started before the tokens of those before it are read: a sample whose
- * next input nothing but its own tokens decides (lx_plan.runs_ahead, no stop strings) feeds them
- * back on the device. So tokens reach their jobs, and cancelled jobs end, at most that many steps
- * late; how many tokens a sample gets is known, so no step is computed in vain, and no answer
- * changes.
+ * With `ahead` (the depth of the pipeline), a step is started before the tokens of those before it
+ * are read: a sample whose next input nothing but its own tokens decides (lx_plan.runs_ahead, no
+ * stop strings) feeds them back on the device. So tokens reach their jobs, and cancelled jobs end,
+ * at most that many steps late; how many tokens a sample gets is known, so no step is wasted, and
+ * no answer changes.
  *
  * submit() reserves a slot or a place in a bounded queue, or refuses; nothing is computed before.
  */
@@ -33,20 +33,21 @@ typedef struct lx_engine lx_engine;
 typedef struct lx_engine_options {
     int32_t n_slots;       /* samples in a step, >= 1; lx_fair_spare more have a state */
     int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
-    int32_t max_tokens;    /* rows a step, >= n_slots */
+    int32_t max_tokens;    /* rows per step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
     int32_t prompt_beside; /* see scheduler.h, >= 1 */
     int64_t page_bytes;    /* of the pool that growing states share, 0: what all places can use */
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
-    int32_t prefix_every;  /* keep one every so many prompt rows too, 0: only ends and branches */
-    int64_t probe_ns;      /* idle for so long, it computes one row to see that it can; 0: never */
-    int32_t ahead;         /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
+    int32_t
+        prefix_every; /* also keep one every so many prompt rows, 0: only at ends and branches */
+    int64_t probe_ns; /* idle for so long, it computes one row to see that it can; 0: never */
+    int32_t ahead;    /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
 } lx_engine_options;
 
-/* A step may have as many before it whose tokens nobody has read. */
+/* The most steps that may be under way before a step, their tokens unread. */
 enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
 
-/* What pays on this back end: 2 where steps run on a device of their own, so that it is never
+/* The best depth on this back end: 2 where steps run on a device of their own, so that it is never
    without work; 0 where they run on the processor that would read the results. */
 int32_t lx_engine_best_ahead(const lx_backend *be);
 
@@ -67,8 +68,8 @@ void lx_engine_poke(lx_engine *e);
 
 /* Refuses new jobs from now on. */
 void lx_engine_drain(lx_engine *e);
-/* Ends every job that asked to be parked, those in the queue too, with LX_ERR_UNAVAILABLE and, if
-   it had begun, its state (lx_job_parked). From now on: a job that comes later is parked at once.
+/* Suspends every job that allows it, those in the queue too: it ends with LX_ERR_UNAVAILABLE and,
+   if it had begun, its state (lx_job_parked). A job that is submitted later is suspended at once.
  */
 void lx_engine_park(lx_engine *e);
 /* True when no job is queued or running. */

@@ -30,7 +30,7 @@ lx_status lx_engine_probe(lx_engine *e, lx_error *err)
     if (st == LX_OK)
         st = lx_transformer_step(e->transformer, e->states, &step, err);
     if (st == LX_OK && (sample.token < 0 || !isfinite(sample.logprob)))
-        st = lx_fail(err, LX_ERR_DEVICE, NULL, "a probe gave no number");
+        st = lx_fail(err, LX_ERR_DEVICE, NULL, "the probe step gave a number that is not finite");
     if (st != LX_OK)
         return LX_ERR_DEVICE; /* whatever it calls itself: one row of zeros must be possible */
     atomic_fetch_add_explicit(&e->metrics->probes, 1, memory_order_relaxed);

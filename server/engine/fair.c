@@ -119,7 +119,7 @@ int32_t lx_fair_spare(int32_t n_slots)
     return n_slots < LEAST_SPARE ? LEAST_SPARE : n_slots > MOST_SPARE ? MOST_SPARE : n_slots;
 }
 
-/* How much of `n` one may use that has so many of it already. */
+/* How much of `n` a party may use, by the number it has already. */
 static int32_t part(int32_t n, int32_t of_client, int32_t of_request)
 {
     return of_client == 0 ? n : of_request == 0 ? n * 3 / 4 : n / 2;

@@ -1,14 +1,14 @@
 /*
- * Fair sharing, as pure functions of what they are told, tested alone.
+ * Fair sharing, as pure functions of their arguments, tested alone.
  *
  * There are clients with weights, their requests, and the samples of these. Whatever can be had
  * (rows of a step, places for states) goes to clients by weight, within a client to its requests
  * alike, and within a request to the oldest samples first.
  *
  * lx_fair_rank is weighted fair queueing: each client and each request has a clock of the turns
- * (a sample in a step) it was given; who has the least comes first. A clock never lags behind the
- * level, the clock of those who wait: time in which a client wanted less than its share is no
- * credit.
+ * (a sample in a step) it was given; the one with the least comes first. A clock never lags behind
+ * the level, the clock of those that wait: a client that used less than its share for a while gets
+ * no credit for it.
  */
 #ifndef LINNET_SERVER_ENGINE_FAIR_H
 #define LINNET_SERVER_ENGINE_FAIR_H
@@ -44,7 +44,7 @@ void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *request
 
 /* --- places --- */
 
-/* One who waits for a place: a request's next sample, or its first. */
+/* A request's next sample, or its first, that waits for a place. */
 typedef struct lx_fair_claim {
     int32_t client_weight, client_seats; /* seats: samples that have a place */
     int32_t client_requests;             /* of this client, waiting ones too */
@@ -64,15 +64,15 @@ typedef struct lx_fair_room {
 /* How many places there are beyond the slots. */
 int32_t lx_fair_spare(int32_t n_slots);
 /*
- * Whether the claim may have a place now. While there are fewer samples than slots everybody may.
- * Beyond, a request may up to its share of the slots; its first place is its share in any case.
- * Half of the spare places are for first places of requests, half of these for clients that have
- * none: who is late finds room. Likewise for shared prompts, which have half of the spare places at
- * most: so a free slot always finds a place.
+ * Whether the claim may have a place now. While there are fewer samples than slots every claim may.
+ * Beyond that, a request may take up to its share of the slots; its first place is its share in any
+ * case. Half of the spare places are for first places of requests, half of these for clients that
+ * have none: a latecomer finds room. Likewise for shared prompts, which have half of the spare
+ * places at most: so a free slot always finds a place.
  */
 bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room);
-/* Of two that may, who is first: the client with fewer seats by weight, the request with fewer, the
-   older one. */
+/* Which of two that may comes first: the client with fewer seats by weight, the request with fewer,
+   the older one. */
 bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b);
 
 #endif

@@ -187,6 +187,10 @@ void lx_runs_init(lx_engine *e);
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
 /* Gives an admitted job its first place, which is counted. */
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
+static inline int64_t lx_engine_page_bytes(const lx_engine *e)
+{
+    return e->model->state.page_floats * (int64_t)sizeof(float);
+}
 /* Pages that a place of the job takes, and that are free before it is admitted. */
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);

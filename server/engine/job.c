@@ -6,9 +6,10 @@
  * it, so reading needs no lock. `finished` works the same way for status and times, and `ended`
  * for a sample's last count.
  *
- * Waking a reader costs more than computing a token, so it says from which count on it has
- * something to do. What it says only grows and never passes what it really waits for, so the
- * engine, whichever of the values it sees, wakes it in time; no order is needed between the two.
+ * Waking a reader costs more than computing a token, so the reader says from which count on it has
+ * something to do (`wanted`). That number only grows and never exceeds what the reader really waits
+ * for, so whichever of its values the engine sees, it wakes the reader in time; no memory order is
+ * needed between the two.
  *
  * One mutex guards the wake callback: it is held while wake runs, which is what makes detach wait
  * for a running one. The condition variable serves lx_job_wait only.
@@ -62,61 +63,6 @@ struct lx_job {
     lx_job_wake wake;
     void *context;
 };
-
-/* That the history fits the plan, and the state what it is said to have seen. */
-static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_error *err)
-{
-    const lx_job_start *s = &p->start;
-    if (s->n_tokens < 0 || s->n_tokens > plan->n_new)
-        return lx_fail(err, LX_ERR_INVALID, "state", "%d tokens are there, an answer has %d",
-                       s->n_tokens, plan->n_new);
-    for (int32_t i = 0; i < s->n_tokens; i++) {
-        if (s->tokens[i] < 0 || s->tokens[i] >= plan->model->config.n_values)
-            return lx_fail(err, LX_ERR_INVALID, "state", "token %d is %d, not in 0 .. %d", i,
-                           s->tokens[i], plan->model->config.n_values - 1);
-    }
-    int32_t most = plan->n_prompt + s->n_tokens - 1, least = s->n_tokens > 0 ? most : 0;
-    if (s->rows < least || s->rows > most || (s->state == NULL) != (s->rows == 0))
-        return lx_fail(err, LX_ERR_INVALID, "state", "the state has seen %d rows, not %d .. %d",
-                       s->rows, least, most);
-    if ((s->rows > 0 || s->n_tokens > 0) && p->targets != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "state", "a score starts from nothing");
-    return LX_OK;
-}
-
-static lx_status check_params(const lx_plan *plan, const lx_job_params *p, lx_error *err)
-{
-    bool none = p->keep_state && p->n == 1; /* is enough */
-    int32_t least = p->start.n_tokens + !none;
-    lx_status st = check_start(plan, p, err);
-    if (st != LX_OK)
-        return st;
-    if (p->max_new < least || p->max_new > plan->n_new)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens", "max_tokens is %d, not in %d .. %d",
-                       p->max_new, least, plan->n_new);
-    if (p->n < 1 || (int64_t)p->n * p->max_new > LX_MAX_JOB_TOKENS)
-        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
-                       LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
-    if (p->park && p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "park", "park is for one sample: n must be 1");
-    if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
-        (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)
-        return lx_fail(err, LX_ERR_INVALID, "logprobs",
-                       "%d likeliest tokens beside each of %d x %d are too many", p->n_top, p->n,
-                       p->max_new);
-    if (p->stops != NULL && plan->model->task->render == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "stop", "stop strings are for text");
-    if (p->targets == NULL)
-        return LX_OK;
-    if (p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
-    for (int32_t i = 0; i < p->max_new; i++) {
-        if (p->targets[i] < 0 || p->targets[i] >= plan->model->config.n_values)
-            return lx_fail(err, LX_ERR_INVALID, "targets", "token %d is %d, not in 0 .. %d", i,
-                           p->targets[i], plan->model->config.n_values - 1);
-    }
-    return LX_OK;
-}
 
 static void destroy(lx_job *job)
 {
@@ -241,7 +187,7 @@ static void fill_history(lx_job *job)
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
                      lx_job **out, lx_error *err)
 {
-    lx_status st = check_params(plan, params, err);
+    lx_status st = lx_job_check(plan, params, err);
     lx_job *job = st == LX_OK ? calloc(1, sizeof *job) : NULL;
     if (job == NULL) {
         lx_plan_free(plan);

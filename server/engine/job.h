@@ -49,15 +49,16 @@ typedef struct lx_job_params {
        one that has no token by then (LX_ERR_TIMEOUT). 0: none. */
     int64_t queue_deadline_ns, first_deadline_ns;
     /* [max_new], copied; NULL: generate. A job with targets is scored: its tokens are these, their
-       log-probabilities come from the same forward pass, many rows a step. n is 1. */
+       log-probabilities come from the same forward pass, many rows per step. n is 1. */
     const int32_t *targets;
     lx_job_start start;
     /* Keep the state each sample ends with. Then n = 1 may also ask for no new token at all,
        max_new = start.n_tokens: what comes back is the state that its first one would start from.
      */
     bool keep_state;
-    /* With n = 1: lx_engine_park ends it with its state, to be gone on with elsewhere. With stops
-       it runs on until lx_job_may_park, for at most the tokens of the longest. */
+    /* With n = 1: lx_engine_park ends it with its state, so that another server can continue it.
+       With stops it runs on until lx_job_may_park, for at most the tokens of the longest stop
+       string. */
     bool park;
     int32_t n_biases;
     const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
@@ -69,9 +70,12 @@ typedef struct lx_job_params {
     lx_job *first;
 } lx_job_params;
 
-/* Called by the engine thread after it published tokens or the end; must not block. It is called at
-   most once a step, at the end always, for tokens only those that the reader wants (lx_job_want);
-   never after lx_job_unref dropped the reader's reference via lx_job_detach. */
+/*
+ * Called by the engine thread after it published tokens or the end; must not block.
+ *   - at most once per step;
+ *   - always for the end, for tokens only when those are there that the reader wants (lx_job_want);
+ *   - never after lx_job_detach has returned.
+ */
 typedef void (*lx_job_wake)(void *context);
 
 typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
@@ -83,7 +87,10 @@ typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
 /* The most bytes a job of these params has, its plan included: what lx_job_new allocates. */
 int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *params);
 
-/* Takes the plan, also when it fails. wake may be NULL (poll or lx_job_wait). */
+/* Whether the plan can be worked on with these params: LX_ERR_INVALID names the one at fault. */
+lx_status lx_job_check(const lx_plan *plan, const lx_job_params *params, lx_error *err) LX_MUST_USE;
+
+/* Checks the params. Takes the plan, also when it fails. wake may be NULL (poll or lx_job_wait). */
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
                      lx_job **out, lx_error *err) LX_MUST_USE;
 void lx_job_ref(lx_job *job);
@@ -96,7 +103,7 @@ const lx_job_params *lx_job_get_params(const lx_job *job);
  * *tokens, *logprobs (each may be NULL) point at that many. */
 int32_t lx_job_tokens(const lx_job *job, int32_t i, const int32_t **tokens, const float **logprobs);
 /* The reader has nothing to do for sample i until `count` tokens of it are there: no wake before
-   (one may still come). At first 1; a reader may only go up, one reader a job. */
+   that (one may still be on its way). Initially 1; it may only grow; one reader per job. */
 void lx_job_want(lx_job *job, int32_t i, int32_t count);
 /* [tokens published so far, n_top] the likeliest ids in each token's place; NULL with n_top 0. */
 const lx_sample *lx_job_top(const lx_job *job, int32_t i);
@@ -122,27 +129,28 @@ float lx_job_mean_logprob(const lx_job *job, int32_t i); /* of the new tokens */
 /* After lx_job_finished: the state of sample i and the rows it has seen; NULL when none was kept,
    or it has seen none (*rows 0). The job's own. */
 const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows);
-/* Whether it was parked: its tokens and state say where to go on. After lx_job_finished. */
+/* Whether it was suspended: its tokens and state are where it continues. After lx_job_finished. */
 bool lx_job_parked(const lx_job *job);
 
 /* --- engine's side, the engine thread only --- */
-/* By lx_engine_submit, before the engine sees it. Marks are told the steps that are done. */
+/* By lx_engine_submit, before the engine sees it. `step`, here and below: the steps done so far. */
 void lx_job_mark_submitted(lx_job *job, uint64_t step);
-/* Where the engine notes something about the request, the same for all of its jobs; -1 at first. */
+/* A place for a note of the engine about the request, shared by all of its jobs; -1 at first. */
 int32_t *lx_job_request_note(lx_job *job);
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
-/* Writes what stands for token `step` until it is pushed; readers do not see it. */
+/* Writes a deferred token in the place of token `step` until that is pushed; readers do not see it.
+ */
 void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
-/* True when the reader wants to be woken. */
+/* True when the reader is to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job, uint64_t step);
 void lx_job_mark_ended(lx_job *job, uint64_t step); /* before it is finished */
 void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
 /* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);
-/* Whether its text so far may be told as it is: none of it can become a stop string with what
-   comes. Asked by lx_engine_park's turn; n is 1. */
+/* Whether its text so far is final: none of it can become part of a stop string with what follows.
+ * For lx_engine_park; n is 1. */
 bool lx_job_may_park(lx_job *job);
 void lx_job_mark_parked(lx_job *job);                                   /* before it is finished */
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */

@@ -67,6 +67,8 @@ static const family families[] = {
      AT(queue_steps)},
     {"linnet_slots", "Slots: samples that can be generated at once.", GAUGE, AT(slots_total)},
     {"linnet_slots_used", "Slots in use.", GAUGE, AT(slots_used)},
+    {"linnet_growing_bytes_limit", "Memory for what grows in states.", GAUGE, AT(pool_bytes)},
+    {"linnet_growing_bytes", "Of that, what running requests can use.", GAUGE, AT(pool_used)},
     {"linnet_samples_waiting", "Samples that had begun and were not in the last step.", GAUGE,
      AT(samples_waiting)},
     {"linnet_queue_length", "Jobs waiting in the queue for a slot.", GAUGE, AT(queue_length)},

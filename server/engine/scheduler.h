@@ -1,5 +1,5 @@
 /*
- * Which rows the next step computes: a pure function of what it is told, tested alone.
+ * Which rows the next step computes: a pure function of its arguments, tested alone.
  *
  * Every decoding slot gets its one row first (all of them fit: max_tokens >= n_slots). What is left
  * of the budget goes to waiting prompts in order of arrival, each in chunks of at most prompt_chunk
@@ -20,7 +20,7 @@ typedef struct lx_slot_view {
 } lx_slot_view;
 
 typedef struct lx_schedule_limits {
-    int32_t max_tokens;    /* rows a step */
+    int32_t max_tokens;    /* rows per step */
     int32_t prompt_chunk;  /* prompt rows a slot and step */
     int32_t prompt_beside; /* >= 1, prompt rows of a step that also decodes, above half of the rows
                               it decodes */

@@ -137,7 +137,7 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
 /* How many pages the pool has, and a place may have, by the options. */
 static void count_pages(lx_engine *e)
 {
-    int64_t each = e->model->state.page_floats * (int64_t)sizeof(float);
+    int64_t each = lx_engine_page_bytes(e);
     int64_t all = (int64_t)e->n_places * lx_model_state_pages(e->model, e->model->max_rows);
     int64_t n = each > 0 && e->options.page_bytes > 0 ? e->options.page_bytes / each : all;
     n = n > MAX_PAGES ? MAX_PAGES : n;
@@ -228,6 +228,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
         e->credit = options->n_slots;
         e->page_credit = e->pages.n;
         atomic_store(&metrics->slots_total, options->n_slots);
+        atomic_store(&metrics->pool_bytes, e->pages.n * lx_engine_page_bytes(e));
         atomic_store(&metrics->queue_limit, options->max_queue);
         st = start_thread(e, err);
     }

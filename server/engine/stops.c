@@ -1,4 +1,5 @@
-/* Looking for stop strings (see stops.h). Answers are short, so every place is tried. */
+/* The search for stop strings (see stops.h). Only text that is undecided is searched, so every
+ * place is tried. */
 #include "server/engine/stops.h"
 
 #include <stdbool.h>

@@ -215,7 +215,7 @@ static void no_room(const lx_exchange *ex, lx_error *err)
 {
     const lx_budget *b = ex->http->options.bodies;
     (void)lx_fail(err, LX_ERR_BUSY, "body",
-                  "the %lld bytes for the bodies of all requests (--%s) are taken",
+                  "the %lld bytes for the bodies of all requests (--%s) are in use",
                   (long long)b->limit, b->flag);
 }
 
@@ -283,7 +283,8 @@ static const char *argument(const void *query, const char *name)
     return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* One deferred answer ended by beginning another. A client that left in between told the first. */
+/* A deferred answer hands over to another one. A client that left in between was noticed by the
+ * first. */
 static enum MHD_Result hand_over(lx_exchange *ex, lx_response *rs)
 {
     (void)pthread_mutex_lock(&ex->lock);

@@ -1,4 +1,4 @@
-/* The states of what a client sends (see front.h). */
+/* The states of reading what a client sends (see front.h). */
 #include "server/http/front.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * What the files of the HTTP server share: connections, exchanges, the watcher. Nobody else
- * includes this.
+ * What the files of the HTTP server share: connections, exchanges, the watcher. Only they include
+ * this.
  *
  * Locks, in the order in which they may be taken (never the other way round):
  *   watch lock     the list of connections, their deadlines and current exchanges

@@ -1,8 +1,8 @@
 /*
- * The request log: one line a request, without anything of what clients say but method and path,
- * unless the server was asked to show bodies. Work is told by default; pages, probes and metrics
- * only at the debug level, and what was refused at the door at info, as somebody may be trying
- * keys.
+ * The request log: one line per request, with nothing of its content but method and path,
+ * unless the server was asked to show bodies. Requests for work are logged by default; pages,
+ * probes and metrics only at the debug level. What was refused at the door is logged at info, as a
+ * client may be trying keys.
  */
 #include <netdb.h>
 #include <netinet/in.h>

@@ -38,7 +38,7 @@ lx_front *lx_recv_front(int fd)
     return fd >= 0 && fd < MAX_FDS ? atomic_load(&fronts[fd]) : NULL;
 }
 
-/* Reads until there is as much for the library as it wants, or the socket has no more: the library
+/* Reads until there is as much as the library wants, or the socket has no more: the library
    takes less than it wanted for a sign of that, and waits for the next event. */
 ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max)
 {

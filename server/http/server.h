@@ -3,7 +3,7 @@
  *
  * A handler gets a whole request and either answers at once (status, headers, body) or hands over
  * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
- * read piece by piece. The one who makes the content calls request->wake when there is more; the
+ * read piece by piece. The maker of the content calls request->wake when there is more; the
  * server suspends the connection in between, so that a waiting request costs no thread.
  *
  * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
@@ -94,9 +94,9 @@ typedef struct lx_request_head {
 
 /* What `admit` says of a request it lets in, or refuses. */
 typedef struct lx_pass {
-    void *ticket;                 /* for `leave` */
-    lx_client client;             /* for the handler */
-    const char *who;              /* for the log, lives as long as the server; NULL: nobody known */
+    void *ticket;     /* for `leave` */
+    lx_client client; /* for the handler */
+    const char *who;  /* for the log, lives as long as the server; NULL: an unknown client */
     const struct lx_owner *owner; /* for the request, as is `admin` */
     bool admin;
     const char *allow_origin; /* Access-Control-Allow-Origin, lives as long; NULL: none */

@@ -11,7 +11,8 @@
  *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
  *
  * Sockets are shut down, never closed here: closing is the library's. An event carries fd and
- * generation, so that one that was on its way while its fd was closed and reused hits nobody.
+ * generation, so that an event that was on its way while its fd was closed and reused has no
+ * effect.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -36,7 +36,7 @@ typedef struct lx_completion_params {
     int32_t n_prompts;
     int32_t n, max_tokens; /* max_tokens 0: the whole answer */
     int32_t best_of;       /* samples of which the n best are answered; 0: n */
-    int32_t n_logprobs;    /* likeliest tokens to tell beside each one; -1: nothing at all */
+    int32_t n_logprobs;    /* likeliest tokens beside each one; -1: no log-probabilities at all */
     lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */
     int32_t n_biases;
     lx_stops stops;
@@ -44,7 +44,7 @@ typedef struct lx_completion_params {
     lx_sampling_params sampling;
     bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
-    char *state; /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
     const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */

@@ -1,6 +1,6 @@
 /*
- * Requests for completions and chats (see answers.h). What both have is read the same way; where
- * the prompt stands and how log-probabilities are asked for differs.
+ * Requests for completions and chats (see answers.h). Fields of both are read by the same code;
+ * only the place of the prompt and the fields for log-probabilities differ.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static lx_status keep_ids(const json_t *list, lx_prompt *p, lx_error *err)
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) > INT32_MAX)
             return lx_fail(err, LX_ERR_INVALID, "prompt",
-                           "prompt: a list of tokens holds whole numbers that are tokens only");
+                           "prompt: a list of tokens may hold only whole numbers that are tokens");
         p->ids[p->n_ids++] = (int32_t)json_integer_value(id);
     }
     return LX_OK;
@@ -150,7 +150,7 @@ static lx_status read_stream_options(const json_t *root, lx_completion_params *p
     return LX_OK;
 }
 
-/* Completions say how many of the likeliest tokens they want, a chat says that in two fields. */
+/* Completions have one field for the number of likeliest tokens, a chat has two. */
 static lx_status read_logprobs(const json_t *root, lx_completion_params *p, lx_error *err)
 {
     if (!p->chat)
@@ -361,10 +361,11 @@ static lx_status read_state(const json_t *root, lx_completion_params *p, lx_erro
         return st;
     const json_t *prompt = lx_json_field(root, "prompt");
     if (p->chat)
-        return lx_fail(err, LX_ERR_INVALID, "state", "a chat begins anew: use /v1/completions");
+        return lx_fail(err, LX_ERR_INVALID, "state",
+                       "a chat cannot continue from a state: use /v1/completions");
     if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
-                       "a state goes on with its own prompt: leave prompt out, or empty");
+                       "a state continues its own prompt: leave prompt out or empty");
     return LX_OK;
 }
 

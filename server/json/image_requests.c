@@ -274,7 +274,7 @@ static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *e
         st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
     if (st == LX_OK && p->stream && (p->return_state || p->max_tokens > 0))
         st = lx_fail(err, LX_ERR_INVALID, p->return_state ? "return_state" : "max_tokens",
-                     "%s is for whole answers: leave out stream",
+                     "%s is not allowed with stream: true",
                      p->return_state ? "return_state" : "max_tokens");
     if (st == LX_OK && p->contact_sheet && p->max_tokens > 0)
         st = lx_fail(err, LX_ERR_INVALID, "max_tokens", "a contact sheet shows whole images");

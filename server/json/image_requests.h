@@ -35,9 +35,9 @@ typedef struct lx_image_params {
     int32_t partial_images;
     lx_stream_unit stream_unit;
     lx_upload image, mask; /* edits */
-    char *state;           /* owned, NUL-terminated: see lx_state_wanted; NULL: from nothing */
+    char *state;           /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
-    const char *suspend;  /* as lx_completion_params has it */
+    const char *suspend;  /* see lx_completion_params */
     int32_t max_tokens;   /* values that are generated, 0: the rest of the image */
     int32_t class_number; /* what is to be seen: the class + 1; 0: the prompt says it, or not */
     char *prompt;         /* owned; NULL: none, or empty */
@@ -92,7 +92,7 @@ void lx_json_images_begin(const lx_json_images *a, lx_buffer *out);
 /* suspended: the picture is not whole, as the server stops. */
 void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool suspended,
                         lx_buffer *out);
-/* states: as lx_json_image_event has it. */
+/* states: see lx_json_image_event. */
 void lx_json_images_end(const char *states, lx_buffer *out);
 
 /* An event that carries a picture. */
@@ -104,9 +104,9 @@ typedef struct lx_json_image_event {
     int64_t seed;
     double bits_per_dim;
     lx_json_pixels usage;
-    int32_t class_number;           /* of the last picture, as lx_json_images has it */
+    int32_t class_number;           /* of the last picture; see lx_json_images */
     const lx_json_warning *warning; /* likewise */
-    const char *states;             /* a JSON list of what was kept; NULL: nothing is told of it */
+    const char *states;             /* a JSON list of what was kept; NULL: left out */
 } lx_json_image_event;
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out);

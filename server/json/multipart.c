@@ -194,7 +194,7 @@ static lx_status read_part(cursor *c, int32_t number, lx_part *part, lx_error *e
 {
     *part = (lx_part){.data = NULL};
     if (!read_head(c, part))
-        return lx_fail(err, LX_ERR_INVALID, "body", "the headers of part %d of the body are wrong",
+        return lx_fail(err, LX_ERR_INVALID, "body", "part %d of the body has malformed headers",
                        number);
     part->data = c->at;
     const char *next = memmem(c->at, left(c), c->delimiter, c->delimiter_bytes);
@@ -218,7 +218,8 @@ lx_status lx_multipart_parse(const char *content_type, const char *body, size_t 
         return lx_fail(err, LX_ERR_INVALID, "body", "the body does not begin with its boundary");
     while (!take(&c, "--", 2)) {
         if (!take(&c, "\r\n", 2))
-            return lx_fail(err, LX_ERR_INVALID, "body", "the body has text behind a boundary");
+            return lx_fail(err, LX_ERR_INVALID, "body",
+                           "the body has text on the line of a boundary");
         if (out->n == LX_MAX_PARTS)
             return lx_fail(err, LX_ERR_INVALID, "body", "the body has more than %d parts",
                            LX_MAX_PARTS);
@@ -229,6 +230,6 @@ lx_status lx_multipart_parse(const char *content_type, const char *body, size_t 
     }
     (void)take(&c, "\r\n", 2);
     if (left(&c) > 0)
-        return lx_fail(err, LX_ERR_INVALID, "body", "the body goes on behind its last boundary");
+        return lx_fail(err, LX_ERR_INVALID, "body", "the body has data after its last boundary");
     return LX_OK;
 }

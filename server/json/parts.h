@@ -12,7 +12,7 @@
 
 typedef struct json_t json_t; /* of jansson.h, which few include */
 
-/* A token of an answer and what else could have stood in its place. */
+/* A token of an answer, and the likeliest alternatives to it. */
 typedef struct lx_json_token {
     const char *text; /* not NUL-terminated */
     size_t bytes;
@@ -33,14 +33,14 @@ typedef struct lx_json_timings { /* milliseconds */
     int64_t queue_steps, total_steps; /* of the engine, before the first slot and in all */
 } lx_json_timings;
 
-/* What a client should know of a request that was answered all the same. */
+/* A warning beside the answer of a request that could be answered. */
 typedef struct lx_json_warning {
     const char *param, *message;
 } lx_json_warning;
 
 json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
 json_t *lx_json_make_timings(const lx_json_timings *t);
-/* As completions have it, or as a chat. */
+/* In the form of completions, or in that of a chat. */
 json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a request wants its tokens chosen: read once, and passed on as it is down to the job. */
+/* How the tokens of a request are chosen: read once, and passed on unchanged down to the job. */
 #ifndef LINNET_SERVER_JSON_SAMPLING_H
 #define LINNET_SERVER_JSON_SAMPLING_H
 
@@ -12,7 +12,7 @@ typedef struct lx_sampling_params {
     double temperature;
     double top_p;
     int32_t top_k; /* 0: no limit */
-    bool has_seed; /* false: that of the state the request goes on from, or a random one */
+    bool has_seed; /* false: that of the state it continues from, or a random one */
     int64_t seed;  /* 0 .. LX_MAX_SEED */
 } lx_sampling_params;
 

@@ -1,5 +1,5 @@
 /*
- * JSON of states. Facts of a state are told alike wherever they stand; the numbers of a head are
+ * JSON of states. Facts of a state have one form wherever they stand; the numbers of a head are
  * written as they are, in f32's precision, beside the norms a reader would compute first.
  */
 #include "server/json/states.h"
@@ -186,7 +186,7 @@ static double norm_of(const float *x, int64_t n)
 }
 
 /* phi is positive, so z is, and phi(q)^T z stays away from 0 as long as no part of z is near it. */
-static json_t *make_denominator(const lx_json_look *l)
+static json_t *make_denominator(const lx_json_inspection *l)
 {
     double least = INFINITY, sum = 0;
     for (int32_t i = 0; i < l->d_key; i++) {
@@ -196,7 +196,7 @@ static json_t *make_denominator(const lx_json_look *l)
     return json_pack("{s:f, s:f, s:b}", "min", least, "sum", sum, "healthy", least >= 0 && sum > 0);
 }
 
-void lx_json_write_look(const lx_json_look *l, lx_buffer *out)
+void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out)
 {
     json_t *root = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:f, s:f, s:o}", "object", "state.look", "id",

@@ -5,7 +5,7 @@
 #include "server/json/image_requests.h"
 #include "server/states/blob.h"
 
-/* POST /v1/states: a request that is to be gone on with later. */
+/* POST /v1/states: a request to be continued later. */
 typedef struct lx_state_create {
     char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
     char *prompt;                  /* owned; NULL: absent */
@@ -31,7 +31,7 @@ typedef struct lx_state_fork {
 lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,
                                   lx_error *err) LX_MUST_USE;
 
-/* What is told of a state. */
+/* The facts about a state in an answer. */
 typedef struct lx_json_state {
     const char *id;
     const char *model; /* NULL: not served here */
@@ -45,14 +45,14 @@ void lx_json_write_state(const lx_json_state *s, lx_buffer *out);
 void lx_json_write_state_list(const lx_json_state *states, int32_t n, lx_buffer *out);
 
 /* s and z of one head, and what can be read off them. */
-typedef struct lx_json_look {
+typedef struct lx_json_inspection {
     const char *id;
     int32_t layer, head, n_layers, n_heads, d_key, d_value;
     const float *s; /* [d_key, d_value] */
     const float *z; /* [d_key] */
-} lx_json_look;
+} lx_json_inspection;
 
-void lx_json_write_look(const lx_json_look *l, lx_buffer *out);
+void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out);
 
 /* Element `index` of an answer's "states". */
 typedef struct lx_json_kept {

@@ -150,7 +150,7 @@ int64_t lx_serving_start_ns(const lx_serving *s)
     return s->start_ns;
 }
 
-/* --- who asks for one --- */
+/* --- looking models up --- */
 
 int32_t lx_serving_enter(lx_serving *s)
 {

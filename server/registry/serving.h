@@ -2,11 +2,11 @@
  * What is being served: the models of a folder, each with its transformer and engine, on one back
  * end that all share.
  *
- * Loading may run while HTTP already answers: nobody looks at the models before lx_serving_state
- * says so. After that models come or are replaced by a reload, in the same place of the list, and
- * none goes away. What lx_serving_find and _at return may be replaced at any time, so it is used
- * between lx_serving_enter and _leave (every handler is called between them), or holds a reference
- * (every lx_work does).
+ * Loading may run while HTTP already answers: models are not looked up before lx_serving_get_state
+ * says that they are ready. After that models come or are replaced by a reload, in the same place
+ * of the list, and none goes away. What lx_serving_find and _at return may be replaced at any time,
+ * so it is used between lx_serving_enter and _leave (every handler is called between them), or
+ * holds a reference (every lx_work does).
  */
 #ifndef LINNET_SERVER_REGISTRY_SERVING_H
 #define LINNET_SERVER_REGISTRY_SERVING_H
@@ -19,7 +19,7 @@ typedef struct lx_serving lx_serving;
 
 typedef struct lx_served_model {
     lx_serving *serving;
-    _Atomic int32_t refs; /* the list's, and one of everybody who keeps it */
+    _Atomic int32_t refs; /* the list's, and one for every user that keeps it */
     lx_model *model;
     lx_transformer *transformer;
     lx_engine *engine;
@@ -28,7 +28,7 @@ typedef struct lx_served_model {
     int64_t created;               /* Unix time at which it was loaded */
     _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
     char fingerprint[96];
-    lx_metrics carried; /* what the model in its place has taken over of its counters */
+    lx_metrics carried; /* its counters that the model after it has taken over */
 } lx_served_model;
 
 typedef struct lx_serving_options {
@@ -59,7 +59,7 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options,
 void lx_serving_free(lx_serving *s); /* stops the engines; NULL is allowed */
 
 lx_serving_state lx_serving_get_state(lx_serving *s);
-/* Since the newest step of that engine whose newest is the oldest; 0 while loading. */
+/* Milliseconds since the least recently active engine's last step; 0 while loading. */
 int64_t lx_serving_last_step_ms(lx_serving *s);
 /* The most bytes that one sample's state has. */
 int64_t lx_serving_state_bytes(const lx_served_model *m);
@@ -67,8 +67,8 @@ int64_t lx_serving_state_bytes(const lx_served_model *m);
 const char *lx_serving_backend(const lx_serving *s);
 int64_t lx_serving_start_ns(const lx_serving *s);
 
-/* Whoever looks for models does it between these two; leave takes what enter returned. Short: a
-   reload waits for those inside. */
+/* Models are looked up between these two; leave takes what enter returned. Keep it short: a reload
+   waits for all handlers in between. */
 int32_t lx_serving_enter(lx_serving *s);
 void lx_serving_leave(lx_serving *s, int32_t turn);
 /* To keep a model for longer; not from an engine's thread. */
@@ -96,13 +96,13 @@ typedef struct lx_reloaded_model {
     bool changed; /* other weights than before */
 } lx_reloaded_model;
 
-/* Asks for the folders to be read again; `wake` (may be NULL) is called when that is done, from the
-   reloader's thread. out NULL: nobody wants the result. LX_ERR_UNAVAILABLE while loading or
+/* Requests that the folders are read again; `wake` (may be NULL) is called when that is done, from
+   the reloader's thread. out NULL: the result is not wanted. LX_ERR_UNAVAILABLE while loading or
    draining, LX_ERR_BUSY when too many wait. */
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err) LX_MUST_USE;
 bool lx_reload_done(const lx_reload *r);
-/* After it is done: LX_OK with all models, borrowed; or why everything stays as it was. */
+/* After it is done: LX_OK with all models, borrowed; or the reason why nothing was changed. */
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
                            lx_error *err) LX_MUST_USE;
 void lx_reload_release(lx_reload *r); /* no wake comes after it */

@@ -1,5 +1,5 @@
 /*
- * What the files of the registry share: serving.c (who asks for a model), serving_load.c (from a
+ * What the files of the registry share: serving.c (looking models up), serving_load.c (from a
  * folder to a warm engine), serving_reload.c (new weights in the place of old ones).
  *
  * How a model can be replaced while requests use it, without a lock on their way: a handler looks

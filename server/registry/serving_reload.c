@@ -3,12 +3,12 @@
  *
  * A reload reads every folder again, those that are new too. A model whose hash is the same stays
  * as it is. All that differ are loaded, warmed and started beside the old ones; only when every one
- * of them works they take the old ones' places, in one go. Anything wrong with any file, and
- * nothing has changed. Requests that began on an old model end on it, then it is freed. A state
- * made by an old model names its hash, so that the new one refuses it.
+ * of them works they take the old ones' places, in one go. If anything is wrong with any file,
+ * nothing changes. Requests that began on an old model end on it, then it is freed. A state made by
+ * an old model names its hash, so that the new one refuses it.
  *
- * Reloads are done by one thread, in the order in which they were asked for, since loading takes
- * seconds: neither an HTTP thread nor the one that waits for signals may be held up by it.
+ * Reloads are done by one thread, in the order of their requests, since loading takes
+ * seconds: it must hold up neither an HTTP thread nor the one that waits for signals.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 enum { MAX_WAITING = 16, LOOK_MS = 1 };
 
 struct lx_reload {
-    _Atomic int32_t refs; /* the asker's, and the queue's until it is done */
+    _Atomic int32_t refs; /* the requester's, and the queue's until it is done */
     struct lx_reload *next;
     pthread_mutex_t lock; /* for wake and done */
     void (*wake)(void *context);
@@ -249,7 +249,7 @@ static lx_reload *take_reload(lx_serving *s)
     return r;
 }
 
-/* Under the lock: a retired model that nobody uses, out of the list. */
+/* Under the lock: takes a retired model that is no longer in use out of the list. */
 static lx_served_model *take_unused(lx_serving *s)
 {
     for (int32_t i = 0; i < s->n_retired; i++) {

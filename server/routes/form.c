@@ -22,7 +22,7 @@ static void respond_failure(lx_response *rs, const lx_form *form, lx_status stat
     lx_page_respond(rs, lx_status_http(status), &page);
 }
 
-/* The first model of a kind; what is missing is told. */
+/* The first model of a kind; *err says what is missing. */
 static lx_status find_model(lx_api *api, lx_modality modality, lx_served_model **out, lx_error *err)
 {
     lx_status st = lx_api_check_ready(api, err);

@@ -1,4 +1,4 @@
-/* The page as it is first seen, and the files it is made of. Its forms: form.c. */
+/* The page on a first visit, and its files. Its forms: form.c. */
 #include <string.h>
 
 #include "server/api/api.h"

@@ -23,8 +23,8 @@ static const struct route {
     {"PUT", "/v1/states/*", lx_handle_state_put},
     {"DELETE", "/v1/states/*", lx_handle_state_delete},
     {"POST", "/v1/states/*/fork", lx_handle_state_fork},
-    {"GET", "/v1/states/*/inspect", lx_handle_state_look},
-    {"GET", "/v1/states/*/look", lx_handle_state_look}, /* its first name */
+    {"GET", "/v1/states/*/inspect", lx_handle_state_inspect},
+    {"GET", "/v1/states/*/look", lx_handle_state_inspect}, /* its first name */
     {"GET", "/v1/models", lx_handle_models},
     {"GET", "/v1/models/*", lx_handle_model},
     {"GET", "/v1/capacity", lx_handle_capacity},

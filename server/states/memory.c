@@ -3,12 +3,12 @@
  * may be kept, one lock. What an owner keeps is counted in its account, which lives as long as it
  * keeps something.
  *
- * What has expired is dropped when it is asked for and, all of it, when something new finds no
- * room; `soonest` is a lower bound of all ends, so that a full table is searched only when there is
- * something to drop. Nothing that has not expired is ever dropped: a state whose id was handed out
- * is a promise.
+ * An expired state is dropped when it is requested; all of them are dropped when a new one finds no
+ * room. `soonest` is a lower bound of all ends, so that a full table is searched only when there is
+ * something to drop. A state that has not expired is never dropped: its id was handed out, which is
+ * a promise.
  *
- * Blobs are counted references, so that a reader's copy outlives a removal and no lock is held
+ * Blobs are reference-counted, so that a reader's copy outlives a removal and no lock is held
  * while a callback runs.
  */
 #include "server/states/store.h"

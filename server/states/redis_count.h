@@ -4,7 +4,7 @@
  * that any number of servers with the same Redis agree on the counts; what has ended is taken out
  * of them by the next set. What Redis evicts, or others delete, counts until its time is over.
  *
- * Thread: as redis.h has it.
+ * Thread: as in redis.h.
  */
 #ifndef LINNET_SERVER_STATES_REDIS_COUNT_H
 #define LINNET_SERVER_STATES_REDIS_COUNT_H

@@ -2,16 +2,16 @@
  * The state store in Redis: a bounded queue of calls, N_WORKERS threads with a connection each that
  * work it off, and a watcher that asks once a second whether the server is there.
  *
- * One round trip a call. A state is the key "linnet:state:OWNER:ID" ("linnet:state:ID" of the owner
- * without a name) with the blob as its value and the state's time as its expiry, so any server with
- * the same Redis continues it, and Redis limits (maxmemory) and expires. An id holds no colon, so
- * no owner's name makes two states one key. Only what owners with limits of their own keep is
- * counted, in Redis too (redis_count.h).
+ * One round trip per call. A state is the key "linnet:state:OWNER:ID" ("linnet:state:ID" of the
+ * owner without a name) with the blob as its value and the state's time as its expiry, so any
+ * server with the same Redis continues it, and Redis limits (maxmemory) and expires. An id holds no
+ * colon, so no owner's name makes two states one key. Only what owners with limits of their own
+ * keep is counted, in Redis too (redis_count.h).
  *
- * Down is a mode of the store, so that an outage costs nobody a wait: the first call that loses its
- * connection or its time, or the watcher, sets it; all calls that wait and all that come end at
- * once with LX_ERR_UNAVAILABLE; the watcher asks on, more often, and ends it with the first answer.
- * Generation never comes here, so it goes on.
+ * Down is a mode of the store, so that an outage makes no request wait: the first call that loses
+ * its connection or its time, or the watcher, sets it; all waiting and all new calls end at once
+ * with LX_ERR_UNAVAILABLE; the watcher asks more often, and the first answer ends the mode.
+ * Generation does not use the store, so it continues.
  */
 #include "server/states/state_redis.h"
 
@@ -187,20 +187,20 @@ static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void
 static void work_off(redis_store *s, lx_redis *link, call *c)
 {
     lx_store_result result = {.ttl_ms = 0};
-    lx_error why = {0}, told = {0};
+    lx_error why = {0}, reported = {0};
     void *bytes = NULL;
     result.status = converse(link, c, &result, &bytes, &why);
     result.blob = bytes;
     if (result.status == LX_ERR_NOT_FOUND)
-        (void)lx_fail(&told, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over",
-                      c->id);
+        (void)lx_fail(&reported, LX_ERR_NOT_FOUND, "state",
+                      "there is no state %s, or its time is over", c->id);
     else if (result.status == LX_ERR_UNAVAILABLE)
-        (void)unreachable(&why, &told);
+        (void)unreachable(&why, &reported);
     else
-        told = why;
+        reported = why;
     if (result.status == LX_ERR_UNAVAILABLE && !lx_redis_connected(link))
         set_down(s, &why); /* before the caller hears it, who may try again at once */
-    finish(c, &result, &told);
+    finish(c, &result, &reported);
     free(bytes);
 }
 

@@ -8,8 +8,8 @@
 enum { LX_REDIS_MAX_BLOB = 64 << 20 };
 
 /*
- * url, password: see redis_url.h; what is wrong with it is LX_ERR_INVALID. timeout_ms >= 1: every
- * call ends within about that time. Tries to connect, but opens all the same when nobody answers:
+ * url, password: see redis_url.h; a fault in it is LX_ERR_INVALID. timeout_ms >= 1: every
+ * call ends within about that time. Tries to connect, but opens also when there is no answer:
  * the calls then end with LX_ERR_UNAVAILABLE until a server is there.
  */
 lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,

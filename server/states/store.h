@@ -6,7 +6,7 @@
  * A store may be far away and slow, so every call that touches a blob answers through a callback
  * and never holds the caller's thread.
  *
- * Ids are 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ ; who calls has checked that. What is in a blob
+ * Ids are 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ ; the caller has checked that. What is in a blob
  * is the business of server/states/blob.h.
  */
 #ifndef LINNET_SERVER_STATES_STORE_H
@@ -46,7 +46,7 @@ typedef void (*lx_store_done)(void *context, const lx_store_result *result);
 
 typedef struct lx_store_stats {
     int64_t states, bytes;         /* held now; -1: the store does not know */
-    int64_t max_states, max_bytes; /* its limits; -1: somebody else's */
+    int64_t max_states, max_bytes; /* its limits; -1: set elsewhere */
     bool reachable;
 } lx_store_stats;
 

@@ -1,6 +1,6 @@
 /*
- * Two hold a call: the request, and the store until it has answered. Whoever lets go last frees it.
- * The wake runs under the mutex, so that free waits for a running one.
+ * A call has two references: of the request, and of the store until it has answered. The last one
+ * to go frees it. The wake runs under the mutex, so that free waits for a running one.
  */
 #include "server/states/store_call.h"
 
@@ -13,7 +13,7 @@ struct lx_store_call {
     _Atomic int32_t refs;
     atomic_bool done;
     pthread_mutex_t mutex;
-    void (*wake)(void *context); /* under the mutex; NULL: nobody waits */
+    void (*wake)(void *context); /* under the mutex; NULL: none is wanted */
     void *wake_context;
     lx_status status; /* these: final once done */
     lx_error err;
@@ -63,7 +63,7 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
                               size_t n, int64_t ttl_ms, const lx_store_waiter *waiter,
                               lx_store_call **out, lx_error *err)
 {
-    if (waiter->owner == NULL) /* never anybody else's states because one was forgotten */
+    if (waiter->owner == NULL) /* a forgotten owner must not open another owner's states */
         return lx_fail(err, LX_ERR_INTERNAL, NULL, "a request to the state store without an owner");
     lx_store_call *c = calloc(1, sizeof *c);
     if (c == NULL || pthread_mutex_init(&c->mutex, NULL) != 0) {

@@ -11,7 +11,7 @@ typedef struct lx_store_call lx_store_call;
 
 typedef enum lx_store_op { LX_STORE_PUT, LX_STORE_GET, LX_STORE_REMOVE } lx_store_op;
 
-/* Who waits for a call. */
+/* The request that waits for a call. */
 typedef struct lx_store_waiter {
     const lx_owner *owner;       /* among whose states; lives as long as the server */
     void (*wake)(void *context); /* any thread; NULL: none */

@@ -147,7 +147,7 @@ def floor(m, batch, weight_bytes=2):
 
 
 def measure(args, who, kind, sizes):
-    """{(name, size): milliseconds}, everybody in turn, round after round"""
+    """{(name, size): milliseconds}, all of them in turn, round after round"""
     times = {}
     for n in range(args.rounds):
         for size in sizes:

@@ -1,4 +1,4 @@
-"""What is on the page for a moment only: noted by the page itself, so that nobody has to look in time."""
+"""What is on the page for a moment only: noted by the page itself, so that a test need not look in time."""
 
 import contextlib
 

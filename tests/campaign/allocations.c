@@ -1,6 +1,6 @@
 /*
  * Preloaded into a program: counts its allocations, and those that are still held, and fails the
- * ones it is told to, its libraries' too. The file that CAMPAIGN_ALLOCATIONS names is the control
+ * ones it is set to, its libraries' too. The file that CAMPAIGN_ALLOCATIONS names is the control
  * (struct control): the campaign maps it as well. Without that variable nothing fails.
  */
 #include <dlfcn.h>

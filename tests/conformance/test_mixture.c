@@ -10,115 +10,14 @@
 
 #include "conformance.h"
 #include "kernels/philox.h"
+#include "sampling.h"
 
 #define LOGPROB_BOUND 1e-6 /* of 1 + |logprob|; docs/numerics.md */
 #define SUM_BOUND 1e-6     /* of the levels' probabilities, which sum to 1 */
 
 static const lx_sampling plain = {.seed = 1, .temperature = 1, .top_p = 1, .forced = -1};
 
-/* One row's parameters. */
-typedef struct mixture {
-    int32_t k, levels;
-    float *p; /* [3 k]: logits, means, log scales */
-} mixture;
-
-typedef enum shape { FLAT, NARROW, OUTSIDE, EXTREME, SHAPES } shape;
 static const char *const shape_names[] = {"flat", "narrow", "outside", "extreme"};
-
-static float any_of(rng *r, const float *values, uint32_t n)
-{
-    return values[random_below(r, n)];
-}
-
-static void fill_component(rng *r, shape s, float *logit, float *mean, float *log_scale)
-{
-    static const float logits[] = {-1e30f, -1e4f, 0, 0, 3, 1e4f, 1e30f};
-    static const float means[] = {-1e30f, -1e5f, -3, -1, -0.3f, 0, 1e-30f, 0.7f, 1, 1.01f, 1e30f};
-    static const float scales[] = {-3e38f, -1e4f, -8, -7, 0, 20, 70, 100, 800, 1e5f, 3e38f};
-    float spread = s == FLAT ? 1 : 6;
-    *logit = random_between(r, -spread, spread);
-    *mean = s == OUTSIDE ? random_between(r, -9, 9) : random_between(r, -1.1f, 1.1f);
-    *log_scale = s == FLAT     ? random_between(r, -2, 3)
-                 : s == NARROW ? random_between(r, -40, -4)
-                               : random_between(r, -8, 2);
-    if (s == EXTREME) {
-        *logit = any_of(r, logits, sizeof logits / sizeof logits[0]);
-        *mean = any_of(r, means, sizeof means / sizeof means[0]);
-        *log_scale = any_of(r, scales, sizeof scales / sizeof scales[0]);
-    }
-}
-
-static mixture random_mixture(rng *r, int32_t k, int32_t levels, shape s)
-{
-    mixture x = {k, levels, floats(3 * (int64_t)k)};
-    for (int32_t i = 0; i < k; i++)
-        fill_component(r, s, &x.p[i], &x.p[k + i], &x.p[2 * k + i]);
-    return x;
-}
-
-/* --- running --- */
-
-static const lx_sample poison = {-77, 4321.5f};
-
-static bool is_poison(lx_sample s)
-{
-    return s.token == poison.token && s.logprob == poison.logprob;
-}
-
-/* Runs a step with `in` as parameters. out [n + 2]: the results, between two that stay. */
-static bool run_step(device *d, const lx_array *in, int32_t k, int32_t levels, lx_batch *batch,
-                     const lx_sampling *how, lx_sample *out)
-{
-    int32_t n = batch->n_outputs;
-    lx_sample_mixture_args args = {in, k, levels, how, out + 1, NULL};
-    for (int32_t i = 0; i < n + 2; i++)
-        out[i] = poison;
-    CHECK_OK(d->k->begin(d->be, batch, NULL));
-    d->k->sample_mixture(d->be, &args);
-    if (!dev_finish(d))
-        return false;
-    CHECK(is_poison(out[0]) && is_poison(out[n + 1]), "more than %d samples were written", n);
-    for (int32_t i = 1; i <= n; i++)
-        CHECK(out[i].token >= -1 && out[i].token < levels, "sample %d of %d: %d", i, n,
-              out[i].token);
-    return true;
-}
-
-static lx_batch *one_sequence(int32_t n)
-{
-    lx_batch *b = ragged_batch(1, &n, NULL);
-    all_outputs(b);
-    return b;
-}
-
-/* Rows of parameters p [rows, 3 k]; also sees that the device leaves them alone. */
-static bool sample_rows(device *d, const float *p, int32_t k, int32_t levels, lx_batch *batch,
-                        const lx_sampling *how, lx_sample *out)
-{
-    int32_t rows = batch->n_outputs;
-    int64_t n = (int64_t)rows * 3 * k;
-    lx_sample *guarded = take(((size_t)rows + 2) * sizeof *guarded);
-    float *after = floats(n);
-    const lx_array *in = dev_array(d, p, n);
-    bool ok = run_step(d, in, k, levels, batch, how, guarded) && dev_read(d, in, after, n);
-    d->k->array_free(d->be, d->owned[--d->n_owned].object);
-    CHECK(ok && same_bytes(after, p, n), "a step that failed, or wrote its parameters");
-    memcpy(out, guarded + 1, (size_t)rows * sizeof *out);
-    return true;
-}
-
-static bool sample_one(device *d, const mixture *x, lx_sampling how, lx_sample *out)
-{
-    return sample_rows(d, x->p, x->k, x->levels, one_sequence(1), &how, out);
-}
-
-static float *repeated(const mixture *x, int32_t rows)
-{
-    float *all = floats((int64_t)rows * 3 * x->k);
-    for (int32_t i = 0; i < rows; i++)
-        memcpy(all + (int64_t)i * 3 * x->k, x->p, 3 * (size_t)x->k * sizeof *all);
-    return all;
-}
 
 /* The samples of every level, forced. */
 static bool score_levels(device *d, const mixture *x, lx_sample *out)
@@ -128,39 +27,8 @@ static bool score_levels(device *d, const mixture *x, lx_sample *out)
         how[v] = plain;
         how[v].forced = v;
     }
-    return sample_rows(d, repeated(x, x->levels), x->k, x->levels, one_sequence(x->levels), how,
-                       out);
-}
-
-/* --- the text --- */
-
-static long double sigmoid(long double x)
-{
-    return 1 / (1 + expl(-x));
-}
-
-/* The share of component k below the upper edge of level v, its scale times `temperature`. */
-static long double below(const mixture *x, int32_t k, int32_t v, long double temperature)
-{
-    long double step = 2.0L / (x->levels - 1), mean = (long double)x->p[x->k + k];
-    long double log_scale = fmaxl((long double)x->p[2 * x->k + k], -7);
-    if (v < 0 || v >= x->levels - 1)
-        return v < 0 ? 0 : 1;
-    return sigmoid((-1 + (v + 0.5L) * step - mean) / (expl(log_scale) * temperature));
-}
-
-/* p [levels]: what is drawn at this temperature; at 1, what a log-probability is of. */
-static void text_probabilities(const mixture *x, float temperature, double *p)
-{
-    long double t = (long double)temperature, total = 0, weight[64];
-    for (int32_t k = 0; k < x->k; k++)
-        total += weight[k] = expl((long double)x->p[k] / t);
-    for (int32_t v = 0; v < x->levels; v++) {
-        long double sum = 0;
-        for (int32_t k = 0; k < x->k; k++)
-            sum += weight[k] / total * (below(x, k, v, t) - below(x, k, v - 1, t));
-        p[v] = (double)sum;
-    }
+    return sample_mixtures(d, repeat_mixture(x, x->levels), x->k, x->levels,
+                           one_sequence(x->levels), how, out);
 }
 
 static bool probabilities_are_the_text(device *dut, device *oracle)
@@ -253,7 +121,7 @@ static rows_case make_rows(rng *r, int32_t k, int32_t levels)
 
 static bool run_rows(device *d, const rows_case *c, lx_sample *out)
 {
-    return sample_rows(d, c->p, c->k, c->levels, one_sequence(ROWS), c->how, out);
+    return sample_mixtures(d, c->p, c->k, c->levels, one_sequence(ROWS), c->how, out);
 }
 
 static bool mixture_matches_oracle(device *dut, device *oracle)
@@ -284,12 +152,12 @@ static bool mixture_rows_are_independent(device *dut, device *oracle)
     rows_case c = make_rows(&r, 10, 256);
     lx_sample together[ROWS], apart[ROWS], alone;
     if (!run_rows(dut, &c, together) ||
-        !sample_rows(dut, c.p, c.k, c.levels, single_rows(ROWS), c.how, apart))
+        !sample_mixtures(dut, c.p, c.k, c.levels, single_rows(ROWS), c.how, apart))
         return false;
     CHECK(memcmp(apart, together, sizeof apart) == 0, "many sequences differ from one");
     for (int i = 0; i < ROWS; i += 5) {
         mixture x = {c.k, c.levels, c.p + (int64_t)i * 3 * c.k};
-        if (!sample_one(dut, &x, c.how[i], &alone))
+        if (!sample_one_mixture(dut, &x, c.how[i], &alone))
             return false;
         CHECK(memcmp(&alone, &together[i], sizeof alone) == 0, "row %d differs", i);
     }
@@ -307,11 +175,11 @@ static bool only_output_rows_are_sampled(device *dut, device *oracle)
     lx_batch *b = ragged_batch(3, length, NULL);
     b->n_outputs = 4;
     b->output_row = outputs;
-    if (!run_rows(dut, &c, all) || !sample_rows(dut, c.p, c.k, c.levels, b, c.how, some))
+    if (!run_rows(dut, &c, all) || !sample_mixtures(dut, c.p, c.k, c.levels, b, c.how, some))
         return false;
     CHECK(memcmp(some, all, sizeof some) == 0, "other samples");
     b->n_outputs = 0;
-    return sample_rows(dut, c.p, c.k, c.levels, b, c.how, some);
+    return sample_mixtures(dut, c.p, c.k, c.levels, b, c.how, some);
 }
 
 static bool mixture_has_equal_bytes_on_every_cpu(device *dut, device *oracle)
@@ -370,7 +238,7 @@ static bool greedy_rounds_the_likeliest_mean(device *dut, device *oracle)
     for (int32_t v = -3; v < 260; v++) {
         int32_t want = v < -1 ? 0 : v >= 256 ? 256 : v + 1;
         p[4] = ((float)v + 0.5f) / 128 - 1;
-        if (!sample_one(dut, &x, s, &out))
+        if (!sample_one_mixture(dut, &x, s, &out))
             return false;
         CHECK(out.token == want, "mean at %d.5: level %d", v, out.token);
     }
@@ -390,10 +258,10 @@ static bool extreme_temperatures(device *dut, device *oracle)
         cold.temperature = 1e-40f;
         hot.temperature = 1e38f;
         cold.step = hot.step = i;
-        if (!sample_one(dut, &x, zero, &taken) || !sample_one(dut, &x, cold, &out))
+        if (!sample_one_mixture(dut, &x, zero, &taken) || !sample_one_mixture(dut, &x, cold, &out))
             return false;
         CHECK(out.token == taken.token, "cold: level %d, not %d", out.token, taken.token);
-        if (!sample_one(dut, &x, hot, &out))
+        if (!sample_one_mixture(dut, &x, hot, &out))
             return false;
         CHECK(out.token == 0 || out.token == 255, "hot: level %d", out.token);
     }
@@ -410,12 +278,12 @@ static bool forced_level_wins(device *dut, device *oracle)
         lx_sampling s = plain;
         lx_sample drawn, forced;
         s.step = i;
-        if (!sample_one(dut, &x, s, &drawn))
+        if (!sample_one_mixture(dut, &x, s, &drawn))
             return false;
         s.forced = drawn.token;
         s.temperature = (float)(i % 3);
         s.step = i + 1;
-        if (!sample_one(dut, &x, s, &forced))
+        if (!sample_one_mixture(dut, &x, s, &forced))
             return false;
         CHECK(memcmp(&drawn, &forced, sizeof drawn) == 0, "level %d: %.9g drawn, %.9g forced",
               drawn.token, (double)drawn.logprob, (double)forced.logprob);
@@ -437,13 +305,13 @@ static bool uniform_limits_are_kept(device *dut, device *oracle)
           "other random numbers");
     s.seed = 7;
     s.step = zero;
-    if (!sample_one(dut, &n, s, &low))
+    if (!sample_one_mixture(dut, &n, s, &low))
         return false;
     s.step = top;
-    if (!sample_one(dut, &n, s, &high))
+    if (!sample_one_mixture(dut, &n, s, &high))
         return false;
     s.step = half;
-    if (!sample_one(dut, &w, s, &middle))
+    if (!sample_one_mixture(dut, &w, s, &middle))
         return false;
     double away = 127.5 * exp(-3) * (24 * log(2) + log1p(-0x1p-24));
     CHECK(low.token == (int32_t)floor(127.5 - away + 0.5), "u = 0: level %d", low.token);
@@ -466,11 +334,11 @@ static bool component_limits_are_kept(device *dut, device *oracle)
     s.seed = 7;
     s.temperature = 0.01f; /* no level but that of the mean */
     s.step = half;
-    if (!sample_one(dut, &e, s, &out))
+    if (!sample_one_mixture(dut, &e, s, &out))
         return false;
     CHECK(out.token == 255, "u = 1/2 of two equals: level %d", out.token);
     s.step = zero;
-    if (!sample_one(dut, &r, s, &out))
+    if (!sample_one_mixture(dut, &r, s, &out))
         return false;
     CHECK(out.token == 255, "u = 0: level %d of the component without weight", out.token);
     return true;
@@ -490,7 +358,7 @@ static bool broken_parameters_give_no_level(device *dut, device *oracle)
         p[N + i / 3] = broken[i % 3];
         s[1].temperature = i % 2 == 0 ? 1.0f : 0.0f;
         s[1].forced = i % 5 == 0 ? 50 : -1;
-        if (!sample_rows(dut, p, K, 256, one_sequence(3), s, out))
+        if (!sample_mixtures(dut, p, K, 256, one_sequence(3), s, out))
             return false;
         CHECK(out[1].token == -1 && isnan(out[1].logprob), "parameter %d = %g: level %d", i / 3,
               (double)broken[i % 3], out[1].token);
@@ -510,7 +378,7 @@ static bool log_probabilities_are_finite(device *dut, device *oracle)
     lx_sampling s = plain;
     lx_sample out;
     for (s.forced = 0; s.forced < 255; s.forced += 127) {
-        if (!sample_one(dut, &x, s, &out))
+        if (!sample_one_mixture(dut, &x, s, &out))
             return false;
         CHECK(out.logprob == -FLT_MAX, "level %d: %g", s.forced, (double)out.logprob);
     }
@@ -527,7 +395,7 @@ static bool count_draws(device *d, const mixture *x, float temperature, uint32_t
     lx_sampling *how = take(DRAW_ROWS * sizeof *how);
     lx_sample *out = take((DRAW_ROWS + 2) * sizeof *out);
     lx_batch *batch = one_sequence(DRAW_ROWS);
-    const lx_array *in = dev_array(d, repeated(x, DRAW_ROWS), (int64_t)DRAW_ROWS * 3 * x->k);
+    const lx_array *in = dev_array(d, repeat_mixture(x, DRAW_ROWS), (int64_t)DRAW_ROWS * 3 * x->k);
     for (uint32_t step = 0; step < steps; step++) {
         for (uint32_t i = 0; i < DRAW_ROWS; i++) {
             how[i] = plain;
@@ -535,7 +403,7 @@ static bool count_draws(device *d, const mixture *x, float temperature, uint32_t
             how[i].sample = i;
             how[i].step = step;
         }
-        if (!run_step(d, in, x->k, x->levels, batch, how, out))
+        if (!run_mixtures(d, in, x->k, x->levels, batch, how, out))
             return false;
         for (uint32_t i = 1; i <= DRAW_ROWS; i++)
             count[out[i].token]++;

@@ -300,7 +300,8 @@ static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t 
 
 /* --- steps that are started before those before them are known --- */
 
-/* The whole prompts, then a row of every sequence that has not ended, all of them with drawn ids.
+/* The whole prompts, then a row of every sequence that has not ended, all of them with deferred
+ * tokens.
  */
 static void fill_turn(turn *t, const sequence *s, int32_t step)
 {

@@ -1,22 +1,21 @@
 /*
  * `sample`: the same ids as the oracle for the same random numbers, log-probabilities within a
- * bound, edge cases, and draws whose frequencies are the probabilities (chi-square).
+ * bound, and edge cases. Many draws: test_sample_draws.c.
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "conformance.h"
 #include "kernels/philox.h"
+#include "sampling.h"
 
 #define LOGPROB_BOUND 1e-6 /* of 1 + |logprob|; docs/numerics.md */
 
 static const lx_sampling plain = {.seed = 1, .temperature = 1, .top_p = 1, .forced = -1};
 
-/* Samples every row of logits [rows, n_ids]. */
-static bool sample_rows(device *d, const float *logits, int32_t rows, int32_t n_ids,
-                        const lx_sampling *how, lx_sample *out)
+bool sample_logits(device *d, const float *logits, int32_t rows, int32_t n_ids,
+                   const lx_sampling *how, lx_sample *out)
 {
     lx_array *in = dev_array(d, logits, (int64_t)rows * n_ids);
     lx_sample_args args = {.logits = in, .n_ids = n_ids, .rows = how, .out = out};
@@ -32,7 +31,7 @@ static bool sample_rows(device *d, const float *logits, int32_t rows, int32_t n_
 static bool sample_one(device *d, const float *logits, int32_t n_ids, lx_sampling how,
                        lx_sample *out)
 {
-    return sample_rows(d, logits, 1, n_ids, &how, out);
+    return sample_logits(d, logits, 1, n_ids, &how, out);
 }
 
 /* --- against the oracle --- */
@@ -110,7 +109,7 @@ static bool run_case(device *d, const sample_case *c, lx_sample *out, lx_sample 
         how[i].mask = i % 3 == 0 ? NULL : mask;
         how[i].top = top + (size_t)i * LX_MAX_TOP;
     }
-    return sample_rows(d, c->logits, c->rows, c->n_ids, how, out);
+    return sample_logits(d, c->logits, c->rows, c->n_ids, how, out);
 }
 
 static bool same_sample(lx_sample got, lx_sample want)
@@ -169,7 +168,7 @@ static bool sample_rows_are_independent(device *dut, device *oracle)
     rng r = {13};
     sample_case c = make_case(&r, 777, 60, 4);
     lx_sample together[60], alone;
-    if (!sample_rows(dut, c.logits, c.rows, c.n_ids, c.how, together))
+    if (!sample_logits(dut, c.logits, c.rows, c.n_ids, c.how, together))
         return false;
     for (int32_t i = 0; i < c.rows; i++) {
         lx_sampling how = c.how[i];
@@ -368,7 +367,7 @@ static bool broken_logits_give_no_token(device *dut, device *oracle)
         s[0].temperature = i % 2 == 0 ? 1.0f : 0.0f;
         s[0].forced = i % 5 == 0 ? 50 : -1;
         s[0].top_k = i % 7 == 0 ? 3 : 0;
-        if (!sample_rows(dut, logits, 2, 100, s, out))
+        if (!sample_logits(dut, logits, 2, 100, s, out))
             return false;
         CHECK(is_nothing(out[0]), "logit %d = %g: id %d", i / 3, (double)broken[i % 3],
               out[0].token);
@@ -466,99 +465,6 @@ static bool exact_limits_are_kept(device *dut, device *oracle)
     return true;
 }
 
-/* --- frequencies --- */
-
-enum { IDS = 50, ROWS = 500 };
-
-static int by_weight(const void *pa, const void *pb)
-{
-    const double *a = pa, *b = pb;
-    return (a[0] < b[0]) - (a[0] > b[0]);
-}
-
-/* The probabilities the request asks for, worked out here in yet another way. */
-static void probabilities(const float *logits, const lx_sampling *s, double *p)
-{
-    double sorted[IDS][2], total = 0, sum = 0, kept = 0;
-    for (int i = 0; i < IDS; i++) {
-        sorted[i][0] = exp((double)logits[i] / (double)s->temperature);
-        sorted[i][1] = i;
-        p[i] = 0;
-    }
-    qsort(sorted, IDS, sizeof sorted[0], by_weight);
-    int n = s->top_k > 0 && s->top_k < IDS ? s->top_k : IDS;
-    for (int i = 0; i < n; i++)
-        total += sorted[i][0];
-    for (int i = 0; i < n && (i == 0 || sum < (double)s->top_p * total); i++) {
-        sum += sorted[i][0];
-        p[(int)sorted[i][1]] = sorted[i][0];
-        kept += sorted[i][0];
-    }
-    for (int i = 0; i < IDS; i++)
-        p[i] /= kept;
-}
-
-/* Counts of `steps` x ROWS draws of one request, a row being sample number `row`. */
-static bool count_draws(device *d, const float *logits, lx_sampling s, uint32_t steps, int *count)
-{
-    static float all[ROWS * IDS];
-    static lx_sampling how[ROWS];
-    static lx_sample out[ROWS];
-    memset(count, 0, IDS * sizeof *count);
-    for (int i = 0; i < ROWS; i++)
-        memcpy(all + i * IDS, logits, IDS * sizeof *logits);
-    for (uint32_t step = 0; step < steps; step++) {
-        for (uint32_t i = 0; i < ROWS; i++) {
-            how[i] = s;
-            how[i].sample = i;
-            how[i].step = step;
-        }
-        if (!sample_rows(d, all, ROWS, IDS, how, out))
-            return false;
-        for (int i = 0; i < ROWS; i++)
-            count[out[i].token]++;
-    }
-    return true;
-}
-
-static bool check_frequencies(device *d, const float *logits, lx_sampling s)
-{
-    bool cuda = strncmp(d->label, "cuda", 4) == 0; /* perhaps on the CPU, by fibers */
-    uint32_t steps = cuda ? 10 : 100;
-    double p[IDS], chi2 = 0, n = (double)steps * ROWS, freedom = -1;
-    int count[IDS];
-    probabilities(logits, &s, p);
-    if (!count_draws(d, logits, s, steps, count))
-        return false;
-    for (int i = 0; i < IDS; i++) {
-        CHECK(p[i] > 0 || count[i] == 0, "id %d was drawn, its probability is 0", i);
-        if (p[i] > 0) {
-            chi2 += (count[i] - n * p[i]) * (count[i] - n * p[i]) / (n * p[i]);
-            freedom++;
-        }
-    }
-    CHECK(chi2 < freedom + 5 * sqrt(2 * freedom + 2),
-          "chi-square %.1f with %.0f degrees of freedom (top_k %d, top_p %g, temperature %g)", chi2,
-          freedom, s.top_k, (double)s.top_p, (double)s.temperature);
-    return true;
-}
-
-static bool frequencies_are_probabilities(device *dut, device *oracle)
-{
-    (void)oracle;
-    rng r = {14};
-    float *logits = random_floats(&r, IDS, UNIFORM, 0, 0);
-    lx_sampling any = plain, k = plain, p = plain, both = plain;
-    any.temperature = 0.7f;
-    k.top_k = 10;
-    p.top_p = 0.6f;
-    both.top_k = 20;
-    both.top_p = 0.8f;
-    both.temperature = 1.6f;
-    return check_frequencies(dut, logits, any) && check_frequencies(dut, logits, k) &&
-           check_frequencies(dut, logits, p) && check_frequencies(dut, logits, both);
-}
-
 const test sample_tests[] = {
     {"sample_matches_oracle", sample_matches_oracle},
     {"sample_rows_are_independent", sample_rows_are_independent},
@@ -572,6 +478,5 @@ const test sample_tests[] = {
     {"extreme_values_are_sampled", extreme_values_are_sampled},
     {"zeros_of_both_signs_are_equals", zeros_of_both_signs_are_equals},
     {"exact_limits_are_kept", exact_limits_are_kept},
-    {"frequencies_are_probabilities", frequencies_are_probabilities},
     {NULL, NULL},
 };

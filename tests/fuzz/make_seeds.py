@@ -276,7 +276,7 @@ def states() -> dict[str, bytes]:
         "text": state(), "rules": state(flags=2), "image": state(bytes(range(20)), modality=1),
         "fresh": state(tokens=(), rows=0), "empty": state(b"", (), 4, 1), "odd": state(b"abcde", (5,), 1, 2),
         "signed": state(flags=1) + bytes(32), "version": state(magic=b"LINSTAT2"), "other": state(magic=b"GGUF1234"),
-        "large": state(bytes(1000), tuple(range(300)), 500, 900), "nobody": state(made_by=b""),
+        "large": state(bytes(1000), tuple(range(300)), 500, 900), "no-maker": state(made_by=b""),
         "unended": state(made_by=b"x" * 96), "short": b"LINSTAT1", "nothing": b"",
         "behind-the-name": state(b"abc", (), 4, 1, made_by=b"m\0\0\x80"), "padding": state(padding=b"\0\0\1"),
     }

@@ -1,6 +1,6 @@
 /*
  * Log-probabilities of images against images.bin: every value of every image, and bits per value.
- * The images are scored as `linnet eval` does it, many rows a step.
+ * The images are scored as `linnet eval` does it, many rows per step.
  */
 #include <math.h>
 #include <stdio.h>

@@ -18,7 +18,7 @@ START_TIMEOUT = 30.0
 
 
 def free_ports(count):
-    """Ports nobody listens on; somebody else may take one before it is used, so starts are tried
+    """Free ports; another process may take one before it is used, so starts are tried
     again."""
     socks = [socket.socket() for _ in range(count)]
     try:

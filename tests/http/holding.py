@@ -18,7 +18,7 @@ ENDLESS_IMAGES = {"n": 40_000}
 
 
 def send(port, fields, stream, headers=None):
-    """A completion whose answer nobody reads yet."""
+    """A completion whose answer is not read yet."""
     sock = client.connect(port)
     body = {"model": client.MODEL, **fields, "stream": stream}
     sock.sendall(client.encode_request("POST", "/v1/completions", body, headers, port))

@@ -179,7 +179,7 @@ async def request(connection, fields):
 
 
 def connect_and_send(port, fields, path=GENERATIONS):
-    """A request whose answer nobody reads yet."""
+    """A request whose answer is not read yet."""
     sock = client.connect(port)
     sock.sendall(client.encode_request("POST", path, {"model": SMALL, **fields}, port=port))
     return sock

@@ -57,7 +57,7 @@ class Server:
     def __init__(self, *flags, model_dir=MODEL_DIR):
         self.args = [LINNET, "serve", "--port", "0", "--model", model_dir, *flags]
         self.process = self.port = None
-        self.ending = False  # it was told to end
+        self.ending = False  # a signal to end was sent
         self.log_file = tempfile.NamedTemporaryFile(prefix="linnet-log-", suffix=".txt")
 
     @property

@@ -252,7 +252,7 @@ def test_many_small_chunks(image_port):
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_a_hundred_megabytes(image_server, framing):
-    """Refused with 413, from its length alone where that is told."""
+    """Refused with 413, from its length alone where that is known."""
     port, before = image_server.port, image_server.resident_bytes()
     kind, form = images.encode_form({"image": images.File(FULL[:33])})
     head = f"POST {images.EDITS} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
@@ -310,7 +310,7 @@ def test_bad_scores(image_port):
         ({"model": MODEL, "prompt": "海", "completion": "\0"}, "completion"),
     ]:
         check_refused(images.score(image_port, **fields), param)
-    check_refused(images.score(image_port, model="nobody", image=url), "model", 404)
+    check_refused(images.score(image_port, model="unknown", image=url), "model", 404)
 
 
 def test_lengths_that_lie(image_port):

@@ -1,5 +1,5 @@
 """Behind the proxies of Debian 12: whatever a client sends, the proxy and the server see the same requests.
-A request hidden in another's body, or behind its end, is answered by nobody and by nobody's connection."""
+A request hidden in another's body, or behind its end, is not answered, on no connection."""
 
 import contextlib
 import itertools
@@ -33,7 +33,7 @@ http {{
 }}
 """
 
-# As plain as it gets: one connection to the server, used again by whoever comes next.
+# As plain as it gets: one connection to the server, used again by the next client.
 HAPROXY = """
 defaults
     mode http

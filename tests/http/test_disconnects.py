@@ -45,7 +45,7 @@ def test_in_the_request(small, leave):
 
 
 def hold_places(server):
-    """Requests without end for more places than there are: whoever comes now waits in the queue."""
+    """Requests without end for more places than there are: a new one waits in the queue."""
     return [send(server.port, ENDLESS, stream=False) for _ in range(MORE_THAN_PLACES)]
 
 

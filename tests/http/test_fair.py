@@ -1,4 +1,4 @@
-"""Nobody is held up by another's large request: slots are shared by requests, and by keys with their weights;
+"""No client is held up by another's large request: slots are shared by requests, and by keys with their weights;
 a large request that missed steps has the same bytes; what a key may ask for is counted."""
 
 import contextlib

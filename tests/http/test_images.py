@@ -121,7 +121,7 @@ def test_each_model_on_its_own_route(image_port):
     check_refused(reply, "model")
     assert "/v1/completions" in reply.error["message"]
     check_refused(edit(image_port, png.write(WIDTH, 1, bytes(WIDTH)), model=MODEL), "model")
-    check_refused(generate(image_port, model="nobody"), "model", 404)
+    check_refused(generate(image_port, model="unknown"), "model", 404)
 
 
 def test_without_an_image_model(port):

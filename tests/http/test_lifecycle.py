@@ -15,7 +15,7 @@ from server import STOP_TIMEOUT, Server, run, wait_until
 from settings import MODEL_DIR
 
 # Seconds for what is done at once, on a machine of any speed: less than any time the server waits
-# for somebody (30 for clients, more for connections).
+# for a request (30 for clients, more for connections).
 AT_ONCE = 20
 
 

@@ -1,4 +1,4 @@
-"""A log that nobody reads stops nothing: requests are answered, SIGTERM ends the server, and what
+"""A log that is not read stops nothing: requests are answered, SIGTERM ends the server, and what
 was lost is counted."""
 
 import fcntl
@@ -101,6 +101,6 @@ def test_a_reader_that_is_gone():
         os.close(server.reader)
         server.reader = os.open(os.devnull, os.O_RDONLY)
         server.check_unharmed()
-        wait_until(lambda: server.dropped() > 0, 60, "lines that nobody can read")
+        wait_until(lambda: server.dropped() > 0, 60, "lines that cannot be read")
         server.signal()
         assert server.wait() == 0

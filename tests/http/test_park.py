@@ -168,7 +168,7 @@ def test_bad_requests(redis, name):
 
 
 def test_without_its_store_a_request_runs_to_its_end():
-    """Redis dies, and before anybody has noticed the server is told to stop: nothing is parked."""
+    """Redis dies, and before that is noticed the server is stopped: nothing is suspended."""
     with Redis() as own:
         with Server(*ONE_SLOT, *holding.DRAIN, "--state-store", own.url) as server:
             expected = [whole(server.port, UPPER, seed) for seed in range(REQUESTS)]
@@ -184,7 +184,7 @@ def test_without_its_store_a_request_runs_to_its_end():
 
 
 def test_a_store_that_takes_no_state_is_told():
-    """It answers, so requests are parked, but it is full: whoever waits is told and may ask again elsewhere."""
+    """It answers, so requests are suspended, but it is full: those that wait get an error, and may be sent elsewhere."""
     with Redis("--maxmemory", "1", "--maxmemory-policy", "noeviction") as full:
         with Server(*ONE_SLOT, "--state-store", full.url) as server:
             busy = holding.hold(server)

@@ -116,7 +116,7 @@ def test_states_outlive_the_server(shared_redis, how):
     with server_with(shared_redis) as first:
         expected = whole(first.port, UPPER, 9)
         states = states_of_every_boundary(first.port, UPPER, 9)
-        # and one that is running when the end comes: nobody has heard of it, nothing is left of it
+        # and one that is running when the end comes: no client has its id, nothing is left of it
         with client.connect(first.port) as sock:
             body = {"model": client.MODEL, "prompt": UPPER, "n": 64, "stream": True}
             sock.sendall(client.encode_request("POST", "/v1/completions", body, port=first.port))
@@ -166,7 +166,7 @@ def test_time_to_live_is_redis_own(shared_redis):
 
 
 def test_damaged_value_is_refused(pair, shared_redis):
-    """What somebody else put there is trusted no more than an upload."""
+    """What others put there is trusted no more than an upload."""
     a, _ = pair
     talk = Conversation(UPPER, 2, 4)
     talk.turn(a.port)

@@ -1,5 +1,5 @@
 """States as objects: what goes on from one is, byte for byte, what would have come without a stop;
-they are told about, fetched, sent, copied, looked into and removed; nothing else gets through."""
+they are described, fetched, sent, copied, looked into and removed; nothing else gets through."""
 
 import base64
 import contextlib

@@ -1,5 +1,5 @@
 """Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to
-compare on. Nothing of it is anybody's data; the same seeds give the same files."""
+compare on. Nothing of it is data of others; the same seeds give the same files."""
 
 import json
 import random

@@ -12,7 +12,7 @@ int simt_fail_now(void); /* fake/runtime.c */
 
 struct lx_cuda_product {
     int32_t outputs, inputs;
-    const float *bias; /* NULL: left to who asks, as the library may */
+    const float *bias; /* NULL: left to the caller, as the library may */
 };
 
 lx_status lx_cuda_blas_new(lx_cuda_blas **out, lx_error *err)

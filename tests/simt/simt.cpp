@@ -70,7 +70,7 @@ asm(".text\n.globl simt_switch\n.hidden simt_switch\n.type simt_switch, @functio
     ".size simt_switch, .-simt_switch\n");
 #endif
 
-/* The address sanitizer is told which stack comes next; with NULL that this one never comes back.
+/* The address sanitizer must know which stack comes next; with NULL that this one never comes back.
  */
 static void leave([[maybe_unused]] void **kept, [[maybe_unused]] const void *stack,
                   [[maybe_unused]] size_t n_bytes)
@@ -121,7 +121,7 @@ static void body()
     (*m.kernel)();
     f->state = ENDED;
     to_scheduler(f);
-    abort(); /* nobody resumes it */
+    abort(); /* it is not resumed */
 }
 
 static void prepare(fiber *f, unsigned i)
@@ -225,7 +225,7 @@ static bool run_warp(unsigned first, bool falling)
     return moved;
 }
 
-/* When nobody can move: either all have ended, or all wait at one barrier. */
+/* When no fiber can move: either all have ended, or all wait at one barrier. */
 static bool pass_barrier()
 {
     unsigned ended = 0;

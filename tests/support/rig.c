@@ -62,6 +62,7 @@ rig rig_start(rig_options o)
     const lx_model *served = o.model != NULL ? o.model : model;
     options.prefix_bytes = o.n_prefixes * served->state.fixed_floats * 4;
     options.prefix_every = o.prefix_every;
+    options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;
     options.ahead = o.ahead;
     r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
@@ -166,5 +167,6 @@ void rig_assert_empty(rig *r)
 {
     assert_true(lx_engine_idle(r->engine));
     assert_int_equal(r->metrics->slots_used, 0);
+    assert_int_equal(r->metrics->pool_used, 0);
     assert_int_equal(r->metrics->queue_length, 0);
 }

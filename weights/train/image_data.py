@@ -9,7 +9,7 @@ that order and predicts it; the server's image task repeats these streams exactl
   nn           the pixel two above
   row, column  of pixel t
   position     t
-  class        what the image shows: 0 .. CLASSES - 1, or NO_CLASS where nobody says
+  class        what the image shows: 0 .. CLASSES - 1, or NO_CLASS where it is not said
 
 A neighbour outside the image is NONE. All but the last pixel seen are known from at most two rows
 back, so the streams cost a window of fixed size and nothing in the recurrent state.

@@ -5,7 +5,7 @@
 
 DIR holds train-images-idx3-ubyte(.gz) and train-labels-idx1-ubyte(.gz); the last 5,000 images are held
 out. A fifth of the training images are shown without their class, so that the model also paints when
-nobody asks for a digit; the figures on held-out images are those without a class. How a run is resumed
+no digit is requested; the figures on held-out images are those without a class. How a run is resumed
 and how the learning rate goes: trainer.py.
 """
 

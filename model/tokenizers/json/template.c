@@ -1,6 +1,6 @@
 /*
  * The field `post_processor` (see parts.h): what stands before and behind every text. ByteLevel
- * only moves offsets, which nobody reads here.
+ * only moves offsets, which are not read here.
  */
 #include <string.h>
 

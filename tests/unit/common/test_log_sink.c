@@ -103,7 +103,7 @@ static void check(bool use_socket)
     uint64_t before = lx_log_sink_dropped();
     int end = redirect(use_socket);
     assert_int_equal(lx_log_sink_start(lx_log_report_loss, NULL), LX_OK);
-    write_from_threads(); /* nobody reads: it comes back all the same */
+    write_from_threads(); /* there is no reader: it returns all the same */
     assert_true(lx_log_sink_dropped() > before);
     pthread_t reader;
     assert_int_equal(pthread_create(&reader, NULL, read_all, &end), 0);

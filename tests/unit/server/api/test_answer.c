@@ -143,7 +143,7 @@ static size_t expected_bytes(const lx_plan *plan, const lx_stops *stops, lx_buff
     return end;
 }
 
-/* Reads after every token, or once at the end; what is told is never taken back. */
+/* Reads after every token, or once at the end; what was handed out is never taken back. */
 static void check_stop(const lx_stops *stops, bool late)
 {
     lx_completion *c = completion_of(stops);

@@ -100,7 +100,7 @@ static void asking_keeps_no_state(void **unused)
     assert_done(&w, true);
     lx_work_advance(&w);
     assert_int_equal(store.puts, 1);
-    lx_states_fini(&w.keeper);
+    lx_state_saver_fini(&w.saver);
     lx_job_unref(job);
 }
 

@@ -2,7 +2,7 @@
  * Steps that are started before the tokens of those before them are read: the same bytes (tokens,
  * log-probabilities, likeliest ids, states) at every depth, for images, lines with and without
  * rules, stop strings and scores in one engine, with cancellations in whatever phase a job is; no
- * step is computed in vain or in a slot that has another owner; a parked job goes on where it was;
+ * step is wasted or in a slot that has another owner; a parked job goes on where it was;
  * a failed step ends its jobs and nothing else.
  *
  *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference
@@ -230,7 +230,7 @@ static int64_t most_ahead_of(rig_request q, int64_t *steps)
     return most;
 }
 
-/* And no step is computed in vain: as many as without. */
+/* And no step is wasted: as many as without. */
 static void only_what_the_host_does_not_decide_goes_ahead(void **state)
 {
     (void)state;

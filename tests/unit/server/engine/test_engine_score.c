@@ -1,6 +1,6 @@
 /*
  * Scored jobs: their log-probabilities are those of generating the same tokens, bit for bit, at any
- * prompt chunk, rows a step and number of threads, alone and among running jobs; they count as
+ * prompt chunk, rows per step and number of threads, alone and among running jobs; they count as
  * prompt work; wrong targets are refused before they reach a step.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * Fair sharing alone: turns by weight and by request over many steps, nobody starves, waiting less
- * is no credit; who may have a place, and who is first.
+ * Fair sharing alone: turns by weight and by request over many steps, no client starves, waiting
+ * less is no credit; who may have a place, and who is first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static void who_wants_less_gives_the_rest(void **state)
     near(w.turns[2], 100);
 }
 
-/* Who comes late is first, in the next step, and gets its share from then on, not what it missed.
+/* A latecomer is first, in the next step, and gets its share from then on, not what it missed.
  */
 static void who_comes_late_is_served_at_once(void **state)
 {

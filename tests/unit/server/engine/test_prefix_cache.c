@@ -30,7 +30,7 @@ static int32_t alike(const kept *k, const int32_t *ids, int32_t n)
     return i;
 }
 
-/* The place of the longest prefix, -1; *shared as lx_prefix has it. */
+/* The place of the longest prefix, -1; *shared as in lx_prefix. */
 static int32_t slow_find(const kept *all, const int32_t *ids, int32_t n, int32_t *shared)
 {
     int32_t best = -1;

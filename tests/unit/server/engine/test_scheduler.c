@@ -1,4 +1,4 @@
-/* The scheduler alone: which rows a step gets, from hand-written cases and as laws over random
+/* The scheduler alone: which rows go into a step, from hand-written cases and as laws over random
    ones. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -50,7 +50,7 @@ static void finds_and_settles(void **state)
     }
 }
 
-/* Whatever is told as a text grows is the beginning of what is left of it in the end. */
+/* Whatever is sent as a text grows is the beginning of what is left of it in the end. */
 static void what_is_settled_stays(void **state)
 {
     (void)state;

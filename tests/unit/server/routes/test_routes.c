@@ -117,7 +117,7 @@ static void test_dispatch_without_a_handler(void **state)
     assert_null(rs.body);
 }
 
-/* The request's own word counts, and without one nobody has the right. */
+/* The request's own word counts, and without one no request has the right. */
 static void test_what_acts_on_the_server_wants_the_right(void **state)
 {
     (void)state;

@@ -135,7 +135,7 @@ static void nothing_changed_gets_through(void **state)
     }
 }
 
-/* Somebody who knows the format changes a number and makes the CRC right again. */
+/* An attacker with knowledge of the format changes a number and makes the CRC right again. */
 static void a_forged_state_has_no_signature(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /*
  * The state store in Redis against a real redis-server: what is put is got by another store, times
- * end, an outage fails every call at once and ends by itself, and no call is lost or told twice.
+ * end, an outage fails every call at once and ends by itself, and no call is lost or answered
+ * twice.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,95 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <arpa/inet.h>
 #include <cmocka.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "server/states/state_redis.h"
 #include "tests/support/patience.h"
-
-extern char **environ;
+#include "tests/support/redis_process.h"
 
 enum { TIMEOUT_MS = 10000, LONG_MS = 1000000, PATIENCE_S = 60 };
 
-/* Debian's redis-tools holds the server under its other name: which it is, argv[0] says. */
-static const char *const programs[] = {"/usr/bin/redis-server", "/usr/bin/redis-check-rdb",
-                                       "/usr/local/bin/redis-server"};
-
-typedef struct redis_process {
-    pid_t pid;
-    int port;
-    char url[64];
-} redis_process;
-
 static redis_process redis;
-
-/* --- a server --- */
-
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    (void)close(fd);
-    return ntohs(a.sin_port);
-}
-
-static bool listens(int port)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    bool yes = connect(fd, (struct sockaddr *)&a, sizeof a) == 0;
-    (void)close(fd);
-    return yes;
-}
-
-static bool start_redis(void)
-{
-    char port[16];
-    (void)snprintf(port, sizeof port, "%d", redis.port);
-    char *argv[] = {
-        "redis-server", "--bind", "127.0.0.1",  "--port",  port,           "--save", "",
-        "--dir",        "/tmp",   "--loglevel", "warning", "--appendonly", "no",     NULL};
-    redis.pid = 0;
-    for (size_t i = 0; i < sizeof programs / sizeof *programs && redis.pid == 0; i++)
-        if (access(programs[i], X_OK) == 0)
-            assert_int_equal(posix_spawn(&redis.pid, programs[i], NULL, NULL, argv, environ), 0);
-    if (redis.pid == 0)
-        return false;
-    wait_until(listens(redis.port) || waitpid(redis.pid, NULL, WNOHANG) != 0);
-    assert_true(listens(redis.port));
-    return true;
-}
-
-static void kill_redis(void)
-{
-    if (redis.pid == 0)
-        return;
-    (void)kill(redis.pid, SIGKILL);
-    (void)waitpid(redis.pid, NULL, 0);
-    redis.pid = 0;
-}
 
 static int set_up(void **state)
 {
     (void)state;
-    redis.port = free_port();
-    (void)snprintf(redis.url, sizeof redis.url, "redis://127.0.0.1:%d/1", redis.port);
-    if (!start_redis())
+    if (!redis_start(&redis))
         print_message("skipped: there is no redis-server (Debian: redis-tools)\n");
     return 0;
 }
@@ -106,7 +37,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    kill_redis();
+    redis_kill(&redis);
     return 0;
 }
 
@@ -114,7 +45,7 @@ static int tear_down(void **state)
 
 typedef struct answer {
     pthread_mutex_t mutex;
-    pthread_cond_t told;
+    pthread_cond_t answered;
     int calls;
     lx_status status;
     lx_error err;
@@ -140,29 +71,29 @@ static void note(void *context, const lx_store_result *r)
         a->bytes = malloc(r->size + 1);
         memcpy(a->bytes, r->blob, r->size);
     }
-    (void)pthread_cond_signal(&a->told);
+    (void)pthread_cond_signal(&a->answered);
     (void)pthread_mutex_unlock(&a->mutex);
 }
 
-static void wait_told(answer *a)
+static void wait_answered(answer *a)
 {
     (void)pthread_mutex_lock(&a->mutex);
     while (a->calls == 0)
-        (void)pthread_cond_wait(&a->told, &a->mutex);
+        (void)pthread_cond_wait(&a->answered, &a->mutex);
     (void)pthread_mutex_unlock(&a->mutex);
     assert_int_equal(a->calls, 1);
 }
 
 #define ANSWER                                                                                     \
     {                                                                                              \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER                       \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER                   \
     }
 
 static lx_status put(lx_state_store *s, const char *id, const void *bytes, size_t n, int64_t ttl_ms)
 {
     answer a = ANSWER;
     s->ops->put(s, &owner, id, bytes, n, ttl_ms, note, &a);
-    wait_told(&a);
+    wait_answered(&a);
     return a.status;
 }
 
@@ -172,7 +103,7 @@ static lx_status get(lx_state_store *s, const char *id, int64_t ttl_ms, const vo
 {
     answer a = ANSWER;
     s->ops->get(s, &owner, id, ttl_ms, note, &a);
-    wait_told(&a);
+    wait_answered(&a);
     if (a.status == LX_OK) {
         assert_int_equal(a.size, n);
         assert_memory_equal(a.bytes, expected, n);
@@ -189,7 +120,7 @@ static lx_status drop(lx_state_store *s, const char *id)
 {
     answer a = ANSWER;
     s->ops->remove(s, &owner, id, note, &a);
-    wait_told(&a);
+    wait_answered(&a);
     return a.status;
 }
 
@@ -277,7 +208,7 @@ static lx_status put_of(lx_state_store *s, const lx_owner *o, const char *id, co
 {
     answer a = ANSWER;
     s->ops->put(s, o, id, text, strlen(text), ttl_ms, note, &a);
-    wait_told(&a);
+    wait_answered(&a);
     assert_true((a.status == LX_ERR_BUSY) == (strcmp(a.err.param, "state") == 0));
     return a.status;
 }
@@ -287,7 +218,7 @@ static lx_status get_of(lx_state_store *s, const lx_owner *o, const char *id, in
 {
     answer a = ANSWER;
     s->ops->get(s, o, id, ttl_ms, note, &a);
-    wait_told(&a);
+    wait_answered(&a);
     if (a.status == LX_OK)
         assert_memory_equal(a.bytes, text, strlen(text));
     free(a.bytes);
@@ -298,7 +229,7 @@ static lx_status drop_of(lx_state_store *s, const lx_owner *o, const char *id)
 {
     answer a = ANSWER;
     s->ops->remove(s, o, id, note, &a);
-    wait_told(&a);
+    wait_answered(&a);
     return a.status;
 }
 
@@ -429,14 +360,14 @@ static void test_hanging_server(void **state)
         s->ops->get(s, &owner, "kept", 0, note, &answers[i]);
     }
     for (int i = 0; i < N; i++) {
-        wait_told(&answers[i]);
+        wait_answered(&answers[i]);
         assert_int_equal(answers[i].status, LX_ERR_UNAVAILABLE);
         assert_non_null(strstr(answers[i].err.text, "state store"));
     }
     assert_false(reachable(s));
     answer refused = ANSWER;
     s->ops->put(s, &owner, "other", "x", 1, LONG_MS, note, &refused);
-    assert_int_equal(refused.calls, 1); /* told before the call returned */
+    assert_int_equal(refused.calls, 1); /* answered before the call returned */
     assert_int_equal(refused.status, LX_ERR_UNAVAILABLE);
     (void)kill(redis.pid, SIGCONT);
     wait_reachable(s, true);
@@ -452,27 +383,28 @@ static void test_killed_and_started_again(void **state)
     if (redis.pid == 0)
         skip();
     lx_state_store *s = open_store(TIMEOUT_MS);
-    kill_redis();
-    wait_reachable(s, false); /* the watcher's work: nobody calls */
+    redis_kill(&redis);
+    wait_reachable(s, false); /* the watcher's work: there is no call */
     assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_ERR_UNAVAILABLE);
-    assert_true(start_redis());
+    assert_true(redis_start(&redis));
     wait_reachable(s, true);
     for (int i = 0; i < 20; i++) /* every thread's connection is a dead one */
         assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_OK);
     s->ops->close(s);
 }
 
-/* Opened while nobody is there; calls that are under way when it is closed are told so. */
+/* Opened while no server is there; calls that are under way when it is closed end with that error.
+ */
 static void test_open_without_a_server(void **state)
 {
     (void)state;
     if (redis.pid == 0)
         skip();
-    kill_redis();
+    redis_kill(&redis);
     lx_state_store *s = open_store(TIMEOUT_MS);
     assert_false(reachable(s));
     assert_int_equal(drop(s, "a"), LX_ERR_UNAVAILABLE);
-    assert_true(start_redis());
+    assert_true(redis_start(&redis));
     wait_reachable(s, true);
     enum { N = 300 };
     answer *answers = calloc(N, sizeof *answers);

@@ -1,0 +1,150 @@
+/*
+ * One row of logits and the sums over it, by all threads of a block: half a warp adds up 256 ids in
+ * f32, in the order of cpu.c, and every thread adds up those sums in double.
+ */
+#ifndef LINNET_OPS_SAMPLE_ROW_INTERNAL_CUH
+#define LINNET_OPS_SAMPLE_ROW_INTERNAL_CUH
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/ops/sample/cuda.h"
+
+#define MOST_THREADS 256
+#define BLOCK 256 /* ids of a sum in f32 */
+#define FEW 16    /* ids worth ordering one by one */
+
+struct shared_row {
+    float value[MOST_THREADS / 16];
+    double sum[MOST_THREADS / 16];
+    int32_t number;
+    float weight[BLOCK];
+    int32_t list[FEW];
+    int32_t id;
+    double found_sum;
+    int32_t found_count;
+};
+
+struct row {
+    shared_row *shared;
+    lx_cuda_row s;
+    const float *logits;
+    const uint32_t *bits; /* banned ids; NULL for none */
+    const lx_bias *biases;
+    int32_t n;
+    float least, greatest; /* of the allowed logits */
+};
+
+/* What is added to an id's logit; the list is sorted. */
+LX_DEVICE float bias_of(const row &r, int32_t id)
+{
+    int32_t from = 0, to = r.s.n_biases;
+    while (from < to) {
+        int32_t at = (from + to) / 2;
+        if (r.biases[at].id < id)
+            from = at + 1;
+        else
+            to = at;
+    }
+    return from < r.s.n_biases && r.biases[from].id == id ? r.biases[from].add : 0.0f;
+}
+
+LX_DEVICE float logit_at(const row &r, int32_t i)
+{
+    bool banned = r.bits != NULL && (r.bits[i / 32] >> (i % 32) & 1u) != 0u;
+    if (banned)
+        return -LX_INFINITY;
+    return r.s.n_biases > 0 ? r.logits[i] + bias_of(r, i) : r.logits[i];
+}
+
+/* --- over all threads --- */
+
+/* The largest of all threads' values, in all threads. */
+LX_DEVICE float block_max(shared_row *s, float x)
+{
+    x = lx_max16(x);
+    if (threadIdx.x % 16u == 0u)
+        s->value[threadIdx.x / 16u] = x;
+    __syncthreads();
+    x = s->value[0];
+    for (unsigned i = 1; i < blockDim.x / 16u; i++)
+        x = s->value[i] > x ? s->value[i] : x;
+    __syncthreads();
+    return x;
+}
+
+LX_DEVICE int32_t block_min_id(shared_row *s, int32_t id)
+{
+    if (threadIdx.x == 0u)
+        s->number = 0x7fffffff;
+    __syncthreads();
+    if (id != 0x7fffffff)
+        (void)atomicMin(&s->number, id);
+    __syncthreads();
+    id = s->number;
+    __syncthreads();
+    return id;
+}
+
+/* What a sum adds up: exp((l - largest) / temperature) of the ids with l >= level. */
+struct weighting {
+    float largest, temperature, level;
+    bool banned_too;
+};
+
+LX_DEVICE float weight_of(const weighting &w, float logit)
+{
+    return lx_exp((logit - w.largest) / w.temperature);
+}
+
+/* The f32 sum of this half warp's block of ids, in all its lanes; counts ids at the level. */
+LX_DEVICE float sum_block(const row &r, const weighting &w, int32_t from, int32_t *count)
+{
+    int32_t end = r.n - from < BLOCK ? r.n : from + BLOCK;
+    float sum = 0.0f;
+    for (int32_t i = from + (int32_t)(threadIdx.x % 16u); i < end; i += 16) {
+        float l = w.banned_too ? r.logits[i] : logit_at(r, i);
+        bool there = l >= w.level;
+        sum += there ? weight_of(w, l) : 0.0f;
+        *count += there;
+    }
+    return lx_sum16(sum);
+}
+
+LX_DEVICE double sum_weights(const row &r, const weighting &w, int32_t *count)
+{
+    int32_t groups = (int32_t)blockDim.x / 16, mine = (int32_t)threadIdx.x / 16, here = 0;
+    double total = 0.0;
+    if (threadIdx.x == 0u)
+        r.shared->number = 0;
+    for (int32_t at = 0; at < r.n; at += BLOCK * groups) {
+        float sum = sum_block(r, w, at + mine * BLOCK, &here);
+        if (threadIdx.x % 16u == 0u)
+            r.shared->sum[mine] = (double)sum;
+        __syncthreads();
+        for (int32_t g = 0; g < groups && at + g * BLOCK < r.n; g++)
+            total += r.shared->sum[g];
+        __syncthreads();
+    }
+    if (count != NULL) {
+        (void)atomicAdd(&r.shared->number, here);
+        __syncthreads();
+        *count = r.shared->number;
+        __syncthreads();
+    }
+    return total;
+}
+
+LX_DEVICE weighting all_weights(const row &r)
+{
+    weighting w = {r.greatest, r.s.temperature, -LX_INFINITY, false};
+    return w;
+}
+
+LX_DEVICE int32_t first_greatest(const row &r)
+{
+    int32_t id = 0x7fffffff;
+    for (int32_t i = (int32_t)threadIdx.x; i < r.n && id == 0x7fffffff; i += (int32_t)blockDim.x)
+        id = logit_at(r, i) == r.greatest ? i : id;
+    return block_min_id(r.shared, id);
+}
+
+#endif

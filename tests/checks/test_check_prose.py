@@ -1,0 +1,76 @@
+"""scripts/check-prose finds every turn of phrase of its list and nothing else; scripts/check-includes measures files
+and functions."""
+
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+BAD = [
+    "/* Who asks for it waits. */", "// whoever comes next is first", "The reader is told so.", "They were told.",
+    "an event that tells of a state", "what was told about it", "Nobody uses it.", "somebody else's",
+    "room for everybody", "is anybody there", "as lx_plan has it", "# as config.json says it", "computed in vain",
+    "a request that is gone on with", "many rows a step", "it asks ahead", "a drawn id",
+]
+GOOD = [
+    "int nobody_waits = everybody_else;", "the caller asks", "see lx_plan", "a client that reads slowly", "told = read();",
+    "who it is", "rows per step", "a foretold end", "A continued request", "as it has",
+]
+
+
+def run(tmp_path, text):
+    path = tmp_path / "text.md"
+    path.write_text(text, encoding="utf-8")
+    return subprocess.run([sys.executable, SCRIPTS / "check-prose", path], capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_found(tmp_path, line):
+    result = run(tmp_path, f"A plain line.\n{line}\n")
+    assert result.returncode == 1 and ":2: " in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("line", GOOD)
+def test_left_alone(tmp_path, line):
+    result = run(tmp_path, line + "\n")
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_reason_lets_a_line_be(tmp_path):
+    assert run(tmp_path, "the user nobody  # check-prose: its name\n").returncode == 0
+    assert run(tmp_path, "the user nobody  # check-prose:\n").returncode == 1
+
+
+@pytest.fixture
+def rules():
+    loader = SourceFileLoader("check_includes", str(SCRIPTS / "check-includes"))
+    module = type(sys)("check_includes")
+    module.__file__ = str(SCRIPTS / "check-includes")
+    exec(loader.get_code("check_includes"), module.__dict__)
+    return module
+
+
+def function(lines):
+    return "/* Why. */\nstatic int f(int a,\n             int b)\n{\n" + "    a += b;\n" * (lines - 4) + "}\n"
+
+
+@pytest.mark.parametrize("lines, found", [(60, False), (61, True), (200, True)])
+def test_functions_are_measured_with_their_head(rules, lines, found):
+    rules.check_size("server/a.c", "int x;\n\n" + function(10) + "\n" + function(lines))
+    assert rules.faults == ([f"server/a.c:16: a function of {lines} lines"] if found else [])
+
+
+@pytest.mark.parametrize("lines", [500, 501])
+def test_files_are_measured(rules, lines):
+    rules.check_size("server/a.c", "int x;\n" * lines)
+    assert rules.faults == (["server/a.c: 501 lines"] if lines > 500 else [])
+
+
+def test_what_was_split_leaves_the_list(rules):
+    rules.check_size(next(iter(rules.TOO_LONG)), "int x;\n")
+    assert len(rules.faults) == 1 and "TOO_LONG" in rules.faults[0]

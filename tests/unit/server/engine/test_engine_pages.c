@@ -1,0 +1,189 @@
+/*
+ * States that grow: pages are reserved by a request's length before it begins. What does not fit
+ * now waits its turn, what can never fit is refused, nothing is lost on any way out, and no answer
+ * depends on how much room there was.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/rig.h"
+#include "tests/support/scratch.h"
+#include "tests/support/tiny_model.h"
+
+/* 168 values a picture: three pages. */
+enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 12 };
+
+static char *folder;
+static lx_model *model;
+
+static int setup(void **state)
+{
+    tiny_model_options o = tiny_model_image;
+    o.width = SIDE;
+    o.height = HEIGHT;
+    o.attention = "[{\"kind\": \"softmax\"}, {\"kind\": \"linear\", \"feature_map\": \"elu+1\", "
+                  "\"eps\": 1e-6}]";
+    folder = tiny_model_make("rows", &o);
+    if (rig_setup(state) != 0 || folder == NULL || lx_model_load(folder, &model, NULL) != LX_OK)
+        return -1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    lx_model_free(model);
+    tiny_model_remove(folder);
+    return rig_teardown(state);
+}
+
+static rig start(int32_t n_pages)
+{
+    return rig_start(
+        (rig_options){.model = model, .n_slots = 8, .max_queue = JOBS, .n_pages = n_pages});
+}
+
+static rig_request request(int32_t i)
+{
+    return (rig_request){.model = model, .seed = (uint64_t)i, .n = 1 + i % 3};
+}
+
+/* What the jobs give where there is room for all. */
+static void run_with_room(uint64_t *want)
+{
+    rig r = start(0);
+    for (int32_t i = 0; i < JOBS; i++) {
+        rig_request q = request(i);
+        lx_job *job = rig_submit(&r, &q);
+        lx_job_ref(job);
+        rig_expect(job, LX_OK);
+        want[i] = rig_hash(job);
+        lx_job_unref(job);
+    }
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void what_does_not_fit_waits(void **state)
+{
+    (void)state;
+    uint64_t want[JOBS];
+    run_with_room(want);
+    for (int32_t n_pages = 2 * PAGES; n_pages <= 5 * PAGES; n_pages++) {
+        rig r = start(n_pages);
+        lx_job *jobs[JOBS];
+        for (int32_t i = 0; i < JOBS; i++) {
+            rig_request q = request(i);
+            jobs[i] = rig_submit(&r, &q);
+            lx_job_ref(jobs[i]);
+        }
+        for (int32_t i = 0; i < JOBS; i++) {
+            rig_expect(jobs[i], LX_OK);
+            assert_true(rig_hash(jobs[i]) == want[i]);
+            lx_job_unref(jobs[i]);
+        }
+        rig_assert_empty(&r);
+        rig_stop(&r);
+    }
+}
+
+static void expect_refused(rig *r, const rig_request *q)
+{
+    lx_error err = {0};
+    lx_job *job = rig_job(q, NULL, NULL);
+    assert_int_equal(lx_engine_submit(r->engine, job, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "max_tokens");
+    assert_non_null(strstr(err.text, "bytes"));
+    lx_job_unref(job);
+}
+
+static void what_can_never_fit_is_refused(void **state)
+{
+    (void)state;
+    rig r = start(PAGES - 1);
+    rig_request q = {.model = model, .seed = 1};
+    expect_refused(&r, &q);
+    q.max_new = VALUES / 2; /* two pages */
+    rig_expect(rig_submit(&r, &q), LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+    r = start(2 * PAGES - 1); /* several samples need a shared prompt's and one more */
+    q = (rig_request){.model = model, .seed = 1, .n = 2};
+    expect_refused(&r, &q);
+    q.n = 1;
+    rig_expect(rig_submit(&r, &q), LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void pages_come_back_from_every_end(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    rig r = start(4 * PAGES);
+    for (int32_t round = 0; round < 40; round++) {
+        lx_job *jobs[JOBS];
+        for (int32_t i = 0; i < JOBS; i++) {
+            rig_request q = request(i);
+            q.timeout_ns = scratch_random(&random) % 4 == 0 ? 1 : 0;
+            jobs[i] = rig_submit(&r, &q);
+        }
+        for (int32_t i = 0; i < JOBS; i++) {
+            if (scratch_random(&random) % 3 == 0)
+                lx_job_cancel(jobs[i]);
+        }
+        for (int32_t i = 0; i < JOBS; i++) {
+            lx_job_wait(jobs[i]);
+            lx_job_unref(jobs[i]);
+        }
+        rig_assert_empty(&r);
+    }
+    rig_stop(&r);
+}
+
+static void a_saved_state_goes_on(void **state)
+{
+    (void)state;
+    static const int32_t places[] = {1, 62, 63, 64, 65, 127, 128, VALUES - 1};
+    rig r = start(PAGES);
+    rig_request q = {.model = model, .seed = 5};
+    lx_job *whole = rig_submit(&r, &q);
+    lx_job_ref(whole);
+    rig_expect(whole, LX_OK);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        rig_request first = {.model = model, .seed = 5, .keep_state = true, .max_new = places[i]};
+        lx_job *a = rig_submit(&r, &first);
+        lx_job_ref(a);
+        rig_expect(a, LX_OK);
+        rig_request rest = q;
+        rest.start.n_tokens = lx_job_tokens(a, 0, &rest.start.tokens, NULL);
+        rest.start.state = lx_job_state(a, 0, &rest.start.rows);
+        lx_job *b = rig_submit(&r, &rest);
+        lx_job_ref(b);
+        rig_expect(b, LX_OK);
+        const int32_t *got = NULL, *want = NULL;
+        assert_int_equal(lx_job_tokens(b, 0, &got, NULL), lx_job_tokens(whole, 0, &want, NULL));
+        assert_memory_equal(got, want, VALUES * sizeof *got);
+        lx_job_unref(a);
+        lx_job_unref(b);
+    }
+    lx_job_unref(whole);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_fit_waits),
+        cmocka_unit_test(what_can_never_fit_is_refused),
+        cmocka_unit_test(pages_come_back_from_every_end),
+        cmocka_unit_test(a_saved_state_goes_on),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
