@@ -285,6 +285,14 @@ int64_t lx_model_state_floats(const lx_model *m, int64_t rows)
     return m->state.fixed_floats + lx_model_state_pages(m, rows) * m->state.page_floats;
 }
 
+int32_t lx_model_state_heads(const lx_model *m, int32_t layer)
+{
+    int32_t n = 0;
+    for (int32_t b = 0; b < m->layers[layer].n_branches && n == 0; b++)
+        n = m->layers[layer].branches[b].parts.n_heads;
+    return n;
+}
+
 const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
                                            const char *name, int64_t *offset)
 {

@@ -56,4 +56,19 @@ int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
 const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
                                            const char *name, int64_t *offset);
 
+/* Rows (k, v) that a layer's state keeps (rows.h): their sizes, and how many of them there are once
+   the state has absorbed so many input rows. */
+typedef struct lx_kept_rows {
+    int32_t n_heads, d_key, d_value, n;
+} lx_kept_rows;
+
+/* All zero where the layer keeps none. */
+lx_kept_rows lx_model_kept_rows(const lx_model *m, int32_t layer, int32_t rows);
+/* The newest n kept rows of a head of a saved state: positions [n] ascending, k [n, d_key],
+   v [n, d_value]. Head and n are at most what lx_model_kept_rows says. */
+void lx_model_read_rows(const lx_model *m, int32_t layer, int32_t head, int32_t rows,
+                        const float *state, int32_t n, int32_t *positions, float *k, float *v);
+/* How many heads a layer's state has, 0: the layer has none. */
+int32_t lx_model_state_heads(const lx_model *m, int32_t layer);
+
 #endif

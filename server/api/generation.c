@@ -122,8 +122,7 @@ static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
  */
 static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
 {
-    int64_t rows = (int64_t)plan->n_prompt + p->max_new;
-    return lx_model_state_floats(plan->model, rows) * (int64_t)sizeof(float) +
+    return lx_model_state_floats(plan->model, lx_job_rows(plan, p)) * (int64_t)sizeof(float) +
            (plan->n_prompt + 1) * (int64_t)ROW_TEXT + p->max_new * (int64_t)sizeof(int32_t) +
            BLOB_HEAD;
 }

@@ -4,7 +4,8 @@
 #include "server/api/state_request.h"
 #include "server/json/states.h"
 
-enum { MAX_BODY = 64 << 20 };
+/* Of rows that a state keeps the newest are shown. */
+enum { MAX_BODY = 64 << 20, MAX_ROWS = 1024 };
 
 static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
 {
@@ -27,7 +28,8 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
     return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
 }
 
-static void write_head(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+/* s and z of a head of linear attention. */
+static void write_sums(const lx_state_request *r, const float *state, const lx_model *m,
                        lx_buffer *out)
 {
     int64_t at_s = 0, at_z = 0;
@@ -36,23 +38,64 @@ static void write_head(const lx_state_request *r, const lx_saved_state *s, const
         out->status = LX_ERR_UNSUPPORTED;
         return;
     }
+    lx_json_write_inspection(&(lx_json_inspection){.id = r->id,
+                                                   .layer = r->layer,
+                                                   .head = r->head,
+                                                   .n_layers = m->config.n_layers,
+                                                   .n_heads = lx_model_state_heads(m, r->layer),
+                                                   .d_key = field->rows,
+                                                   .d_value = field->cols,
+                                                   .s = state + at_s,
+                                                   .z = state + at_z},
+                             out);
+}
+
+static void write_rows(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+                       lx_buffer *out)
+{
+    lx_kept_rows kept = lx_model_kept_rows(m, r->layer, s->start.rows);
+    int32_t n = kept.n < MAX_ROWS ? kept.n : MAX_ROWS;
+    int32_t *positions = calloc((size_t)n + 1, sizeof *positions);
+    float *k = calloc((size_t)n * (size_t)kept.d_key + 1, sizeof *k);
+    float *v = calloc((size_t)n * (size_t)kept.d_value + 1, sizeof *v);
+    if (positions == NULL || k == NULL || v == NULL) {
+        out->status = LX_ERR_NO_MEMORY;
+    } else {
+        lx_model_read_rows(m, r->layer, r->head, s->start.rows, s->start.state, n, positions, k, v);
+        lx_json_write_rows(&(lx_json_rows){.id = r->id,
+                                           .layer = r->layer,
+                                           .head = r->head,
+                                           .n_layers = m->config.n_layers,
+                                           .n_heads = kept.n_heads,
+                                           .d_key = kept.d_key,
+                                           .d_value = kept.d_value,
+                                           .n_kept = kept.n,
+                                           .n = n,
+                                           .positions = positions,
+                                           .k = k,
+                                           .v = v},
+                           out);
+    }
+    free(positions);
+    free(k);
+    free(v);
+}
+
+/* A state of nothing yet is zeros. */
+static void write_head(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+                       lx_buffer *out)
+{
+    if (lx_model_kept_rows(m, r->layer, 0).n_heads > 0) {
+        write_rows(r, s, m, out);
+        return;
+    }
     float *nothing = NULL;
     if (s->start.state == NULL)
         nothing = calloc((size_t)m->state.fixed_floats, sizeof *nothing);
-    const float *state = s->start.state != NULL ? s->start.state : nothing;
-    if (state != NULL)
-        lx_json_write_inspection(&(lx_json_inspection){.id = r->id,
-                                                       .layer = r->layer,
-                                                       .head = r->head,
-                                                       .n_layers = m->config.n_layers,
-                                                       .n_heads = m->config.n_heads,
-                                                       .d_key = field->rows,
-                                                       .d_value = field->cols,
-                                                       .s = state + at_s,
-                                                       .z = state + at_z},
-                                 out);
-    else
+    if (s->start.state == NULL && nothing == NULL)
         out->status = LX_ERR_NO_MEMORY;
+    else
+        write_sums(r, nothing != NULL ? nothing : s->start.state, m, out);
     free(nothing);
 }
 
@@ -68,7 +111,7 @@ static void answer_inspection(lx_state_request *r, lx_response *rs)
     if (st == LX_OK)
         st = check_index("layer", r->layer, served->model->config.n_layers, &err);
     if (st == LX_OK)
-        st = check_index("head", r->head, served->model->config.n_heads, &err);
+        st = check_index("head", r->head, lx_model_state_heads(served->model, r->layer), &err);
     if (st == LX_OK) {
         lx_buffer body;
         lx_buffer_init(&body, MAX_BODY);

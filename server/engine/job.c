@@ -92,10 +92,15 @@ static void *copy_of(const void *from, size_t n, size_t size, bool *ok)
     return p;
 }
 
-/* Of the state that a sample ends with at most. */
+int64_t lx_job_rows(const lx_plan *plan, const lx_job_params *params)
+{
+    return (int64_t)plan->n_prompt + params->max_new - 1;
+}
+
+/* Of the state that a sample ends with. */
 static int64_t final_floats(const lx_plan *plan, const lx_job_params *p)
 {
-    return lx_model_state_floats(plan->model, (int64_t)plan->n_prompt + p->max_new);
+    return lx_model_state_floats(plan->model, lx_job_rows(plan, p));
 }
 
 static size_t state_floats(const lx_job *job)

@@ -84,6 +84,8 @@ typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
     uint64_t submitted_step, started_step, finished_step;
 } lx_job_times;
 
+/* Input rows that a sample's state has absorbed at its end: all but its last token's. */
+int64_t lx_job_rows(const lx_plan *plan, const lx_job_params *params);
 /* The most bytes a job of these params has, its plan included: what lx_job_new allocates. */
 int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *params);
 

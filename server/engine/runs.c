@@ -57,8 +57,7 @@ lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_e
 
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
 {
-    int64_t rows = (int64_t)lx_job_plan(job)->n_prompt + lx_job_get_params(job)->max_new;
-    return lx_model_state_pages(e->model, rows);
+    return lx_model_state_pages(e->model, lx_job_rows(lx_job_plan(job), lx_job_get_params(job)));
 }
 
 /* A shared prompt's state and one sample beside it: so a run that began can always end. */

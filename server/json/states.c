@@ -207,6 +207,28 @@ void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out)
     lx_json_dump(root, out);
 }
 
+static json_t *make_positions(const int32_t *x, int32_t n)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < n; i++) {
+        if (json_array_append_new(list, json_integer(x[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+void lx_json_write_rows(const lx_json_rows *r, lx_buffer *out)
+{
+    json_t *root = json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "object", "state.look", "id", r->id,
+        "layer", (int)r->layer, "head", (int)r->head, "n_layers", (int)r->n_layers, "n_heads",
+        (int)r->n_heads, "n_kept", (int)r->n_kept, "positions", make_positions(r->positions, r->n),
+        "k", make_matrix(r->k, r->n, r->d_key), "v", make_matrix(r->v, r->n, r->d_value));
+    lx_json_dump(root, out);
+}
+
 void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out)
 {
     lx_json_dump(k->status != LX_OK

@@ -54,6 +54,17 @@ typedef struct lx_json_inspection {
 
 void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out);
 
+/* The newest rows that one head keeps. */
+typedef struct lx_json_rows {
+    const char *id;
+    int32_t layer, head, n_layers, n_heads, d_key, d_value;
+    int32_t n_kept, n;        /* rows there are, and rows that follow */
+    const int32_t *positions; /* [n] ascending */
+    const float *k, *v;       /* [n, d_key], [n, d_value] */
+} lx_json_rows;
+
+void lx_json_write_rows(const lx_json_rows *r, lx_buffer *out);
+
 /* Element `index` of an answer's "states". */
 typedef struct lx_json_kept {
     const char *id;

@@ -13,7 +13,10 @@ D_MODEL, D_FF, HEADS, LAYERS, COMPONENTS, LEVELS = 32, 64, 4, 2, 3, 256
 MIXTURE = {"kind": "logistic_mixture", "components": COMPONENTS, "levels": LEVELS}
 
 
-def config(width, height, channels, mixture, classes=(), head_sizes=None):
+LINEAR = {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6}
+
+
+def config(width, height, channels, mixture, classes=(), head_sizes=None, attention=LINEAR):
     neighbours = ["token", "ww", "n", "nw", "ne"]
     inputs = [{"name": name, "size": LEVELS + 1} for name in neighbours]
     inputs += [{"name": "row", "size": height}, {"name": "column", "size": width}]
@@ -35,7 +38,7 @@ def config(width, height, channels, mixture, classes=(), head_sizes=None):
         "norm": "pre",
         "norm_eps": 1e-5,
         "activation": "gelu",
-        "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6},
+        "attention": attention,
         "inputs": inputs,
         "head": MIXTURE if mixture else {"kind": "categorical", "size": LEVELS},
         "image": {"width": width, "height": height, "channels": channels, **named},
@@ -80,10 +83,10 @@ def write_tensors(path, conf, seed):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def write(folder, width, height, channels=1, mixture=True, seed=1, classes=(), head_sizes=None):
+def write(folder, width, height, channels=1, mixture=True, seed=1, classes=(), head_sizes=None, attention=LINEAR):
     """A model folder, with a mixture of logistics as head or with one row a level; returns it."""
     folder.mkdir(parents=True)
-    conf = config(width, height, channels, mixture, classes, head_sizes)
+    conf = config(width, height, channels, mixture, classes, head_sizes, attention)
     (folder / "config.json").write_text(json.dumps(conf))
     write_tensors(folder / "model.safetensors", conf, seed)
     return folder

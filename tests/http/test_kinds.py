@@ -1,0 +1,129 @@
+"""Models of every kind of state, one that never grows, rows in a ring, rows in pages, on one server: what goes on
+from a state is what would have come without a stop, alone and among others, here, in a copy, elsewhere, and after
+the server was killed; and what grows is counted in bytes."""
+
+import base64
+import concurrent.futures
+
+import pytest
+
+import image_model
+import images
+from client import call
+from cluster import Redis
+from images import picture_from
+from server import Server
+from test_states import blob_of, fork_one, post
+
+WIDTH, HEIGHT = 14, 13  # 182 values: three pages of 64 rows
+VALUES = WIDTH * HEIGHT
+KINDS = {
+    "linear": image_model.LINEAR,
+    "softmax": {"kind": "softmax"},
+    "window": {"kind": "sliding_window", "window": 20, "sinks": 2},
+    "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
+    "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
+}
+PLACES = [1, 63, 64, 65, 130, VALUES - 1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("kinds")
+    for kind, attention in KINDS.items():
+        image_model.write(path / kind, WIDTH, HEIGHT, attention=attention)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    with Server("--models", folder, "--slots", "4") as started:
+        yield started
+
+
+def generate(port, **fields):
+    return images.generate_ok(port, **fields)
+
+
+def picture(port, **fields):
+    (file,) = images.files(generate(port, **fields))
+    return file
+
+
+def begun(port, kind, tokens, **fields):
+    answer = generate(port, model=kind, seed=3, max_tokens=tokens, return_state=True, **fields)
+    return answer["states"][0]["id"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_goes_on(server, kind):
+    whole = picture(server.port, model=kind, seed=3)
+    for tokens in PLACES:
+        state = begun(server.port, kind, tokens)
+        copy = fork_one(server.port, state)
+        blob = base64.b64encode(blob_of(server.port, state)).decode()
+        for start in (state, copy, blob):
+            assert picture_from(server.port, start, model=kind) == whole, (tokens, start[:40])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_says_what_an_answer_says(server, kind):
+    whole = picture(server.port, model=kind, seed=4)
+    events = images.stream_ok(server.port, model=kind, seed=4, stream_unit="pixel")
+    assert images.completed(events) == {0: whole}
+
+
+def test_kinds_do_not_disturb_each_other(server):
+    alone = {(kind, seed): images.files(generate(server.port, model=kind, seed=seed, n=3))
+             for kind in KINDS for seed in (1, 2)}
+    with concurrent.futures.ThreadPoolExecutor(len(alone)) as pool:
+        together = {key: pool.submit(generate, server.port, model=key[0], seed=key[1], n=3) for key in alone}
+        for key, answer in together.items():
+            assert images.files(answer.result()) == alone[key], key
+    server.wait_idle()
+    for kind in KINDS:
+        assert server.metric("linnet_growing_bytes", model=kind) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_goes_on_elsewhere(server, folder, kind):
+    whole, blob = picture(server.port, model=kind, seed=3), blob_of(server.port, begun(server.port, kind, 100))
+    with Server("--models", folder) as other:
+        assert picture_from(other.port, base64.b64encode(blob).decode(), model=kind) == whole
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_lost_with_the_server(folder, kind):
+    with Redis() as redis:
+        flags = ("--models", folder, "--state-store", redis.url)
+        with Server(*flags) as first:
+            whole, state = picture(first.port, model=kind, seed=3), begun(first.port, kind, 100)
+            first.kill()
+            with Server(*flags) as second:
+                assert picture_from(second.port, state, model=kind) == whole
+
+
+def test_what_grows_is_counted_in_bytes(tmp_path):
+    """A row of both layers is 512 bytes, a page 32 KiB, a picture of 40 x 40 has 25 pages; 1 MiB is 32 pages."""
+    image_model.write(tmp_path / "softmax", 40, 40, attention={"kind": "softmax"})
+    with Server("--models", tmp_path, "--slots", "8", "--state-mb", "1") as small:
+        assert small.metric("linnet_growing_bytes_limit", model="softmax") == 1 << 20
+        alone = [picture(small.port, model="softmax", seed=seed) for seed in range(3)]
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            parts = [pool.submit(picture, small.port, model="softmax", seed=seed) for seed in range(3)]
+            assert [part.result() for part in parts] == alone
+        reply = call(small.port, "POST", images.GENERATIONS, {"model": "softmax", "n": 2})
+        assert reply.status == 400 and reply.error["param"] == "max_tokens", reply.text
+        assert f"{50 * 32768} bytes" in reply.error["message"] and f"{1 << 20}" in reply.error["message"]
+        generate(small.port, model="softmax", n=2, max_tokens=600)
+        small.wait_idle()
+        assert small.metric("linnet_growing_bytes", model="softmax") == 0
+
+
+def test_looking_at_what_is_kept(server):
+    """The rows of the newest tokens, oldest first, with their positions."""
+    state = begun(server.port, "window", 90)
+    look = call(server.port, "GET", f"/v1/states/{state}/inspect?layer=1&head=2").json()
+    assert look["positions"][:2] == [0, 1] and look["positions"][-1] == 89
+    assert set(range(70, 90)) <= set(look["positions"])
+    assert len(look["k"]) == len(look["v"]) == len(look["positions"]) and len(look["k"][0]) == 8
