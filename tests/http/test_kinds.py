@@ -96,11 +96,13 @@ def test_a_state_goes_on_elsewhere(server, folder, kind):
 def test_nothing_is_lost_with_the_server(folder, kind):
     with Redis() as redis:
         flags = ("--models", folder, "--state-store", redis.url)
-        with Server(*flags) as first:
+        first = Server(*flags).start()
+        try:
             whole, state = picture(first.port, model=kind, seed=3), begun(first.port, kind, 100)
+        finally:
             first.kill()
-            with Server(*flags) as second:
-                assert picture_from(second.port, state, model=kind) == whole
+        with Server(*flags) as second:
+            assert picture_from(second.port, state, model=kind) == whole
 
 
 def test_what_grows_is_counted_in_bytes(tmp_path):
