@@ -43,7 +43,7 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int3
         .max_new = start.n_tokens + new,
         .start = start,
         .keep_state = p->return_state,
-        .park = p->suspend != NULL,
+        .suspendable = p->suspend != NULL,
         .seed = (uint64_t)p->sampling.seed,
         .temperature = (float)p->sampling.temperature,
         .top_p = (float)p->sampling.top_p,
@@ -317,7 +317,7 @@ void lx_work_await_end(lx_work *w)
 /* Whether the states of a finished job go into the store. */
 static bool keeps_states(const lx_work *w)
 {
-    return (w->return_state && lx_job_status(w->job, NULL) == LX_OK) || lx_job_parked(w->job);
+    return (w->return_state && lx_job_status(w->job, NULL) == LX_OK) || lx_job_suspended(w->job);
 }
 
 void lx_work_advance(void *context)
@@ -353,7 +353,8 @@ void lx_work_cancel(void *context)
 
 bool lx_work_suspended(const lx_work *w)
 {
-    return w->kept && lx_job_parked(w->job) && w->saver.n > 0 && w->saver.states[0].status == LX_OK;
+    return w->kept && lx_job_suspended(w->job) && w->saver.n > 0 &&
+           w->saver.states[0].status == LX_OK;
 }
 
 /* The saver's states, as the elements from `index` on; returns the next index. */
@@ -395,7 +396,7 @@ lx_status lx_work_status(const lx_work *w, lx_error *err)
     if (lx_work_suspended(w))
         return LX_OK;
     lx_status st = lx_job_status(w->job, err);
-    if (lx_job_parked(w->job))
+    if (lx_job_suspended(w->job))
         return lx_fail(err, LX_ERR_UNAVAILABLE, w->suspend,
                        "the server is stopping, and the request's state could not be kept");
     if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)

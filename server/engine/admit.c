@@ -1,8 +1,8 @@
 /*
- * Who gets a place: jobs of the queue, and samples that wait beside their shared prompt. The rules
- * are pure functions (fair.h); here is what they are told, and what follows.
+ * Admission to places: jobs of the queue, and samples that wait beside their shared prompt. The
+ * rules are pure functions (fair.h); their arguments are made here, and their results carried out.
  *
- * Nothing is done, and nothing looked at, while nobody waits.
+ * While nothing waits, nothing is done.
  */
 #include <stdlib.h>
 
@@ -93,7 +93,7 @@ void lx_count_sources(lx_engine *e, int32_t request, int32_t n)
 
 /* --- places --- */
 
-/* Who waits: a job of the queue, or a run's next sample. */
+/* What waits for a place: a job of the queue, or a run's next sample. */
 typedef struct waiter {
     int32_t queued, run; /* one of them is -1 */
     int32_t request;
@@ -123,8 +123,8 @@ static int32_t sample_pages(const lx_run *r)
     return r->next_sample + r->granted == r->params->n - 1 ? 0 : r->pages;
 }
 
-/* Who comes first waits for pages while somebody runs who will give some back: what is large must
-   not wait for ever while smaller ones pass it. */
+/* The first waiter waits for pages while a run will give some back: a large one must not wait for
+   ever while smaller ones pass it. */
 static bool fits(const lx_engine *e, const waiter *w)
 {
     return w->pages <= atomic_load(&e->pages.left);
@@ -138,7 +138,7 @@ static void consider(const lx_engine *e, const lx_fair_room *room, const waiter 
         *best = *w;
 }
 
-/* The first of those who may have a place now; false: there is none, or it has to wait. */
+/* The first of those that may have a place now; false: there is none, or it has to wait. */
 static bool find_first(const lx_engine *e, waiter *best)
 {
     lx_fair_room room = {e->options.n_slots, lx_fair_spare(e->options.n_slots), e->n_seats,

@@ -19,7 +19,7 @@ int32_t lx_run_prompt_end(const lx_run *r)
     if (r->params->targets != NULL)
         return r->plan->n_prompt + r->params->max_new - 1;
     bool state_only = r->params->max_new == r->params->start.n_tokens;
-    /* The last row is each sample's own, or that of whoever goes on from the state. */
+    /* The last row is each sample's own, or that of a request that continues from the state. */
     return r->plan->n_prompt - (r->params->n > 1 || state_only);
 }
 

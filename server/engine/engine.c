@@ -129,7 +129,7 @@ static lx_status take_turn(lx_engine *e, int64_t now, lx_error *err)
         lx_error why = {0};
         lx_status st = lx_engine_check_job(e, e->dropped[i], now, &why);
         if (st == LX_ERR_UNAVAILABLE)
-            lx_job_mark_parked(e->dropped[i]);
+            lx_job_mark_suspended(e->dropped[i]);
         lx_engine_end_job(e, e->dropped[i], 0, st, &why);
     }
     e->n_dropped = 0;
@@ -277,9 +277,9 @@ void lx_engine_poke(lx_engine *e)
     (void)pthread_mutex_unlock(&e->mutex);
 }
 
-void lx_engine_park(lx_engine *e)
+void lx_engine_suspend(lx_engine *e)
 {
-    atomic_store(&e->parking, true);
+    atomic_store(&e->suspending, true);
     lx_engine_poke(e);
 }
 

@@ -69,9 +69,10 @@ void lx_engine_poke(lx_engine *e);
 /* Refuses new jobs from now on. */
 void lx_engine_drain(lx_engine *e);
 /* Suspends every job that allows it, those in the queue too: it ends with LX_ERR_UNAVAILABLE and,
-   if it had begun, its state (lx_job_parked). A job that is submitted later is suspended at once.
+   if it had begun, its state (lx_job_suspended). A job that is submitted later is suspended at
+   once.
  */
-void lx_engine_park(lx_engine *e);
+void lx_engine_suspend(lx_engine *e);
 /* True when no job is queued or running. */
 bool lx_engine_idle(lx_engine *e);
 /* Ends the thread; jobs still there finish with LX_ERR_UNAVAILABLE. Frees the engine. NULL allowed.

@@ -48,7 +48,7 @@ typedef struct lx_run {
 typedef struct lx_party {
     const void *key;    /* the client's */
     int32_t client;     /* a request's */
-    int32_t n_jobs;     /* 0: nobody's; shared, under the engine's mutex */
+    int32_t n_jobs;     /* 0: unused; shared, under the engine's mutex */
     int32_t n_requests; /* a client's; likewise */
     int32_t seats;      /* samples, and prompts being computed, that have a place */
     int32_t sources;    /* places of shared prompts */
@@ -120,12 +120,12 @@ struct lx_engine {
     int32_t n_queue;
     int32_t n_sure;   /* of those: sure to get a slot in the next turn, so not counted as waiting */
     int32_t n_beyond; /* jobs that have begun beyond the slots; they count as waiting */
-    int32_t credit;   /* slots that nobody needs yet */
+    int32_t credit;   /* slots that are unclaimed */
     int32_t page_credit; /* and pages */
     uint64_t next_order;
 
     /* --- shared, atomic --- */
-    atomic_bool healthy, parking;
+    atomic_bool healthy, suspending;
     _Atomic int64_t n_jobs;    /* queued or running */
     _Atomic int64_t work_left; /* tokens still to generate, of all of them */
     _Atomic int64_t step_ns;   /* mean time of a step */
@@ -183,7 +183,7 @@ void lx_count_sources(lx_engine *e, int32_t request, int32_t n);
 
 /* --- runs.c --- */
 void lx_runs_init(lx_engine *e);
-/* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be parked. */
+/* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
 /* Gives an admitted job its first place, which is counted. */
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
@@ -203,7 +203,7 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot);
 void lx_runs_leave_seat(lx_engine *e, int32_t slot);
 /* Ends a run and frees whatever it holds. */
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
-/* Ends runs that were cancelled, are late or are to be parked. */
+/* Ends runs that were cancelled, are late or are to be suspended. */
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
 /* Copies the state of the slot's sample to its job, if that keeps states. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
@@ -219,7 +219,7 @@ bool lx_engine_batch(lx_engine *e, lx_frame *f);
 /* --- prepare.c: before all steps, so that they allocate nothing --- */
 lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
 
-/* --- probe.c: computes one row for nobody, when there is no run. LX_ERR_DEVICE when that
+/* --- probe.c: computes one row of no request, when there is no run. LX_ERR_DEVICE when that
    fails or gives no number. --- */
 lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 

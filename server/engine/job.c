@@ -47,7 +47,7 @@ struct lx_job {
     float *logprobs;  /* [n, max_new] */
     float *states;    /* [n, state_floats], NULL: none is kept */
     float *start;     /* [start_floats], NULL: from nothing */
-    bool parked;      /* final once finished */
+    bool suspended;   /* final once finished */
     lx_sample *top;   /* [n, max_new, n_top], NULL: none are kept */
     lx_bias *biases;  /* [n_biases], NULL: none */
     lx_stops *stops;  /* NULL: none */
@@ -140,7 +140,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     int64_t row = model->config.n_inputs * (int64_t)sizeof(int32_t) + PLAN_ROW_BYTES;
     int64_t bytes = (int64_t)(sizeof(lx_job) + sizeof *plan) + (plan->n_prompt + 2) * row;
     bytes += n * (int64_t)sizeof(sample) + tokens * (int64_t)(sizeof(int32_t) + sizeof(float));
-    bytes += p->keep_state || p->park ? n * state : 0;
+    bytes += p->keep_state || p->suspendable ? n * state : 0;
     bytes += p->start.rows > 0 ? state : 0;
     bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
     bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
@@ -153,7 +153,7 @@ static bool allocate(lx_job *job)
 {
     lx_job_params *p = &job->params;
     size_t n = (size_t)p->n, n_tokens = n * (size_t)p->max_new;
-    bool ok = true, keeps = p->keep_state || p->park;
+    bool ok = true, keeps = p->keep_state || p->suspendable;
     job->samples = calloc(n, sizeof *job->samples);
     job->tokens = calloc(n_tokens + 1, sizeof *job->tokens);
     job->logprobs = calloc(n_tokens + 1, sizeof *job->logprobs);
@@ -336,9 +336,9 @@ const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows)
     return *rows > 0 ? job->states + (size_t)i * state_floats(job) : NULL;
 }
 
-bool lx_job_parked(const lx_job *job)
+bool lx_job_suspended(const lx_job *job)
 {
-    return job->parked;
+    return job->suspended;
 }
 
 /* --- engine's side --- */
@@ -383,12 +383,12 @@ float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
     return job->states + (size_t)i * state_floats(job);
 }
 
-void lx_job_mark_parked(lx_job *job)
+void lx_job_mark_suspended(lx_job *job)
 {
     int32_t rows = job->params.start.rows;
     if (rows > 0 && job->samples[0].state_rows == 0) /* it never began: it is where it started */
         memcpy(lx_job_state_room(job, 0, rows), job->start, start_floats(job) * sizeof *job->start);
-    job->parked = true;
+    job->suspended = true;
 }
 
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step)
@@ -421,7 +421,7 @@ static bool completes_stop(lx_job *job, const int32_t *tokens, int32_t n)
     return lx_stops_find(job->stops, tail->data, tail->length) < tail->length;
 }
 
-bool lx_job_may_park(lx_job *job)
+bool lx_job_may_suspend(lx_job *job)
 {
     if (job->stops == NULL)
         return true;

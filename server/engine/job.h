@@ -56,10 +56,10 @@ typedef struct lx_job_params {
        max_new = start.n_tokens: what comes back is the state that its first one would start from.
      */
     bool keep_state;
-    /* With n = 1: lx_engine_park ends it with its state, so that another server can continue it.
-       With stops it runs on until lx_job_may_park, for at most the tokens of the longest stop
+    /* With n = 1: lx_engine_suspend ends it with its state, so that another server can continue it.
+       With stops it runs on until lx_job_may_suspend, for at most the tokens of the longest stop
        string. */
-    bool park;
+    bool suspendable;
     int32_t n_biases;
     const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
     int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
@@ -132,7 +132,7 @@ float lx_job_mean_logprob(const lx_job *job, int32_t i); /* of the new tokens */
    or it has seen none (*rows 0). The job's own. */
 const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows);
 /* Whether it was suspended: its tokens and state are where it continues. After lx_job_finished. */
-bool lx_job_parked(const lx_job *job);
+bool lx_job_suspended(const lx_job *job);
 
 /* --- engine's side, the engine thread only --- */
 /* By lx_engine_submit, before the engine sees it. `step`, here and below: the steps done so far. */
@@ -152,9 +152,9 @@ void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; b
 /* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);
 /* Whether its text so far is final: none of it can become part of a stop string with what follows.
- * For lx_engine_park; n is 1. */
-bool lx_job_may_park(lx_job *job);
-void lx_job_mark_parked(lx_job *job);                                   /* before it is finished */
+ * For lx_engine_suspend; n is 1. */
+bool lx_job_may_suspend(lx_job *job);
+void lx_job_mark_suspended(lx_job *job);                                /* before it is finished */
 void lx_job_finish(lx_job *job, lx_status status, const lx_error *err); /* also publishes */
 void lx_job_notify(lx_job *job); /* calls wake once, if attached */
 

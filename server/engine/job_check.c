@@ -35,7 +35,7 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
     if (p->n < 1 || (int64_t)p->n * p->max_new > LX_MAX_JOB_TOKENS)
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
                        LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
-    if (p->park && p->n != 1)
+    if (p->suspendable && p->n != 1)
         return lx_fail(err, LX_ERR_INVALID, "park", "suspend is for one sample: n must be 1");
     if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
         (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)

@@ -3,7 +3,8 @@
  * alone; what is in a page is the back end's.
  *
  * A job's length is known before it begins, so its pages are counted then: `left` goes down with
- * lx_pages_reserve, and whoever has reserved may take as many. What is reserved always fits.
+ * lx_pages_reserve, and a run that has reserved pages may take as many. What is reserved always
+ * fits.
  *
  * Thread: one at a time, but `left` may be read by any.
  */

@@ -16,6 +16,7 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
 {
     bool text = e->model->task->modality == LX_TEXT; /* others have no lists */
     int32_t n_ids = e->model->config.n_values, i = f->step.batch.n_outputs++;
+    int32_t most_top = n_ids < LX_MAX_TOP ? n_ids : LX_MAX_TOP;
     f->output_row[i] = f->step.batch.n_tokens - 1;
     f->sampling[i] = (lx_sampling){
         .temperature = 1,
@@ -23,9 +24,7 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
         .forced = -1,
         .n_banned = text && n_ids > 1 ? LX_MAX_BANNED : 0,
         .banned = l->banned,
-        .n_top = !text                ? 0
-                 : n_ids < LX_MAX_TOP ? n_ids
-                                      : LX_MAX_TOP,
+        .n_top = text ? most_top : 0,
         .top = l->top,
     };
 }

@@ -33,7 +33,8 @@ static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
         return lx_fail(err, LX_ERR_BUSY, NULL,
                        "all slots were in use for as long as a request may wait: try again later");
     if (first_late && t.first_token == 0)
-        return lx_fail(err, LX_ERR_TIMEOUT, NULL, "the time for a request's first token was over");
+        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
+                       "no token was generated within the time for the first one");
     return LX_OK;
 }
 
@@ -43,13 +44,14 @@ lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_e
         return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
     if (now >= lx_job_get_params(job)->deadline_ns)
         return lx_fail(err, LX_ERR_TIMEOUT, NULL,
-                       "the request's time was over before its answer was complete");
+                       "the request timed out before its answer was complete");
     lx_status st = check_beginning(job, now, err);
     if (st != LX_OK)
         return st;
-    if (lx_job_get_params(job)->park && atomic_load(&e->parking) && lx_job_may_park(job))
+    if (lx_job_get_params(job)->suspendable && atomic_load(&e->suspending) &&
+        lx_job_may_suspend(job))
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the server is stopping and has parked this request");
+                       "the server is stopping and has suspended this request");
     return LX_OK;
 }
 
@@ -281,7 +283,7 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 }
 
 /* Its one sample's state goes with it. */
-static lx_status park(lx_engine *e, int32_t run, lx_error *err)
+static lx_status suspend(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
@@ -289,7 +291,7 @@ static lx_status park(lx_engine *e, int32_t run, lx_error *err)
             st = lx_runs_keep_state(e, i, err);
     }
     if (st == LX_OK)
-        lx_job_mark_parked(e->runs[run].job);
+        lx_job_mark_suspended(e->runs[run].job);
     return st;
 }
 
@@ -302,9 +304,9 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
         e->runs[i].ending = st != LX_OK;
         if (e->runs[i].under_way > 0)
             continue; /* its slots and its job's memory are still in use */
-        lx_status parked = st == LX_ERR_UNAVAILABLE ? park(e, i, err) : LX_OK;
-        if (parked != LX_OK)
-            return parked;
+        lx_status suspended = st == LX_ERR_UNAVAILABLE ? suspend(e, i, err) : LX_OK;
+        if (suspended != LX_OK)
+            return suspended;
         if (st != LX_OK)
             lx_runs_end(e, i, st, &why);
     }

@@ -234,7 +234,7 @@ void lx_serving_suspend(lx_serving *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
-        lx_engine_park(s->models[i]->engine);
+        lx_engine_suspend(s->models[i]->engine);
     (void)pthread_mutex_unlock(&s->lock);
 }
 

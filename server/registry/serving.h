@@ -84,7 +84,7 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when 
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;
 
 void lx_serving_drain(lx_serving *s);   /* refuses new jobs from now on */
-void lx_serving_suspend(lx_serving *s); /* see lx_engine_park */
+void lx_serving_suspend(lx_serving *s); /* see lx_engine_suspend */
 bool lx_serving_idle(lx_serving *s);    /* no job is queued or running */
 
 /* --- reload, serving_reload.c --- */

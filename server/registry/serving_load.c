@@ -1,7 +1,7 @@
 /*
  * From a folder to a model that computes (see serving_internal.h).
  *
- * Each model is warmed with one real step of its own weights before anybody may use it, so that a
+ * Each model is warmed with one real step of its own weights before it may be used, so that a
  * model that cannot compute is found at start and not by the first client.
  */
 #include <dirent.h>

@@ -19,7 +19,7 @@ enum {
     LINEAR = 1,        /* kind of state: s and z a head; all of version 1 */
     BY_LAYOUT = 2,     /* the mixers' own layout, of the hash in the head */
     F32 = 1,           /* type of the numbers */
-    MAX_LAYERS = 1024, /* as config.json has it, generously */
+    MAX_LAYERS = 1024, /* of a model, generously */
 };
 
 #define MAX_SLOT_FLOATS (INT64_C(1) << 40)

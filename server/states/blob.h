@@ -19,7 +19,7 @@ typedef struct lx_saved_state {
     int32_t n_layers;
     int64_t fixed_floats;           /* of a slot of the model, also when start.state is NULL */
     int64_t page_floats;            /* of a page of its growing part */
-    uint64_t layout;                /* the model's state_hash; 0: of a version before it was told */
+    uint64_t layout;                /* the model's state_hash; 0: of a version without it */
     lx_modality modality;           /* what the request is */
     bool rules;                     /* of a line */
     const void *request;            /* the line's UTF-8, or the given values */

@@ -199,7 +199,7 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
     else
         reported = why;
     if (result.status == LX_ERR_UNAVAILABLE && !lx_redis_connected(link))
-        set_down(s, &why); /* before the caller hears it, who may try again at once */
+        set_down(s, &why); /* before the caller, which may try again at once */
     finish(c, &result, &reported);
     free(bytes);
 }

@@ -1,5 +1,5 @@
 """A request that outlasts any look at the server: so many samples that a few slots need a long time for
-them, some ten seconds on the fastest machine. Whoever needs a slot to be taken or a queue to stand sends
+them, some ten seconds on the fastest machine. A test that needs a slot to be taken or a queue to stand sends
 it, looks for as long as it takes, and leaves: the test depends on no machine's speed, and the work is
 never done."""
 

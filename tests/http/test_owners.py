@@ -211,7 +211,7 @@ def test_a_public_path_has_states_of_its_own(tmp_path):
 
 
 def test_bytes_are_whose_holds_them(server):
-    """A state as bytes needs no store: who has them goes on."""
+    """A state as bytes needs no store: a client that has them continues it."""
     state = state_of(begun(server, "ka"))
     text = base64.b64encode(blob_of(server, "ka", state)).decode()
     assert ask(server, "kr", "POST", "/v1/completions", {"state": text}).status == 200

@@ -184,7 +184,8 @@ static long live_graphs(const simt *s)
     return c.graphs;
 }
 
-/* A size is captured when it comes for the first time, whoever is in it and however it is sampled.
+/* A size is captured when it comes for the first time, whichever sequences are in it and however
+ * they are sampled.
  */
 static void test_buckets(const simt *s)
 {

@@ -108,7 +108,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .targets = q->targets,
         .start = q->start,
         .keep_state = q->keep_state,
-        .park = q->park,
+        .suspendable = q->suspendable,
         .stops = q->stops,
         .n_top = q->n_top,
     };

@@ -46,7 +46,7 @@ typedef struct rig_request {
     const int32_t *targets; /* score these */
     lx_job_start start;
     bool keep_state; /* max_new 0 is none then */
-    bool park;
+    bool suspendable;
     const lx_stops *stops;
     const lx_model *model; /* NULL: the tiny one; of images: no line, the values instead */
     const uint8_t *values;

@@ -2,7 +2,7 @@
  * Steps that are started before the tokens of those before them are read: the same bytes (tokens,
  * log-probabilities, likeliest ids, states) at every depth, for images, lines with and without
  * rules, stop strings and scores in one engine, with cancellations in whatever phase a job is; no
- * step is wasted or in a slot that has another owner; a parked job goes on where it was;
+ * step is wasted or in a slot that has another owner; a suspended job goes on where it was;
  * a failed step ends its jobs and nothing else.
  *
  *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference
@@ -275,13 +275,13 @@ static void cancelling_is_at_most_so_many_steps_late(void **state)
     }
 }
 
-/* --- parking --- */
+/* --- suspending --- */
 
-static void parked_jobs_go_on_where_they_were(void **state)
+static void suspended_jobs_go_on_where_they_were(void **state)
 {
     (void)state;
     of_pictures = true;
-    rig_request q = {.model = pictures, .seed = 3, .park = true};
+    rig_request q = {.model = pictures, .seed = 3, .suspendable = true};
     rig r = start(1, 0);
     lx_job *whole = rig_submit(&r, &q);
     lx_job_wait(whole);
@@ -293,11 +293,11 @@ static void parked_jobs_go_on_where_they_were(void **state)
         gate_wait_for_step();
         gate_let_pass(n);
         gate_wait_for_step();
-        lx_engine_park(first.engine);
+        lx_engine_suspend(first.engine);
         gate_open();
         lx_job_wait(job);
         assert_int_equal(lx_job_status(job, NULL), LX_ERR_UNAVAILABLE);
-        assert_true(lx_job_parked(job));
+        assert_true(lx_job_suspended(job));
         assert_begins(job, whole);
         rig_request rest = q;
         rest.start.state = lx_job_state(job, 0, &rest.start.rows);
@@ -458,7 +458,7 @@ static int run(const char *name)
         cmocka_unit_test(pictures_have_the_same_bytes),
         cmocka_unit_test(only_what_the_host_does_not_decide_goes_ahead),
         cmocka_unit_test(cancelling_is_at_most_so_many_steps_late),
-        cmocka_unit_test(parked_jobs_go_on_where_they_were),
+        cmocka_unit_test(suspended_jobs_go_on_where_they_were),
         cmocka_unit_test(a_failed_step_ends_its_jobs_and_no_other),
         cmocka_unit_test(a_lost_device_ends_all),
         cmocka_unit_test(a_broken_sample_ends_its_run_only),

@@ -1,7 +1,7 @@
 /*
  * Jobs that hand out the state they end with and jobs that go on from one: at every token boundary
- * the second half is, bit for bit, what would have come without the stop; so are parked jobs, and
- * samples forked from a state. What cannot fit is refused before it reaches a step.
+ * the second half is, bit for bit, what would have come without the stop; so are suspended jobs,
+ * and samples forked from a state. What cannot fit is refused before it reaches a step.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,8 +130,8 @@ static void a_state_is_forked(void **state)
     rig_stop(&r);
 }
 
-/* Parked after so many steps, among others that are not, and in the queue. */
-static void parked_jobs_go_on_elsewhere(void **state)
+/* Suspended after so many steps, among others that are not, and in the queue. */
+static void suspended_jobs_go_on_elsewhere(void **state)
 {
     (void)state;
     for (int32_t steps = 0; steps < N + 2; steps++) {
@@ -140,22 +140,22 @@ static void parked_jobs_go_on_elsewhere(void **state)
         lx_job *whole = finished(&r, q);
         gate_close();
         lx_job *stays = rig_submit(&r, &q);
-        q.park = true;
-        lx_job *parked = rig_submit(&r, &q), *queued = rig_submit(&r, &q);
+        q.suspendable = true;
+        lx_job *suspended = rig_submit(&r, &q), *queued = rig_submit(&r, &q);
         gate_let_pass(steps);
         gate_wait_for_step();
-        lx_engine_park(r.engine);
+        lx_engine_suspend(r.engine);
         gate_open();
-        lx_job_wait(parked);
+        lx_job_wait(suspended);
         lx_job_wait(queued);
         rig_expect(stays, LX_OK);
-        assert_true(lx_job_parked(parked) == (lx_job_status(parked, NULL) != LX_OK));
+        assert_true(lx_job_suspended(suspended) == (lx_job_status(suspended, NULL) != LX_OK));
         rig_stop(&r);
         rig other = rig_start((rig_options){.n_slots = 1});
-        lx_job *jobs[] = {parked, queued};
+        lx_job *jobs[] = {suspended, queued};
         for (int i = 0; i < 2; i++) {
             lx_job_start start = start_of(jobs[i], 0);
-            if (lx_job_parked(jobs[i])) {
+            if (lx_job_suspended(jobs[i])) {
                 rig_request go_on = {.line = line, .seed = SEED, .start = start};
                 lx_job *rest = finished(&other, go_on);
                 assert_same(whole, 0, rest, 0, start.n_tokens);
@@ -168,8 +168,8 @@ static void parked_jobs_go_on_elsewhere(void **state)
     }
 }
 
-/* One that goes on from a state and is parked before it has begun. */
-static void a_parked_state_is_still_there(void **state)
+/* One that goes on from a state and is suspended before it has begun. */
+static void a_suspended_state_is_still_there(void **state)
 {
     (void)state;
     rig r = rig_start((rig_options){.n_slots = 1, .max_queue = 4});
@@ -178,14 +178,14 @@ static void a_parked_state_is_still_there(void **state)
         finished(&r, (rig_request){.line = line, .seed = SEED, .keep_state = true, .max_new = 3});
     gate_close();
     lx_job *busy = rig_submit(&r, &(rig_request){.line = line});
-    rig_request q = {.line = line, .seed = SEED, .start = start_of(half, 0), .park = true};
+    rig_request q = {.line = line, .seed = SEED, .start = start_of(half, 0), .suspendable = true};
     lx_job *queued = rig_submit(&r, &q);
     gate_wait_for_step();
-    lx_engine_park(r.engine);
+    lx_engine_suspend(r.engine);
     gate_open();
     rig_expect(busy, LX_OK);
     lx_job_wait(queued);
-    assert_true(lx_job_parked(queued));
+    assert_true(lx_job_suspended(queued));
     rig_stop(&r);
     rig other = rig_start((rig_options){.n_slots = 1});
     lx_job_start start = start_of(queued, 0);
@@ -217,8 +217,8 @@ static lx_stops stop_at(const lx_job *job, int32_t step)
     return s;
 }
 
-/* Told to park with one half of a stop string, it makes the other half first. */
-static void parked_jobs_do_not_cut_stop_strings(void **state)
+/* Suspended with one half of a stop string, it makes the other half first. */
+static void suspended_jobs_do_not_cut_stop_strings(void **state)
 {
     (void)state;
     for (int32_t step = 0; step + 2 < N; step++) {
@@ -229,20 +229,20 @@ static void parked_jobs_do_not_cut_stop_strings(void **state)
         q.stops = &stops;
         lx_job *stopped = finished(&r, q);
         gate_close();
-        q.park = true;
-        lx_job *parked = rig_submit(&r, &q);
-        while (lx_job_tokens(parked, 0, NULL, NULL) <= step) {
+        q.suspendable = true;
+        lx_job *suspended = rig_submit(&r, &q);
+        while (lx_job_tokens(suspended, 0, NULL, NULL) <= step) {
             gate_let_pass(1);
             gate_wait_for_step();
         }
-        lx_engine_park(r.engine);
+        lx_engine_suspend(r.engine);
         gate_open();
-        lx_job_wait(parked);
+        lx_job_wait(suspended);
         const int32_t *tokens = NULL;
-        int32_t n = lx_job_tokens(parked, 0, &tokens, NULL);
+        int32_t n = lx_job_tokens(suspended, 0, &tokens, NULL);
         assert_int_equal(n, lx_job_tokens(stopped, 0, NULL, NULL));
-        assert_false(lx_job_parked(parked));
-        rig_expect(parked, LX_OK);
+        assert_false(lx_job_suspended(suspended));
+        rig_expect(suspended, LX_OK);
         rig_expect(stopped, LX_OK);
         rig_expect(whole, LX_OK);
         rig_stop(&r);
@@ -296,7 +296,7 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(
         refused((lx_job_params){.n = 1, .max_new = N, .start = good, .targets = tokens}, "state"),
         LX_ERR_INVALID);
-    assert_int_equal(refused((lx_job_params){.n = 2, .max_new = N, .park = true}, "park"),
+    assert_int_equal(refused((lx_job_params){.n = 2, .max_new = N, .suspendable = true}, "park"),
                      LX_ERR_INVALID);
     free(floats);
 }
@@ -307,9 +307,9 @@ int main(void)
         cmocka_unit_test(going_on_is_as_never_stopped),
         cmocka_unit_test(a_prompt_may_begin_in_the_middle),
         cmocka_unit_test(a_state_is_forked),
-        cmocka_unit_test(parked_jobs_go_on_elsewhere),
-        cmocka_unit_test(a_parked_state_is_still_there),
-        cmocka_unit_test(parked_jobs_do_not_cut_stop_strings),
+        cmocka_unit_test(suspended_jobs_go_on_elsewhere),
+        cmocka_unit_test(a_suspended_state_is_still_there),
+        cmocka_unit_test(suspended_jobs_do_not_cut_stop_strings),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
