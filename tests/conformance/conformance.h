@@ -38,8 +38,8 @@ typedef struct test {
 } test;
 
 /* Each file's tests, ended by a NULL name. */
-extern const test linear_tests[], row_tests[], attend_tests[], rows_tests[], state_tests[],
-    sample_tests[], mixture_tests[], model_tests[], drawn_tests[], error_tests[],
+extern const test linear_tests[], row_tests[], attend_tests[], rows_tests[], rows_law_tests[],
+    state_tests[], sample_tests[], mixture_tests[], model_tests[], drawn_tests[], error_tests[],
     recurrence_tests[], kind_tests[];
 
 /* Prints where and why; returns false, so that CHECK leaves the test. */

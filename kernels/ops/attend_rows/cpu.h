@@ -127,8 +127,29 @@ static void rows_hide(float *x, uint32_t lanes, float value)
         x[l] = (lanes >> l & 1) != 0 ? x[l] : value;
 }
 
-/* Logits to weights exp(x - largest), and how this block and those before it are added. */
-static void rows_weights(rows_work *w, int j)
+/* exp(x - largest), or with squares max(x, 0)^2: NaN stays. */
+V16_FN v16 rows_weight(v16 x, float largest, bool squares)
+{
+    v16 r = v16_max(v16_set1(0.0f), x);
+    return squares ? v16_mul(r, r) : v16_exp(v16_sub(x, v16_set1(largest)));
+}
+
+/* How this block and those before it are added. */
+static void rows_add(rows_query *query, float largest, float sum)
+{
+    float f[16];
+    query->grown = largest > query->largest;
+    v16 apart = v16_set1(query->grown ? query->largest - largest : largest - query->largest);
+    v16 before = v16_set1(query->sum), here = v16_set1(sum), factor = v16_exp(apart);
+    v16_store(f, factor);
+    query->factor = f[0];
+    v16_store(f, query->grown ? v16_fma(before, factor, here) : v16_fma(here, factor, before));
+    query->sum = f[0];
+    query->largest = query->grown ? largest : query->largest;
+}
+
+/* Logits to weights; a sum of squares needs no sum of weights. */
+static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
 {
     rows_query *query = &w->query[j];
     v16 most = v16_set1(-INFINITY), sum = v16_set1(0.0f);
@@ -145,20 +166,13 @@ static void rows_weights(rows_work *w, int j)
     float largest = v16_greatest(most);
     for (int32_t t = 0; t < w->now->n; t++) {
         float *x = query->x + t * LX_ROWS_TILE;
-        v16_store(x, v16_exp(v16_sub(v16_load(x), v16_set1(largest))));
+        v16_store(x, rows_weight(v16_load(x), largest, a->divisor > 0));
         rows_hide(x, w->now->tile[t].lanes[j], 0.0f);
         sum = v16_add(sum, v16_load(x));
     }
-    query->grown = largest > query->largest;
-    float apart = query->grown ? query->largest - largest : largest - query->largest, f[16];
-    v16_store(f, v16_exp(v16_set1(apart)));
-    query->factor = f[0];
-    float before = query->sum, here = v16_sum(sum);
-    v16 both = query->grown ? v16_fma(v16_set1(before), v16_set1(f[0]), v16_set1(here))
-                            : v16_fma(v16_set1(here), v16_set1(f[0]), v16_set1(before));
-    v16_store(f, both);
-    query->sum = f[0];
-    query->largest = query->grown ? largest : query->largest;
+    query->factor = 1.0f;
+    if (a->divisor == 0)
+        rows_add(query, largest, v16_sum(sum));
 }
 
 V16_FN v16 rows_load(const float *p, int n)
@@ -217,7 +231,7 @@ V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
     for (; t < w->now->n; t++)
         rows_logits(a, w, t, nq, 1);
     for (int j = 0; j < nq; j++)
-        rows_weights(w, j);
+        rows_weights(a, w, j);
     for (; at_once >= 4 && m + 64 <= a->d_value; m += 64)
         rows_values(a, w, m, nq, at_once >= 4 ? 4 : 1, 16);
     for (; at_once >= 2 && m + 32 <= a->d_value; m += 32)
@@ -247,8 +261,10 @@ static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64
 {
     float *y = a->y + t * a->y_stride;
     bool empty = query->sees.n == 0;
+    float by = a->by_count ? a->divisor * (float)lx_ranges_rows(&query->sees) : a->divisor;
+    by = a->divisor > 0 ? by : query->sum;
     for (int32_t m = 0; m < a->d_value; m++)
-        y[m] = empty ? 0.0f : query->o[m] / query->sum;
+        y[m] = empty ? 0.0f : query->o[m] / by;
 }
 
 /* Tokens t .. t + nq - 1. */
