@@ -94,8 +94,11 @@ typedef struct lx_cpu_attend_kept {
     int32_t ring, kept;
     const int32_t *pages;
     int64_t page_stride;
+    int64_t to_next_head; /* floats from a tile to the same one of the next head; 0: no such head */
     int32_t d_key, d_value;
     float scale;
+    float divisor; /* of squares, and by_count; 0: softmax */
+    bool by_count;
     bool together;  /* several tokens' rows may be kept before the first of them reads */
     float *scratch; /* lx_cpu_attend_kept_scratch(d_key, d_value) floats of this thread */
 } lx_cpu_attend_kept;

@@ -38,9 +38,8 @@ typedef struct test {
 } test;
 
 /* Each file's tests, ended by a NULL name. */
-extern const test linear_tests[], row_tests[], attend_tests[], rows_tests[], state_tests[],
-    sample_tests[], sample_draw_tests[], mixture_tests[], model_tests[], drawn_tests[],
-    error_tests[], recurrence_tests[], kind_tests[];
+#define TESTS(name) extern const test name##_tests[];
+#include "tests/conformance/tests.def"
 
 /* Prints where and why; returns false, so that CHECK leaves the test. */
 bool fail_at(const char *file, int line, const char *fmt, ...) LX_PRINTF(3, 4);

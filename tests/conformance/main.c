@@ -76,10 +76,10 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
 static void run_device(const options *o, const char *name, lx_isa isa, int threads,
                        lx_precision precision, count *c)
 {
-    static const test *const files[] = {linear_tests,  model_tests, row_tests,    attend_tests,
-                                        rows_tests,    state_tests, sample_tests, sample_draw_tests,
-                                        mixture_tests, drawn_tests, error_tests,  recurrence_tests,
-                                        kind_tests};
+    static const test *const files[] = {
+#define TESTS(name) name##_tests,
+#include "tests/conformance/tests.def"
+    };
     bool products =
         isa == LX_ISA_AMX_PLAIN || (precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI);
     size_t n_files = products ? 2 : sizeof files / sizeof files[0];

@@ -12,10 +12,13 @@ static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
     int64_t at = a->offset + head * rows * (a->d_key + a->d_value);
     lx_cpu_attend_kept job = {
         .pattern = &a->patterns[head % a->n_patterns],
+        .to_next_head = head + 1 < a->n_heads ? rows * (a->d_key + a->d_value) : 0,
         .position = b->position[seq],
         .d_key = a->d_key,
         .d_value = a->d_value,
         .scale = a->scale,
+        .divisor = a->weighting == LX_WEIGHT_RELU2 ? a->divisor : 0.0f,
+        .by_count = a->by_count,
     };
     if (a->ring > 0) {
         int32_t least = 0;

@@ -19,16 +19,21 @@ typedef struct rows_query {
     float factor;       /* exp(smaller largest - larger): of the side that it belongs to */
 } rows_query;
 
-/* A tile of this block, and which of its rows each query sees. */
+/* A tile of a block, and which of its rows each query sees. */
 typedef struct rows_tile {
     const float *k;
+    const float *later; /* a tile that is read some time after this one; or this one */
     uint32_t lanes[LX_CPU_QUERIES];
 } rows_tile;
 
+typedef struct rows_list {
+    rows_tile tile[LX_ROWS_BLOCK_TILES];
+    int32_t n;
+} rows_list;
+
 typedef struct rows_work {
     rows_query query[LX_CPU_QUERIES];
-    rows_tile tile[LX_ROWS_BLOCK_TILES];
-    int32_t n_tiles;
+    rows_list *now; /* the block that is read */
 } rows_work;
 
 static float *rows_tile_at(const lx_cpu_attend_kept *a, int32_t tile)
@@ -54,14 +59,18 @@ static void rows_keep(const lx_cpu_attend_kept *a, int64_t t)
            (size_t)a->d_value * sizeof *v);
 }
 
-/* The block that begins with this tile: its tiles with rows that a query sees. Returns the tile
-   that comes after it. */
-static int32_t rows_list(const lx_cpu_attend_kept *a, rows_work *w, int nq, int32_t tile)
+/* Lists the block that begins with this tile: its tiles with rows that a query sees, none for
+   LX_ROWS_NO_TILE. Returns the tile that comes after it. */
+static int32_t rows_collect(const lx_cpu_attend_kept *a, const rows_work *w, int nq, int32_t tile,
+                            rows_list *list)
 {
     int32_t number = tile / LX_ROWS_BLOCK_TILES, next = tile;
-    for (w->n_tiles = 0; next / LX_ROWS_BLOCK_TILES == number; w->n_tiles++) {
-        rows_tile *one = &w->tile[w->n_tiles];
-        one->k = rows_tile_at(a, next);
+    list->n = 0;
+    if (tile == LX_ROWS_NO_TILE)
+        return tile;
+    for (; next / LX_ROWS_BLOCK_TILES == number; list->n++) {
+        rows_tile *one = &list->tile[list->n];
+        one->k = one->later = rows_tile_at(a, next);
         int32_t after = LX_ROWS_NO_TILE;
         for (int j = 0; j < nq; j++) {
             one->lanes[j] = lx_ranges_lanes(&w->query[j].sees, next);
@@ -73,18 +82,31 @@ static int32_t rows_list(const lx_cpu_attend_kept *a, rows_work *w, int nq, int3
     return next;
 }
 
+/*
+ * Rows of many streams lie in memory, not in caches, and in pieces too short for the processor to
+ * see in which direction they lie. So the second cache is asked for what is read a block later, or
+ * for the next head.
+ */
+static const float *rows_later(const lx_cpu_attend_kept *a, const rows_tile *tile,
+                               const rows_list *then, int32_t i)
+{
+    if (then->n > 0)
+        return i < then->n ? then->tile[i].k : tile->k;
+    return tile->k + a->to_next_head;
+}
+
 /* q . k of nt tiles for nq queries; both are constants to the compiler, and small. */
 V16_FN void rows_logits(const lx_cpu_attend_kept *a, rows_work *w, int32_t first, const int nq,
                         const int nt)
 {
     v16 sum[ROWS_SUMS], k[ROWS_SUMS];
-    const rows_tile *tile = &w->tile[first];
+    const rows_tile *tile = &w->now->tile[first];
     for (int i = 0; i < nq * nt; i++)
         sum[i] = v16_set1(0.0f);
     for (int64_t d = 0; d < a->d_key; d++) {
         for (int t = 0; t < nt; t++) {
             k[t] = v16_load(tile[t].k + d * LX_ROWS_TILE);
-            __builtin_prefetch(tile[t].k + (a->d_key + d) * LX_ROWS_TILE); /* the values */
+            __builtin_prefetch(tile[t].later + d * LX_ROWS_TILE, 0, 2);
         }
         for (int j = 0; j < nq; j++) {
             v16 q = v16_set1(w->query[j].q[d]);
@@ -105,38 +127,52 @@ static void rows_hide(float *x, uint32_t lanes, float value)
         x[l] = (lanes >> l & 1) != 0 ? x[l] : value;
 }
 
-/* Logits to weights exp(x - largest), and how this block and those before it are added. */
-static void rows_weights(rows_work *w, int j)
+/* exp(x - largest), or with squares max(x, 0)^2: NaN stays. */
+V16_FN v16 rows_weight(v16 x, float largest, bool squares)
+{
+    v16 r = v16_max(v16_set1(0.0f), x);
+    return squares ? v16_mul(r, r) : v16_exp(v16_sub(x, v16_set1(largest)));
+}
+
+/* How this block and those before it are added. */
+static void rows_add(rows_query *query, float largest, float sum)
+{
+    float f[16];
+    query->grown = largest > query->largest;
+    v16 apart = v16_set1(query->grown ? query->largest - largest : largest - query->largest);
+    v16 before = v16_set1(query->sum), here = v16_set1(sum), factor = v16_exp(apart);
+    v16_store(f, factor);
+    query->factor = f[0];
+    v16_store(f, query->grown ? v16_fma(before, factor, here) : v16_fma(here, factor, before));
+    query->sum = f[0];
+    query->largest = query->grown ? largest : query->largest;
+}
+
+/* Logits to weights; a sum of squares needs no sum of weights. */
+static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
 {
     rows_query *query = &w->query[j];
     v16 most = v16_set1(-INFINITY), sum = v16_set1(0.0f);
     uint32_t any = 0;
-    for (int32_t t = 0; t < w->n_tiles; t++) {
+    for (int32_t t = 0; t < w->now->n; t++) {
         float *x = query->x + t * LX_ROWS_TILE;
-        any |= w->tile[t].lanes[j];
-        rows_hide(x, w->tile[t].lanes[j], -INFINITY);
+        any |= w->now->tile[t].lanes[j];
+        rows_hide(x, w->now->tile[t].lanes[j], -INFINITY);
         most = v16_max(most, v16_load(x));
     }
     query->seen = any != 0;
     if (!query->seen)
         return;
     float largest = v16_greatest(most);
-    for (int32_t t = 0; t < w->n_tiles; t++) {
+    for (int32_t t = 0; t < w->now->n; t++) {
         float *x = query->x + t * LX_ROWS_TILE;
-        v16_store(x, v16_exp(v16_sub(v16_load(x), v16_set1(largest))));
-        rows_hide(x, w->tile[t].lanes[j], 0.0f);
+        v16_store(x, rows_weight(v16_load(x), largest, a->divisor > 0));
+        rows_hide(x, w->now->tile[t].lanes[j], 0.0f);
         sum = v16_add(sum, v16_load(x));
     }
-    query->grown = largest > query->largest;
-    float apart = query->grown ? query->largest - largest : largest - query->largest, f[16];
-    v16_store(f, v16_exp(v16_set1(apart)));
-    query->factor = f[0];
-    float before = query->sum, here = v16_sum(sum);
-    v16 both = query->grown ? v16_fma(v16_set1(before), v16_set1(f[0]), v16_set1(here))
-                            : v16_fma(v16_set1(here), v16_set1(f[0]), v16_set1(before));
-    v16_store(f, both);
-    query->sum = f[0];
-    query->largest = query->grown ? largest : query->largest;
+    query->factor = 1.0f;
+    if (a->divisor == 0)
+        rows_add(query, largest, v16_sum(sum));
 }
 
 V16_FN v16 rows_load(const float *p, int n)
@@ -152,15 +188,18 @@ V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, co
     v16 o[ROWS_SUMS], v[ROWS_SUMS];
     for (int i = 0; i < nq * nc; i++)
         o[i] = v16_set1(0.0f);
-    for (int32_t t = 0; t < w->n_tiles; t++) {
-        const rows_tile *tile = &w->tile[t];
+    for (int32_t t = 0; t < w->now->n; t++) {
+        const rows_tile *tile = &w->now->tile[t];
         const float *row = tile->k + (int64_t)a->d_key * LX_ROWS_TILE + m;
+        int64_t later = tile->later - tile->k;
         uint32_t all = tile->lanes[0];
         for (int j = 1; j < nq; j++)
             all &= tile->lanes[j];
         for (int l = 0; l < LX_ROWS_TILE; l++, row += a->d_value) {
-            for (int c = 0; c < nc; c++)
+            for (int c = 0; c < nc; c++) {
                 v[c] = rows_load(row + 16 * c, c + 1 == nc ? n : 16);
+                __builtin_prefetch(row + later + 16 * c, 0, 2);
+            }
             for (int j = 0; j < nq; j++) {
                 if (all != 0xffff && (tile->lanes[j] >> l & 1) == 0)
                     continue;
@@ -187,12 +226,12 @@ V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
 {
     const int at_once = ROWS_SUMS / nq;
     int32_t t = 0, m = 0;
-    for (; t + at_once <= w->n_tiles; t += at_once)
+    for (; t + at_once <= w->now->n; t += at_once)
         rows_logits(a, w, t, nq, at_once);
-    for (; t < w->n_tiles; t++)
+    for (; t < w->now->n; t++)
         rows_logits(a, w, t, nq, 1);
     for (int j = 0; j < nq; j++)
-        rows_weights(w, j);
+        rows_weights(a, w, j);
     for (; at_once >= 4 && m + 64 <= a->d_value; m += 64)
         rows_values(a, w, m, nq, at_once >= 4 ? 4 : 1, 16);
     for (; at_once >= 2 && m + 32 <= a->d_value; m += 32)
@@ -222,14 +261,17 @@ static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64
 {
     float *y = a->y + t * a->y_stride;
     bool empty = query->sees.n == 0;
+    float by = a->by_count ? a->divisor * (float)lx_ranges_rows(&query->sees) : a->divisor;
+    by = a->divisor > 0 ? by : query->sum;
     for (int32_t m = 0; m < a->d_value; m++)
-        y[m] = empty ? 0.0f : query->o[m] / query->sum;
+        y[m] = empty ? 0.0f : query->o[m] / by;
 }
 
 /* Tokens t .. t + nq - 1. */
 V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
 {
     rows_work w;
+    rows_list lists[2], *then = lists;
     int64_t share = lx_cpu_attend_kept_scratch(a->d_key, a->d_value) / LX_CPU_QUERIES;
     int32_t tile = LX_ROWS_NO_TILE;
     for (int j = 0; j < nq; j++) {
@@ -238,8 +280,13 @@ V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
         int32_t first = lx_ranges_next(&w.query[j].sees, 0);
         tile = first < tile ? first : tile;
     }
-    while (tile != LX_ROWS_NO_TILE) {
-        tile = rows_list(a, &w, nq, tile);
+    tile = rows_collect(a, &w, nq, tile, then);
+    while (then->n > 0) {
+        w.now = then;
+        then = then == lists ? lists + 1 : lists;
+        tile = rows_collect(a, &w, nq, tile, then);
+        for (int32_t i = 0; i < w.now->n; i++)
+            w.now->tile[i].later = rows_later(a, &w.now->tile[i], then, i);
         rows_block(a, &w, nq);
     }
     for (int j = 0; j < nq; j++)

@@ -9,6 +9,11 @@ static lx_status record(lx_cuda *c, lx_cuda_op *op)
     return lx_cuda_put(c, a->patterns, n_bytes, n_bytes, &op->in);
 }
 
+static float divisor_of(const lx_attend_rows_args *a)
+{
+    return a->weighting == LX_WEIGHT_RELU2 ? a->divisor : 0.0f;
+}
+
 static void key(const lx_cuda_op *op, uint64_t *w)
 {
     const lx_attend_rows_args *a = &op->args.attend_rows;
@@ -20,7 +25,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[5] = lx_cuda_key_pair(a->d_value, a->ring);
     w[6] = lx_cuda_key_float(a->scale);
     w[7] = lx_cuda_key_pair(a->n_patterns, lx_ring_kept(a->patterns, a->n_patterns));
-    w[8] = op->in; /* where the patterns are; which they are, the device reads there */
+    w[8] = lx_cuda_key_float(divisor_of(a));
+    w[9] = a->by_count;
+    w[10] = op->in; /* where the patterns are; which they are, the device reads there */
 }
 
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
@@ -48,7 +55,9 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                       .n_heads = a->n_heads,
                       .d_key = a->d_key,
                       .d_value = a->d_value,
-                      .scale = a->scale};
+                      .scale = a->scale,
+                      .divisor = divisor_of(a),
+                      .by_count = a->by_count};
     return lx_cuda_launched(c, lx_cuda_launch_rows(&k, c->target), "attend_rows");
 }
 

@@ -1,5 +1,5 @@
 /*
- * Softmax attention over kept rows: a block carries a head of a sequence, token after token. A
+ * Attention over kept rows: a block carries a head of a sequence, token after token. A
  * token's rows are read in blocks of LX_ROWS_BLOCK positions, each by one warp, as many at once as
  * there are warps; what they give is added oldest first. Every number is formed as the cpu back end
  * forms it, in its order, so how many warps there are, and how a prompt is cut, changes nothing.
@@ -94,14 +94,21 @@ LX_DEVICE float block_logits(const lx_cuda_rows &a, const rows_head &head, const
     return other > most ? other : most;
 }
 
+/* exp(x - largest), or with squares max(x, 0)^2: NaN stays. */
+LX_DEVICE float weight_of(float x, float largest, bool squares)
+{
+    float r = 0.0f > x ? 0.0f : x;
+    return squares ? r * r : lx_exp(x - largest);
+}
+
 /* Logits to weights; returns their sum, tile after tile. */
-LX_DEVICE float block_weights(const rows_part &p, float largest)
+LX_DEVICE float block_weights(const rows_part &p, float largest, bool squares)
 {
     int32_t lane = (int32_t)threadIdx.x % 32;
     float sum = 0.0f;
     for (int32_t at = lane; at < LX_ROWS_BLOCK; at += 32) {
         bool seen = (p.lanes[at / LX_ROWS_TILE] >> at % LX_ROWS_TILE & 1u) != 0;
-        float w = seen ? lx_exp(p.x[at] - largest) : 0.0f;
+        float w = seen ? weight_of(p.x[at], largest, squares) : 0.0f;
         p.x[at] = w;
         float other = __shfl_xor_sync(LX_ALL_LANES, w, 16, 32);
         sum += lane < 16 ? w : other;
@@ -120,9 +127,9 @@ LX_DEVICE void read_block(const lx_cuda_rows &a, const rows_head &head, const lx
         p.lanes[lane] = lx_ranges_lanes(&sees, tile0 + lane);
     __syncwarp(LX_ALL_LANES);
     float largest = block_logits(a, head, q, p, tile0);
-    float sum = block_weights(p, largest);
+    float sum = block_weights(p, largest, a.divisor > 0.0f);
     if (lane == 0) {
-        *p.largest = largest;
+        *p.largest = a.divisor > 0.0f ? 0.0f : largest; /* squares are added as they are */
         *p.sum = sum;
     }
     __syncwarp(LX_ALL_LANES);
@@ -165,7 +172,7 @@ LX_DEVICE rows_sum read_rows(const lx_cuda_rows &a, const rows_head &head,
                              const lx_rows_ranges &sees, const rows_shared &all)
 {
     int warp = (int)threadIdx.x / 32;
-    rows_sum s = {-LX_INFINITY, 0.0f};
+    rows_sum s = {a.divisor > 0.0f ? 0.0f : -LX_INFINITY, 0.0f};
     for (int32_t tile = lx_ranges_next(&sees, 0); tile != LX_ROWS_NO_TILE;) {
         int n = 0;
         for (; n < WARPS && tile != LX_ROWS_NO_TILE; n++) {
@@ -195,9 +202,11 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
     __syncthreads();
     const lx_rows_ranges sees = lx_ranges_of(&a.patterns[at % a.n_patterns], i);
     rows_sum s = read_rows<WARPS>(a, head, sees, all);
+    float by = a.by_count ? a.divisor * (float)lx_ranges_rows(&sees) : a.divisor;
+    by = a.divisor > 0.0f ? by : s.sum;
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += WARPS * 32) {
         int64_t to = (t * n + at) * dv + m;
-        float y = sees.n == 0 ? 0.0f : all.o[m] / s.sum;
+        float y = sees.n == 0 ? 0.0f : all.o[m] / by;
         a.y[to] = y;
         if (a.twin != NULL)
             a.twin[to] = lx_to_bf16(y);

@@ -22,6 +22,8 @@ typedef struct lx_cuda_rows {
     const lx_rows_pattern *patterns;
     int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
     float scale;
+    float divisor; /* of squares, and by_count; 0: softmax */
+    bool by_count;
 } lx_cuda_rows;
 
 cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream);

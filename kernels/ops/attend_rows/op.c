@@ -124,6 +124,10 @@ static lx_status check(const void *args, lx_error *err)
         return bad(err, "there must be 1 to 65536 heads, and their sizes be 1 to 1024");
     if (!isfinite(a->scale))
         return bad(err, "the scale is not finite");
+    if (a->weighting != LX_WEIGHT_SOFTMAX && a->weighting != LX_WEIGHT_RELU2)
+        return bad(err, "unknown weighting");
+    if (a->weighting == LX_WEIGHT_RELU2 && !(isfinite(a->divisor) && a->divisor > 0))
+        return bad(err, "the divisor is not above 0");
     if (a->y == a->qkv)
         return bad(err, "qkv and y are the same array");
     if (a->patterns == NULL || a->n_patterns < 1 || a->n_patterns > a->n_heads)

@@ -1,4 +1,4 @@
-/* Causal softmax attention over kept rows. */
+/* Causal attention over kept rows: softmax, or the gated unit's squares. */
 #ifndef LINNET_KERNELS_OPS_ATTEND_ROWS_OP_H
 #define LINNET_KERNELS_OPS_ATTEND_ROWS_OP_H
 
@@ -40,6 +40,11 @@ typedef struct lx_rows_pattern {
     bool or_own;
 } lx_rows_pattern;
 
+typedef enum lx_rows_weighting {
+    LX_WEIGHT_SOFTMAX, /* exp(x) over the sum of all that the token sees */
+    LX_WEIGHT_RELU2    /* max(x, 0)^2 / divisor (Hua et al. 2022); with by_count also over |A(i)| */
+} lx_rows_weighting;
+
 /* How many rows a ring must keep for all these patterns; 0: no ring keeps enough, every row is
    needed. LX_ERR_INVALID where a pattern is none, and which parameter is wrong. */
 lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows, lx_error *err);
@@ -48,7 +53,7 @@ lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows
  * For every token of every sequence in order and every head, the token at position i of its
  * sequence:
  *     row i = (k, v), kept
- *     y = sum over j in A(i) of softmax_j(scale q . k_j) v_j; 0 where A(i) is empty
+ *     y = sum over j in A(i) of weight(scale q . k_j) v_j; 0 where A(i) is empty
  *
  * Rows lie in tiles of LX_ROWS_TILE: row j is number j mod 16 of tile j / 16. A tile holds k
  * transposed, [D][16], then v, [16][M]. From `offset` on lie of each head in turn its tiles: where
@@ -69,6 +74,9 @@ typedef struct lx_attend_rows_args {
     float scale;
     const lx_rows_pattern *patterns; /* head h has patterns[h % n_patterns]; borrowed until sync */
     int32_t n_patterns;
+    lx_rows_weighting weighting;
+    float divisor; /* above 0; these two of RELU2 only */
+    bool by_count;
 } lx_attend_rows_args;
 
 #endif

@@ -72,27 +72,36 @@ static double logit(const head *at, const float *q, int64_t j)
     return sum * (double)at->a->scale;
 }
 
+/* A row's weight before it is divided; largest: of the logits. */
+static double weight(const lx_attend_rows_args *a, double x, double largest)
+{
+    double r = x < 0 ? 0 : x;
+    return a->weighting == LX_WEIGHT_RELU2 ? r * r : exp(x - largest);
+}
+
 static void attend_token(const head *at, int32_t i, const float *q, float *y)
 {
     const lx_attend_rows_args *a = at->a;
     const lx_rows_pattern *p = &a->patterns[at->h % a->n_patterns];
     double largest = -INFINITY, sum = 0, o[1024] = {0}; /* d_value at most */
-    bool empty = true;
+    int32_t seen = 0;
     for (int32_t j = 0; j <= i; j++)
         largest = visible(p, i, j) ? fmax(largest, logit(at, q, j)) : largest;
     for (int32_t j = 0; j <= i; j++) {
         if (!visible(p, i, j))
             continue;
-        double w = exp(logit(at, q, j) - largest);
+        double w = weight(a, logit(at, q, j), largest);
         const float *v = tile_of(at, j) + (int64_t)a->d_key * LX_ROWS_TILE +
                          (int64_t)(j % LX_ROWS_TILE) * a->d_value;
         sum += w;
-        empty = false;
+        seen++;
         for (int32_t m = 0; m < a->d_value; m++)
             o[m] += w * (double)v[m];
     }
+    if (a->weighting == LX_WEIGHT_RELU2)
+        sum = (double)a->divisor * (a->by_count ? seen : 1);
     for (int32_t m = 0; m < a->d_value; m++)
-        y[m] = (float)(empty ? 0 : o[m] / sum);
+        y[m] = (float)(seen == 0 ? 0 : o[m] / sum);
 }
 
 lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error *err)
