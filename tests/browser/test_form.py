@@ -44,6 +44,13 @@ def test_form_gives_the_pair(plain, screenshots):
     page.screenshot(path=screenshots / "plain.png", animations="disabled")
 
 
+def test_spaces_are_no_part_of_the_line(plain):
+    page = plain()
+    post(page, " 海上　明 月 ")
+    expect(page.locator(".scroll.upper")).to_have_text("海上明月")
+    assert len(page.locator(".scroll.lower").inner_text()) == 4
+
+
 @pytest.mark.parametrize("line", ["<script>alert(1)</script>", '"><img src=x>', "海上😀月", ""])
 def test_bad_line_comes_back_escaped(plain, line):
     page = plain(allow=REFUSED)
