@@ -57,7 +57,7 @@ function newCanvas(width, height) {
 
 /* --- a couplet --------------------------------------------------------------------------------- */
 
-const SCROLL = { width: 190, height: 860, margin: 70, gap: 280, most: 104 };
+const SCROLL = { width: 190, height: 860, margin: 70, gap: 240, most: 128 };
 
 function drawPaper(context, x, y, width, height) {
   const paper = context.createLinearGradient(x, y, x + width, y);
