@@ -1,17 +1,19 @@
 /*
- * Linnet's page: two tabs, one for each kind of model, and a switch of languages.
+ * Linnet's page: a tab for each kind of model, one that says how it works, and a switch of languages.
  *
  * The tab shown follows from the URL's hash: "#images" and what begins with "#images&" is the
- * images' tab, everything else the couplets'. A tab whose kind of model is not served is offered
- * only while its own link is open, and then says so. Without this script the page shows both forms.
+ * images' tab, "#how" alike, everything else the couplets'. A tab whose kind of model is not served
+ * is offered only while its own link is open, and then says so. Without this script the page shows
+ * both forms and the article.
  */
 import { $, bytesText, findModel, onRender, page, requestRender } from './common.js';
 import { couplets } from './couplets.js';
+import { how } from './how.js';
 import { images } from './images.js';
 
-const TABS = { couplets, images };
+const TABS = { couplets, images, how };
 const MODALITIES = { couplets: 'text', images: 'image' };
-const served = { couplets: true, images: true }; // until the server says otherwise
+const served = { couplets: true, images: true, how: true }; // until the server says otherwise
 
 /* --- tabs -------------------------------------------------------------------------------------- */
 
@@ -26,15 +28,16 @@ function show(name) {
 function openTab(name) {
   show(name);
   history.replaceState(null, '', TABS[name].hash());
+  TABS[name].visit();
 }
 
 /* Without a hash the first tab that is served. */
 function followHash() {
   const first = served.couplets || !served.images ? 'couplets' : 'images';
-  const named = /^#images(&|$)/.test(location.hash) ? 'images' : 'couplets';
+  const named = /^#(images|how)(&|$)/.exec(location.hash)?.[1] ?? 'couplets';
   const name = location.hash === '' ? first : named;
   show(name);
-  TABS[name].follow();
+  if (!TABS[name].follow()) TABS[name].visit();
 }
 
 function onTabKey(event) {
@@ -66,7 +69,7 @@ function makeTabs() {
 }
 
 async function findServed() {
-  for (const name of Object.keys(TABS)) {
+  for (const name of Object.keys(MODALITIES)) {
     served[name] = await findModel(MODALITIES[name]) !== null;
   }
   if (location.hash === '') followHash();
@@ -98,7 +101,7 @@ function renderLanguage() {
 
 function render() {
   const tab = TABS[page.tab];
-  const bytes = tab.stateBytes();
+  const bytes = Object.values(TABS).map((any) => any.stateBytes()).find(Boolean);
   document.title = tab.titles[page.lang];
   renderLanguage();
   renderTabs();
@@ -134,6 +137,10 @@ function start() {
   onRender(render);
   makeTabs();
   for (const tab of Object.values(TABS)) tab.start();
+  document.querySelector('.claim [data-tab]').addEventListener('click', (event) => {
+    event.preventDefault();
+    openTab('how');
+  });
   for (const button of document.querySelectorAll('[data-choose]')) {
     button.addEventListener('click', () => chooseLanguage(button.dataset.choose));
   }

@@ -33,6 +33,18 @@ export async function post(path, body, signal) {
   }));
 }
 
+export async function get(path) {
+  return (await checked(await fetch(path))).json();
+}
+
+/* Forgets a state; one that is gone already is as good. */
+export function forgetState(id) {
+  fetch(`/v1/states/${id}`, { method: 'DELETE', keepalive: true }).catch(() => {});
+}
+
+/* What stands in the state of one head: { s, z }. */
+export const lookInside = (id, layer, head) => get(`/v1/states/${id}/inspect?layer=${layer}&head=${head}`);
+
 /* Splits what has arrived of a server-sent event stream into the data of whole events and the rest,
    to be put before the next piece. Pure. */
 export function parseSse(buffer) {
@@ -72,7 +84,7 @@ let modelsRequest = null;
 
 /* The models served, asked for once; after a failure the next call asks again. */
 function loadModels() {
-  modelsRequest = modelsRequest || fetch('/v1/models').then(checked).then((r) => r.json())
+  modelsRequest = modelsRequest || get('/v1/models')
     .then(({ data }) => {
       if (data.length === 0) throw new ApiError(503, { message: 'no model is loaded yet' });
       return data;
@@ -93,15 +105,24 @@ const WORDS = {
   zh: {
     busy: (s) => `此刻来客太多，请过 ${s} 秒再试。`,
     network: '连不上服务器，请稍后再试。',
-    server: (m) => `服务器出了差错：${m}`,
-    refused: (field, m) => `${field}不合要求：${m}`,
+    server: (error) => `服务器出了差错（HTTP ${error.status}）。`,
+    missing: () => '这台服务器没有这个模型，或者状态已经过期。',
+    other: (error) => `请求没有被接受（HTTP ${error.status}）。`,
+    inStream: () => '写到一半，服务器出了差错。',
+    refused: (field, m) => {
+      const range = /from (\S+) to ([\d.]+)/.exec(m);
+      return range ? `${field}要在 ${range[1]} 到 ${range[2]} 之间。` : `${field}不合要求。`;
+    },
     fields: { n: '数量', temperature: '温度', seed: '种子' },
     copied: '链接已复制',
   },
   en: {
     busy: (s) => `Too many visitors at this moment. Try again in ${s} s.`,
     network: 'The server cannot be reached. Try again in a moment.',
-    server: (m) => `Something went wrong on the server: ${m}`,
+    server: (error) => `Something went wrong on the server: ${error.message}`,
+    missing: (error) => error.message,
+    other: (error) => error.message,
+    inStream: (error) => error.message,
     refused: (field, m) => `${field} was refused: ${m}`,
     fields: { n: 'The number', temperature: 'Temperature', seed: 'Seed' },
     copied: 'Link copied',
@@ -114,9 +135,11 @@ export function explain(error, fields = {}, reason = () => '') {
   const words = WORDS[page.lang];
   if (!(error instanceof ApiError)) return words.network;
   if (error.status === 429 || error.status === 503) return words.busy(error.retryAfter || 1);
-  if (error.status >= 500) return words.server(error.message);
+  if (error.status >= 500) return words.server(error);
+  if (error.status === 404) return words.missing(error);
+  if (error.status < 400) return words.inStream(error);
   const better = reason(error);
-  if (better || !error.param) return better || error.message;
+  if (better || !error.param) return better || words.other(error);
   const field = fields[error.param] || words.fields[error.param] || error.param;
   return words.refused(field, error.message);
 }

@@ -12,6 +12,8 @@ import {
   $, ApiError, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
   setText, stream,
 } from './common.js';
+import { isPunctuation, rulesKept } from './rules.js';
+import { coupletCanvas, saveCanvas } from './share.js';
 
 const BRUSH_MS = 110;
 const PLACEHOLDER = '海上明月';
@@ -21,7 +23,6 @@ const WORDS = {
   zh: {
     fields: { n: '下联句数', prompt: '上联' },
     empty: '先写一句上联吧。',
-    space: '上联中间不要有空格。',
     symbol: (c) => `「${c}」不是汉字，也不是标点，对不上。`,
     long: (n, max) => `上联有 ${n} 字，太长了，最多 ${max} 字。`,
     facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.request.seed}`],
@@ -31,7 +32,6 @@ const WORDS = {
   en: {
     fields: { n: 'Candidates', prompt: 'The upper line' },
     empty: 'Write an upper line first.',
-    space: 'No spaces inside the line, please.',
     symbol: (c) => `“${c}” is neither a Chinese character nor punctuation, so nothing can answer it.`,
     long: (n, max) => `The line has ${n} characters; ${max} is the most.`,
     facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
@@ -41,7 +41,7 @@ const WORDS = {
 };
 
 const state = {
-  upper: '',      // what the input holds, without white space around it
+  upper: '',      // what the input holds, without white space
   banner: '',     // the caption over the door
   answer: null,   // the newest answer, see newAnswer
   shown: 0,       // characters of the hung line that are on the paper
@@ -180,10 +180,12 @@ function readHash() {
   return true;
 }
 
+/* Whether the hash asks for a couplet. */
 function follow() {
-  if (!readHash()) return;
+  if (!readHash()) return false;
   takeInput();
   run();
+  return true;
 }
 
 /* --- rendering --------------------------------------------------------------------------------- */
@@ -197,6 +199,7 @@ function render() {
   renderError(words);
   renderPaper();
   renderCandidates();
+  renderRules();
   renderFacts(words);
   moveBrush();
 }
@@ -281,6 +284,16 @@ function newCandidate() {
   return item;
 }
 
+/* Which rules the hung line keeps, once it is whole. */
+function renderRules() {
+  const kept = current()?.done ? rulesKept(state.upper, hungText()) : {};
+  for (const rule of document.querySelectorAll('.rules li')) {
+    rule.classList.toggle('kept', kept[rule.dataset.rule] === true);
+    rule.classList.toggle('broken', kept[rule.dataset.rule] === false);
+  }
+  $('save').disabled = !current()?.done;
+}
+
 function renderFacts(words) {
   const answer = current();
   const bytes = state.model?.stateBytes;
@@ -295,8 +308,7 @@ function renderFacts(words) {
 /* Why the server refused this line, as far as it can be seen in the line. */
 function explainLine(line, words) {
   if (line === '') return words.empty;
-  if (/\s/u.test(line)) return words.space;
-  const other = chars(line).find((c) => !/[\p{Script=Han}\p{P}$+<=>^`|~＄＋＜＝＞＾｀｜～]/u.test(c));
+  const other = chars(line).find((c) => !/\p{Script=Han}/u.test(c) && !isPunctuation(c));
   if (other) return words.symbol(other);
   const { length } = chars(line);
   return length > state.model?.maxChars ? words.long(length, state.model.maxChars) : '';
@@ -304,8 +316,9 @@ function explainLine(line, words) {
 
 /* --- events ------------------------------------------------------------------------------------ */
 
+/* White space is no part of a couplet: a line may come with it from anywhere. */
 function takeInput() {
-  const upper = $('upper').value.trim();
+  const upper = $('upper').value.replace(/\s+/gu, '');
   if (upper !== state.upper) state.failure = null;
   Object.assign(state, { upper, banner: $('banner').value.trim() });
   if (current()?.done) writeHash(); // the caption may have changed
@@ -345,6 +358,10 @@ function onCandidateClick(event) {
   item.focus();
 }
 
+function savePicture() {
+  saveCanvas(coupletCanvas(state.upper, hungText(), state.banner), `linnet-${state.upper}.png`);
+}
+
 /* The tab, as app.js knows it. */
 export const couplets = {
   titles: { zh: 'Linnet · 对联', en: 'Linnet · Couplets' },
@@ -360,6 +377,7 @@ export const couplets = {
     });
     $('again').addEventListener('click', runAgain);
     makeCopyButton($('copy'));
+    $('save').addEventListener('click', savePicture);
     document.querySelector('.candidates').addEventListener('keydown', onCandidateKey);
     document.querySelector('.candidates').addEventListener('click', onCandidateClick);
     takeInput();
@@ -367,6 +385,8 @@ export const couplets = {
   },
 
   stateBytes: () => state.model?.stateBytes,
+
+  visit() {}, // it waits for a line
 
   render, follow, hash,
 };

@@ -3,21 +3,26 @@
  * completed by POST /v1/images/edits, and how surprised the model is by a picture (POST /v1/score).
  *
  * A run fills `state.answer` from `values` events: each says which part of which sample's raster is
- * new. A frame paints what came since the last one, however many events that were. Seed, number and
- * temperature are in the URL's hash, so that a link is a grid of pictures; a drawing is not.
+ * new. A frame paints what came since the last one, however many events that were. Seed, number,
+ * temperature, what was asked for and the drawing are in the URL's hash: a link is a sheet of pictures.
  */
 import {
-  $, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, post, requestRender, say, setText,
+  $, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say, setText,
   stream,
 } from './common.js';
 import { Pad } from './pad.js';
-import { heatColour, paintPixels, pixelColour, pngUrl } from './picture.js';
+import { paintPixels, pixelColour, pngUrl } from './picture.js';
+import { drawingText, drawingValues, saveCanvas, sheetCanvas } from './share.js';
+import { askSurprise, paintSurprise } from './surprise.js';
+import { makeWishes, renderWishes } from './wishes.js';
 
 const FIELDS = ['n', 'temperature', 'seed'];
 
 const WORDS = {
   zh: {
     none: '这台服务器没有图像模型。',
+    link: '链接里的画读不出来。',
+    anything: '随便什么',
     blank: '先在保留的几行里画几笔吧。',
     many: (max) => `这里一次最多画 ${max} 幅。`,
     fields: { n: '幅数', image: '图像', mask: '蒙版' },
@@ -34,6 +39,8 @@ const WORDS = {
   },
   en: {
     none: 'This server has no image model.',
+    link: 'The drawing in the link cannot be read.',
+    anything: 'surprise',
     blank: 'Draw something in the rows that are kept first.',
     many: (max) => `${max} pictures at once are the most this page paints.`,
     fields: { n: 'The number of pictures', image: 'The picture', mask: 'The mask' },
@@ -56,6 +63,7 @@ const state = {
   failure: null,      // the newest error of the form
   refusal: null,      // what the page itself refuses: a key of WORDS
   scoreFailure: null, // the newest error of the surprise map
+  wish: null,         // the class asked for, a place in the model's list; null for anything
 };
 
 let pad = null;
@@ -73,6 +81,7 @@ function readModel({ id, meta }) {
   return {
     id, width, height, channels,
     size: width * height * channels,
+    classes: meta.classes ?? [],
     stateBytes: meta.state_bytes,
     cacheBytes: 2 * 4 * (meta.n_layers ?? 0) * (meta.n_embd ?? 0),
   };
@@ -88,6 +97,11 @@ async function loadModel() {
   $('kept').max = height - 1;
   pad.setShape(state.model);
   $('kept').value = pad.kept;
+  makeWishes($('wishes'), state.model.classes, (wish) => {
+    state.wish = wish;
+    $('image-seed').value = '';
+    paintNew();
+  });
 }
 
 /* --- an answer --------------------------------------------------------------------------------- */
@@ -99,10 +113,11 @@ function newSample(prefix) {
   return { values, made: prefix.length, png: null, surprise: null, bits: null, asked: false };
 }
 
-/* request is what was asked; prefix holds the values given; kept counts their rows. */
-function newAnswer(request, prefix) {
+/* request is what was asked; prefix holds the values given, the upper part of `drawing`; kept counts
+   their rows. */
+function newAnswer(request, prefix, drawing) {
   return {
-    request,
+    request, drawing,
     kept: prefix.length / (state.model.width * state.model.channels),
     given: prefix.length,
     samples: Array.from({ length: request.n }, () => newSample(prefix)),
@@ -140,7 +155,8 @@ function readForm() {
   const field = (name) => $(`image-${name}`).value || $(`image-${name}`).defaultValue;
   const drawn = crypto.getRandomValues(new Uint32Array(1))[0];
   const seed = field('seed') === '' ? drawn : Number(field('seed'));
-  return { n: Number(field('n')), temperature: Number(field('temperature')), seed };
+  const wish = state.wish === null ? {} : { class: state.wish };
+  return { n: Number(field('n')), temperature: Number(field('temperature')), seed, ...wish };
 }
 
 /* On a phone they may be out of sight. */
@@ -148,8 +164,9 @@ function showTiles() {
   find('.tiles').scrollIntoView({ block: 'nearest', behavior: calm.matches ? 'auto' : 'smooth' });
 }
 
-/* Paints `request.n` pictures that begin with the values of prefix, which may be none. */
-async function run(request, prefix) {
+/* Paints `request.n` pictures that begin with the values of prefix, which may be none; `pick` is the
+   one to be chosen. */
+async function run(request, prefix, pick) {
   stop();
   const { signal } = running = new AbortController();
   Object.assign(state, { failure: null, refusal: null, scoreFailure: null });
@@ -158,8 +175,8 @@ async function run(request, prefix) {
   const image = rows > 0 && pngUrl(prefix, width, rows, channels);
   const given = image ? { images: [{ image_url: image }] } : {};
   const path = image ? '/v1/images/edits' : '/v1/images/generations';
-  const answer = state.answer = newAnswer(request, prefix);
-  showTiles();
+  const answer = state.answer = newAnswer(request, prefix, pad.values.slice());
+  answer.chosen = Math.min(Math.max(pick, 0), request.n - 1);
   requestRender();
   try {
     const body = { model: id, prompt: '', ...request, stream_unit: 'pixel', ...given };
@@ -188,7 +205,7 @@ function stop() {
 }
 
 /* Runs when the form and the model allow it; says why not otherwise. */
-async function start(getPrefix) {
+async function start(getPrefix, pick = 0) {
   const request = readForm();
   const most = Number($('image-n').max);
   state.failure = state.refusal = null;
@@ -196,17 +213,25 @@ async function start(getPrefix) {
     await loadModel();
     const prefix = state.model ? getPrefix() : [];
     if (!state.model) state.refusal = 'none';
+    else if (prefix === null) state.refusal = 'link';
     else if (request.n > most) state.refusal = 'many';
     else if (prefix.length > 0 && prefix.every((v) => v === 0)) state.refusal = 'blank';
-    else run(request, prefix);
+    else run(request, prefix, pick);
   } catch (error) {
     state.failure = error;
   }
   requestRender();
 }
 
-const paintNew = () => start(() => new Uint8Array(0));
-const completeDrawing = () => start(() => pad.prefix().slice());
+function paintNew() {
+  showTiles();
+  start(() => new Uint8Array(0));
+}
+
+function completeDrawing() {
+  showTiles();
+  start(() => pad.prefix().slice());
+}
 
 /* --- the surprise map -------------------------------------------------------------------------- */
 
@@ -215,9 +240,7 @@ async function score(sample) {
   if (!sample.png || sample.asked) return;
   sample.asked = true;
   try {
-    const response = await post('/v1/score', { model: state.model.id, image: sample.png });
-    const { surprise, bits_per_dim: bits } = await response.json();
-    Object.assign(sample, { surprise, bits });
+    Object.assign(sample, await askSurprise(state.model, sample.png));
     state.scoreFailure = null;
   } catch (error) {
     sample.asked = false; // choosing it again asks again
@@ -226,32 +249,51 @@ async function score(sample) {
   requestRender();
 }
 
-/* Bits a pixel: the sum over its channels. */
-function pixelBits(surprise, channels) {
-  const bits = new Float32Array(surprise.length / channels);
-  surprise.forEach((b, i) => { bits[Math.floor(i / channels)] += b; });
-  return bits;
-}
-
 /* --- the URL's hash ---------------------------------------------------------------------------- */
 
 function hash() {
   const { answer } = state;
-  if (!answer?.done || answer.given > 0) return '#images';
-  const { n, temperature } = answer.request;
-  return `#images&${new URLSearchParams({ n, temperature, seed: answer.seed })}`;
+  if (!answer?.done) return '#images';
+  const { n, temperature, class: wish } = answer.request;
+  const fields = new URLSearchParams({ n, temperature, seed: answer.seed });
+  if (wish !== undefined) fields.set('class', wish);
+  if (answer.chosen > 0) fields.set('pick', answer.chosen);
+  if (answer.given > 0) fields.set('rows', answer.kept);
+  if (answer.given > 0) fields.set('ink', drawingText(answer.drawing));
+  return `#images&${fields}`;
 }
 
 function writeHash() {
   if (page.tab === 'images') history.replaceState(null, '', hash());
 }
 
+/* The drawing of a link goes on the pad: its kept values, or null when it cannot be read. */
+function takeDrawing(fields) {
+  const values = drawingValues(fields.get('ink'), state.model.size);
+  const rows = Number(fields.get('rows'));
+  if (!values || !(Number.isInteger(rows) && rows > 0 && rows < state.model.height)) return null;
+  pad.load(values);
+  pad.setKept(rows);
+  $('kept').value = rows;
+  return pad.prefix().slice();
+}
+
+/* Whether the hash asks for pictures. */
 function follow() {
   const fields = new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
   for (const id of FIELDS) {
     $(`image-${id}`).value = fields.get(id) ?? $(`image-${id}`).defaultValue;
   }
-  if (fields.has('seed')) paintNew();
+  state.wish = fields.has('class') ? Number(fields.get('class')) : null;
+  if (!fields.has('seed')) return false;
+  const prefix = () => (fields.has('ink') ? takeDrawing(fields) : new Uint8Array(0));
+  start(prefix, Number(fields.get('pick')) || 0);
+  return true;
+}
+
+/* Who comes without a link sees the first sheet being painted. */
+function visit() {
+  if (!state.answer && !running) start(() => new Uint8Array(0));
 }
 
 /* --- rendering --------------------------------------------------------------------------------- */
@@ -259,6 +301,7 @@ function follow() {
 function render() {
   const words = WORDS[page.lang];
   renderError(words);
+  renderWishes($('wishes'), state.wish, words.anything);
   find('.studio').hidden = !state.model;
   if (!state.model) return;
   renderPad(words);
@@ -277,6 +320,7 @@ function renderError(words) {
 function renderPad(words) {
   setText(find('.kept-rows'), words.kept(pad.kept));
   $('take').disabled = !state.answer;
+  $('centre').disabled = pad.isBlank();
 }
 
 function newTile() {
@@ -351,6 +395,7 @@ function renderMeters(words) {
   fill('.state', stateBytes / most);
   fill('.cache', (cacheBytes * position) / most);
   $('stop').hidden = !running;
+  $('image-save').disabled = !answer?.done;
   const facts = answer?.done ? words.facts(answer) : [];
   setText(find('.easel .facts'), answer?.stopped ? words.stopped : facts.join(' · '));
 }
@@ -366,22 +411,11 @@ function renderChosen(words) {
 }
 
 function renderHeat(words, sample) {
-  const { width, height, channels } = state.model;
-  const heat = $('heat');
   setText(find('.chosen .error'), state.scoreFailure ? explain(state.scoreFailure, words.fields) : '');
   setText(find('.bits'), sample?.surprise ? words.bits(sample.bits.toFixed(3)) : '');
   find('.legend').hidden = !sample?.surprise;
-  if (!sample?.surprise) {
-    if (heat.shown) paintPixels(heat, 0, width * height, () => null);
-    heat.shown = null;
-    return;
-  }
-  const bits = pixelBits(sample.surprise, channels);
-  const most = Math.max(...bits);
+  const most = paintSurprise($('heat'), sample?.surprise ?? null, state.model);
   setText(find('.most'), words.most(most.toFixed(1)));
-  if (heat.shown === sample) return;
-  heat.shown = sample;
-  paintPixels(heat, 0, width * height, (i) => heatColour(bits[i] / most));
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -391,6 +425,7 @@ function choose(index) {
   answer.chosen = index;
   state.scoreFailure = null;
   score(answer.samples[index]);
+  writeHash();
   requestRender();
 }
 
@@ -421,26 +456,35 @@ function takeChosen() {
   pad.load(answer.samples[answer.chosen].values);
 }
 
+const SHEET_SCALE = 8; // the side of a pixel in a saved sheet
+
+function saveSheet() {
+  const tiles = Array.from(find('.tiles').querySelectorAll('canvas'));
+  saveCanvas(sheetCanvas(tiles, columnsOf(tiles.length), SHEET_SCALE), `linnet-${state.answer.seed}.png`);
+}
+
 /* The tab, as app.js knows it. */
 export const images = {
-  titles: { zh: 'Linnet · 图像', en: 'Linnet · Images' },
+  titles: { zh: 'Linnet · 手写数字', en: 'Linnet · Handwritten digits' },
 
   start() {
     $('image-result').replaceChildren($('studio').content.cloneNode(true));
-    pad = new Pad($('pad'), find('.veil'), requestRender);
+    pad = new Pad(find('.pad'), requestRender);
     $('image-form').noValidate = true; // the server judges, its answer is shown below the form
     $('image-form').addEventListener('submit', onSubmit);
     $('complete').addEventListener('click', completeDrawing);
     $('clear').addEventListener('click', () => pad.clear());
     $('take').addEventListener('click', takeChosen);
+    $('centre').addEventListener('click', () => pad.centre());
     $('kept').addEventListener('input', () => pad.setKept(Number($('kept').value)));
     $('stop').addEventListener('click', stop);
     makeCopyButton($('image-copy'));
+    $('image-save').addEventListener('click', saveSheet);
     find('.tiles').addEventListener('keydown', onTileKey);
     find('.tiles').addEventListener('click', onTileClick);
     loadModel().then(requestRender, () => {}); // a failure is shown when something is painted
   },
 
-  render, follow, hash,
+  render, follow, visit, hash,
   stateBytes: () => state.model?.stateBytes,
 };

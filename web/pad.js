@@ -1,6 +1,6 @@
 /*
- * The pad: a small raster to draw on with mouse, pen or finger, and how many of its upper rows are
- * given to the model.
+ * The pad: a small raster to draw on with mouse, pen, finger or keys, and how many of its upper rows
+ * are given to the model.
  *
  * The brush is round and soft, about as wide as the strokes of the digits a model has learned; a
  * stroke is stamped every quarter of a pixel and never makes a pixel paler. The part that is not
@@ -10,11 +10,24 @@ import { paintPixels, pixelColour } from './picture.js';
 
 const BRUSH = { radius: 1.9, size: 28 }; // pixels, on a raster as wide as `size`
 
-/* canvas: where to draw; veil: an element that covers what is not kept; changed(): called after
-   every change. */
+/* Where the digits of MNIST lie: scaled into 20 x 20 pixels, in the middle of 28 x 28. */
+const FRAME = { size: 28, margin: 4 };
+
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/* box: an element with the canvas to draw on, a .veil that covers what is not kept, a .frame around
+   where digits lie and a .nib where the keys have the brush; changed(): called after every change. */
 export class Pad {
-  constructor(canvas, veil, changed) {
-    Object.assign(this, { canvas, veil, changed, shape: null, values: null, kept: 0, last: null });
+  constructor(box, changed) {
+    const [canvas, veil, frame, nib] = ['canvas', '.veil', '.frame', '.nib'].map((part) => box.querySelector(part));
+    Object.assign(this, { canvas, veil, frame, nib, changed, shape: null, values: null, kept: 0, last: null });
+    this.brush = { x: FRAME.size / 2, y: FRAME.size / 4, down: false };
+    canvas.addEventListener('keydown', (event) => this.#key(event));
+    canvas.addEventListener('focus', () => { nib.hidden = !canvas.matches(':focus-visible'); });
+    canvas.addEventListener('blur', () => {
+      nib.hidden = true;
+      this.brush.down = false;
+    });
     canvas.addEventListener('pointerdown', (event) => this.#down(event));
     canvas.addEventListener('pointermove', (event) => this.#move(event));
     for (const end of ['pointerup', 'pointercancel']) {
@@ -27,6 +40,9 @@ export class Pad {
     this.shape = shape;
     Object.assign(this.canvas, { width: shape.width, height: shape.height });
     this.setKept(Math.floor(shape.height / 2));
+    this.frame.hidden = shape.width !== FRAME.size || shape.height !== FRAME.size;
+    this.brush = { x: shape.width / 2, y: shape.height / 4, down: false };
+    this.#placeNib();
     this.clear();
   }
 
@@ -47,6 +63,28 @@ export class Pad {
     this.changed();
   }
 
+  isBlank() {
+    return this.values.every((v) => v === 0);
+  }
+
+  /* Moves the drawing so that it begins where digits begin, its ink in the middle of the columns. */
+  centre() {
+    const { width, height, channels } = this.shape;
+    const pixels = Array.from({ length: width * height }, (_, i) => i)
+      .filter((i) => this.values.subarray(i * channels, (i + 1) * channels).some((v) => v > 0));
+    if (pixels.length === 0) return;
+    const columns = pixels.map((i) => i % width);
+    const [left, right] = [Math.min(...columns), Math.max(...columns)];
+    const dx = Math.round((width - 1 - left - right) / 2);
+    const dy = Math.round((FRAME.margin * height) / FRAME.size) - Math.floor(pixels[0] / width);
+    const moved = new Uint8Array(this.values.length);
+    for (const i of pixels.filter((pixel) => Math.floor(pixel / width) + dy < height)) {
+      const to = i + dy * width + dx;
+      moved.set(this.values.subarray(i * channels, (i + 1) * channels), to * channels);
+    }
+    this.load(moved);
+  }
+
   /* The values of the kept rows. */
   prefix() {
     return this.values.subarray(0, this.kept * this.shape.width * this.shape.channels);
@@ -55,6 +93,33 @@ export class Pad {
   #paint() {
     const { width, height, channels } = this.shape;
     paintPixels(this.canvas, 0, width * height, (i) => pixelColour(this.values, channels, i));
+  }
+
+  #key(event) {
+    const step = STEPS[event.key];
+    if ((!step && event.key !== ' ') || !this.shape) return;
+    event.preventDefault();
+    const { brush, shape } = this;
+    const from = { x: brush.x, y: brush.y };
+    if (step) {
+      brush.x = Math.min(Math.max(brush.x + step[0], 0), shape.width);
+      brush.y = Math.min(Math.max(brush.y + step[1], 0), shape.height);
+    } else {
+      brush.down = !brush.down;
+    }
+    this.#placeNib();
+    if (!brush.down) return;
+    this.last = from;
+    this.#stroke({ x: brush.x, y: brush.y });
+    this.last = null;
+  }
+
+  #placeNib() {
+    const { nib, brush, shape } = this;
+    nib.hidden = !this.canvas.matches(':focus-visible');
+    nib.classList.toggle('down', brush.down);
+    nib.style.left = `${(100 * brush.x) / shape.width}%`;
+    nib.style.top = `${(100 * brush.y) / shape.height}%`;
   }
 
   #place(event) {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 typedef struct lx_asset {
-    const char *path;         /* as in the URL: "/app.js" */
+    const char *path;         /* as in the URL: "/app.js", "/docs" for docs.html */
     const char *content_type; /* with charset where it is text */
     const unsigned char *data;
     size_t size;

@@ -42,6 +42,7 @@ static lx_sampling_params sampling_of(const lx_form *form)
 typedef struct couplet_form {
     lx_completion *completion;
     lx_form form;
+    char line[LX_FORM_TEXT_BYTES];
 } couplet_form;
 
 static lx_status make_answers(lx_completion *c, lx_page_answer *shown, lx_error *err)
@@ -113,7 +114,7 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
     if (st != LX_OK)
         return st;
     f->form = *form;
-    lx_prompt upper = {.text = f->form.upper, .bytes = form->upper_bytes}; /* borrowed */
+    lx_prompt upper = {.text = f->line, .bytes = lx_form_line(form, f->line)}; /* borrowed */
     lx_completion_params p;
     lx_completion_params_init(&p);
     p.prompts = &upper;

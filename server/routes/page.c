@@ -156,6 +156,28 @@ lx_status lx_form_read(const char *body, size_t bytes, const lx_form_limits *lim
     return st == LX_OK ? read_numbers(form, form->image ? images : limits->n, err) : st;
 }
 
+static bool is_space(int32_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r') || c == 0xa0 || c == 0x3000;
+}
+
+size_t lx_form_line(const lx_form *form, char line[LX_FORM_TEXT_BYTES])
+{
+    size_t n = 0;
+    for (size_t pos = 0; pos < form->upper_bytes;) {
+        size_t from = pos;
+        int32_t c = lx_utf8_next(form->upper, form->upper_bytes, &pos);
+        if (c < 0)
+            pos = from + 1; /* malformed, for the task to refuse */
+        if (is_space(c))
+            continue;
+        memcpy(line + n, form->upper + from, pos - from);
+        n += pos - from;
+    }
+    line[n] = '\0';
+    return n;
+}
+
 /* --- the page --- */
 
 static const char *entity(int32_t c)
@@ -205,22 +227,10 @@ static const char *size_class(const lx_page *page)
     return n <= 5 ? "few" : n <= 7 ? "short" : n <= 12 ? "medium" : "long";
 }
 
-static void trim(const char **text, size_t *bytes)
-{
-    while (*bytes > 0 && strchr(" \t\r\n", (*text)[0]) != NULL && (*text)[0] != '\0') {
-        ++*text;
-        --*bytes;
-    }
-    while (*bytes > 0 && strchr(" \t\r\n", (*text)[*bytes - 1]) != NULL &&
-           (*text)[*bytes - 1] != '\0')
-        --*bytes;
-}
-
 static void render_answers(const lx_page *page, lx_buffer *out)
 {
-    const char *upper = page->form->upper;
-    size_t upper_bytes = page->form->upper_bytes;
-    trim(&upper, &upper_bytes);
+    char upper[LX_FORM_TEXT_BYTES];
+    size_t upper_bytes = lx_form_line(page->form, upper);
     lx_buffer_printf(out, "<section class=\"answers\">\n<div class=\"scrolls %s\">\n",
                      size_class(page));
     lx_buffer_puts(out, "<p class=\"scroll upper\" lang=\"zh\">");

@@ -40,6 +40,10 @@ typedef struct lx_form_limits {
 lx_status lx_form_read(const char *body, size_t bytes, const lx_form_limits *limits, lx_form *form,
                        lx_error *err) LX_MUST_USE;
 
+/* The couplet's upper line without the white space that may have come with it, NUL-terminated; its
+   bytes. */
+size_t lx_form_line(const lx_form *form, char line[LX_FORM_TEXT_BYTES]);
+
 typedef struct lx_page_answer {
     const char *text;
     size_t bytes;

@@ -4,9 +4,11 @@ A watched page fails its test on anything that must never happen: a console erro
 Content-Security-Policy, an uncaught exception, a request to another origin.
 """
 
+import contextlib
 import os
 import re
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +17,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/http"))  # image_model, which writes models of any shape
 START_SECONDS = 30
 expect.set_options(timeout=20_000)  # a page may wait for a machine that builds beside it
 
@@ -23,10 +26,9 @@ def pytest_addoption(parser):
     parser.addoption("--screenshots", metavar="DIR", help="folder for the pictures of the page")
 
 
-def _spawn():
+def _spawn(models):
     binary = os.environ.get("LINNET", str(ROOT / "build/linnet"))
-    models = os.environ.get("LINNET_MODELS_DIR", str(ROOT / "weights"))
-    command = [binary, "serve", "--port", "0", "--models", models]
+    command = [binary, "serve", "--port", "0", "--models", str(models)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -45,12 +47,10 @@ def _address(process):
     raise RuntimeError("the server did not start:\n" + "".join(printed))
 
 
-@pytest.fixture(scope="session")
-def origin():
-    if "LINNET_URL" in os.environ:
-        yield os.environ["LINNET_URL"].rstrip("/")
-        return
-    process = _spawn()
+@contextlib.contextmanager
+def serve(models):
+    """The address of a server of these models."""
+    process = _spawn(models)
     try:
         yield _address(process)
         process.terminate()
@@ -58,6 +58,15 @@ def origin():
     finally:
         process.kill()
         process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def origin():
+    if "LINNET_URL" in os.environ:
+        yield os.environ["LINNET_URL"].rstrip("/")
+        return
+    with serve(os.environ.get("LINNET_MODELS_DIR", str(ROOT / "weights"))) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -79,11 +88,11 @@ def screenshots(request, tmp_path):
 
 @pytest.fixture
 def open_page(browser, origin):
-    """open_page(hash="", allow=None, **options of the browser context) -> page. A console error that
-    matches the expression `allow` is expected."""
+    """open_page(hash="", allow=None, at=None, **options of the browser context) -> page. A console error
+    that matches the expression `allow` is expected; `at` is the address of another server."""
     contexts, wrong = [], []
 
-    def listen(page, allow):
+    def listen(page, allow, home):
         def console(message):
             expected = allow and re.search(allow, message.text)
             if message.type == "error" and not expected:
@@ -91,25 +100,26 @@ def open_page(browser, origin):
 
         def request(sent):
             scheme, host = urlsplit(sent.url)[:2]
-            if f"{scheme}://{host}" != origin:
+            if scheme not in ("data", "blob") and f"{scheme}://{host}" != home:
                 wrong.append(f"request to another origin: {sent.url}")
 
         page.on("console", console)
         page.on("request", request)
         page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
 
-    def open_(hash="", allow=None, **options):
+    def open_(hash="", allow=None, at=None, **options):
+        home = at or origin
         context = browser.new_context(**{"locale": "en-US", **options})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        listen(page, allow)
+        listen(page, allow, home)
         if options.get("java_script_enabled", True):
             page.add_init_script(
                 "addEventListener('securitypolicyviolation',"
                 " (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))"
             )
-        page.goto(origin + "/" + hash)
+        page.goto(home + "/" + hash)
         return page
 
     yield open_

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+import image_model
+from conftest import serve
 from watching import emptied
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -41,18 +43,21 @@ DECODED = """async (urls) => {
 }"""
 
 
-def image_model(page):
+def image_model_of(page):
     models = page.context.request.get(page.url.split("#")[0] + "v1/models").json()["data"]
     return next(m for m in models if m["architecture"]["output_modalities"] == ["image"])
 
 
 @pytest.fixture
 def images(open_page):
-    """images(hash="#images", **options of open_page) -> page with the studio open."""
+    """images(hash="#images", **options of open_page) -> page with the studio open; the sheet that a first
+    visit paints is done."""
 
     def open_(hash="#images", **options):
         page = open_page(hash, **options)
         expect(page.locator("#pad")).to_be_visible()
+        if hash == "#images":
+            painted(page)
         return page
 
     return open_
@@ -71,7 +76,9 @@ def urls_of(answer):
 def paint(page, n=N, seed=None, button="#paint"):
     page.fill("#image-n", str(n))
     page.fill("#image-seed", "" if seed is None else str(seed))
+    page.evaluate("window.before = document.querySelector('.tiles canvas')?.sample")
     page.click(button)
+    page.wait_for_function("() => document.querySelector('.tiles canvas')?.sample !== window.before")
 
 
 def painted(page):
@@ -160,7 +167,7 @@ def test_pictures_are_painted_live(images):
     partial = [frame for frame in page.evaluate("frames_") if 0 < frame["made"] < size]
     counts = [frame["made"] for frame in partial]
     assert len(counts) >= 3 and counts == sorted(counts)
-    kib = image_model(page)["meta"]["state_bytes"] // 1024
+    kib = image_model_of(page)["meta"]["state_bytes"] // 1024
     assert {frame["state"] for frame in partial} == {f"State of one picture: {kib} KiB, the same at every pixel"}
     assert len({frame["cache"] for frame in partial}) >= 3  # what does not stay constant elsewhere
     assert len({frame["text"] for frame in partial}) >= 3
@@ -194,7 +201,7 @@ def test_surprise_map_of_the_chosen_picture(images):
     bits = page.locator(".bits")
     urls = urls_of(api(page, "v1/images/generations", {"prompt": "", "n": N, "seed": 3, "temperature": 1}))
     for i in range(N):
-        score = api(page, "v1/score", {"model": image_model(page)["id"], "image": urls[i]})
+        score = api(page, "v1/score", {"model": image_model_of(page)["id"], "image": urls[i]})
         if i > 0:
             page.keyboard.press("ArrowRight")
         else:
@@ -308,9 +315,9 @@ def test_a_drawing_by_mouse_is_completed(images):
     assert page.evaluate(DECODED, [bodies[0]["images"][0]["image_url"]]) == [kept]
     answer = api(page, "v1/images/edits", {**bodies[0], "stream": False, "stream_unit": None})
     assert values == page.evaluate(DECODED, urls_of(answer))
-    rows = image_model(page)["meta"]["height"]
+    rows = image_model_of(page)["meta"]["height"]
     expect(page.locator(".made .text")).to_have_text(re.compile(f" of {N * (rows - 12) * width:,} pixels"))
-    assert page.evaluate("location.hash") == "#images"  # a drawing is not in the link
+    assert "rows=12&ink=" in page.evaluate("location.hash")
 
 
 def test_a_drawing_by_finger_on_a_phone(images):
@@ -338,9 +345,107 @@ def test_a_drawing_by_finger_on_a_phone(images):
         assert box["x"] >= 0 and box["x"] + box["width"] <= 360, selector
 
 
+def test_a_drawing_by_keys(images):
+    page = images()
+    expect(page.locator(".nib")).to_be_hidden()
+    page.focus("#clear")
+    page.keyboard.press("Shift+Tab")
+    while page.evaluate("document.activeElement.id") != "pad":
+        page.keyboard.press("Shift+Tab")
+    expect(page.locator(".nib")).to_be_visible()
+    page.keyboard.press("ArrowRight")  # lifted, it leaves no ink
+    assert set(page.evaluate(VALUES, "#pad")[0]) == {0}
+    page.keyboard.press("Space")
+    for _ in range(6):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    pad = page.evaluate(VALUES, "#pad")[0]
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(VALUES, "#pad")[0] == pad
+    inked = [i for i, v in enumerate(pad) if v > 128]
+    assert len({i // 28 for i in inked}) >= 7 and len({i % 28 for i in inked}) <= 4
+    paint(page, button="#complete")
+    painted(page)
+
+
+def test_digits_have_a_box_and_drawings_go_into_it(images):
+    page = images()
+    frame, box = page.locator(".frame").bounding_box(), page.locator("#pad").bounding_box()
+    assert frame["width"] == pytest.approx(box["width"] * 20 / 28, abs=2)
+    assert frame["x"] - box["x"] == pytest.approx(box["width"] * 4 / 28, abs=2)
+    expect(page.locator("#centre")).to_be_disabled()
+    stroke(page, [(3, 9), (7, 9), (7, 13)])
+    drawn = page.evaluate(VALUES, "#pad")[0]
+    page.click("#centre")
+    moved = page.evaluate(VALUES, "#pad")[0]
+    assert sorted(moved) == sorted(drawn)
+    inked = [i for i, v in enumerate(moved) if v > 0]
+    assert min(inked) // 28 == 4
+    assert abs(min(i % 28 for i in inked) + max(i % 28 for i in inked) - 27) <= 1
+
+
+def test_a_first_visit_paints(open_page):
+    page = open_page()
+    page.click("#images-tab")
+    assert all(v is not None for picture in painted(page) for v in picture)
+    expect(page.locator(".tiles li")).to_have_count(16)
+    first = page.evaluate("location.hash")
+    page.click("#couplets-tab")
+    page.click("#images-tab")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert page.evaluate("location.hash") == first  # once
+
+
+DIGITS = [f"{i} {word}" for i, word in enumerate("zero one two three four five six seven eight nine".split())]
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory):
+    """A server of a model that can be asked for digits; its weights are random."""
+    folder = tmp_path_factory.mktemp("models")
+    image_model.write(folder / "digits", 28, 28, classes=DIGITS)
+    with serve(folder) as address:
+        yield address
+
+
+def test_digits_that_obey(open_page, asked):
+    page = open_page("#images", at=asked)
+    painted(page)
+    buttons = page.locator("#wishes button")
+    assert buttons.all_inner_texts() == [*"0123456789", "surprise"]
+    expect(buttons.last).to_have_attribute("aria-pressed", "true")
+    page.fill("#image-n", str(N))
+    sent = []
+    page.on("request", lambda request: request.method == "POST" and sent.append(json.loads(request.post_data)))
+    page.evaluate("window.before = document.querySelector('.tiles canvas').sample")
+    buttons.nth(7).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('.tiles canvas').sample !== window.before")
+    values = painted(page)
+    assert sent[0]["class"] == 7 and sent[0]["n"] == N
+    expect(buttons.nth(7)).to_have_attribute("aria-pressed", "true")
+    fields = {"prompt": "a seven", "n": N, "seed": sent[0]["seed"], "temperature": 1}
+    assert values == page.evaluate(DECODED, urls_of(api(page, "v1/images/generations", fields)))
+    link = page.evaluate("location.hash")
+    assert link.endswith("&class=7")
+    other = open_page(link, at=asked)
+    assert painted(other) == values
+    expect(other.locator("#wishes button").nth(7)).to_have_attribute("aria-pressed", "true")
+    stroke(other, [(9, 7), (18, 7), (14, 12)])
+    with other.expect_request("**/v1/images/edits") as edit:
+        other.click("#complete")
+    assert json.loads(edit.value.post_data)["class"] == 7
+
+
+def test_there_are_no_buttons_without_classes(images):
+    page = images()
+    if image_model_of(page)["meta"]["classes"]:
+        pytest.skip("the model that is served can be asked")
+    expect(page.locator("#wishes")).to_be_hidden()
+
+
 def test_the_chosen_picture_can_be_drawn_on(images):
     page = images()
-    expect(page.locator("#take")).to_be_disabled()
     paint(page)
     values = painted(page)
     page.focus("#take")
@@ -377,7 +482,7 @@ def test_png_is_what_was_drawn(open_page, width, height, channels):
 
 def test_tabs_with_the_keyboard(open_page):
     page = open_page()
-    couplets, images = page.get_by_role("tab", name="Couplets"), page.get_by_role("tab", name="Images")
+    couplets, images = (page.get_by_role("tab", name=name) for name in ("Couplets", "Handwritten digits"))
     expect(couplets).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "couplets")
     couplets.focus()
@@ -386,7 +491,11 @@ def test_tabs_with_the_keyboard(open_page):
     expect(images).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "images")
     assert page.evaluate("location.hash") == "#images"
-    assert page.title() == "Linnet · Images"
+    assert page.title() == "Linnet · Handwritten digits"
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="How it works")).to_be_focused()
+    expect(page.get_by_role("tabpanel")).to_have_attribute("id", "how")
+    assert page.evaluate("location.hash").startswith("#how")
     page.keyboard.press("Home")
     expect(couplets).to_be_focused()
     expect(page.locator("#upper")).to_be_visible()
@@ -404,7 +513,8 @@ def test_only_what_is_served_is_offered(open_page):
     page = open_page()
     fulfil_models(page, "couplet")
     page.reload()
-    expect(page.locator(".tabs")).to_be_hidden()
+    expect(page.locator("#images-tab")).to_be_hidden()
+    expect(page.locator("#how-tab")).to_be_visible()
     expect(page.locator("#upper")).to_be_visible()
     page.goto(page.url.split("#")[0] + "#images")
     expect(page.locator("#image-error")).to_have_text("This server has no image model.")
@@ -418,14 +528,18 @@ def test_images_come_first_where_there_is_nothing_else(open_page):
     page.reload()
     expect(page.locator("#pad")).to_be_visible()
     expect(page.locator("#upper")).to_be_hidden()
-    expect(page.locator(".tabs")).to_be_hidden()
+    expect(page.locator("#couplets-tab")).to_be_hidden()
+    page.click("#how-tab")
+    expect(page.locator("#lab-error")).to_contain_text("no couplet model")
+    expect(page.locator("#how .equations")).to_be_visible()
 
 
 def test_a_server_that_still_loads_is_asked_again(open_page):
     page = open_page()
     page.route("**/v1/models", lambda route: route.fulfill(json={"object": "list", "data": []}))
     page.reload()
-    page.click("#images-tab")
+    page.click("#images-tab")  # the first visit asks
+    expect(page.locator("#image-error")).to_contain_text("Try again")
     page.click("#paint")
     expect(page.locator("#image-error")).to_contain_text("Try again")
     page.unroute("**/v1/models")
@@ -437,8 +551,8 @@ def test_a_server_that_still_loads_is_asked_again(open_page):
 def test_chinese(open_page):
     page = open_page("#images", locale="zh-CN")
     expect(page.locator(".kept-rows")).to_have_text("保留上面 14 行")
-    expect(page.locator(".state .text")).to_contain_text("KiB")
-    assert page.title() == "Linnet · 图像"
+    expect(page.locator(".easel .state .text")).to_contain_text("KiB")
+    assert page.title() == "Linnet · 手写数字"
 
 
 # --- errors

@@ -41,6 +41,28 @@ static lx_status read_form(const char *body, lx_form *form, lx_error *err)
     return lx_form_read(body, strlen(body), &limits, form, err);
 }
 
+static void test_line_has_no_white_space(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *upper, *expected;
+    } cases[] = {
+        {"", ""},
+        {" \t\r\n", ""},
+        {"海上明月", "海上明月"},
+        {" 海上　明 月\n", "海上明月"},
+        {"\xc2\xa0海", "海"},
+        {"\xff \xe6\xb5", "\xff\xe6\xb5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lx_form form = {.upper_bytes = strlen(cases[i].upper)};
+        memcpy(form.upper, cases[i].upper, form.upper_bytes);
+        char line[LX_FORM_TEXT_BYTES];
+        assert_int_equal(lx_form_line(&form, line), strlen(cases[i].expected));
+        assert_string_equal(line, cases[i].expected);
+    }
+}
+
 static void test_form_defaults(void **state)
 {
     (void)state;
@@ -314,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_escape),
+        cmocka_unit_test(test_line_has_no_white_space),
         cmocka_unit_test(test_form_defaults),
         cmocka_unit_test(test_image_form),
         cmocka_unit_test(test_form_fields),

@@ -157,6 +157,22 @@ static void test_assets(void **state)
     assert_int_equal(rs.status, 200);
 }
 
+/* Other pages than "/" have a path without an ending. */
+static void test_assets_by_kind(void **state)
+{
+    (void)state;
+    lx_response rs = dispatch("GET", "/docs");
+    assert_int_equal(rs.status, 200);
+    assert_string_equal(rs.content_type, "text/html; charset=utf-8");
+    assert_non_null(strstr(header(&rs, "Content-Security-Policy"), "default-src 'none'"));
+    rs = dispatch("GET", "/card.png");
+    assert_int_equal(rs.status, 200);
+    assert_string_equal(rs.content_type, "image/png");
+    rs = dispatch("GET", "/docs.html");
+    assert_int_equal(rs.status, 404);
+    free(rs.body);
+}
+
 /* The path a pattern has in the document, or that of the first path that fits it. */
 static json_t *described(json_t *paths, const char *pattern)
 {
@@ -212,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_dispatch_without_a_handler),
         cmocka_unit_test(test_what_acts_on_the_server_wants_the_right),
         cmocka_unit_test(test_assets),
+        cmocka_unit_test(test_assets_by_kind),
         cmocka_unit_test(test_every_route_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

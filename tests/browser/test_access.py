@@ -1,0 +1,115 @@
+"""Every tab as people have it: screens of all widths, forced colours, less motion, twice the size, another
+language; judged by axe, by its width and by what it loads."""
+
+import importlib.resources
+
+import pytest
+from playwright.sync_api import expect
+
+TABS = {
+    "couplets": ("#海上明月&seed=7", "() => document.querySelector('.answers:not(.idle) .facts')?.textContent"),
+    "images": ("#images&n=4&seed=3", "() => document.querySelector('.bits')?.textContent"),
+    "how": ("#how&line=海上明月&seed=1&step=4",
+            "() => document.querySelectorAll('.steps li').length === 6 && location.hash.includes('step=4')"),
+}
+WAYS = {
+    "desktop": {"viewport": {"width": 1280, "height": 900}},
+    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
+    "narrow": {"viewport": {"width": 320, "height": 640}},
+    "twice": {"viewport": {"width": 640, "height": 450}, "device_scale_factor": 2},  # 1280 at 200 %
+    "dark": {"color_scheme": "dark"},
+    "forced": {"forced_colors": "active"},
+    "calm": {"reduced_motion": "reduce"},
+    "chinese": {"locale": "zh-CN"},
+}
+BUDGET = 150_000  # bytes of the page and its scripts
+
+
+def faults(page, **options):
+    """What axe finds."""
+    source = importlib.resources.files("axe_playwright_python") / "axe.min.js"
+    page.evaluate(source.read_text(encoding="utf-8"))
+    found = page.evaluate("(options) => axe.run(options)", options)["violations"]
+    return [(fault["id"], [node["target"] for node in fault["nodes"]]) for fault in found]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tab", TABS)
+def test_tab(open_page, screenshots, tab, way):
+    hash_, ready = TABS[tab]
+    page = open_page(hash_, **WAYS[way])
+    page.wait_for_function(ready)
+    page.evaluate("Promise.all(document.getAnimations().map((a) => a.finished.catch(() => {})))")
+    # axe reads the colours of the style sheet, which forced ones replace
+    rules = {"rules": {"color-contrast": {"enabled": False}}} if way == "forced" else {}
+    assert faults(page, **rules) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.screenshot(path=screenshots / f"{tab}-{way}.png", full_page=True, animations="disabled")
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_the_chosen_tab_shows_in_forced_colours(open_page, tab):
+    page = open_page(TABS[tab][0], forced_colors="active")
+    page.wait_for_function(TABS[tab][1])
+    edges = page.locator(".tabs a").evaluate_all(
+        "(all) => all.map((e) => [e.id, getComputedStyle(e).borderBottomColor, e.offsetHeight])"
+    )
+    (chosen,) = (edge for edge in edges if edge[0] == f"{tab}-tab")
+    others = {edge[1] for edge in edges if edge is not chosen}
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert len(others) == 1 and chosen[1] not in others and chosen[1] != paper
+
+
+def test_without_a_script_all_is_there(open_page):
+    page = open_page(java_script_enabled=False, viewport={"width": 1280, "height": 900})
+    for seen in ("#upper", "#paint", "#how .equations", "#how .crossing svg", ".claim", ".what.en", ".what.zh"):
+        expect(page.locator(seen)).to_be_visible()
+    expect(page.locator("#lab")).to_contain_text("needs JavaScript")
+    page.click("#how-tab")
+    assert page.url.endswith("#how")
+
+
+def test_what_is_special_is_said_above_the_fold(open_page):
+    for tab in TABS:
+        for viewport in ({"width": 1280, "height": 720}, {"width": 390, "height": 664}):
+            page = open_page("#" + tab, viewport=viewport)
+            claim = page.locator(".claim")
+            expect(claim).to_contain_text("its whole memory keeps one size (264 KiB)")
+            box = claim.bounding_box()
+            assert box["y"] + box["height"] < viewport["height"] / 2
+            targets = claim.locator("a").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
+            assert targets == ["#how", "https://arxiv.org/abs/2006.16236", "/docs"]
+
+
+def test_the_budget(browser, origin):
+    page = browser.new_page()
+    sizes = {}
+    page.on("response", lambda answer: sizes.setdefault(answer.url, answer))
+    page.goto(origin)
+    expect(page.locator(".state-size").first).not_to_be_empty()
+    loaded = {url: len(answer.body()) for url, answer in sizes.items() if "/v1/" not in url}
+    assert len(loaded) > 10 and sum(loaded.values()) <= BUDGET, loaded
+    page.close()
+
+
+def test_nothing_waits_for_the_models(open_page):
+    page = open_page()
+    page.route("**/v1/**", lambda route: None)  # never answered
+    page.reload()
+    expect(page.locator("#upper")).to_be_visible()
+    expect(page.locator(".scroll.upper")).to_have_text("海上明月")
+    page.click("#how-tab")
+    expect(page.locator("#how .equations")).to_be_visible()
+    page.unroute_all(behavior="ignoreErrors")
+
+
+def test_the_api_has_a_page(open_page):
+    page = open_page("docs")
+    expect(page.locator("h3", has_text="POST /v1/completions")).to_be_visible()
+    document = page.context.request.get(page.url.replace("/docs", "/openapi.json")).json()
+    count = sum(method != "parameters" for item in document["paths"].values() for method in item)
+    expect(page.locator(".operation")).to_have_count(count)
+    expect(page.locator(".operation", has_text="POST /v1/states").first).to_contain_text("prompt")
+    assert faults(page) == []
+    plain = open_page("docs", java_script_enabled=False)
+    expect(plain.locator("#operations a")).to_have_attribute("href", "/openapi.json")

@@ -1,0 +1,196 @@
+""""How it works": what is drawn is what stands in the server's states."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+LINE = "海上明月"
+WALKED = "(n) => document.querySelectorAll('.steps li').length === n && location.hash.includes('step=')"
+CALM = {"reduced_motion": "reduce"}
+
+
+@pytest.fixture
+def walk(open_page):
+    """walk(line) -> (page, ids of the states made), at the last step."""
+
+    def open_(line=LINE, **options):
+        page = open_page("#couplets", **{**CALM, **options})
+        ids = []
+
+        def note(request):
+            found = re.search(r"/v1/states/([\w-]+)/\w+\?layer=", request.url)
+            if found and found.group(1) not in ids:
+                ids.append(found.group(1))
+
+        page.on("request", note)
+        page.evaluate("(line) => { location.hash = `#how&line=${line}&seed=5&step=99`; }", line)
+        page.wait_for_function(WALKED, arg=len(line) + 2)
+        return page, ids
+
+    return open_
+
+
+def painted(page, selector):
+    """The bytes of a canvas."""
+    return page.locator(selector).evaluate(
+        "(c) => Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data)")
+
+
+def expected(page, rows, most):
+    return page.evaluate(
+        """async ([rows, most]) => {
+            const { paintNumbers } = await import('/memory.js');
+            const canvas = document.createElement('canvas');
+            paintNumbers(canvas, rows, most);
+            return Array.from(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data);
+        }""",
+        [rows, most],
+    )
+
+
+def look(page, state, layer=0, head=0):
+    url = page.url.split("#")[0] + f"v1/states/{state}/inspect?layer={layer}&head={head}"
+    reply = page.context.request.get(url)
+    assert reply.ok, reply.text()
+    return reply.json()
+
+
+def test_what_is_drawn_stands_in_the_states(walk):
+    page, ids = walk()
+    assert len(ids) == len(LINE) + 1
+    inside = [look(page, state) for state in ids]
+    most = max(abs(x) for one in inside for row in one["s"] for x in row)
+    for step in (len(ids), 1, 3):
+        page.click(f".steps li:nth-child({step + 1}) button")
+        page.evaluate("new Promise(requestAnimationFrame)")
+        now = inside[step - 1]
+        assert painted(page, ".after .square") == expected(page, now["s"], most)
+        assert painted(page, ".after .key") == expected(page, [[z] for z in now["z"]], max(inside[-1]["z"]))
+        if step > 1:
+            assert painted(page, ".before .square") == expected(page, inside[step - 2]["s"], most)
+    page.click(".steps li:first-child button")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert painted(page, ".after .square") == expected(page, [[0] * 32] * 32, 1)
+    expect(page.locator(".told")).to_contain_text("Equations 16 and 17")
+
+
+def test_each_character_is_one_product(walk):
+    page, _ = walk("一盏青灯听夜雨")
+    for step in range(2, 9):
+        page.click(f".steps li:nth-child({step + 1}) button")
+        error = re.search(r"to within (\S+)\.$", page.locator(".told").inner_text())
+        assert float(error.group(1)) < 1e-4  # equations 18 and 19, as the server computed them
+        shares = [float(re.search(r"([\d.]+) %", text).group(1)) for text in page.locator(".shares li").all_inner_texts()]
+        assert len(shares) == step and sum(shares) == pytest.approx(100, abs=0.1 * step)
+
+
+def test_the_answer_is_the_one_asked_for(walk):
+    page, _ = walk()
+    reply = page.context.request.post(page.url.split("#")[0] + "v1/completions",
+                                      data={"model": "couplet", "prompt": LINE, "seed": 5})
+    written = "".join(page.locator(".steps button").all_inner_texts()[2:])
+    assert written == reply.json()["choices"][0]["text"]
+
+
+def test_another_head_is_looked_into(walk):
+    page, ids = walk()
+    with page.expect_response(lambda answer: "layer=3" in answer.url):
+        page.select_option("#lab-layer", index=3)
+    page.select_option("#lab-head", index=6)
+    inside = [look(page, state, 3, 6) for state in ids]
+    most = max(abs(x) for one in inside for row in one["s"] for x in row)
+    page.wait_for_function("() => location.hash.includes('layer=3&head=6')")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert painted(page, ".after .square") == expected(page, inside[-1]["s"], most)
+
+
+def test_the_bytes_are_told(walk):
+    page, _ = walk()
+    expect(page.locator(".bench > .facts")).to_have_text(
+        "position 9 · state 264 KiB, measured · softmax cache 144 KiB, by formula")
+    page.focus("#position")
+    page.keyboard.press("End")
+    expect(page.locator("#positions .cache .text")).to_contain_text("formula")
+    expect(page.locator("#positions .slider .text")).to_have_text("1,048,576 positions")
+    expect(page.locator("#positions .state .text")).to_have_text("s and z: 264 KiB")
+    page.keyboard.press("Home")
+    expect(page.locator("#positions .cache .text")).to_contain_text("16 KiB")
+
+
+def test_a_fork_has_one_past(walk):
+    page, _ = walk("一盏青灯听夜雨")
+    page.click(".steps li:nth-child(4) button")
+    past = "".join(page.locator(".steps button").all_inner_texts()[2:4])
+    page.click("#lab-fork")
+    expect(page.locator(".forks")).to_contain_text("3 futures")
+    lines = page.locator(".forks").inner_text().split(": ")[1].split(" · ")
+    assert len(lines) == 3 and all(line.startswith(past) and len(line) == 7 for line in lines)
+    assert lines[0] == "".join(page.locator(".steps button").all_inner_texts()[2:])  # the same sample
+    assert len(set(lines)) > 1
+
+
+def test_states_are_not_left_behind(walk):
+    page, ids = walk()
+    first = list(ids)
+    page.fill("#lab-line", "春 风")
+    gone = set()
+
+    def all_gone(answer):
+        if answer.request.method == "DELETE":
+            gone.add(answer.url.rsplit("/", 1)[1])
+        return gone == set(first)
+
+    with page.expect_response(all_gone):
+        page.click("#lab-go")
+    page.wait_for_function(WALKED, arg=4)
+    for state in first:
+        reply = page.context.request.get(page.url.split("#")[0] + f"v1/states/{state}")
+        assert reply.status == 404
+
+
+def test_it_plays_by_itself(open_page):
+    page = open_page("#how")
+    page.evaluate(
+        """() => {
+            window.shown = new Set();
+            const note = () => shown.add(document.querySelector('.steps [aria-current]')?.textContent);
+            new MutationObserver(note).observe(document.querySelector('#lab'), { subtree: true, attributes: true });
+        }"""
+    )
+    page.wait_for_function("() => location.hash.includes('step=5')")
+    assert page.evaluate("shown.size") >= 4
+
+
+def test_keys_are_enough(open_page):
+    page = open_page("#how", **CALM)
+    page.wait_for_function(WALKED, arg=6)
+    page.focus("#lab-line")
+    page.keyboard.press("Tab")
+    reached = []
+    for _ in range(24):
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        page.keyboard.press("Tab")
+    assert {"lab-go", "lab-back", "empty", LINE, "lab-layer", "lab-head", "lab-copy"} <= set(reached)
+    page.focus("#lab-back")
+    page.keyboard.press("Enter")
+    expect(page.locator(".steps li:nth-child(5) button")).to_have_attribute("aria-current", "step")
+
+
+def test_errors_are_in_the_visitors_language(open_page):
+    page = open_page("#how", allow=r"status of 4\d\d", locale="zh-CN", **CALM)
+    page.wait_for_function(WALKED, arg=6)
+    page.fill("#lab-line", "")
+    page.click("#lab-go")
+    expect(page.locator("#lab-error")).to_have_text("先写一行字吧。")
+    expect(page.locator(".bench")).to_be_hidden()
+
+
+def test_picture(open_page, screenshots):
+    """The pictures of docs/linear-attention.md."""
+    page = open_page(f"#how&line={LINE}&seed=1&step=4", viewport={"width": 1280, "height": 900}, device_scale_factor=2)
+    page.wait_for_function("() => document.querySelectorAll('.steps li').length === 6 && location.hash.includes('step=4')")
+    page.mouse.move(0, 0)
+    page.locator(".bench").screenshot(path=screenshots / "how-steps.png")
+    page.locator(".crossing svg").screenshot(path=screenshots / "how-crossing.png")
+    assert (screenshots / "how-steps.png").stat().st_size > 20_000

@@ -1,0 +1,174 @@
+"""A link shows in a fresh profile, pixel by pixel, what was seen when it was copied; pictures can be saved."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from card import draw
+from test_images import image_model_of, images, paint, painted, stroke  # noqa: F401 (a fixture)
+from test_page import UPPER, ask, finished
+
+VIEW = {"viewport": {"width": 1280, "height": 1000}, "reduced_motion": "reduce"}
+
+# The size of a PNG, and its colours with how often each comes.
+READ = """async (bytes) => {
+    const image = await createImageBitmap(new Blob([Uint8Array.from(bytes)], { type: 'image/png' }));
+    const context = new OffscreenCanvas(image.width, image.height).getContext('2d');
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, image.width, image.height);
+    const colours = {};
+    for (let i = 0; i < data.length; i += 4) {
+        const name = data.slice(i, i + 3).join();
+        colours[name] = (colours[name] ?? 0) + 1;
+    }
+    return { width: image.width, height: image.height, colours };
+}"""
+
+
+# The largest difference of two PNGs in any channel; 256 when their sizes differ.
+DIFFER = """async (files) => {
+    const [a, b] = await Promise.all(files.map(async (bytes) => {
+        const image = await createImageBitmap(new Blob([Uint8Array.from(bytes)], { type: 'image/png' }));
+        const context = new OffscreenCanvas(image.width, image.height).getContext('2d');
+        context.drawImage(image, 0, 0);
+        return context.getImageData(0, 0, image.width, image.height);
+    }));
+    if (a.width !== b.width || a.height !== b.height) return 256;
+    return a.data.reduce((most, x, i) => Math.max(most, Math.abs(x - b.data[i])), 0);
+}"""
+DITHER = 3  # the browser's own, where a gradient lies below
+
+
+def seen(page, *places):
+    """Pictures of these elements, with nothing in focus and no pointer over them."""
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    return {place: page.locator(place).screenshot(animations="disabled") for place in places}
+
+
+def assert_alike(page, fresh, *places):
+    mine, theirs = seen(page, *places), seen(fresh, *places)
+    for place in places:
+        assert page.evaluate(DIFFER, [list(mine[place]), list(theirs[place])]) <= DITHER, place
+
+
+def test_a_couplet(open_page):
+    places = (".scroll.upper", ".scroll.lower", ".banner", ".candidates", ".rules")
+    page = open_page(**VIEW)
+    page.click("summary")
+    page.fill("#banner", "月满人间")
+    ask(page, UPPER)
+    finished(page)
+    page.press("#upper", "ArrowDown")
+    page.keyboard.press("ArrowDown")
+    finished(page)
+    fresh = open_page(page.evaluate("location.hash"), **VIEW)
+    finished(fresh)
+    page.click("summary")  # closed, as it is at first
+    assert_alike(page, fresh, *places)
+
+
+def test_a_completed_drawing(images):
+    places = (".tiles", ".pad", "#large", "#heat")
+    page = images(**VIEW)
+    stroke(page, [(9, 7), (13, 5), (18, 7), (18, 10), (14, 15)])
+    page.focus("#kept")
+    page.keyboard.press("ArrowLeft")
+    paint(page, n=4, seed=9, button="#complete")
+    painted(page)
+    page.click(".tiles li:nth-child(3)")
+    expect(page.locator(".bits")).not_to_be_empty()
+    bits = page.locator(".bits").inner_text()
+    link = page.evaluate("location.hash")
+    assert re.fullmatch(r"#images&n=4&temperature=1&seed=9&pick=2&rows=13&ink=[\w-]+", link)
+    fresh = images(link, **VIEW)
+    painted(fresh)
+    expect(fresh.locator(".bits")).to_have_text(bits)
+    assert_alike(page, fresh, *places)
+
+
+def test_the_inside_of_a_state(open_page):
+    ready = "() => document.querySelectorAll('.steps li').length === 9 && location.hash.includes('step=')"
+    page = open_page("#how&line=一盏青灯听夜雨&seed=3&layer=2&head=5&step=8", **VIEW)
+    page.wait_for_function(ready)
+    page.click(".steps li:nth-child(6) button")
+    link = page.evaluate("location.hash")
+    assert link.endswith("layer=2&head=5&step=5")
+    fresh = open_page(link, **VIEW)
+    fresh.wait_for_function(ready)
+    assert_alike(page, fresh, ".bench")
+
+
+@pytest.mark.parametrize("ink, rows", [("!!!", 5), ("AAA", 5), ("AP8B", 5), ("AP8A_wD_ABM", 0), ("AP8A_wD_ABM", 28)])
+def test_a_damaged_drawing_is_told(open_page, ink, rows):
+    page = open_page(f"#images&n=1&temperature=1&seed=1&rows={rows}&ink={ink}")
+    expect(page.locator("#image-error")).to_have_text("The drawing in the link cannot be read.")
+
+
+@pytest.mark.parametrize("values", [[], [0], [7], [0] * 784, [0] * 300 + [1, 0, 255], list(range(256)) * 3])
+def test_a_drawing_as_text(open_page, values):
+    there, back, longer = open_page().evaluate(
+        """async (values) => {
+            const { drawingText, drawingValues } = await import('/share.js');
+            const text = drawingText(Uint8Array.from(values));
+            const read = (size) => { const v = drawingValues(text, size); return v && Array.from(v); };
+            return [text, read(values.length), read(values.length + 1)];
+        }""",
+        values,
+    )
+    assert back == values and longer is None and re.fullmatch(r"[\w-]*", there)
+
+
+def saved(page, button):
+    """The file a button saves: its name and what READ says of it."""
+    with page.expect_download() as download:
+        page.click(button)
+    data = download.value.path().read_bytes()
+    assert data.startswith(b"\x89PNG")
+    return download.value.suggested_filename, page.evaluate(READ, list(data))
+
+
+def test_a_couplet_is_saved(open_page):
+    page = open_page(**VIEW)
+    expect(page.locator("#save")).to_be_disabled()
+    ask(page, UPPER)
+    finished(page)
+    name, plain = saved(page, "#save")
+    assert name == f"linnet-{UPPER}.png" and plain["height"] == 1000
+    assert plain["colours"]["255,223,145"] > 10_000  # gold: eight characters and two frames
+    page.click("summary")
+    page.fill("#banner", "月满人间")
+    assert saved(page, "#save")[1]["height"] > plain["height"]
+
+
+def test_a_sheet_is_saved(images):
+    page = images(**VIEW)
+    paint(page, n=5, seed=3)
+    values = painted(page)
+    name, sheet = saved(page, "#image-save")
+    width, height = image_model_of(page)["meta"]["width"], image_model_of(page)["meta"]["height"]
+    assert name == "linnet-3.png"
+    assert (sheet["width"], sheet["height"]) == (8 * (3 * (width + 2) + 2), 8 * (2 * (height + 2) + 2))
+    ink = page.evaluate("import('/picture.js').then(({ INK }) => INK.map(String))")
+    expected = {}
+    for value in (v for picture in values for v in picture):
+        expected[ink[value]] = expected.get(ink[value], 0) + 64
+    assert {c: n for c, n in sheet["colours"].items() if c in expected} == expected
+
+
+def test_other_sites_are_given_a_picture(open_page):
+    page = open_page()
+    tags = page.locator("meta[property^='og:']").evaluate_all(
+        "(all) => Object.fromEntries(all.map((tag) => [tag.getAttribute('property'), tag.content]))"
+    )
+    assert {"og:title", "og:description", "og:image:alt"} <= set(tags)
+    reply = page.context.request.get(page.url.rstrip("/") + tags["og:image"])
+    assert reply.headers["content-type"] == "image/png"
+    card = page.evaluate(READ, list(reply.body()))
+    assert (str(card["width"]), str(card["height"])) == (tags["og:image:width"], tags["og:image:height"])
+
+
+def test_card(open_page, screenshots):
+    """How web/card.png is made."""
+    (screenshots / "card.png").write_bytes(draw(open_page()))

@@ -1,0 +1,128 @@
+/*
+ * What leaves the page: a drawing as text for a link, and pictures of what is shown.
+ *
+ * A drawing is mostly empty, so a run of zeros is written as 0 and its length (1 to 255), every
+ * other value as itself; the bytes are base64url.
+ */
+
+export function drawingText(values) {
+  const bytes = [];
+  for (let i = 0; i < values.length;) {
+    let run = 0;
+    while (run < 255 && values[i + run] === 0) run += 1;
+    bytes.push(...(run > 0 ? [0, run] : [values[i]]));
+    i += run || 1;
+  }
+  const text = btoa(bytes.map((b) => String.fromCharCode(b)).join(''));
+  return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+}
+
+/* The `size` values of such a text; null when it is none of that size. */
+export function drawingValues(text, size) {
+  const values = new Uint8Array(size);
+  let at = 0;
+  try {
+    const bytes = Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+    for (let i = 0; i < bytes.length; i += bytes[i] > 0 ? 1 : 2) {
+      if (at >= size) return null;
+      values[at] = bytes[i];
+      at += bytes[i] > 0 ? 1 : bytes[i + 1];
+    }
+  } catch {
+    return null; // not base64
+  }
+  return at === size ? values : null;
+}
+
+/* Hands the visitor a canvas as a PNG. */
+export function saveCanvas(canvas, name) {
+  canvas.toBlob((blob) => {
+    const link = Object.assign(document.createElement('a'), {
+      href: URL.createObjectURL(blob), download: name,
+    });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the download has begun by then
+  });
+}
+
+const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function newCanvas(width, height) {
+  const canvas = Object.assign(document.createElement('canvas'), { width, height });
+  const context = canvas.getContext('2d');
+  context.fillStyle = styleOf('--night');
+  context.fillRect(0, 0, width, height);
+  return { canvas, context };
+}
+
+/* --- a couplet --------------------------------------------------------------------------------- */
+
+const SCROLL = { width: 190, height: 860, margin: 70, gap: 240, most: 128 };
+
+function drawPaper(context, x, y, width, height) {
+  const paper = context.createLinearGradient(x, y, x + width, y);
+  [[0, '--red-deep'], [0.3, '--red'], [0.7, '--red'], [1, '--red-deep']]
+    .forEach(([at, colour]) => paper.addColorStop(at, styleOf(colour)));
+  context.fillStyle = paper;
+  context.fillRect(x, y, width, height);
+  context.strokeStyle = styleOf('--gold');
+  context.lineWidth = 2;
+  context.strokeRect(x + 9, y + 9, width - 18, height - 18);
+}
+
+/* A character in the middle of its cell; a comma or full stop in its upper right, as set vertically. */
+function drawCharacter(context, character, x, y, size) {
+  const aside = /[，。、]/.test(character) ? size / 2 : 0;
+  context.fillText(character, x + aside, y - aside);
+}
+
+function drawScroll(context, line, x, y) {
+  const { width, height, most } = SCROLL;
+  drawPaper(context, x, y, width, height);
+  const size = Math.min(most, (height - 100) / line.length / 1.2);
+  setBrush(context, size);
+  const top = y + height / 2 - (line.length - 1) * 0.6 * size;
+  line.forEach((c, i) => drawCharacter(context, c, x + width / 2, top + 1.2 * size * i, size));
+}
+
+function setBrush(context, size) {
+  context.font = `bold ${size}px ${styleOf('--brush')}`;
+  context.fillStyle = styleOf('--gold');
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+}
+
+/* A couplet as it hangs: the upper line on the right, the caption read from the right. */
+export function coupletCanvas(upper, lower, caption) {
+  const { width, height, margin, gap } = SCROLL;
+  const head = caption ? 190 : 0;
+  const across = 2 * margin + 2 * width + gap;
+  const { canvas, context } = newCanvas(across, 2 * margin + height + head);
+  if (caption) {
+    const line = Array.from(caption).reverse();
+    const long = Math.min(across - 2 * margin, 90 * line.length + 70);
+    drawPaper(context, (across - long) / 2, margin, long, 130);
+    setBrush(context, Math.min(72, (long - 60) / line.length));
+    context.fillText(line.join(''), across / 2, margin + 67);
+  }
+  drawScroll(context, Array.from(lower), margin, margin + head);
+  drawScroll(context, Array.from(upper), across - margin - width, margin + head);
+  return canvas;
+}
+
+/* --- a sheet of pictures ----------------------------------------------------------------------- */
+
+/* The pictures of canvases in a grid, each pixel a square of `scale`. */
+export function sheetCanvas(pictures, columns, scale) {
+  const { width, height } = pictures[0];
+  const [stepX, stepY] = [width * scale + scale * 2, height * scale + scale * 2];
+  const rows = Math.ceil(pictures.length / columns);
+  const { canvas, context } = newCanvas(columns * stepX + scale * 2, rows * stepY + scale * 2);
+  context.imageSmoothingEnabled = false;
+  pictures.forEach((picture, i) => {
+    const x = scale * 2 + (i % columns) * stepX;
+    const y = scale * 2 + Math.floor(i / columns) * stepY;
+    context.drawImage(picture, x, y, width * scale, height * scale);
+  });
+  return canvas;
+}

@@ -1,0 +1,20 @@
+/* Buttons for what an image model can be asked for: one a class, and one for whatever comes. */
+import { setText } from './common.js';
+
+/* choose(place in the list of classes, or null for anything). Without classes there are no buttons. */
+export function makeWishes(box, classes, choose) {
+  box.hidden = classes.length === 0;
+  if (box.hidden) return;
+  for (const [i, name] of [...classes.entries(), [null, '']]) {
+    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: name, wish: i });
+    button.addEventListener('click', () => choose(i));
+    box.append(button);
+  }
+}
+
+export function renderWishes(box, wish, anything) {
+  for (const button of box.querySelectorAll('button')) {
+    button.setAttribute('aria-pressed', button.wish === wish);
+    if (button.wish === null) setText(button, anything);
+  }
+}
