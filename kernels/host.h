@@ -5,7 +5,8 @@
  * nothing with the back ends tested against it that could make both wrong in the same way.
  *
  * Every object's memory begins on a 64-byte border and is zero at first. Big ones come straight
- * from mmap: a slot nobody used costs no memory, and huge pages spare the address translation.
+ * from mmap: a slot that was never used costs no memory, and huge pages spare the address
+ * translation.
  */
 #ifndef LINNET_KERNELS_HOST_H
 #define LINNET_KERNELS_HOST_H

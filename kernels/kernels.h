@@ -188,10 +188,10 @@ struct lx_kernels {
        waits for the oldest. After LX_ERR_DEVICE every state is undefined. */
     lx_status (*end)(lx_backend *be, uint64_t *step, lx_error *err);
     lx_status (*sync)(lx_backend *be, uint64_t step, lx_error *err);
-    /* In place of end(): the step does not happen, but what it would allocate is there from then
-       on, for all that are not larger; of decoding steps (one row and one output a sequence), for
-       those of its size: step_size() says up to how many sequences they are of the size that n
-       have. Both NULL where nothing is worth it. */
+    /* Dry run, in place of end(): allocates (and captures) everything that this step needs, so that
+       no smaller one allocates. For decoding steps (one row and one output per sequence) this holds
+       for those of the same bucket: step_size(n) is the largest number of sequences that shares the
+       captured graph of n. Both are NULL where this gains nothing. */
     lx_status (*prepare)(lx_backend *be, lx_error *err);
     int32_t (*step_size)(int32_t n);
 };

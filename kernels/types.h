@@ -61,7 +61,7 @@ typedef enum lx_rows { LX_ROWS_TOKENS, LX_ROWS_OUTPUTS } lx_rows;
  * row is kept in place `step % LX_DRAWN` of its slot, `step` being that of its lx_sampling. An id
  * that lx_drawn_id made stands for the token in that place of the row's own slot when the step
  * happens; a token that the table has not (-1: nothing could be drawn) counts as id 0. So a step
- * can be started while nobody knows yet what the steps before it have drawn. These tokens are no
+ * can be started before the tokens of the steps before it are known. These tokens are no
  * part of the state: zeroing, copying, exporting and importing leave them as they are.
  */
 #define LX_DRAWN 4

@@ -116,9 +116,9 @@ typedef struct lx_cpu_phase {
 
 /*
  * The pieces of a phase are dealt out in ranges, one a thread, so that a thread finds its own in
- * its caches and can ask for them ahead; what a thread has not begun another one may take. `taken`
- * says of the latest phase in which somebody took from the range (its number above) which piece
- * comes next (below).
+ * its caches and can prefetch them; what a thread has not begun another one may take. `taken` says
+ * of the latest phase in which a thread took from the range (its number above) which piece comes
+ * next (below).
  */
 typedef struct lx_cpu_claims {
     _Alignas(64) atomic_uint_fast64_t taken;

@@ -1,7 +1,8 @@
 /*
- * See gate.h. Who changes the value looks whether anybody sleeps, who goes to sleep looks at the
- * value again; both sides are sequentially consistent, so either the sleeper sees the change or the
- * changer sees the sleeper, and a change that nobody sleeps for costs no system call.
+ * An event count (see gate.h), a handshake as in Dekker's algorithm: a thread that changes the
+ * value then looks for sleepers, a thread that goes to sleep announces itself and then looks at the
+ * value again. Both sides are sequentially consistent, so either the sleeper sees the change or the
+ * changer sees the sleeper, and a change without sleepers costs no system call.
  */
 #include "kernels/cpu/gate.h"
 

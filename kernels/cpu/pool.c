@@ -43,7 +43,7 @@ static bool enter(lx_cpu_pool *pool)
 
 static void leave(lx_cpu_pool *pool)
 {
-    if (atomic_fetch_sub(&pool->door, 1) == 1) /* shut, and nobody else is inside */
+    if (atomic_fetch_sub(&pool->door, 1) == 1) /* shut, and this was the last inside */
         lx_cpu_gate_step(&pool->empty);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The compute threads of the cpu back end. A job is a function that the caller runs and that
- * workers join if they come in time; it must find its work by itself, so that a worker the system
- * does not let run is missed by nobody. Between jobs workers look for one for some microseconds,
+ * workers join if they come in time; it must find its work by itself, so that no thread waits for a
+ * worker that the system does not let run. Between jobs workers look for one for some microseconds,
  * then sleep.
  */
 #ifndef LINNET_KERNELS_CPU_POOL_H

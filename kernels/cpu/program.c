@@ -3,8 +3,8 @@
  * and appended to a program, end() cuts the program into phases and pieces (plan.c), runs them on
  * all threads and gives the back end back. So sync() has nothing left to wait for.
  *
- * Threads take their own pieces first, then those that others have not begun, and nobody waits for
- * a thread that has none. So a thread that the system does not let run, on a machine that has other
+ * Threads take their own pieces first, then those that others have not begun, and no thread waits
+ * for one that has none. So a thread that the system does not let run, on a machine that has other
  * work, holds the step up only if it was stopped within a piece.
  *
  * When sequences are carried through several operations, row r of an array must stay the business

@@ -4,7 +4,7 @@
  * and the bits of a processor that has them can be had on one that has not, slowly.
  *
  * A product of bf16 is exact in f32's range of exponents and below its precision; every sum rounds
- * to the nearest, even where the processor is told otherwise, takes denormals as 0 and gives 0 for
+ * to the nearest, even where the processor is set otherwise, takes denormals as 0 and gives 0 for
  * what is below the least normal number after it has been rounded.
  */
 #ifndef LINNET_KERNELS_CPU_TILES_H

@@ -13,7 +13,7 @@
  * places in the inputs, are those of a bucket that holds it; lists whose length differs from step
  * to step lie behind everything else, and rows refer to them by place.
  *
- * When all places are taken by steps that nobody has synced, the next begin() finishes the oldest:
+ * When all places are taken by steps that were not synced, the next begin() finishes the oldest:
  * its results are handed out then.
  */
 #include <stdlib.h>

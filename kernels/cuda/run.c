@@ -27,7 +27,7 @@ lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what)
 
 /*
  * The planner's rule: what the next operation takes as its main input, in the same shape and
- * rounded, is written rounded too, and the next one is told by c->ready.
+ * rounded, is written rounded too, and c->ready says so to the next one.
  */
 uint16_t *lx_cuda_twin(lx_cuda *c, const lx_cuda_op *op)
 {

@@ -126,8 +126,8 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
     bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
                  strcmp(o->host, "localhost") == 0;
     if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
-        lx_log(LX_LOG_WARN, "whoever reaches %s may use the server: there is no --api-key",
-               o->host);
+        lx_log(LX_LOG_WARN,
+               "every client that reaches %s may use the server: there is no --api-key", o->host);
     if (st == LX_OK && !lx_gate_has_admin(p->gate))
         lx_log(LX_LOG_INFO, "no API key has the right admin: POST /v1/models/reload is refused, "
                             "SIGHUP reloads");

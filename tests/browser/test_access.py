@@ -1,4 +1,4 @@
-"""Every tab as people have it: screens of all widths, forced colours, less motion, twice the size, another
+"""Every tab in the forms that people use: screens of all widths, forced colours, less motion, twice the size, another
 language; judged by axe, by its width and by what it loads."""
 
 import importlib.resources

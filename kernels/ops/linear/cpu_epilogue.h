@@ -1,5 +1,5 @@
 /*
- * What is done with the sums of `linear`, whoever made them (cpu.h, cpu_tiles.h):
+ * What is done with the sums of `linear`, whatever computes them (cpu.h, cpu_tiles.h):
  * activation and residual.
  */
 

@@ -22,7 +22,7 @@ _Static_assert(TILE_BLOCK_ROWS *BODY_PAIR_STRIDE <= LX_CPU_MAX_ROWS * BODY_ROW_S
 /* Sums are tiles 0 .. 3, activations 4 and 5, weights 6 and 7. */
 enum { TILES = 8, TILE_X = 4, TILE_W = 6 };
 
-/* What the processor is told about its tiles: 64 bytes as it wants them. */
+/* The configuration of the processor's tiles: 64 bytes in its own form. */
 typedef struct tile_shapes {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];

@@ -1,7 +1,7 @@
 /*
  * The engine's behaviour, step by step: a gate in the back end decides when a step begins, so each
  * phase of a job can be looked at while it lasts. Cancellation and deadlines in every phase, bounds
- * of the queue, order of service, drain and stop, failures, metrics.
+ * of the queue, order of service, drain and stop. Failures and figures: test_engine_failures.c.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -13,20 +13,11 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "tests/support/rig.h"
 
-enum { PATIENCE_S = 60 };
-
 static const char *const four = "海上明月"; /* 6 prompt rows, 4 tokens */
-
-static void sleep_ms(int64_t ms)
-{
-    /* check-tests: what is measured is this span */
-    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
 
 static void step(int32_t n)
 {
@@ -37,14 +28,6 @@ static void step(int32_t n)
 static int32_t n_tokens(const lx_job *job, int32_t i)
 {
     return lx_job_tokens(job, i, NULL, NULL);
-}
-
-static uint64_t histogram_count(const lx_histogram *h)
-{
-    uint64_t n = 0;
-    for (int32_t i = 0; i <= LX_N_BUCKETS; i++)
-        n += h->buckets[i];
-    return n;
 }
 
 /* --- cancellation --- */
@@ -432,108 +415,6 @@ static void refuses_options_out_of_range(void **state)
     rig_stop(&r);
 }
 
-/* --- failures --- */
-
-static void a_sample_without_finite_logits_ends_only_its_job(void **state)
-{
-    (void)state;
-    rig r = rig_start((rig_options){.n_slots = 4});
-    gate_spoil_seed(666);
-    gate_close();
-    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 2, .seed = 1});
-    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .n = 3, .seed = 666});
-    lx_job *c = rig_submit(&r, &(rig_request){.line = four, .seed = 2});
-    gate_open();
-    rig_expect(b, LX_ERR_INTERNAL);
-    rig_expect(a, LX_OK);
-    rig_expect(c, LX_OK);
-    assert_true(lx_engine_healthy(r.engine));
-    rig_assert_empty(&r);
-    rig_stop(&r);
-}
-
-static void a_failed_step_ends_its_jobs_and_the_engine_goes_on(void **state)
-{
-    (void)state;
-    rig r = rig_start((rig_options){.n_slots = 1});
-    gate_close();
-    lx_job *a = rig_submit(&r, &(rig_request){.line = four, .n = 2});
-    gate_wait_for_step();
-    lx_job *b = rig_submit(&r, &(rig_request){.line = four, .n = 2}); /* queued: not touched */
-    gate_fail_step();
-    gate_let_pass(1);
-    rig_expect(a, LX_ERR_INTERNAL);
-    gate_open();
-    rig_expect(b, LX_OK);
-    rig_expect(rig_submit(&r, &(rig_request){.line = four, .n = 2}), LX_OK);
-    assert_true(lx_engine_healthy(r.engine));
-    rig_assert_empty(&r);
-    rig_stop(&r);
-}
-
-static void a_lost_device_ends_all_jobs_for_good(void **state)
-{
-    (void)state;
-    rig r = rig_start((rig_options){.n_slots = 1});
-    lx_job *a, *b, *c;
-    gate_close();
-    assert_int_equal(try_submit(&r, 1, &a, NULL), LX_OK);
-    assert_int_equal(try_submit(&r, 1, &b, NULL), LX_OK);
-    gate_lose_device();
-    gate_open();
-    rig_expect(a, LX_ERR_DEVICE);
-    rig_expect(b, LX_ERR_DEVICE);
-    assert_false(lx_engine_healthy(r.engine));
-    assert_int_equal(try_submit(&r, 1, &c, NULL), LX_ERR_DEVICE);
-    rig_assert_empty(&r);
-    rig_stop(&r);
-}
-
-/* --- figures --- */
-
-static void counts_what_it_did(void **state)
-{
-    (void)state;
-    rig r = rig_start((rig_options){.n_slots = 2});
-    int64_t started = lx_engine_last_step_ns(r.engine);
-    assert_int_equal(r.metrics->slots_total, 2);
-    rig_expect(rig_submit(&r, &(rig_request){.line = four}), LX_OK);
-    rig_expect(rig_submit(&r, &(rig_request){.line = four, .n = 3}), LX_OK);
-    rig_expect(rig_submit(&r, &(rig_request){.line = "月", .n = 1}), LX_OK);
-    const lx_metrics *m = r.metrics;
-    assert_int_equal(m->generated_tokens, 4 + 12 + 1);
-    assert_int_equal(m->prompt_tokens, 6 + 6 + 3); /* each prompt once, whatever n is */
-    assert_int_equal(m->step_rows, 6 + 3 + 5 + 12 + 3);
-    assert_int_equal(m->steps, gate_steps());
-    assert_int_equal(histogram_count(&m->step_time), gate_steps());
-    assert_int_equal(histogram_count(&m->queue_time), 3);
-    assert_int_equal(histogram_count(&m->time_to_first_token), 3);
-    assert_int_equal(histogram_count(&m->inter_token), 3 + 9);
-    assert_true(lx_engine_last_step_ns(r.engine) > started);
-    rig_stop(&r);
-}
-
-/* Time of processors that this process uses while this thread sleeps. */
-static int64_t used_in(int64_t ms)
-{
-    struct timespec a, b;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    sleep_ms(ms);
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-    return (b.tv_sec - a.tv_sec) * LX_NS_PER_S + b.tv_nsec - a.tv_nsec;
-}
-
-static void sleeps_while_there_is_nothing_to_do(void **state)
-{
-    (void)state;
-    rig r = rig_start((rig_options){0});
-    rig_expect(rig_submit(&r, &(rig_request){.line = four}), LX_OK);
-    int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
-    while (used_in(100) >= 10 * LX_NS_PER_MS)
-        assert_true(lx_now_ns() < end);
-    rig_stop(&r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,11 +434,6 @@ int main(void)
         cmocka_unit_test(drain_refuses_new_jobs_and_ends_the_old),
         cmocka_unit_test(stop_ends_what_is_left),
         cmocka_unit_test(refuses_options_out_of_range),
-        cmocka_unit_test(a_sample_without_finite_logits_ends_only_its_job),
-        cmocka_unit_test(a_failed_step_ends_its_jobs_and_the_engine_goes_on),
-        cmocka_unit_test(a_lost_device_ends_all_jobs_for_good),
-        cmocka_unit_test(counts_what_it_did),
-        cmocka_unit_test(sleeps_while_there_is_nothing_to_do),
     };
     return cmocka_run_group_tests_name("engine", tests, rig_setup, rig_teardown);
 }
