@@ -42,12 +42,16 @@
 #include "kernels/ops/attend_linear/op.h"
 #include "kernels/ops/attend_rows/op.h"
 #include "kernels/ops/embed/op.h"
+#include "kernels/ops/gate/op.h"
 #include "kernels/ops/gather/op.h"
+#include "kernels/ops/head_norm/op.h"
 #include "kernels/ops/linear/op.h"
 #include "kernels/ops/norm/op.h"
 #include "kernels/ops/recurrence/op.h"
 #include "kernels/ops/sample/op.h"
 #include "kernels/ops/sample_mixture/op.h"
+#include "kernels/ops/short_conv/op.h"
+#include "kernels/ops/token_shift/op.h"
 #include "kernels/types.h"
 
 #ifdef __cplusplus

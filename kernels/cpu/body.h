@@ -15,10 +15,14 @@
 #include "kernels/ops/attend_linear/cpu.h"
 #include "kernels/ops/attend_rows/cpu.h"
 #include "kernels/ops/embed/cpu.h"
+#include "kernels/ops/gate/cpu.h"
+#include "kernels/ops/head_norm/cpu.h"
 #include "kernels/ops/norm/cpu.h"
 #include "kernels/ops/recurrence/cpu.h"
 #include "kernels/ops/sample/cpu.h"
 #include "kernels/ops/sample_mixture/cpu.h"
+#include "kernels/ops/short_conv/cpu.h"
+#include "kernels/ops/token_shift/cpu.h"
 
 const lx_cpu_isa BODY_TABLE = {
     .name = BODY_NAME,
@@ -28,6 +32,10 @@ const lx_cpu_isa BODY_TABLE = {
     .attend = attend,
     .recurrence = recurrence,
     .attend_kept = attend_kept,
+    .gate = gate,
+    .head_norm = head_norm,
+    .short_conv = short_conv,
+    .token_shift = token_shift,
     .scan = scan,
     .range = range,
     .add = add,

@@ -1,5 +1,5 @@
 /*
- * exp, the feature map and GELU on sixteen lanes. No branches, so a lane's result does not depend
+ * exp, the feature map, GELU and the functions of gates on sixteen lanes. No branches, so a lane's result does not depend
  * on its neighbours. Coefficients are minimax fits; errors are in docs/numerics.md, measured by
  * tests/conformance.
  */
@@ -48,6 +48,71 @@ V16_FN v16 v16_gelu(v16 x)
     for (int n = LX_GELU_DEGREE - 1; n >= 0; n--)
         p = v16_fma(p, r, v16_pick(gelu_tail[n], t));
     return v16_fma(v16_sub(zero, size), p, v16_max(zero, x)); /* NaN stays */
+}
+
+/* 1 / (1 + exp(-x)) */
+V16_FN v16 v16_sigmoid(v16 x)
+{
+    v16 zero = v16_set1(0.0f), one = v16_set1(1.0f);
+    v16 e = v16_exp(v16_sub(zero, v16_abs(x))), s = v16_div(one, v16_add(one, e));
+    return v16_select_gt(zero, x, v16_mul(e, s), s);
+}
+
+/* A polynomial in x^2 where 1 - 2 / (exp(2 |x|) + 1) would lose digits; odd, as it should be. */
+V16_FN v16 v16_tanh(v16 x)
+{
+    v16 zero = v16_set1(0.0f), one = v16_set1(1.0f), size = v16_abs(x), t = v16_mul(x, x);
+    v16 p = v16_set1(-0x1.825856p-8f);
+    p = v16_fma(p, t, v16_set1(0x1.54b8a0p-6f));
+    p = v16_fma(p, t, v16_set1(-0x1.b898dep-5f));
+    p = v16_fma(p, t, v16_set1(0x1.1109aep-3f));
+    p = v16_fma(p, t, v16_set1(-0x1.55553ep-2f));
+    v16 near = v16_fma(v16_mul(p, t), x, x);
+    v16 twice = v16_select_gt(size, v16_set1(20.0f), v16_set1(40.0f), v16_add(size, size));
+    v16 far = v16_sub(one, v16_div(v16_set1(2.0f), v16_add(v16_exp(twice), one)));
+    far = v16_select_gt(zero, x, v16_sub(zero, far), far);
+    return v16_select_gt(size, v16_set1(0.6f), far, near);
+}
+
+/* log(1 + exp(x)) = max(x, 0) + log(1 + t), t = exp(-|x|) */
+V16_FN v16 v16_softplus(v16 x)
+{
+    v16 zero = v16_set1(0.0f), t = v16_exp(v16_sub(zero, v16_abs(x)));
+    v16 p = v16_set1(0x1.0a1b88p-9f);
+    p = v16_fma(p, t, v16_set1(-0x1.b75670p-7f));
+    p = v16_fma(p, t, v16_set1(0x1.53ca1cp-5f));
+    p = v16_fma(p, t, v16_set1(-0x1.51ae6cp-4f));
+    p = v16_fma(p, t, v16_set1(0x1.fca8bap-4f));
+    p = v16_fma(p, t, v16_set1(-0x1.49d834p-3f));
+    p = v16_fma(p, t, v16_set1(0x1.975ccep-3f));
+    p = v16_fma(p, t, v16_set1(-0x1.ffbd44p-3f));
+    p = v16_fma(p, t, v16_set1(0x1.55534ep-2f));
+    p = v16_fma(p, t, v16_set1(-0x1.fffff4p-2f));
+    p = v16_fma(p, t, v16_set1(1.0f));
+    return v16_fma(p, t, v16_max(zero, x));
+}
+
+V16_FN v16 v16_function(v16 x, lx_function f)
+{
+    v16 zero = v16_set1(0.0f), most = v16_set1(80.0f), above = v16_max(zero, x);
+    switch (f) {
+    case LX_FN_SIGMOID:
+        return v16_sigmoid(x);
+    case LX_FN_SILU:
+        return v16_mul(x, v16_sigmoid(x));
+    case LX_FN_TANH:
+        return v16_tanh(x);
+    case LX_FN_SOFTPLUS:
+        return v16_softplus(x);
+    case LX_FN_LOG_SIGMOID:
+        return v16_sub(zero, v16_softplus(v16_sub(zero, x)));
+    case LX_FN_RELU2:
+        return v16_mul(above, above);
+    case LX_FN_EXP:
+        return v16_exp(v16_select_gt(x, most, most, x));
+    default:
+        return x;
+    }
 }
 
 static float v16_greatest(v16 v)

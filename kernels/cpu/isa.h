@@ -104,6 +104,45 @@ typedef struct lx_cpu_attend_kept {
 } lx_cpu_attend_kept;
 
 #define LX_CPU_QUERIES 4 /* tokens whose queries share the reading of a row, at most */
+/* Some elements of a row, all at the first one; NULL for what is not there. */
+typedef struct lx_cpu_gating {
+    float *y;
+    const float *x, *z, *other, *bias, *factor, *offset;
+    int32_t n;
+    lx_function f;
+    bool exponent;
+} lx_cpu_gating;
+
+/* A head of a row, see lx_norm_kind; NULL for what is not there. */
+typedef struct lx_cpu_head {
+    float *y;
+    const float *x, *gate, *gamma, *beta;
+    int32_t d;
+    lx_norm_kind kind;
+    lx_function f;
+    bool gate_first;
+    float eps;
+} lx_cpu_head;
+
+/* Channels of one sequence; everything is at the first of them, rows but those of x d floats apart.
+   bias NULL for none. */
+typedef struct lx_cpu_conv {
+    float *y, *state;
+    lx_cpu_inputs x;
+    const float *weights, *bias;
+    int64_t n_tokens;
+    int32_t d, columns, taps;
+    lx_function f;
+} lx_cpu_conv;
+
+/* Columns of one sequence, likewise. */
+typedef struct lx_cpu_shift {
+    float *y[LX_SHIFT_MOST_MIXES];
+    float *state;
+    const float *x, *mixes;
+    int64_t n_tokens;
+    int32_t d, columns, n_mixes;
+} lx_cpu_shift;
 
 /* A row of a mixture head. */
 typedef struct lx_cpu_mixture {
@@ -122,6 +161,10 @@ typedef struct lx_cpu_isa {
     void (*attend)(const lx_cpu_attend *job);
     void (*recurrence)(const lx_cpu_recurrence *job);
     void (*attend_kept)(const lx_cpu_attend_kept *job);
+    void (*gate)(const lx_cpu_gating *job);
+    void (*head_norm)(const lx_cpu_head *job);
+    void (*short_conv)(const lx_cpu_conv *job);
+    void (*token_shift)(const lx_cpu_shift *job);
     /* Sampling, over n values. false when one is not finite; *largest is the greatest. */
     bool (*scan)(const float *x, int32_t n, float *largest);
     /* The least and greatest of the values that are not -infinity; false when there are none. */

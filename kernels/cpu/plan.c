@@ -133,6 +133,17 @@ static bool is_by_heads(const lx_cpu *c, int32_t i)
            next->kind->heads->count(&next->args) >= c->n_threads;
 }
 
+/* The operation reads this array, row by row. */
+static bool reads(const lx_cpu_op *op, const lx_array *array)
+{
+    for (int32_t i = 0; i < op->uses.n; i++) {
+        const lx_use *u = &op->uses.arrays[i];
+        if (u->array == array && (u->role == LX_USE_IN || u->role == LX_USE_BESIDE))
+            return true;
+    }
+    return false;
+}
+
 /*
  * Operation i is of few rows that go into the columns of the one behind it, and nothing that the
  * pieces read while they compute the rows is written by another piece of their phase.
@@ -145,9 +156,9 @@ static bool is_own_rows(const lx_cpu *c, int32_t i)
         return false;
     const lx_use *in = lx_uses_find(&op->uses, LX_USE_IN);
     const lx_use *beside = lx_uses_find(&next->uses, LX_USE_BESIDE);
-    const lx_array *x = in->array, *y = made_by(op);
-    return x != y && made_by(next) != x && (beside == NULL || beside->array != y) &&
-           !(is_by_heads(c, i + 1) && made_by(next + 1) == x) && pieces_of(c, next) > 1 &&
+    const lx_array *y = made_by(op);
+    return !reads(op, y) && !reads(op, made_by(next)) && (beside == NULL || beside->array != y) &&
+           !(is_by_heads(c, i + 1) && reads(op, made_by(next + 1))) && pieces_of(c, next) > 1 &&
            lx_host_row_count(c->batch, in->rows) <= LX_CPU_OWN_ROWS;
 }
 

@@ -88,6 +88,66 @@ LX_DEVICE float lx_activate(float x, int32_t activation)
     return activation == LX_ACT_GELU ? lx_gelu(x) : x;
 }
 
+LX_DEVICE float lx_sigmoid(float x)
+{
+    float e = lx_exp(-fabsf(x)), s = 1.0f / (1.0f + e);
+    return 0.0f > x ? e * s : s;
+}
+
+LX_DEVICE float lx_tanh(float x)
+{
+    float size = fabsf(x), t = x * x;
+    if (size > 0.6f) {
+        float far = 1.0f - 2.0f / (lx_exp(size > 20.0f ? 40.0f : size + size) + 1.0f);
+        return 0.0f > x ? -far : far;
+    }
+    float p = -0x1.825856p-8f;
+    p = fmaf(p, t, 0x1.54b8a0p-6f);
+    p = fmaf(p, t, -0x1.b898dep-5f);
+    p = fmaf(p, t, 0x1.1109aep-3f);
+    p = fmaf(p, t, -0x1.55553ep-2f);
+    return fmaf(p * t, x, x);
+}
+
+LX_DEVICE float lx_softplus(float x)
+{
+    float t = lx_exp(-fabsf(x)), p = 0x1.0a1b88p-9f;
+    p = fmaf(p, t, -0x1.b75670p-7f);
+    p = fmaf(p, t, 0x1.53ca1cp-5f);
+    p = fmaf(p, t, -0x1.51ae6cp-4f);
+    p = fmaf(p, t, 0x1.fca8bap-4f);
+    p = fmaf(p, t, -0x1.49d834p-3f);
+    p = fmaf(p, t, 0x1.975ccep-3f);
+    p = fmaf(p, t, -0x1.ffbd44p-3f);
+    p = fmaf(p, t, 0x1.55534ep-2f);
+    p = fmaf(p, t, -0x1.fffff4p-2f);
+    p = fmaf(p, t, 1.0f);
+    return fmaf(p, t, 0.0f > x ? 0.0f : x);
+}
+
+LX_DEVICE float lx_apply(float x, int32_t f)
+{
+    float above = 0.0f > x ? 0.0f : x;
+    switch (f) {
+    case LX_FN_SIGMOID:
+        return lx_sigmoid(x);
+    case LX_FN_SILU:
+        return x * lx_sigmoid(x);
+    case LX_FN_TANH:
+        return lx_tanh(x);
+    case LX_FN_SOFTPLUS:
+        return lx_softplus(x);
+    case LX_FN_LOG_SIGMOID:
+        return 0.0f - lx_softplus(0.0f - x);
+    case LX_FN_RELU2:
+        return above * above;
+    case LX_FN_EXP:
+        return lx_exp(x > 80.0f ? 80.0f : x);
+    default:
+        return x;
+    }
+}
+
 /* To the nearest, ties to even; a NaN stays one. */
 LX_DEVICE uint16_t lx_to_bf16(float f)
 {

@@ -1,0 +1,25 @@
+/* Some columns of the rows of an array: what operations read without a copy. */
+#ifndef LINNET_KERNELS_OPS_COLUMNS_H
+#define LINNET_KERNELS_OPS_COLUMNS_H
+
+#include "kernels/types.h"
+
+/* Columns first .. of every row; how many is said where they are used. */
+typedef struct lx_columns {
+    const lx_array *array; /* [rows, width] */
+    int32_t width, first;
+} lx_columns;
+
+static inline bool lx_columns_inside(const lx_columns *c, int64_t n)
+{
+    return c->width >= 1 && c->first >= 0 && c->first + n <= c->width;
+}
+
+/* Whether y, [rows, n], may be written while these columns are read: it is another array, or lies
+   element for element where they do. */
+static inline bool lx_columns_allow(const lx_columns *c, const lx_array *y, int64_t n)
+{
+    return c->array == NULL || c->array != y || (c->first == 0 && c->width == n);
+}
+
+#endif

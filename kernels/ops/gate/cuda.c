@@ -1,0 +1,59 @@
+#include "kernels/ops/gate/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static uint64_t *key_columns(uint64_t *w, const lx_columns *c)
+{
+    w[0] = lx_cuda_key_address(c->array);
+    w[1] = lx_cuda_key_pair(c->width, c->first);
+    return w + 2;
+}
+
+/* What is not looked at is no part of it. */
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_gate_args *a = &op->args.gate;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->bias);
+    w[2] = lx_cuda_key_address(a->factor);
+    w[3] = lx_cuda_key_address(a->offset);
+    w[4] = lx_cuda_key_pair(a->d, a->rows);
+    w[5] = lx_cuda_key_pair(a->f, a->weighing);
+    w[6] = a->exponent;
+    w = key_columns(w + 7, &a->x);
+    if (a->weighing != LX_WEIGH_NONE)
+        w = key_columns(w, &a->z);
+    if (a->weighing == LX_WEIGH_TOWARDS)
+        (void)key_columns(w, &a->other);
+}
+
+static const float *parameter(const lx_array *a)
+{
+    return a != NULL ? a->data : NULL;
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_gate_args *a = &op->args.gate;
+    (void)ready;
+    lx_cuda_gate k = {.y = a->y->data,
+                      .twin = lx_cuda_twin(c, op),
+                      .x = a->x.array->data + a->x.first,
+                      .bias = parameter(a->bias),
+                      .factor = parameter(a->factor),
+                      .offset = parameter(a->offset),
+                      .x_width = a->x.width,
+                      .z_width = a->z.width,
+                      .other_width = a->other.width,
+                      .live = lx_cuda_live_rows(c, a->rows),
+                      .d = a->d,
+                      .rows = lx_cuda_row_count(c, a->rows),
+                      .f = a->f,
+                      .exponent = a->exponent};
+    if (a->weighing != LX_WEIGH_NONE)
+        k.z = a->z.array->data + a->z.first;
+    if (a->weighing == LX_WEIGH_TOWARDS)
+        k.other = a->other.array->data + a->other.first;
+    return k.rows == 0 ? LX_OK : lx_cuda_launched(c, lx_cuda_launch_gate(&k, c->target), "gate");
+}
+
+const lx_cuda_kind lx_cuda_op_gate = {.op = &lx_op_gate, .key = key, .run = run};

@@ -1,0 +1,28 @@
+/* What the launches of `gate` are given. */
+#ifndef LINNET_KERNELS_OPS_GATE_CUDA_H
+#define LINNET_KERNELS_OPS_GATE_CUDA_H
+
+#include "kernels/cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lx_cuda_gate {
+    float *y;
+    uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
+    const float *x, *z, *other;            /* at the first column; NULL for none */
+    const float *bias, *factor, *offset;   /* NULL for none */
+    int64_t x_width, z_width, other_width; /* of their rows */
+    const int32_t *live;
+    int32_t d, rows;
+    lx_function f;
+    bool exponent;
+} lx_cuda_gate;
+
+cudaError_t lx_cuda_launch_gate(const lx_cuda_gate *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

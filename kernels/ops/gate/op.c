@@ -1,0 +1,45 @@
+#include "kernels/op.h"
+
+static lx_status bad(lx_error *err, const char *what)
+{
+    return lx_fail(err, LX_ERR_INVALID, NULL, "gate: %s", what);
+}
+
+static lx_status check(const void *args, lx_error *err)
+{
+    const lx_gate_args *a = args;
+    bool two = a->weighing != LX_WEIGH_NONE, three = a->weighing == LX_WEIGH_TOWARDS;
+    if (a->d < 1 || (unsigned)a->f >= LX_FUNCTIONS || (unsigned)a->weighing > LX_WEIGH_TOWARDS)
+        return bad(err, "no elements, or an unknown function");
+    if (!lx_columns_inside(&a->x, a->d) || (two && !lx_columns_inside(&a->z, a->d)) ||
+        (three && !lx_columns_inside(&a->other, a->d)))
+        return bad(err, "columns lie outside the row");
+    if (!lx_columns_allow(&a->x, a->y, a->d) || (two && !lx_columns_allow(&a->z, a->y, a->d)) ||
+        (three && !lx_columns_allow(&a->other, a->y, a->d)))
+        return bad(err, "y is an input of another shape");
+    return LX_OK;
+}
+
+static void use_parameter(lx_uses *u, const char *name, const lx_array *array, int64_t d)
+{
+    if (array != NULL)
+        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, name, array, d, LX_ROWS_TOKENS};
+}
+
+static void uses(const void *args, lx_uses *u)
+{
+    const lx_gate_args *a = args;
+    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, a->d, a->rows};
+    u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x.array, a->x.width, a->rows};
+    if (a->weighing != LX_WEIGH_NONE)
+        u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "z", a->z.array, a->z.width, a->rows};
+    if (a->weighing == LX_WEIGH_TOWARDS)
+        u->arrays[u->n++] =
+            (lx_use){LX_USE_BESIDE, "other", a->other.array, a->other.width, a->rows};
+    use_parameter(u, "bias", a->bias, a->d);
+    use_parameter(u, "factor", a->factor, a->d);
+    use_parameter(u, "offset", a->offset, a->d);
+}
+
+const lx_op lx_op_gate = {
+    .name = "gate", .args_size = sizeof(lx_gate_args), .check = check, .uses = uses};

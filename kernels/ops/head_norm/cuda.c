@@ -1,0 +1,56 @@
+#include "kernels/ops/head_norm/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_head_norm_args *a = &op->args.head_norm;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->x.array);
+    w[2] = lx_cuda_key_pair(a->x.width, a->x.first);
+    w[3] = lx_cuda_key_address(a->gamma);
+    w[4] = lx_cuda_key_address(a->beta);
+    w[5] = lx_cuda_key_pair(a->n_heads, a->d);
+    w[6] = lx_cuda_key_pair(a->kind, a->rows);
+    w[7] = lx_cuda_key_float(a->eps);
+    if (a->gate.array == NULL)
+        return;
+    w[8] = lx_cuda_key_address(a->gate.array);
+    w[9] = lx_cuda_key_pair(a->gate.width, a->gate.first);
+    w[10] = lx_cuda_key_pair(a->f, a->gate_first);
+}
+
+/* Beside rows that have other columns too there is no room for rounded ones. */
+static uint16_t *twin(lx_cuda *c, const lx_cuda_op *op)
+{
+    const lx_head_norm_args *a = &op->args.head_norm;
+    return lx_head_norm_output(a).width == a->n_heads * a->d ? lx_cuda_twin(c, op) : NULL;
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_head_norm_args *a = &op->args.head_norm;
+    lx_columns y = lx_head_norm_output(a);
+    (void)ready;
+    lx_cuda_head_norm k = {.y = a->y->data + y.first,
+                           .twin = twin(c, op),
+                           .x = a->x.array->data + a->x.first,
+                           .gamma = a->gamma != NULL ? a->gamma->data : NULL,
+                           .beta = a->beta != NULL ? a->beta->data : NULL,
+                           .y_width = y.width,
+                           .x_width = a->x.width,
+                           .gate_width = a->gate.width,
+                           .live = lx_cuda_live_rows(c, a->rows),
+                           .n_heads = a->n_heads,
+                           .d = a->d,
+                           .rows = lx_cuda_row_count(c, a->rows),
+                           .kind = a->kind,
+                           .f = a->f,
+                           .gate_first = a->gate_first,
+                           .eps = a->eps};
+    if (a->gate.array != NULL)
+        k.gate = a->gate.array->data + a->gate.first;
+    return k.rows == 0 ? LX_OK
+                       : lx_cuda_launched(c, lx_cuda_launch_head_norm(&k, c->target), "head_norm");
+}
+
+const lx_cuda_kind lx_cuda_op_head_norm = {.op = &lx_op_head_norm, .key = key, .run = run};

@@ -1,0 +1,81 @@
+/* A half warp a head, so nothing depends on the batch. y may be x: a lane meets its own elements.
+ */
+#include "kernels/cuda/device.cuh"
+#include "kernels/ops/head_norm/cuda.h"
+
+#define THREADS 256
+
+/* Where a head of a row begins. */
+struct head {
+    const float *x, *gate, *gamma, *beta;
+    float *y;
+    uint16_t *twin;
+};
+
+LX_DEVICE head head_of(const lx_cuda_head_norm &a, int64_t row, int64_t at)
+{
+    head h;
+    h.x = a.x + row * a.x_width + at;
+    h.y = a.y + row * a.y_width + at;
+    h.gate = a.gate != NULL ? a.gate + row * a.gate_width + at : NULL;
+    h.gamma = a.gamma != NULL ? a.gamma + at : NULL;
+    h.beta = a.beta != NULL ? a.beta + at : NULL;
+    h.twin = a.twin != NULL ? a.twin + row * a.y_width + at : NULL;
+    return h;
+}
+
+/* An element of what is normed. */
+LX_DEVICE float head_load(const lx_cuda_head_norm &a, const head &h, int32_t i)
+{
+    return h.gate != NULL && a.gate_first ? h.x[i] * lx_apply(h.gate[i], a.f) : h.x[i];
+}
+
+LX_DEVICE float head_scale(const lx_cuda_head_norm &a, float squares)
+{
+    if (a.kind == LX_NORM_LENGTH) {
+        float size = sqrtf(squares);
+        return 1.0f / (a.eps > size ? a.eps : size);
+    }
+    if (a.kind != LX_NORM_L2)
+        squares = squares / (float)a.d;
+    return 1.0f / sqrtf(squares + a.eps);
+}
+
+LX_KERNEL(THREADS) head_norm(const lx_cuda_head_norm a)
+{
+    int64_t which = (int64_t)blockIdx.x * (THREADS / 16) + threadIdx.x / 16;
+    int32_t lane = (int32_t)(threadIdx.x % 16u);
+    if (which >= (int64_t)*a.live * a.n_heads)
+        return; /* a whole half warp */
+    const head h = head_of(a, which / a.n_heads, which % a.n_heads * a.d);
+    float sum = 0.0f, squares = 0.0f, mean = 0.0f;
+    if (a.kind == LX_NORM_GROUP) {
+        for (int32_t i = lane; i < a.d; i += 16)
+            sum += head_load(a, h, i);
+        mean = lx_sum16(sum) / (float)a.d;
+    }
+    for (int32_t i = lane; i < a.d; i += 16) {
+        float x = head_load(a, h, i) - mean;
+        squares = fmaf(x, x, squares);
+    }
+    float scale = head_scale(a, lx_sum16(squares));
+    for (int32_t i = lane; i < a.d; i += 16) {
+        float y = (head_load(a, h, i) - mean) * scale;
+        float beta = h.beta != NULL ? h.beta[i] : 0.0f;
+        y = h.gamma != NULL ? fmaf(y, h.gamma[i], beta) : y + beta;
+        if (h.gate != NULL && !a.gate_first)
+            y = y * lx_apply(h.gate[i], a.f);
+        h.y[i] = y;
+        if (h.twin != NULL)
+            h.twin[i] = lx_to_bf16(y);
+    }
+}
+
+extern "C" cudaError_t lx_cuda_launch_head_norm(const lx_cuda_head_norm *a, cudaStream_t stream)
+{
+    int64_t per_block = THREADS / 16;
+    int64_t blocks = ((int64_t)a->rows * a->n_heads + per_block - 1) / per_block;
+    if (blocks > 0x7fffffff)
+        return cudaErrorInvalidValue;
+    return LX_LAUNCH(head_norm, blocks, THREADS, 0, stream, *a);
+}

@@ -1,0 +1,40 @@
+#include "kernels/ops/short_conv/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_short_conv_args *a = &op->args.short_conv;
+    w[0] = lx_cuda_key_address(a->y);
+    w[1] = lx_cuda_key_address(a->x.array);
+    w[2] = lx_cuda_key_pair(a->x.width, a->x.first);
+    w[3] = lx_cuda_key_address(a->weights);
+    w[4] = lx_cuda_key_address(a->bias);
+    w[5] = lx_cuda_key_address(a->states);
+    w[6] = (uint64_t)a->offset;
+    w[7] = lx_cuda_key_pair(a->d, a->taps);
+    w[8] = a->f;
+}
+
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_short_conv_args *a = &op->args.short_conv;
+    (void)ready;
+    lx_cuda_conv k = {.y = a->y->data,
+                      .twin = lx_cuda_twin(c, op),
+                      .x = a->x.array->data + a->x.first,
+                      .x_width = a->x.width,
+                      .weights = a->weights->data,
+                      .bias = a->bias != NULL ? a->bias->data : NULL,
+                      .states = a->states->data + a->offset,
+                      .stride = a->states->stride,
+                      .seq_start = lx_cuda_input(c, c->seq_start),
+                      .slot = lx_cuda_input(c, c->slot),
+                      .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
+                      .n_seqs = c->bucket.seqs,
+                      .d = a->d,
+                      .taps = a->taps,
+                      .f = a->f};
+    return lx_cuda_launched(c, lx_cuda_launch_short_conv(&k, c->target), "short_conv");
+}
+
+const lx_cuda_kind lx_cuda_op_short_conv = {.op = &lx_op_short_conv, .key = key, .run = run};

@@ -1,0 +1,36 @@
+#include "kernels/ops/token_shift/cuda.h"
+#include "kernels/cuda/cuda.h"
+
+static void key(const lx_cuda_op *op, uint64_t *w)
+{
+    const lx_token_shift_args *a = &op->args.token_shift;
+    w[0] = lx_cuda_key_address(a->x);
+    w[1] = lx_cuda_key_address(a->mixes);
+    w[2] = lx_cuda_key_address(a->states);
+    w[3] = (uint64_t)a->offset;
+    w[4] = lx_cuda_key_pair(a->d, a->n_mixes);
+    for (int32_t i = 0; i < a->n_mixes; i++)
+        w[5 + i] = lx_cuda_key_address(a->y[i]);
+}
+
+/* Of several outputs none is written rounded: the product behind it does that. */
+static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+{
+    const lx_token_shift_args *a = &op->args.token_shift;
+    (void)ready;
+    lx_cuda_shift k = {.x = a->x->data,
+                       .mixes = a->mixes->data,
+                       .states = a->states->data + a->offset,
+                       .stride = a->states->stride,
+                       .seq_start = lx_cuda_input(c, c->seq_start),
+                       .slot = lx_cuda_input(c, c->slot),
+                       .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
+                       .n_seqs = c->bucket.seqs,
+                       .d = a->d,
+                       .n_mixes = a->n_mixes};
+    for (int32_t i = 0; i < a->n_mixes; i++)
+        k.y[i] = a->y[i]->data;
+    return lx_cuda_launched(c, lx_cuda_launch_token_shift(&k, c->target), "token_shift");
+}
+
+const lx_cuda_kind lx_cuda_op_token_shift = {.op = &lx_op_token_shift, .key = key, .run = run};

@@ -1,0 +1,24 @@
+/* A thread carries a column of a sequence through its tokens. */
+#include "kernels/cuda/elements.cuh"
+#include "kernels/ops/token_shift/cuda.h"
+
+LX_KERNEL(THREADS) token_shift(const lx_cuda_shift a)
+{
+    int64_t end = (int64_t)*a.live * a.d;
+    for (int64_t i = first_element(); i < end; i += element_stride()) {
+        int64_t seq = i / a.d, column = i % a.d;
+        float *state = a.states + a.slot[seq] * a.stride + column, last = *state;
+        for (int64_t t = a.seq_start[seq]; t < a.seq_start[seq + 1]; t++) {
+            float x = a.x[t * a.d + column];
+            for (int32_t c = 0; c < a.n_mixes; c++)
+                a.y[c][t * a.d + column] = fmaf(a.mixes[(int64_t)c * a.d + column], last - x, x);
+            last = x;
+        }
+        *state = last;
+    }
+}
+
+extern "C" cudaError_t lx_cuda_launch_token_shift(const lx_cuda_shift *a, cudaStream_t stream)
+{
+    return LX_LAUNCH(token_shift, blocks_for((int64_t)a->n_seqs * a->d), THREADS, 0, stream, *a);
+}
