@@ -7,28 +7,12 @@ import struct
 import mixers
 import torch
 
-# Parameter name in the module -> tensor name in the file, by part.
-RENAMES = [
-    ("embedding.tables.", "embed."),
-    (".attention.qkv.", ".attn.qkv."),
-    (".attention.out.", ".attn.out."),
-    (".feed_forward.up.", ".ff.up."),
-    (".feed_forward.down.", ".ff.down."),
-]
-
-
 def check_exportable(config: dict):
     """The server's linear attention has one feature map."""
     for layer in range(config["n_layers"]):
         own = mixers.own_config(config, layer)
         if own["kind"] == "linear" and own["feature_map"] != "elu+1":
             raise SystemExit(f"--out: the server has no linear attention with {own['feature_map']}")
-
-
-def tensor_name(name: str) -> str:
-    for old, new in RENAMES:
-        name = name.replace(old, new)
-    return name
 
 
 def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
@@ -55,7 +39,7 @@ def write_safetensors(path: pathlib.Path, tensors: dict[str, torch.Tensor], conf
 
 def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabulary: list[str] | None):
     out.mkdir(parents=True, exist_ok=True)
-    write_safetensors(out / "model.safetensors", {tensor_name(k): v for k, v in model.state_dict().items()}, config)
+    write_safetensors(out / "model.safetensors", model.state_dict(), config)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     if vocabulary:
         (out / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
@@ -83,11 +67,11 @@ def load_exported(folder: pathlib.Path, model: torch.nn.Module):
     tensors = read_safetensors(folder / "model.safetensors")
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            saved = tensors.pop(tensor_name(name), None)
-            if saved is None and name.startswith("embedding."):
+            saved = tensors.pop(name, None)
+            if saved is None and name.startswith("embed."):
                 parameter.zero_()
             elif saved is None or saved.shape != parameter.shape:
-                raise SystemExit(f"--init {folder}: it has no {tensor_name(name)} of shape {list(parameter.shape)}")
+                raise SystemExit(f"--init {folder}: it has no {name} of shape {list(parameter.shape)}")
             else:
                 parameter.copy_(saved)
     if tensors:

@@ -1,4 +1,5 @@
-"""The linear transformer of the server, as a PyTorch module for training.
+"""The transformer of the server, as a PyTorch module for training. Its parameters are called as the weights
+file calls its tensors.
 
 Shapes: B sequences, T tokens, I input streams, d model width, H heads, D = d / H. How a token sees those
 before it is the layer's mixer (mixers/), linear attention unless the config names another.
@@ -53,17 +54,16 @@ def override(config: dict, settings: list[str]):
         part[field] = value if kind is str else kind(json.loads(value))
 
 
-class Embedding(nn.Module):
+class Embedding(nn.ModuleDict):
     """Sum of one learned table per input stream (token, position, ...)."""
 
     def __init__(self, inputs: list[dict], d_model: int):
-        super().__init__()
-        self.tables = nn.ModuleDict({i["name"]: nn.Embedding(i["size"], d_model) for i in inputs})
-        for table in self.tables.values():
+        super().__init__({i["name"]: nn.Embedding(i["size"], d_model) for i in inputs})
+        for table in self.values():
             nn.init.normal_(table.weight, std=0.2)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d]
-        return sum(table(ids[..., i]) for i, table in enumerate(self.tables.values()))
+        return sum(table(ids[..., i]) for i, table in enumerate(self.values()))
 
 
 class FeedForward(nn.Module):
@@ -82,16 +82,16 @@ class Layer(nn.Module):
         super().__init__()
         self.dropout, self.wiring = dropout, c["norm"]
         self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-        self.attention = mixers.make(c, index)
+        self.attn = mixers.make(c, index)
         self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-        self.feed_forward = FeedForward(c["d_model"], c["d_ff"])
+        self.ff = FeedForward(c["d_model"], c["d_ff"])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # [B, T, d]; reversible: two of them side by side
         if self.wiring != "reversible":
-            return self.residual(self.residual(x, self.norm1, self.attention), self.norm2, self.feed_forward)
+            return self.residual(self.residual(x, self.norm1, self.attn), self.norm2, self.ff)
         x1, x2 = x.chunk(2, -1)
-        x1 = x1 + self.drop(self.attention(self.norm1(x2)))
-        x2 = x2 + self.drop(self.feed_forward(self.norm2(x1)))
+        x1 = x1 + self.drop(self.attn(self.norm1(x2)))
+        x2 = x2 + self.drop(self.ff(self.norm2(x1)))
         return torch.cat([x1, x2], -1)
 
     def drop(self, y: torch.Tensor) -> torch.Tensor:
@@ -113,7 +113,7 @@ class LinearTransformer(nn.Module):
         super().__init__()
         self.two = config["norm"] == "reversible"
         width = config["d_model"] * (2 if self.two else 1)
-        self.embedding = Embedding(config["inputs"], config["d_model"])
+        self.embed = Embedding(config["inputs"], config["d_model"])
         self.layers = nn.ModuleList([Layer(config, i, dropout) for i in range(config["n_layers"])])
         self.final_norm = nn.LayerNorm(width, eps=config["norm_eps"])
         self.head = nn.Linear(width, head_size(config["head"]))
@@ -121,7 +121,7 @@ class LinearTransformer(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d or 2 d]
-        x = self.embedding(ids)
+        x = self.embed(ids)
         if self.two:
             x = torch.cat([x, x], -1)
         for layer in self.layers:

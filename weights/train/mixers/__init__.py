@@ -4,8 +4,7 @@
     class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind
         forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal
 
-whose parameters are called as the server calls its tensors behind "layers.I." (export.py renames the module
-itself). The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
+whose parameters are called as the server calls its tensors behind "layers.I.attn.". The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
 """
 
 import importlib
