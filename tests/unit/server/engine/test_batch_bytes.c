@@ -280,7 +280,8 @@ static bool open_bench(bench *b, const lx_model *model, lx_isa isa, int32_t thre
     assert_true(model->config.n_inputs <= MAX_INPUTS);
     assert_int_equal(lx_transformer_new(model, b->be, MAX_ROWS, MAX_ROWS, &b->transformer, &err),
                      LX_OK);
-    assert_int_equal(lx_transformer_states_new(b->transformer, MAX_BATCH, 1 << 12, &b->states, &err), LX_OK);
+    assert_int_equal(
+        lx_transformer_states_new(b->transformer, MAX_BATCH, 1 << 12, &b->states, &err), LX_OK);
     b->logits = malloc(sizeof(float) * MAX_ROWS * (size_t)model->config.head_size);
     b->state = malloc(sizeof(float) * (size_t)model->state.fixed_floats);
     assert_non_null(b->logits);
