@@ -211,15 +211,13 @@ static lx_mixer_config mixer_config(const lx_config *c, const lx_mixer *mixer)
 
 static const lx_mixer *take_kind(reader *r, section s)
 {
-    char name[LX_MAX_NAME] = "", what[256] = "must be one of";
+    char name[LX_MAX_NAME] = "", what[128];
     take_name(r, s, "kind", true, name);
     const lx_mixer *mixer = lx_mixer_find(name);
     if (r->st == LX_OK && (mixer == NULL || mixer->is_feed_forward)) {
-        for (int32_t i = 0; lx_mixer_at(i) != NULL; i++) {
-            size_t n = strlen(what);
-            if (!lx_mixer_at(i)->is_feed_forward)
-                (void)snprintf(what + n, sizeof what - n, " %s", lx_mixer_at(i)->name);
-        }
+        (void)snprintf(what, sizeof what,
+                       "\"%s\" is not a kind that is built in: linnet inspect --kinds lists them",
+                       name);
         wrong(r, s, "kind", what);
     }
     return mixer;

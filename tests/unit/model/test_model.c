@@ -237,8 +237,10 @@ static void a_config_that_does_not_fit_the_weights_is_refused(void **state)
                    "tensor layers.0.attn.qkv.weight");
     expect_refused("config.json", "\"d_ff\": 64", "\"d_ff\": 64, \"d_key\": 4, \"d_value\": 16",
                    "tensor layers.0.attn.out.weight");
+    expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"quadratic\"",
+                   "attention.kind \"quadratic\" is not a kind");
     expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"softmax\"",
-                   "attention.kind");
+                   "attention.feature_map is not a known key");
     expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"mlp\"", "attention.kind");
     expect_refused("config.json", "\"task\": \"couplet\"", "\"task\": \"sonnet\"", "");
     expect_refused("config.json", "\"categorical\", \"size\": 300",
