@@ -41,6 +41,7 @@
 #include "common/status.h"
 #include "kernels/ops/attend_linear/op.h"
 #include "kernels/ops/attend_rows/op.h"
+#include "kernels/ops/bonus/op.h"
 #include "kernels/ops/embed/op.h"
 #include "kernels/ops/gate/op.h"
 #include "kernels/ops/gather/op.h"

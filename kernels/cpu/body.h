@@ -14,6 +14,7 @@
 
 #include "kernels/ops/attend_linear/cpu.h"
 #include "kernels/ops/attend_rows/cpu.h"
+#include "kernels/ops/bonus/cpu.h"
 #include "kernels/ops/embed/cpu.h"
 #include "kernels/ops/gate/cpu.h"
 #include "kernels/ops/head_norm/cpu.h"
@@ -36,6 +37,7 @@ const lx_cpu_isa BODY_TABLE = {
     .head_norm = head_norm,
     .short_conv = short_conv,
     .token_shift = token_shift,
+    .bonus = bonus,
     .scan = scan,
     .range = range,
     .add = add,

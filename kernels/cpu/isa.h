@@ -144,6 +144,13 @@ typedef struct lx_cpu_shift {
     int32_t d, columns, n_mixes;
 } lx_cpu_shift;
 
+/* A head of a row; z NULL for none. */
+typedef struct lx_cpu_bonus {
+    float *y;
+    const float *x, *q, *k, *v, *z, *u;
+    int32_t d_key, d_value;
+} lx_cpu_bonus;
+
 /* A row of a mixture head. */
 typedef struct lx_cpu_mixture {
     const float *logits, *means, *log_scales; /* [n], all finite */
@@ -165,6 +172,7 @@ typedef struct lx_cpu_isa {
     void (*head_norm)(const lx_cpu_head *job);
     void (*short_conv)(const lx_cpu_conv *job);
     void (*token_shift)(const lx_cpu_shift *job);
+    void (*bonus)(const lx_cpu_bonus *job);
     /* Sampling, over n values. false when one is not finite; *largest is the greatest. */
     bool (*scan)(const float *x, int32_t n, float *largest);
     /* The least and greatest of the values that are not -infinity; false when there are none. */
