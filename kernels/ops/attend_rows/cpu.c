@@ -85,7 +85,12 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
     const lx_attend_rows_args *a = args;
     lx_cpu_range mine = lx_cpu_share(0, total_weight(c, a, part->seq0, part->seq1), part);
     int64_t at = 0;
-    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+    for (int32_t seq = part->seq0; seq < part->seq1 && at < mine.to; seq++) {
+        int64_t all = total_weight(c, a, seq, seq + 1);
+        if (at + all <= mine.from) {
+            at += all;
+            continue;
+        }
         for (int64_t h = 0; h < a->n_heads && at < mine.to; h++) {
             if (at >= mine.from)
                 attend_head(c, a, seq, h, scratch);
