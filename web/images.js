@@ -291,7 +291,7 @@ function follow() {
   return true;
 }
 
-/* Who comes without a link sees the first sheet being painted. */
+/* A visitor without a link sees the first sheet being painted. */
 function visit() {
   if (!state.answer && !running) start(() => new Uint8Array(0));
 }
