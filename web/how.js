@@ -22,6 +22,7 @@ const WORDS = {
   zh: {
     fields: { prompt: '这一行' },
     none: '这台服务器没有对联模型，走不了；下文照样可读。',
+    foreign: '这里的模型不是线性变换器，状态里没有 s 与 z；下文照样可读。',
     empty: '先写一行字吧。',
     zero: '空',
     start: '式 16、17：什么都还没读，s 与 z 全是零。',
@@ -42,6 +43,7 @@ const WORDS = {
   en: {
     fields: { prompt: 'The line' },
     none: 'This server has no couplet model to walk through; the article can be read all the same.',
+    foreign: 'The model here is no linear transformer: its state has no s and z. The article can be read all the same.',
     empty: 'Write a line first.',
     zero: 'empty',
     start: 'Equations 16 and 17: nothing has been read yet, s and z are zero.',
@@ -65,6 +67,7 @@ const WORDS = {
    has seen nothing and has no id. */
 const state = {
   model: undefined, // null when there is none
+  foreign: false,   // the model's states have no s and z
   line: LINE, seed: 1,
   steps: [],
   at: 0,            // the step shown
@@ -113,6 +116,11 @@ async function writeOne(id, signal) {
 async function addStep(step, signal) {
   step.inside = await lookInside(step.id, state.layer, state.head);
   if (signal.aborted) return;
+  state.foreign = !step.inside.s || !step.inside.z;
+  if (state.foreign) {
+    forgetState(step.id);
+    return;
+  }
   if (state.steps.length === 0) {
     const { s } = step.inside;
     state.steps.push({ id: null, text: '', wrote: '', position: 0, inside: nothing(s.length, s[0].length) });
@@ -126,7 +134,7 @@ async function walkThrough(signal) {
   const first = await postJson('/v1/states', { model: model.id, prompt: line, seed }, signal);
   await addStep({ id: first.id, text: line, wrote: '', position: first.position, inside: null }, signal);
   let [id, text, ended] = [first.id, null, false];
-  while (!ended && !signal.aborted) {
+  while (!ended && !signal.aborted && !state.foreign) {
     const next = await writeOne(id, signal);
     await addStep({ id: next.id, text, wrote: next.text, position: next.position, inside: null }, signal);
     ({ id, text, ended } = next);
@@ -148,7 +156,7 @@ async function walk() {
     if (state.model) {
       play();
       await walkThrough(signal);
-      say(words().facts(...measures(state.steps.length - 1)));
+      if (!state.foreign) say(words().facts(...measures(state.steps.length - 1)));
     }
   } catch (error) {
     if (signal.aborted) return;
@@ -255,7 +263,8 @@ function measures(at) {
 function render() {
   renderPositions();
   const shown = state.failure ? explain(state.failure, words().fields, reasonOf) : '';
-  setText($('lab-error'), state.model === null ? words().none : shown);
+  const useless = state.model === null ? words().none : state.foreign && words().foreign;
+  setText($('lab-error'), useless || shown);
   find('.bench').hidden = state.steps.length === 0;
   if (state.steps.length === 0) return;
   renderSteps();
@@ -384,7 +393,7 @@ function shareItem({ label }, share) {
 /* The formula of the article, at any length. */
 function renderPositions() {
   const n = Math.round(2 ** Number($('position').value));
-  const { stateBytes, cacheBytes } = state.model || ARTICLE;
+  const { stateBytes, cacheBytes } = (!state.foreign && state.model) || ARTICLE;
   const most = Math.max(stateBytes, cacheBytes * n);
   setText(find('#positions .slider .text'), words().positions(n.toLocaleString('en')));
   setText(find('#positions .state .text'), words().state(bytesText(stateBytes)));

@@ -1,5 +1,5 @@
-"""Every tab in the forms that people use: screens of all widths, forced colours, less motion, twice the size, another
-language; judged by axe, by its width and by what it loads."""
+"""Every tab in every way that visitors may open it: screens of all widths, forced colours, less motion, twice the
+size, another language; judged by axe, by its width and by what it loads."""
 
 import importlib.resources
 

@@ -79,6 +79,7 @@ def test_each_character_is_one_product(walk):
     page, _ = walk("一盏青灯听夜雨")
     for step in range(2, 9):
         page.click(f".steps li:nth-child({step + 1}) button")
+        expect(page.locator(".shares li")).to_have_count(step)
         error = re.search(r"to within (\S+)\.$", page.locator(".told").inner_text())
         assert float(error.group(1)) < 1e-4  # equations 18 and 19, as the server computed them
         shares = [float(re.search(r"([\d.]+) %", text).group(1)) for text in page.locator(".shares li").all_inner_texts()]
@@ -183,6 +184,16 @@ def test_errors_are_in_the_visitors_language(open_page):
     page.fill("#lab-line", "")
     page.click("#lab-go")
     expect(page.locator("#lab-error")).to_have_text("先写一行字吧。")
+    expect(page.locator(".bench")).to_be_hidden()
+
+
+def test_another_kind_of_model_is_named(open_page):
+    page = open_page()
+    rows = {"object": "state.rows", "n_kept": 1, "positions": [0], "keys": [[1.0]], "values": [[1.0]]}
+    page.route("**/v1/states/*/inspect?*", lambda route: route.fulfill(json=rows))
+    page.click("#how-tab")
+    expect(page.locator("#lab-error")).to_contain_text("no linear transformer")
+    expect(page.locator("#how .equations")).to_be_visible()
     expect(page.locator(".bench")).to_be_hidden()
 
 
