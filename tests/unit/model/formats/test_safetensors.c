@@ -113,67 +113,68 @@ static void the_hash_sees_every_byte(void **state)
     }
 }
 
+#define A "\"shape\":[2,3],\"data_offsets\":[0,24]"
+#define B "\"shape\":[5],\"data_offsets\":[24,34]"
+static const struct {
+    const char *from, *to, *part;
+} header_faults[] = {
+    {"\"F32\"", "\"F64\"", "tensor a: dtype"},
+    {"\"F32\"", "\"f32\"", "tensor a: dtype"},
+    {"\"F32\"", "4", "tensor a: dtype"},
+    {"\"dtype\":\"F32\",", "", "tensor a: must have"},
+    {A, A ",\"x\":1", "tensor a: must have"},
+    {A, "\"shape\":[2,3],\"offsets\":[0,24]", "tensor a: data_offsets"},
+    {A, "\"form\":[2,3],\"data_offsets\":[0,24]", "tensor a: shape"},
+    {"[2,3]", "[]", "tensor a: shape"},
+    {"[2,3]", "6", "tensor a: shape"},
+    {"[2,3]", "[1,2,3]", "tensor a: shape"},
+    {"[2,3]", "[2,-3]", "tensor a: shape"},
+    {"[2,3]", "[2,3.0]", "tensor a: shape"},
+    {"[2,3]", "[2,\"3\"]", "tensor a: shape"},
+    {"[2,3]", "[0,3]", "tensor a: shape"},
+    {"[2,3]", "[9223372036854775807,9223372036854775807]", "tensor a: shape"},
+    {"[2,3]", "[4294967296,4294967296]", "tensor a: shape"},
+    {"[2,3]", "[2305843009213693952,3]", "tensor a: shape"},
+    {"[2,3]", "[2,4]", "tensor a: data_offsets hold 24 bytes, dtype and shape need 32"},
+    {"[0,24]", "[0]", "tensor a: data_offsets"},
+    {"[0,24]", "[0,24,34]", "tensor a: data_offsets"},
+    {"[0,24]", "[24,0]", "tensor a: data_offsets"},
+    {"[0,24]", "[-24,0]", "tensor a: data_offsets"},
+    {"[0,24]", "[0,24.0]", "tensor a: data_offsets"},
+    {"[0,24]", "[0,9223372036854775807]", "tensor a: ends at"},
+    {"[0,24]", "[0,18446744073709551615]", "header"},
+    {"[0,24]", "[15,39]", "tensor a: ends at data byte 39, the file has 38"},
+    {"[0,24]", "[1,25]", "tensor a: begins at data byte 1, nothing ends at 0"},
+    {"[24,34]", "[23,33]", "tensor b: begins at data byte 23, a ends at 24"},
+    {"[34,38]", "[0,4]", "begins at data byte 0, "},
+    {B, "\"shape\":[4],\"data_offsets\":[24,32]", "tensor c.d_e-1: begins"},
+    {"[1,2],\"data_offsets\":[34,38]", "[1],\"data_offsets\":[34,36]",
+     "the last tensor, c.d_e-1, ends at 36"},
+    {"\"b\":", "\"a\":", "duplicate"},
+    {"\"b\":", "\"\":", "tensor : a name"},
+    {"\"b\":", "\"b c\":", "tensor b c: a name"},
+    {"\"b\":", "\"b\\n\":", "tensor b?: a name"},
+    {"\"b\":{", "\"b\":[{", "header"},
+    {"{\"dtype\":\"BF16\"," B "}", "7", "tensor b: must have"},
+    {"{\"format\":\"linnet\"}", "7", "__metadata__ must be an object"},
+    {"{\"format\":\"linnet\"}", "{\"format\":7}", "__metadata__ may hold text only"},
+    {"[34,38]}}", "[34,38]}", "header"},
+    {"[34,38]}}", "[34,38]}}}", "header"},
+    {"[34,38]}}", "[34,38]}} x", "header"},
+};
+
 static void every_fault_of_the_header_is_found(void **state)
 {
     (void)state;
-#define A "\"shape\":[2,3],\"data_offsets\":[0,24]"
-#define B "\"shape\":[5],\"data_offsets\":[24,34]"
-    static const struct {
-        const char *from, *to, *part;
-    } cases[] = {
-        {"\"F32\"", "\"F64\"", "tensor a: dtype"},
-        {"\"F32\"", "\"f32\"", "tensor a: dtype"},
-        {"\"F32\"", "4", "tensor a: dtype"},
-        {"\"dtype\":\"F32\",", "", "tensor a: must have"},
-        {A, A ",\"x\":1", "tensor a: must have"},
-        {A, "\"shape\":[2,3],\"offsets\":[0,24]", "tensor a: data_offsets"},
-        {A, "\"form\":[2,3],\"data_offsets\":[0,24]", "tensor a: shape"},
-        {"[2,3]", "[]", "tensor a: shape"},
-        {"[2,3]", "6", "tensor a: shape"},
-        {"[2,3]", "[1,2,3]", "tensor a: shape"},
-        {"[2,3]", "[2,-3]", "tensor a: shape"},
-        {"[2,3]", "[2,3.0]", "tensor a: shape"},
-        {"[2,3]", "[2,\"3\"]", "tensor a: shape"},
-        {"[2,3]", "[0,3]", "tensor a: shape"},
-        {"[2,3]", "[9223372036854775807,9223372036854775807]", "tensor a: shape"},
-        {"[2,3]", "[4294967296,4294967296]", "tensor a: shape"},
-        {"[2,3]", "[2305843009213693952,3]", "tensor a: shape"},
-        {"[2,3]", "[2,4]", "tensor a: data_offsets hold 24 bytes, dtype and shape need 32"},
-        {"[0,24]", "[0]", "tensor a: data_offsets"},
-        {"[0,24]", "[0,24,34]", "tensor a: data_offsets"},
-        {"[0,24]", "[24,0]", "tensor a: data_offsets"},
-        {"[0,24]", "[-24,0]", "tensor a: data_offsets"},
-        {"[0,24]", "[0,24.0]", "tensor a: data_offsets"},
-        {"[0,24]", "[0,9223372036854775807]", "tensor a: ends at"},
-        {"[0,24]", "[0,18446744073709551615]", "header"},
-        {"[0,24]", "[15,39]", "tensor a: ends at data byte 39, the file has 38"},
-        {"[0,24]", "[1,25]", "tensor a: begins at data byte 1, nothing ends at 0"},
-        {"[24,34]", "[23,33]", "tensor b: begins at data byte 23, a ends at 24"},
-        {"[34,38]", "[0,4]", "begins at data byte 0, "},
-        {B, "\"shape\":[4],\"data_offsets\":[24,32]", "tensor c.d_e-1: begins"},
-        {"[1,2],\"data_offsets\":[34,38]", "[1],\"data_offsets\":[34,36]",
-         "the last tensor, c.d_e-1, ends at 36"},
-        {"\"b\":", "\"a\":", "duplicate"},
-        {"\"b\":", "\"\":", "tensor : a name"},
-        {"\"b\":", "\"b c\":", "tensor b c: a name"},
-        {"\"b\":", "\"b\\n\":", "tensor b?: a name"},
-        {"\"b\":{", "\"b\":[{", "header"},
-        {"{\"dtype\":\"BF16\"," B "}", "7", "tensor b: must have"},
-        {"{\"format\":\"linnet\"}", "7", "__metadata__ must be an object"},
-        {"{\"format\":\"linnet\"}", "{\"format\":7}", "__metadata__ may hold text only"},
-        {"[34,38]}}", "[34,38]}", "header"},
-        {"[34,38]}}", "[34,38]}}}", "header"},
-        {"[34,38]}}", "[34,38]}} x", "header"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof header_faults / sizeof *header_faults; i++) {
         unsigned char file[1024], data[DATA_BYTES];
         lx_safetensors *f;
         lx_error err = {0};
-        char *header = scratch_replace(good_header, cases[i].from, cases[i].to);
+        char *header = scratch_replace(good_header, header_faults[i].from, header_faults[i].to);
         fill_data(data);
         size_t n = strlen(header), size = build(file, header, n, n, data, DATA_BYTES);
         lx_status st = open_bytes(file, size, &f, &err);
-        scratch_expect(st, &err, LX_ERR_FORMAT, cases[i].part);
+        scratch_expect(st, &err, LX_ERR_FORMAT, header_faults[i].part);
         scratch_expect(st, &err, LX_ERR_FORMAT, "w.safetensors");
         assert_null(f);
         free(header);
