@@ -69,8 +69,3 @@ def test_functions_are_measured_with_their_head(rules, lines, found):
 def test_files_are_measured(rules, lines):
     rules.check_size("server/a.c", "int x;\n" * lines)
     assert rules.faults == (["server/a.c: 501 lines"] if lines > 500 else [])
-
-
-def test_what_was_split_leaves_the_list(rules):
-    rules.check_size(next(iter(rules.TOO_LONG)), "int x;\n")
-    assert len(rules.faults) == 1 and "TOO_LONG" in rules.faults[0]

@@ -44,16 +44,19 @@ typedef enum lx_read { LX_READ_AFTER, LX_READ_BEFORE } lx_read;
  * w is the factor itself, not its logarithm. The state of head h begins at offset + h * K * V
  * floats of the slot, row-major.
  *
- * kind               decay    correction  shared   the rest
- * linear             NONE     NONE                 scale K^-1/2
- * RetNet, Lightning  FIXED    NONE                 scale K^-1/2; Lightning 1
- * GLA, HGRN2         CHANNEL  NONE                 scale K^-1/2; HGRN2: k = 1 - w
- * RWKV-6             CHANNEL  NONE                 BEFORE, bonus u, scale 1
- * Mamba-2            HEAD     NONE        q, k     q = C, k = B, v = x, beta = dt, skip = D, scale
- * 1 DeltaNet           NONE     DELTA                beta, scale K^-1/2 Gated DeltaNet     HEAD
- * DELTA       q, k     beta, scale K^-1/2; shared by value heads KDA                CHANNEL  DELTA
- * beta, scale K^-1/2 GDN-2              CHANNEL  PAIR                 a = w * erase * k, b = -k, v
- * = write * v RWKV-7             CHANNEL  PAIR                 a = -kk, b = kk * rate, scale 1
+ *     kind            decay    correction  shared  the rest
+ *     linear          NONE     NONE                scale K^-1/2
+ *     RetNet          FIXED    NONE                scale K^-1/2
+ *     Lightning       FIXED    NONE                scale 1
+ *     GLA             CHANNEL  NONE                scale K^-1/2
+ *     HGRN2           CHANNEL  NONE                scale K^-1/2, k = 1 - w
+ *     RWKV-6          CHANNEL  NONE                BEFORE, bonus u, scale 1
+ *     Mamba-2         HEAD     NONE        q, k    q = C, k = B, v = x, beta = dt, skip = D
+ *     DeltaNet        NONE     DELTA               beta, scale K^-1/2
+ *     Gated DeltaNet  HEAD     DELTA       q, k    beta, scale K^-1/2
+ *     KDA             CHANNEL  DELTA               beta, scale K^-1/2
+ *     GDN-2           CHANNEL  PAIR                a = w * erase * k, b = -k, v = write * v
+ *     RWKV-7          CHANNEL  PAIR                a = -kk, b = kk * rate, scale 1
  */
 typedef struct lx_recurrence_args {
     lx_array *y;             /* [T, H * V] */
