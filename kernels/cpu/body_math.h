@@ -1,7 +1,7 @@
 /*
- * exp, the feature map, GELU and the functions of gates on sixteen lanes. No branches, so a lane's result does not depend
- * on its neighbours. Coefficients are minimax fits; errors are in docs/numerics.md, measured by
- * tests/conformance.
+ * exp, the feature map, GELU and the functions of gates on sixteen lanes. No branches, so a lane's
+ * result does not depend on its neighbours. Coefficients are minimax fits; errors are in
+ * docs/numerics.md, measured by tests/conformance.
  */
 #include "kernels/gelu.h"
 

@@ -69,7 +69,7 @@ def test_a_drawn_seed_serves_all_prompts(port):
         ([[5], [0]], "prompt[1]: token 1 is 0, which is <unk>"),
         ([[]], "empty"),
         ([5] * 2000, "at most"),
-        ([[[5]]], "tokens only"),
+        ([[[5]]], "only whole numbers that are tokens"),
     ],
 )
 def test_bad_lists_are_refused(server, prompt, words):

@@ -274,6 +274,7 @@ V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
     rows_list lists[2], *then = lists;
     int64_t share = lx_cpu_attend_kept_scratch(a->d_key, a->d_value) / LX_CPU_QUERIES;
     int32_t tile = LX_ROWS_NO_TILE;
+    w.now = lists;
     for (int j = 0; j < nq; j++) {
         rows_keep(a, t + j);
         rows_begin(a, &w.query[j], t + j, a->scratch + j * share);
