@@ -1,6 +1,7 @@
 /* One request for completions (see completion.h). */
 #include "server/api/completion.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,7 @@ static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *co
                                .chat = p->chat,
                                .stream = p->stream};
     for (int32_t i = 0; i < p->n_prompts; i++) {
+        assert(plans[i] != NULL); /* all or none were made */
         int64_t tokens = plans[i]->n_new + (p->echo ? plans[i]->n_pieces : 0);
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }

@@ -8,8 +8,10 @@ bool lx_pages_init(lx_pages *p, int32_t n)
 {
     *p = (lx_pages){.n = n, .first_free = -1};
     atomic_init(&p->left, n);
-    p->next = n > 0 ? calloc((size_t)n, sizeof *p->next) : NULL;
-    if (n > 0 && p->next == NULL)
+    if (n == 0)
+        return true;
+    p->next = calloc((size_t)n, sizeof *p->next);
+    if (p->next == NULL)
         return false;
     for (int32_t i = n - 1; i >= 0; i--) {
         p->next[i] = p->first_free;
