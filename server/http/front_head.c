@@ -102,9 +102,11 @@ static void check_line(const request_line *l, lx_header_check *check)
     if (l->version.n < sizeof version)
         memcpy(version, l->version.at, l->version.n);
     lx_header_check_begin(check, method, version);
+    span query = l->target;
+    (void)cut(&query, '?'); /* a path may have as many as it likes */
     int32_t arguments = 1;
-    for (size_t i = 0; i < l->target.n; i++)
-        arguments += l->target.at[i] == '&';
+    for (size_t i = 0; i < query.n; i++)
+        arguments += query.at[i] == '&';
     if (arguments > LX_MAX_QUERY_ARGUMENTS)
         fault(check, 414, "url", "the URL has too many arguments");
 }

@@ -68,6 +68,7 @@ typedef struct lx_watch {
 struct lx_http {
     lx_http_options options;
     struct MHD_Daemon *daemon;
+    int listener; /* once it is quiesced, until it stops; else -1 */
     lx_watch watch;
     int32_t port;
     pthread_mutex_t tls_lock;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -151,6 +152,7 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     if (h == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the HTTP server");
     h->options = *options;
+    h->listener = MHD_INVALID_SOCKET;
     if (getrandom(&h->id_prefix, sizeof h->id_prefix, 0) != (ssize_t)sizeof h->id_prefix)
         h->id_prefix = (uint64_t)lx_now_ns();
     int fd = -1;
@@ -197,9 +199,11 @@ void lx_http_quiesce(lx_http *h)
 {
     if (atomic_exchange(&h->draining, true))
         return;
-    MHD_socket fd = MHD_quiesce_daemon(h->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        (void)close(fd);
+    /* The socket listens no more but stays open until the daemon has stopped: its threads may still
+       be taking it out of what they wait for, and the library ends the process when that fails. */
+    h->listener = MHD_quiesce_daemon(h->daemon);
+    if (h->listener != MHD_INVALID_SOCKET)
+        (void)shutdown(h->listener, SHUT_RDWR);
 }
 
 void lx_http_cancel_all(lx_http *h)
@@ -215,6 +219,8 @@ void lx_http_stop(lx_http *h)
     atomic_store(&h->stopping, true);
     lx_watch_each(&h->watch, lx_exchange_kill);
     MHD_stop_daemon(h->daemon);
+    if (h->listener != MHD_INVALID_SOCKET)
+        (void)close(h->listener);
     lx_watch_stop(&h->watch);
     lx_http_tls_free(h);
     free(h);

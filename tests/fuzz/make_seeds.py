@@ -256,6 +256,7 @@ def clients() -> dict[str, bytes]:
         "folded": post + b"Transfer-Enc: chunked\r\n oding\r\n\r\n", "nul": post + b"A: b\0c\r\n\r\n",
         "lf": post + b"A: b\n\n", "chunk-lf": chunked + b"1\na\n0\n\n", "chunk-end": chunked + b"1\r\nabc",
         "trailer": chunked + b"0\r\nA: b\r\n c\r\n\r\n", "many": b"GET /?" + b"a&" * 40 + b" HTTP/1.1\r\n",
+        "ampersands": b"POST /" + b"&" * 77 + b"x HTTP/1.1\r\nHost: h\r\n\r\n2;a=H: ss: h\r\n\r\n",
         "long": post + b"A: " + b"a" * 17000, "long-url": b"GET /" + b"a" * 17000, "tls": b"\x16\x03\x01\r\n\r\n",
         "stand-in": b"GE[ \xff\xff/ HTTP/1.0\r\n\r\n",
     }

@@ -195,6 +195,23 @@ static void query_arguments(void **state)
     }
 }
 
+/* Signs in the path are no arguments, so a request is not refused for them, nor what stands for
+ * one. */
+static void signs_in_the_path(void **state)
+{
+    (void)state;
+    static char out[ROOM];
+    char in[1024], many[4 * LX_MAX_QUERY_ARGUMENTS] = "";
+    memset(many, '&', sizeof many - 1);
+    (void)snprintf(in, sizeof in, "GET /%s?a&b HTTP/1.1\r\nHost: h\r\n\r\n", many);
+    lx_front f;
+    size_t got = run(&f, in, strlen(in), LX_FRONT_BLOCK, out);
+    assert_int_equal(f.fault, 0);
+    assert_int_equal(got, strlen(in));
+    assert_memory_equal(out, in, got);
+    lx_front_fini(&f);
+}
+
 static void nothing_is_held_between_requests(void **state)
 {
     (void)state;
@@ -213,6 +230,7 @@ int main(void)
         cmocka_unit_test(what_comes_out),
         cmocka_unit_test(long_heads),
         cmocka_unit_test(query_arguments),
+        cmocka_unit_test(signs_in_the_path),
         cmocka_unit_test(nothing_is_held_between_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
