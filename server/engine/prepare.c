@@ -29,6 +29,27 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
     };
 }
 
+/* Rows of a sequence: no more than a place has pages for. */
+static int32_t most_rows(const lx_engine *e)
+{
+    bool grows = e->pages.n > 0 && e->slot_pages < INT32_MAX / LX_PAGE_TOKENS;
+    return grows ? e->slot_pages * LX_PAGE_TOKENS : INT32_MAX;
+}
+
+/* The places of prepared steps have this page as all that such a step can need; -1: none again.
+   Nothing is computed, so they may share it. */
+static lx_status map_places(lx_engine *e, int32_t page, lx_error *err)
+{
+    int32_t n = (e->options.max_tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
+    n = n < e->slot_pages ? n : e->slot_pages;
+    for (int32_t i = 0; i < n; i++)
+        e->page_list[i] = page;
+    lx_status st = LX_OK;
+    for (int32_t slot = 1; slot <= e->options.n_slots && n > 0 && st == LX_OK; slot++)
+        st = lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
+    return st;
+}
+
 /* For steps of n_rows rows in n_seqs sequences, all of them outputs. */
 static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
 {
@@ -44,7 +65,8 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
     };
     lx_batch *b = &f->step.batch;
     for (int32_t i = 0; i < n_seqs; i++) {
-        int32_t length = n_rows / n_seqs + (i < n_rows % n_seqs);
+        int32_t length = n_rows / n_seqs + (i < n_rows % n_seqs), most = most_rows(e);
+        length = length < most ? length : most;
         f->seq_start[b->n_seqs] = b->n_tokens;
         f->seq_slot[b->n_seqs++] = i + 1; /* there are more places than slots */
         for (int32_t row = 0; row < length; row++) {
@@ -52,7 +74,7 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
             add_output(e, f, l);
         }
     }
-    f->seq_start[n_seqs] = n_rows;
+    f->seq_start[n_seqs] = b->n_tokens;
     return lx_transformer_prepare(e->transformer, e->states, &f->step, err);
 }
 
@@ -62,11 +84,13 @@ lx_status lx_engine_prepare(lx_engine *e, lx_error *err)
     int32_t n_slots = e->options.n_slots, size = 0;
     if (e->be->ops->prepare == NULL)
         return LX_OK;
-    lx_status st = prepare(e, n_slots, e->options.max_tokens, &l, err);
+    lx_status st = map_places(e, e->pages.n, err); /* the probe's */
+    if (st == LX_OK)
+        st = prepare(e, n_slots, e->options.max_tokens, &l, err);
     while (st == LX_OK && size < n_slots) {
         size = e->be->ops->step_size(size + 1);
         int32_t n = size < n_slots ? size : n_slots;
         st = prepare(e, n, n, &l, err);
     }
-    return st;
+    return st == LX_OK ? map_places(e, -1, err) : st;
 }

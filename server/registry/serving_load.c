@@ -146,6 +146,8 @@ static int64_t page_bytes(const lx_served_model *m, int64_t wanted, int64_t byte
     if (wanted > 0)
         return wanted;
     bytes -= places * fixed;
+    if (most > 0 && bytes < 1)
+        return 1; /* a page is made in any case; 0 would mean what all places can use */
     return bytes < most ? bytes : most;
 }
 
