@@ -20,7 +20,7 @@ work=${KEEP:-$(mktemp -d -p /var/tmp linnet-container.XXXXXX)}
 image=localhost/linnet:under-test
 failed=0 mounted="" loaders=() others=()
 within=() # what curl and the load are run with
-mkdir -p "$work" && : >"$work/log"
+mkdir -p "$work" && : >"$work/log" && rm -f "$work/failed"
 
 say() { printf '%s\n' "$*"; }
 # ok TEXT COMMAND...: runs the command and says how it went.
@@ -31,6 +31,7 @@ ok() {
         say "ok    $text"
     else
         say "FAIL  $text"
+        [ -e "$work/failed" ] || cp "$work/answer" "$work/failed" 2>/dev/null # it may say why
         failed=1
         return 1
     fi
@@ -149,8 +150,9 @@ pid_of() { podman_ inspect --format '{{.State.Pid}}' "$1"; }
 state_of() { podman_ inspect --format '{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}' "$1"; }
 status_line() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(pid_of "$1")/status"; }
 
-# answer ARGUMENTS...: what curl gets goes into a file: a reader that stops early would break the pipe.
-answer() { "${within[@]}" curl -fsS "$@" >"$work/answer"; }
+# answer ARGUMENTS...: what curl gets, an error's body too, goes into a file: a reader that stops early would break
+# the pipe.
+answer() { "${within[@]}" curl --fail-with-body -sS "$@" >"$work/answer"; }
 post() { answer "$url$1" -H 'Content-Type: application/json' -d "$2"; }
 page_answers() { answer "$url/" && grep -q '<html' "$work/answer"; }
 couplet_answers() {
@@ -363,6 +365,11 @@ else
     instead "this machine starts no containers" "the image's files run under chroot, without limits"
     run_in_chroot
 fi
-[ $failed -eq 0 ] || { say "--- log"; tail -40 "$work/log"; podman_ logs one 2>&1 | tail -20; }
+[ $failed -eq 0 ] || {
+    say "--- the last answer before the first failure, and the log"
+    head -c 500 "$work/failed" 2>/dev/null
+    tail -40 "$work/log"
+    podman_ logs one 2>&1 | tail -20
+}
 say "container: $SECONDS s"
 exit $failed

@@ -8,10 +8,12 @@
 #include "server/states/redis.h"
 
 #include <hiredis/hiredis.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/clock.h"
 
@@ -19,7 +21,8 @@ enum { MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3, NUMBER_SIZE = 24 };
 
 struct lx_redis {
     lx_redis_url url;
-    redisContext *link; /* NULL: not connected */
+    char address[LX_REDIS_ADDRESS]; /* "": connect by the URL's name */
+    redisContext *link;             /* NULL: not connected */
 };
 
 typedef struct words {
@@ -197,7 +200,8 @@ static lx_status connect_to(lx_redis *r, int64_t deadline_ns, lx_error *err)
     struct timeval left;
     if (!time_left(deadline_ns, &left))
         return late(err);
-    r->link = redisConnectWithTimeout(r->url.host, r->url.port, left);
+    const char *host = r->address[0] != '\0' ? r->address : r->url.host;
+    r->link = redisConnectWithTimeout(host, r->url.port, left);
     if (r->link == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a connection to Redis");
     lx_status st = LX_OK;
@@ -208,6 +212,22 @@ static lx_status connect_to(lx_redis *r, int64_t deadline_ns, lx_error *err)
     if (st != LX_OK)
         disconnect(r); /* also when it refused the password: the next try begins anew */
     return st;
+}
+
+lx_status lx_redis_get_address(const lx_redis *r, char out[LX_REDIS_ADDRESS], lx_error *err)
+{
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof peer;
+    if (r->link == NULL || getpeername(r->link->fd, (struct sockaddr *)&peer, &n) != 0 ||
+        getnameinfo((struct sockaddr *)&peer, n, out, LX_REDIS_ADDRESS, NULL, 0, NI_NUMERICHOST) !=
+            0)
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "Redis: the connection has no address");
+    return LX_OK;
+}
+
+void lx_redis_connect_at(lx_redis *r, const char *address)
+{
+    (void)snprintf(r->address, sizeof r->address, "%s", address);
 }
 
 static lx_status commands(lx_redis *r, words *w, int n, int64_t deadline_ns, redisReply **out,

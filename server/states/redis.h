@@ -8,6 +8,9 @@
  * that passed its deadline costs the connection: its reply could come later and be taken for
  * another's.
  *
+ * A connection by name asks a name server, which may take seconds and knows no deadline; so one
+ * link does that, and its peer's address is given to the others.
+ *
  * Every failure of the connection, of the server or of a deadline is LX_ERR_UNAVAILABLE, with the
  * reason in the text. Thread: one at a time. The only file that includes hiredis is redis.c.
  */
@@ -24,6 +27,16 @@ typedef struct lx_redis lx_redis;
 /* Does not connect. `url` is copied. */
 lx_status lx_redis_new(const lx_redis_url *url, lx_redis **out, lx_error *err) LX_MUST_USE;
 void lx_redis_free(lx_redis *r); /* NULL is allowed */
+
+/* The numeric address of the server that the link is connected to, for lx_redis_connect_at of other
+   links. LX_ERR_UNAVAILABLE when it is not connected. */
+enum { LX_REDIS_ADDRESS = 64 };
+lx_status lx_redis_get_address(const lx_redis *r, char out[LX_REDIS_ADDRESS],
+                               lx_error *err) LX_MUST_USE;
+/* Later connects go to this numeric address instead of the URL's host. The present connection
+ * stays.
+ */
+void lx_redis_connect_at(lx_redis *r, const char *address);
 
 /* Deadlines are lx_now_ns() times. Keys are text. */
 lx_status lx_redis_ping(lx_redis *r, int64_t deadline_ns, lx_error *err) LX_MUST_USE;

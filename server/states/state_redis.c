@@ -10,7 +10,9 @@
  *
  * Down is a mode of the store, so that an outage makes no request wait: the first call that loses
  * its connection or its time, or the watcher, sets it; all waiting and all new calls end at once
- * with LX_ERR_UNAVAILABLE; the watcher asks more often, and the first answer ends the mode.
+ * with LX_ERR_UNAVAILABLE; the watcher asks more often, and the first answer ends the mode. Only
+ * the watcher connects by name: a name server that is slow for a moment (a container's, while
+ * others come and go) must not make a worker's call late, and with it the whole store down.
  * Generation does not use the store, so it continues.
  */
 #include "server/states/state_redis.h"
@@ -68,7 +70,8 @@ typedef struct redis_store {
     size_t n_bytes;
     int32_t next_link; /* the threads take their links in the order they start */
     bool stopping, down;
-    lx_error why; /* while down */
+    char address[LX_REDIS_ADDRESS]; /* where Redis answered last */
+    lx_error why;                   /* while down */
 } redis_store;
 
 /* --- the end of calls --- */
@@ -124,11 +127,12 @@ static void set_down(redis_store *s, const lx_error *why)
     fail_calls(waiting, &err);
 }
 
-static void set_up(redis_store *s)
+static void set_up(redis_store *s, const char address[LX_REDIS_ADDRESS])
 {
     (void)pthread_mutex_lock(&s->mutex);
     bool news = s->down;
     s->down = false;
+    memcpy(s->address, address, sizeof s->address);
     (void)pthread_mutex_unlock(&s->mutex);
     if (news)
         lx_log(LX_LOG_INFO, "state store %s answers", s->name);
@@ -137,8 +141,12 @@ static void set_up(redis_store *s)
 static void ask(redis_store *s, lx_redis *link)
 {
     lx_error err = {0};
-    if (lx_redis_ping(link, lx_now_ns() + s->timeout_ns, &err) == LX_OK)
-        set_up(s);
+    char address[LX_REDIS_ADDRESS] = "";
+    lx_status st = lx_redis_ping(link, lx_now_ns() + s->timeout_ns, &err);
+    if (st == LX_OK)
+        st = lx_redis_get_address(link, address, &err);
+    if (st == LX_OK)
+        set_up(s, address);
     else
         set_down(s, &err);
 }
@@ -204,8 +212,9 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
     free(bytes);
 }
 
-/* The next call, or NULL at the end. */
-static call *take_call(redis_store *s)
+/* The next call, or NULL at the end. The link then knows where to connect: no call is taken before
+   the watcher was answered. */
+static call *take_call(redis_store *s, lx_redis *link)
 {
     (void)pthread_mutex_lock(&s->mutex);
     while (s->first == NULL && !s->stopping)
@@ -216,6 +225,7 @@ static call *take_call(redis_store *s)
         s->end = s->first == NULL ? &s->first : s->end;
         s->n_calls--;
         s->n_bytes -= c->size;
+        lx_redis_connect_at(link, s->address);
     }
     (void)pthread_mutex_unlock(&s->mutex);
     return c;
@@ -233,7 +243,7 @@ static void *run_worker(void *context)
 {
     redis_store *s = context;
     lx_redis *link = take_link(s);
-    for (call *c = take_call(s); c != NULL; c = take_call(s))
+    for (call *c = take_call(s, link); c != NULL; c = take_call(s, link))
         work_off(s, link, c);
     return NULL;
 }

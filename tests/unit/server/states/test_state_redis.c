@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -39,6 +41,25 @@ static int tear_down(void **state)
     (void)state;
     redis_kill(&redis);
     return 0;
+}
+
+/* --- a name server --- */
+
+#define NAMED "store.test"
+
+static atomic_int lookups;
+static atomic_bool no_lookups; /* the name server is away */
+
+/* In place of the C library's: it knows one name, and numeric addresses as ever. */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **out)
+{
+    int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+    *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (node == NULL || strcmp(node, NAMED) != 0)
+        return next(node, service, hints, out);
+    atomic_fetch_add(&lookups, 1);
+    return atomic_load(&no_lookups) ? EAI_AGAIN : next("127.0.0.1", service, hints, out);
 }
 
 /* --- one call --- */
@@ -124,11 +145,11 @@ static lx_status drop(lx_state_store *s, const char *id)
     return a.status;
 }
 
-static lx_state_store *open_store(int64_t timeout_ms)
+static lx_state_store *open_at(const char *url, int64_t timeout_ms)
 {
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open(redis.url, NULL, timeout_ms, &s, &err), LX_OK);
+    assert_int_equal(lx_state_redis_open(url, NULL, timeout_ms, &s, &err), LX_OK);
     return s;
 }
 
@@ -151,7 +172,7 @@ static void test_another_store_finds_it(void **state)
     (void)state;
     if (redis.pid == 0)
         skip();
-    lx_state_store *a = open_store(TIMEOUT_MS), *b = open_store(TIMEOUT_MS);
+    lx_state_store *a = open_at(redis.url, TIMEOUT_MS), *b = open_at(redis.url, TIMEOUT_MS);
     int64_t left = 0;
     assert_int_equal(put(a, "one", "x\0y\r\n", 5, LONG_MS), LX_OK);
     assert_int_equal(get(b, "one", 0, "x\0y\r\n", 5, &left), LX_OK);
@@ -174,7 +195,7 @@ static void test_time_ends(void **state)
     (void)state;
     if (redis.pid == 0)
         skip();
-    lx_state_store *s = open_store(TIMEOUT_MS);
+    lx_state_store *s = open_at(redis.url, TIMEOUT_MS);
     assert_int_equal(put(s, "short", "x", 1, 1), LX_OK);
     int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
     while (get(s, "short", 0, "x", 1, NULL) == LX_OK)
@@ -187,7 +208,7 @@ static void test_sizes(void **state)
     (void)state;
     if (redis.pid == 0)
         skip();
-    lx_state_store *s = open_store(TIMEOUT_MS);
+    lx_state_store *s = open_at(redis.url, TIMEOUT_MS);
     static const size_t sizes[] = {0, 1, 16383, 16384, 270336, 3000000};
     unsigned char *bytes = calloc(1, (size_t)LX_REDIS_MAX_BLOB + 1);
     assert_non_null(bytes);
@@ -244,7 +265,7 @@ static void test_owners_see_their_own_only(void **state)
                                       {.name = "alice:bob", .max_bytes = 50},
                                       {.name = "#0123456789abcdef"}};
     enum { N = sizeof owners / sizeof *owners };
-    lx_state_store *a = open_store(TIMEOUT_MS), *b = open_store(TIMEOUT_MS);
+    lx_state_store *a = open_at(redis.url, TIMEOUT_MS), *b = open_at(redis.url, TIMEOUT_MS);
     for (int i = 0; i < N; i++) {
         for (int k = i; k < N; k++) {
             assert_int_equal(get_of(a, &owners[k], "same", 0, ""), LX_ERR_NOT_FOUND);
@@ -270,7 +291,7 @@ static void test_limits_of_an_owner(void **state)
         skip();
     static const lx_owner few = {.name = "few", .max_states = 2}, free_few = {.name = "few"},
                           small = {.name = "small", .max_bytes = 10};
-    lx_state_store *a = open_store(TIMEOUT_MS), *b = open_store(TIMEOUT_MS);
+    lx_state_store *a = open_at(redis.url, TIMEOUT_MS), *b = open_at(redis.url, TIMEOUT_MS);
     assert_int_equal(put_of(a, &few, "1", "x", LONG_MS), LX_OK);
     assert_int_equal(put_of(b, &few, "2", "x", LONG_MS), LX_OK);
     assert_int_equal(put_of(a, &few, "3", "x", LONG_MS), LX_ERR_BUSY);
@@ -299,7 +320,7 @@ static void test_what_has_ended_is_not_counted(void **state)
     if (redis.pid == 0)
         skip();
     static const lx_owner one = {.name = "one", .max_states = 1, .max_bytes = 5};
-    lx_state_store *s = open_store(TIMEOUT_MS);
+    lx_state_store *s = open_at(redis.url, TIMEOUT_MS);
     assert_int_equal(put_of(s, &one, "short", "12345", 1), LX_OK);
     int64_t end = lx_now_ns() + PATIENCE_S * LX_NS_PER_S;
     while (put_of(s, &one, "next", "12345", LONG_MS) != LX_OK)
@@ -331,7 +352,7 @@ static void test_many_threads(void **state)
     (void)state;
     if (redis.pid == 0)
         skip();
-    lx_state_store *s = open_store(TIMEOUT_MS);
+    lx_state_store *s = open_at(redis.url, TIMEOUT_MS);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, many_calls, s), 0);
@@ -351,7 +372,7 @@ static void test_hanging_server(void **state)
     if (redis.pid == 0)
         skip();
     enum { SHORT_MS = 1000, N = 50 };
-    lx_state_store *s = open_store(SHORT_MS);
+    lx_state_store *s = open_at(redis.url, SHORT_MS);
     assert_int_equal(put(s, "kept", "x", 1, LONG_MS), LX_OK);
     (void)kill(redis.pid, SIGSTOP);
     answer answers[N];
@@ -372,7 +393,7 @@ static void test_hanging_server(void **state)
     (void)kill(redis.pid, SIGCONT);
     wait_reachable(s, true);
     s->ops->close(s);
-    s = open_store(TIMEOUT_MS);
+    s = open_at(redis.url, TIMEOUT_MS);
     assert_int_equal(get(s, "kept", 0, "x", 1, NULL), LX_OK);
     s->ops->close(s);
 }
@@ -382,7 +403,7 @@ static void test_killed_and_started_again(void **state)
     (void)state;
     if (redis.pid == 0)
         skip();
-    lx_state_store *s = open_store(TIMEOUT_MS);
+    lx_state_store *s = open_at(redis.url, TIMEOUT_MS);
     redis_kill(&redis);
     wait_reachable(s, false); /* the watcher's work: there is no call */
     assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_ERR_UNAVAILABLE);
@@ -401,7 +422,7 @@ static void test_open_without_a_server(void **state)
     if (redis.pid == 0)
         skip();
     redis_kill(&redis);
-    lx_state_store *s = open_store(TIMEOUT_MS);
+    lx_state_store *s = open_at(redis.url, TIMEOUT_MS);
     assert_false(reachable(s));
     assert_int_equal(drop(s, "a"), LX_ERR_UNAVAILABLE);
     assert_true(redis_start(&redis));
@@ -419,6 +440,31 @@ static void test_open_without_a_server(void **state)
         assert_true(answers[i].status == LX_OK || answers[i].status == LX_ERR_UNAVAILABLE);
     }
     free(answers);
+}
+
+/* A name server that is away while the store is up costs no call anything; a Redis that comes back
+   is looked up anew. */
+static void test_name_server_is_away(void **state)
+{
+    (void)state;
+    if (redis.pid == 0)
+        skip();
+    char url[64];
+    (void)snprintf(url, sizeof url, "redis://" NAMED ":%d/1", redis.port);
+    lx_state_store *s = open_at(url, TIMEOUT_MS);
+    assert_true(reachable(s));
+    int known = atomic_load(&lookups);
+    atomic_store(&no_lookups, true);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_OK);
+    assert_int_equal(atomic_load(&lookups), known);
+    redis_kill(&redis);
+    assert_true(redis_start(&redis));
+    wait_until(atomic_load(&lookups) > known); /* the watcher looks it up, unanswered */
+    atomic_store(&no_lookups, false);
+    wait_reachable(s, true);
+    assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_OK);
+    s->ops->close(s);
 }
 
 static void test_malformed_url(void **state)
@@ -443,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_hanging_server),
         cmocka_unit_test(test_killed_and_started_again),
         cmocka_unit_test(test_open_without_a_server),
+        cmocka_unit_test(test_name_server_is_away),
         cmocka_unit_test(test_malformed_url),
     };
     (void)signal(SIGPIPE, SIG_IGN); /* as the server does */
