@@ -209,12 +209,12 @@ static lx_mixer_config mixer_config(const lx_config *c, const lx_mixer *mixer)
                              .activation = c->activation};
 }
 
-static const lx_mixer *take_kind(reader *r, section s)
+static const lx_mixer *take_kind(reader *r, section s, bool is_feed_forward)
 {
     char name[LX_MAX_NAME] = "", what[128];
     take_name(r, s, "kind", true, name);
     const lx_mixer *mixer = lx_mixer_find(name);
-    if (r->st == LX_OK && (mixer == NULL || mixer->is_feed_forward)) {
+    if (r->st == LX_OK && (mixer == NULL || mixer->is_feed_forward != is_feed_forward)) {
         (void)snprintf(what, sizeof what,
                        "\"%s\" is not a kind that is built in: linnet inspect --kinds lists them",
                        name);
@@ -278,15 +278,15 @@ static void take_own_sizes(reader *r, section s, lx_mixer_config *m)
         wrong(r, s, "n_heads", "times (2 d_key + d_value) is more than 262144");
 }
 
-static void take_mixer(reader *r, json_t *value, const char *prefix, lx_config *c)
+static void take_mixer(reader *r, section s, const lx_config *c, bool is_feed_forward,
+                       lx_mixer_config *m)
 {
-    section s = {value, prefix};
-    const lx_mixer *mixer = take_kind(r, s);
+    const lx_mixer *mixer = take_kind(r, s, is_feed_forward);
     if (r->st != LX_OK)
         return;
-    lx_mixer_config *m = &c->mixers[c->n_mixers++];
     *m = mixer_config(c, mixer);
-    take_own_sizes(r, s, m);
+    if (!is_feed_forward)
+        take_own_sizes(r, s, m);
     for (int32_t i = 0; i < mixer->n_params; i++)
         take_param(r, s, &mixer->params[i], m, &m->params[i]);
     finish(r, s);
@@ -301,7 +301,7 @@ static void take_attention(reader *r, section s, lx_config *c)
     json_t *value = look(r, s, "attention");
     size_t n = json_array_size(value); /* 0 for what is no array */
     if (json_is_object(value)) {
-        take_mixer(r, value, "attention.", c);
+        take_mixer(r, (section){value, "attention."}, c, false, &c->mixers[c->n_mixers++]);
     } else if (value != NULL && n != (size_t)c->n_layers) {
         wrong(r, s, "attention", "must be an object, or a list of n_layers objects");
     }
@@ -309,13 +309,24 @@ static void take_attention(reader *r, section s, lx_config *c)
         char prefix[48];
         (void)snprintf(prefix, sizeof prefix, "attention[%zu].", i);
         if (json_is_object(json_array_get(value, i)))
-            take_mixer(r, json_array_get(value, i), prefix, c);
+            take_mixer(r, (section){json_array_get(value, i), prefix}, c, false,
+                       &c->mixers[c->n_mixers++]);
         else
             wrong(r, s, "attention", "must be an object, or a list of n_layers objects");
     }
     if (r->st == LX_OK)
         release(s, "attention");
-    c->feed_forward = mixer_config(c, lx_mixer_find("mlp"));
+}
+
+static void take_feed_forward(reader *r, section s, lx_config *c)
+{
+    if (!has(r, s, "feed_forward")) {
+        c->feed_forward = mixer_config(c, lx_mixer_find("mlp"));
+        return;
+    }
+    section f = take_section(r, s, "feed_forward", "feed_forward.");
+    take_mixer(r, f, c, true, &c->feed_forward);
+    release(s, "feed_forward");
 }
 
 static void take_input(reader *r, json_t *value, lx_config *c)
@@ -427,6 +438,7 @@ static void take_all(reader *r, json_t *root, lx_config *c)
     take_sizes(r, s, c);
     take_norm(r, s, c);
     take_attention(r, s, c);
+    take_feed_forward(r, s, c);
     take_inputs(r, s, c);
     take_head(r, s, c);
     if (strcmp(c->task, "couplet") == 0)

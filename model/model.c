@@ -61,6 +61,21 @@ static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, 
     expect(c, prefix, ".bias", 0, outputs);
 }
 
+static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixer_tensor *t)
+{
+    switch (t->role) {
+    case LX_TENSOR_PRODUCT:
+        expect_linear(c, prefix, t->rows, t->cols);
+        return;
+    case LX_TENSOR_MAP:
+        expect(c, prefix, ".weight", t->rows, t->cols);
+        return;
+    case LX_TENSOR_ARRAY:
+        expect(c, prefix, "", t->rows, t->cols);
+        return;
+    }
+}
+
 static void expect_layer(tensor_check *c, int32_t index)
 {
     const lx_layer *layer = &c->model->layers[index];
@@ -70,9 +85,8 @@ static void expect_layer(tensor_check *c, int32_t index)
         (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
         expect_norm(c, prefix, c->model->config.d_model);
         for (int32_t i = 0; i < parts->n_tensors; i++) {
-            const lx_mixer_tensor *t = &parts->tensors[i];
-            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, t->name);
-            expect_linear(c, prefix, t->rows, t->cols);
+            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
+            expect_parameters(c, prefix, &parts->tensors[i]);
         }
     }
 }
@@ -185,7 +199,8 @@ static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
     return lx_file_hash(hash, c->params, sizeof c->params);
 }
 
-/* What the layers consist of, and where their states lie in a slot: one behind the other. */
+/* What the layers consist of, and where their states lie in a slot: one behind the other. A
+   feed-forward net without a state decides nothing about saved ones. */
 static lx_status set_layers(lx_model *m, lx_error *err)
 {
     m->layers = calloc((size_t)m->config.n_layers, sizeof *m->layers);
@@ -196,6 +211,8 @@ static lx_status set_layers(lx_model *m, lx_error *err)
         m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
         add_branch(m, &m->layers[i], lx_config_mixer(&m->config, i));
         add_branch(m, &m->layers[i], &m->config.feed_forward);
+        if (lx_mixer_state_floats(&m->layers[i].branches[1].parts) > 0)
+            m->state_hash = hash_mixer(m->state_hash, &m->config.feed_forward);
     }
     return LX_OK;
 }

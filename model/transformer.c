@@ -13,10 +13,11 @@ typedef struct norm {
     lx_array *gamma, *beta;
 } norm;
 
-/* A residual branch: its norm, and its mixer's matrices in the order of their declaration. */
+/* A residual branch: its norm, and its mixer's parameters in the order of their declaration. */
 typedef struct branch {
     norm norm;
     lx_matrix *weights[LX_MAX_MIXER_TENSORS];
+    lx_array *arrays[LX_MAX_MIXER_TENSORS];
 } branch;
 
 typedef struct layer {
@@ -47,11 +48,12 @@ static const lx_host_tensor *tensor(const lx_transformer *t, const char *prefix,
     return &lx_safetensors_find(t->model->weights, name)->t; /* lx_model_load saw it */
 }
 
-/* A vector as f32; the caller frees it. NULL when there is no memory. */
-static float *vector(const lx_host_tensor *t)
+/* A tensor's numbers as f32; the caller frees them. NULL when there is no memory. */
+static float *numbers(const lx_host_tensor *t)
 {
-    float *v = malloc((size_t)t->cols * sizeof *v);
-    for (int64_t i = 0; v != NULL && i < t->cols; i++)
+    int64_t n = t->rows * t->cols;
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; v != NULL && i < n; i++)
         v[i] = lx_host_tensor_at(t, i);
     return v;
 }
@@ -63,34 +65,45 @@ static lx_status upload(lx_transformer *t, lx_array *a, const float *values, int
     return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "weights could not be moved to the device");
 }
 
-static lx_status load_vector(lx_transformer *t, const char *prefix, const char *suffix,
-                             lx_array **out, lx_error *err)
+static lx_status load_array(lx_transformer *t, const char *prefix, const char *suffix,
+                            lx_array **out, lx_error *err)
 {
     const lx_host_tensor *host = tensor(t, prefix, suffix);
-    float *values = vector(host);
+    int64_t n = host->rows * host->cols;
+    float *values = numbers(host);
     if (values == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s%s", prefix, suffix);
-    lx_status st = t->be->ops->array_new(t->be, host->cols, out, err);
+    lx_status st = t->be->ops->array_new(t->be, n, out, err);
     if (st == LX_OK)
-        st = upload(t, *out, values, host->cols, err);
+        st = upload(t, *out, values, n, err);
     free(values);
     return st;
 }
 
 static lx_status load_norm(lx_transformer *t, const char *prefix, norm *n, lx_error *err)
 {
-    lx_status st = load_vector(t, prefix, ".weight", &n->gamma, err);
-    return st == LX_OK ? load_vector(t, prefix, ".bias", &n->beta, err) : st;
+    lx_status st = load_array(t, prefix, ".weight", &n->gamma, err);
+    return st == LX_OK ? load_array(t, prefix, ".bias", &n->beta, err) : st;
 }
 
 static lx_status load_linear(lx_transformer *t, const char *prefix, lx_matrix **out, lx_error *err)
 {
-    float *bias = vector(tensor(t, prefix, ".bias"));
+    float *bias = numbers(tensor(t, prefix, ".bias"));
     if (bias == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s.bias", prefix);
     lx_status st = t->be->ops->matrix_new(t->be, tensor(t, prefix, ".weight"), bias, out, err);
     free(bias);
     return st;
+}
+
+static lx_status load_parameters(lx_transformer *t, const char *prefix, lx_tensor_role role,
+                                 lx_matrix **weight, lx_array **array, lx_error *err)
+{
+    if (role == LX_TENSOR_ARRAY)
+        return load_array(t, prefix, "", array, err);
+    if (role == LX_TENSOR_MAP)
+        return t->be->ops->matrix_new(t->be, tensor(t, prefix, ".weight"), NULL, weight, err);
+    return load_linear(t, prefix, weight, err);
 }
 
 static lx_status load_branch(lx_transformer *t, int32_t index, int32_t b, lx_error *err)
@@ -102,7 +115,8 @@ static lx_status load_branch(lx_transformer *t, int32_t index, int32_t b, lx_err
     lx_status st = load_norm(t, prefix, &to->norm, err);
     for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++) {
         (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
-        st = load_linear(t, prefix, &to->weights[i], err);
+        st = load_parameters(t, prefix, parts->tensors[i].role, &to->weights[i], &to->arrays[i],
+                             err);
     }
     return st;
 }
@@ -215,8 +229,10 @@ void lx_transformer_free(lx_transformer *t)
         for (int32_t b = 0; b < LX_MAX_BRANCHES; b++) {
             branch *each = &t->layers[i].branches[b];
             free_norm(t, &each->norm);
-            for (int32_t j = 0; j < LX_MAX_MIXER_TENSORS; j++)
+            for (int32_t j = 0; j < LX_MAX_MIXER_TENSORS; j++) {
                 ops->matrix_free(t->be, each->weights[j]);
+                ops->array_free(t->be, each->arrays[j]);
+            }
         }
     }
     free_norm(t, &t->final_norm);
@@ -328,6 +344,7 @@ static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n,
                                                     .config = declared->config,
                                                     .parts = &declared->parts,
                                                     .weights = own->weights,
+                                                    .arrays = own->arrays,
                                                     .scratch = t->scratch[b],
                                                     .x = post ? residual : t->normed,
                                                     .residual = residual,

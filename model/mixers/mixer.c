@@ -28,10 +28,25 @@ const lx_mixer *lx_mixer_at(int32_t i)
     return i >= 0 && (size_t)i < sizeof mixers / sizeof *mixers ? mixers[i] : NULL;
 }
 
-void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
+static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 {
     assert(p->n_tensors < LX_MAX_MIXER_TENSORS);
-    p->tensors[p->n_tensors++] = (lx_mixer_tensor){name, outputs, inputs};
+    p->tensors[p->n_tensors++] = tensor;
+}
+
+void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
+{
+    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_PRODUCT});
+}
+
+void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
+{
+    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_MAP});
+}
+
+void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols)
+{
+    add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY});
 }
 
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)

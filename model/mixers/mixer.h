@@ -61,11 +61,17 @@ typedef struct lx_mixer_config {
 
 /* --- what a mixer declares --- */
 
-/* A product's parameters, y = W x + b: NAME.weight [rows, cols] and NAME.bias [rows] behind
-   "layers.I." in the weights file. */
+typedef enum lx_tensor_role {
+    LX_TENSOR_PRODUCT, /* y = W x + b: NAME.weight [rows, cols], NAME.bias [rows] */
+    LX_TENSOR_MAP,     /* y = W x: NAME.weight [rows, cols] */
+    LX_TENSOR_ARRAY    /* numbers that no product multiplies: NAME [rows, cols], [cols] if rows 0 */
+} lx_tensor_role;
+
+/* Parameters of a mixer: tensors of these names behind "layers.I." in the weights file. */
 typedef struct lx_mixer_tensor {
     const char *name;   /* "attn.qkv"; static */
     int64_t rows, cols; /* outputs, inputs */
+    lx_tensor_role role;
 } lx_mixer_tensor;
 
 /* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
@@ -93,7 +99,8 @@ typedef struct lx_mixer_call {
     lx_backend *be;
     const lx_mixer_config *config;
     const lx_mixer_parts *parts;
-    lx_matrix *const *weights; /* in the order of `tensors` */
+    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays */
+    lx_array *const *arrays;   /* in the order of `tensors`, row-major; NULL for products */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
     lx_array *residual;        /* [T, d_model] the branch's output is added to it */
@@ -123,6 +130,8 @@ const lx_mixer *lx_mixer_at(int32_t i);
 
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
+void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
+void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,

@@ -73,19 +73,25 @@ static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, l
     }
 }
 
-/* A line for all layers, or one for each. */
+static void print_mixer(const lx_mixer_config *m)
+{
+    (void)printf("%s", m->mixer->name);
+    for (int32_t k = 0; k < m->mixer->n_params; k++)
+        print_param(m, &m->mixer->params[k], m->params[k]);
+    (void)printf("\n");
+}
+
+/* A line for all layers, or one for each; then what every layer has besides. */
 static void print_mixers(const lx_config *c)
 {
     for (int32_t i = 0; i < c->n_mixers; i++) {
-        const lx_mixer_config *m = &c->mixers[i];
         (void)printf(i == 0 ? "attention    " : "             ");
         if (c->n_mixers > 1)
             (void)printf("%d: ", i);
-        (void)printf("%s", m->mixer->name);
-        for (int32_t k = 0; k < m->mixer->n_params; k++)
-            print_param(m, &m->mixer->params[k], m->params[k]);
-        (void)printf("\n");
+        print_mixer(&c->mixers[i]);
     }
+    (void)printf("feed-forward ");
+    print_mixer(&c->feed_forward);
 }
 
 static void print_text(const lx_model *m, bool tensors)
@@ -182,8 +188,8 @@ static void print_kind_text(const lx_mixer *mixer)
 
 static void print_kind_json(const lx_mixer *mixer)
 {
-    (void)printf("{\"kind\": \"%s\", \"summary\": \"%s\", \"keys\": [", mixer->name,
-                 mixer->summary);
+    (void)printf("{\"kind\": \"%s\", \"summary\": \"%s\", \"feed_forward\": %s, \"keys\": [",
+                 mixer->name, mixer->summary, mixer->is_feed_forward ? "true" : "false");
     for (int32_t i = 0; i < mixer->n_params; i++) {
         const lx_mixer_param *p = &mixer->params[i];
         (void)printf("%s{\"name\": \"%s\", ", i > 0 ? ", " : "", p->name);

@@ -138,9 +138,12 @@ static bool write_config(const char *dir, const tiny_model_options *o)
                   "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"%s\",\n"
                   " \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, \"d_ff\": %d,\n"
                   " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
-                  " \"attention\": %s,\n \"inputs\": [",
+                  " \"attention\": %s,\n",
                   o->width == 0 ? "couplet" : "image", o->n_layers, o->n_heads, o->d_model, o->d_ff,
                   o->attention != NULL ? o->attention : linear_attention);
+    if (o->feed_forward != NULL)
+        (void)fprintf(f, " \"feed_forward\": %s,\n", o->feed_forward);
+    (void)fprintf(f, " \"inputs\": [");
     for (int32_t i = 0; i < n; i++)
         (void)fprintf(f, "%s{\"name\": \"%s\", \"size\": %d}", i > 0 ? ",\n            " : "",
                       inputs[i].name, inputs[i].size);
@@ -192,13 +195,19 @@ static void tensor(writer *w, const char *name, int32_t rows, int32_t cols, floa
     w->offset = end;
 }
 
-static void linear(writer *w, const char *prefix, int32_t rows, int32_t cols, float gain)
+/* What a mixer declared. */
+static void parameters(writer *w, const char *prefix, const lx_mixer_tensor *t)
 {
     char name[96];
-    (void)snprintf(name, sizeof name, "%s.weight", prefix);
-    tensor(w, name, rows, cols, 0, gain * sqrtf(3.0f / (float)cols));
+    int32_t rows = (int32_t)t->rows, cols = (int32_t)t->cols;
+    (void)snprintf(name, sizeof name, "%s%s", prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight");
+    if (t->role == LX_TENSOR_ARRAY)
+        tensor(w, name, rows, cols, 0.5f, 0.5f);
+    else
+        tensor(w, name, rows, cols, 0, sqrtf(3.0f / (float)cols));
     (void)snprintf(name, sizeof name, "%s.bias", prefix);
-    tensor(w, name, 0, rows, 0, 0.1f);
+    if (t->role == LX_TENSOR_PRODUCT)
+        tensor(w, name, 0, rows, 0, 0.1f);
 }
 
 static void norm(writer *w, const char *prefix, int32_t n)
@@ -218,9 +227,8 @@ static void branch(writer *w, int32_t layer, int32_t number, const lx_mixer_conf
     (void)snprintf(name, sizeof name, "layers.%d.norm%d", layer, number);
     norm(w, name, config->d_model);
     for (int32_t i = 0; i < parts.n_tensors; i++) {
-        const lx_mixer_tensor *t = &parts.tensors[i];
-        (void)snprintf(name, sizeof name, "layers.%d.%s", layer, t->name);
-        linear(w, name, (int32_t)t->rows, (int32_t)t->cols, 1);
+        (void)snprintf(name, sizeof name, "layers.%d.%s", layer, parts.tensors[i].name);
+        parameters(w, name, &parts.tensors[i]);
     }
 }
 

@@ -291,6 +291,34 @@ static void weights_that_do_not_fit_the_config_are_refused(void **state)
                            "tensor layers.0.attn.out.weight");
 }
 
+/* A mixer's arrays and its products without bias: what it declares, and nothing else. */
+static void the_parameters_of_a_mixer_are_those_it_declares(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_default;
+    lx_model *m = NULL;
+    lx_error err = {0};
+    char *before = folder;
+    o.feed_forward = "{\"kind\": \"channel_mix\"}";
+    folder = tiny_model_make("mixed", &o);
+    assert_non_null(folder);
+    if (lx_model_load(folder, &m, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(lx_safetensors_count(m->weights), 4 + 11 * o.n_layers + 4);
+    assert_int_equal(lx_safetensors_find(m->weights, "layers.1.ff.x_k")->t.cols, o.d_model);
+    assert_int_equal(m->state.fixed_floats, o.n_layers * (4 * (8 * 8 + 8) + o.d_model));
+    lx_model_free(m);
+    expect_refused("config.json", "channel_mix", "mlp", "tensor layers.0.ff.up.weight is missing");
+    expect_weights_refused("layers.1.ff.x_k", "layers.1.ff.x_q",
+                           "tensor layers.1.ff.x_k is missing");
+    expect_weights_refused("\"shape\":[64,32]", "\"shape\":[32,64]",
+                           "tensor layers.0.ff.key.weight has shape [32, 64]");
+    expect_weights_refused("layers.1.ff.key.weight", "layers.1.ff.key.wei-ht",
+                           "tensor layers.1.ff.key.weight is missing");
+    tiny_model_remove(folder);
+    folder = before;
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -322,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_config_that_does_not_fit_the_weights_is_refused),
         cmocka_unit_test(a_vocabulary_of_another_size_is_refused),
         cmocka_unit_test(weights_that_do_not_fit_the_config_are_refused),
+        cmocka_unit_test(the_parameters_of_a_mixer_are_those_it_declares),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
