@@ -151,8 +151,11 @@ lx_status lx_host_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
     if (to == from)
         return LX_OK;
     memcpy(s->data + to * s->stride, s->data + from * s->stride, float_bytes(s->floats));
-    for (int32_t i = 0; i < n_pages; i++)
-        memcpy(lx_host_page(s, to, i), lx_host_page(s, from, i), float_bytes(s->page_floats));
+    for (int32_t i = 0; i < n_pages; i++) {
+        float *page = lx_host_page(s, to, i);
+        if (page != lx_host_page(s, from, i))
+            memcpy(page, lx_host_page(s, from, i), float_bytes(s->page_floats));
+    }
     return LX_OK;
 }
 

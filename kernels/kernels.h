@@ -168,12 +168,14 @@ struct lx_kernels {
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);
     /* The slot's pages first .. first + n - 1 are from now on pages[0 .. n - 1] of the pool; -1 is
-       no page. The caller keeps a page in one slot at a time; nothing is written. */
+       no page. The caller lets a page be in several slots only while none of them is given a token
+       that would lie in it; nothing is written. */
     lx_status (*state_map)(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
                            const int32_t *pages);
     /* The fixed part; pages stay mapped and as they are. */
     lx_status (*state_zero)(lx_backend *be, lx_states *s, int32_t slot);
-    /* The fixed part, and the first n_pages pages into those mapped in `to`. */
+    /* The fixed part, and the first n_pages pages into those mapped in `to`; a page that is mapped
+       in both there stays as it is. */
     lx_status (*state_copy)(lx_backend *be, lx_states *s, int32_t to, int32_t from,
                             int32_t n_pages);
     /* The state as fixed_floats f32, then n_pages times page_floats; operations say in their op.h

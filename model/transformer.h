@@ -48,12 +48,14 @@ lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t
 lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, int64_t rows,
                                     lx_states **out, lx_error *err) LX_MUST_USE;
 void lx_transformer_states_free(lx_transformer *t, lx_states *s); /* NULL is allowed */
-/* The slot's first n pages are pages[0 .. n - 1] of the pool, which no other slot may have. */
+/* The slot's first n pages are pages[0 .. n - 1] of the pool. A page may be another slot's too
+   while neither has rows to add to it. */
 lx_status lx_transformer_state_map(lx_transformer *t, lx_states *s, int32_t slot, int32_t n,
                                    const int32_t *pages, lx_error *err) LX_MUST_USE;
 /* Back to nothing. */
 lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slot,
                                     lx_error *err) LX_MUST_USE;
+/* Pages that both have stay as they are. */
 lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,
                                     int64_t rows, lx_error *err) LX_MUST_USE;
 /* To and from lx_model_state_floats(rows) floats. */

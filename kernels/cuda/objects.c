@@ -413,9 +413,12 @@ lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
         return st;
     st = queue_copy(c, s->data + to * s->stride, s->data + from * s->stride, float_bytes(s->floats),
                     cudaMemcpyDeviceToDevice);
-    for (int32_t i = 0; st == LX_OK && i < n_pages; i++)
-        st = queue_copy(c, lx_host_page(s, to, i), lx_host_page(s, from, i),
-                        float_bytes(s->page_floats), cudaMemcpyDeviceToDevice);
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++) {
+        float *page = lx_host_page(s, to, i);
+        if (page != lx_host_page(s, from, i))
+            st = queue_copy(c, page, lx_host_page(s, from, i), float_bytes(s->page_floats),
+                            cudaMemcpyDeviceToDevice);
+    }
     return st;
 }
 

@@ -117,10 +117,11 @@ static lx_fair_claim claim_of(const lx_engine *e, int32_t request, bool wants_so
     };
 }
 
-/* Pages that a run's next sample must find: the last one has those of the shared prompt's place. */
+/* Pages that a run's next sample must find: the last one has those of the source. */
 static int32_t sample_pages(const lx_run *r)
 {
-    return r->next_sample + r->granted == r->params->n - 1 ? 0 : r->pages;
+    bool last = r->next_sample + r->granted == r->params->n - 1;
+    return last ? 0 : r->pages - r->shared_pages;
 }
 
 /* The first waiter waits for pages while a run will give some back: a large one must not wait for

@@ -25,21 +25,22 @@ typedef struct lx_run {
     lx_job *job;
     const lx_plan *plan;
     const lx_job_params *params;
-    int32_t next_sample; /* the first one that has no slot yet */
-    int32_t n_done;      /* samples that are complete */
-    int64_t n_tokens;    /* pushed so far, of all samples */
-    int32_t source;      /* n > 1: the place of the state after the shared prompt rows, or -1 */
-    int32_t granted;     /* samples that may start now */
-    int32_t pages;       /* of a growing state that a place of it takes, reserved when granted */
-    int32_t request;     /* see lx_party */
-    bool ready;          /* n > 1: that state is complete, samples may start from it */
-    bool advanced;       /* got a token in this step that its reader waits for */
-    bool failed;         /* a sample had no finite logits */
-    bool prompted;       /* no new token is wanted, and the state is there */
-    bool ending;         /* it ends as soon as its steps under way are done: nothing is added */
-    int32_t under_way;   /* of its places, in steps under way */
-    int32_t first_row;   /* of the prompt that is computed, those before it were in a state */
-    int32_t branch;      /* rows after which the prompt parts from a known one, 0: none */
+    int32_t next_sample;  /* the first one that has no slot yet */
+    int32_t n_done;       /* samples that are complete */
+    int64_t n_tokens;     /* pushed so far, of all samples */
+    int32_t source;       /* n > 1: the place of the state after the shared prompt rows, or -1 */
+    int32_t granted;      /* samples that may start now */
+    int32_t pages;        /* of a growing state that a place of it has, reserved when granted */
+    int32_t shared_pages; /* n > 1: of those, full in the source: all samples read the same */
+    int32_t request;      /* see lx_party */
+    bool ready;           /* n > 1: that state is complete, samples may start from it */
+    bool advanced;        /* got a token in this step that its reader waits for */
+    bool failed;          /* a sample had no finite logits */
+    bool prompted;        /* no new token is wanted, and the state is there */
+    bool ending;          /* it ends as soon as its steps under way are done: nothing is added */
+    int32_t under_way;    /* of its places, in steps under way */
+    int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
+    int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;
     int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
 } lx_run;
@@ -75,7 +76,7 @@ typedef struct lx_slot {
     int32_t sample;     /* of the run; -1 while it computes a shared prompt */
     int32_t prompt_row; /* the next one to compute */
     int32_t step;       /* tokens generated, those of steps under way too */
-    int32_t pages;      /* the chain of its pages, -1: none */
+    int32_t pages;      /* the chain of them, as many as its run says; -1: none */
     int32_t under_way;  /* steps that compute rows of it */
     bool paused;        /* the state after this step's rows is to be kept for other prompts */
     uint64_t order;     /* of those of a request, smaller is older */
@@ -191,8 +192,10 @@ static inline int64_t lx_engine_page_bytes(const lx_engine *e)
 {
     return e->model->state.page_floats * (int64_t)sizeof(float);
 }
-/* Pages that a place of the job takes, and that are free before it is admitted. */
+/* Pages that a place of the job has; those that its samples share; and how many must be left before
+   it is admitted. */
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
+int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);
 /* Starts the samples that may. */
 lx_status lx_runs_fork(lx_engine *e, lx_error *err);

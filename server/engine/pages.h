@@ -2,9 +2,13 @@
  * The pool of pages that growing states take: which are free, and which belong together. An index
  * alone; what is in a page is the back end's.
  *
+ * A page knows the one before it, so a chain of pages is named by its last one, and chains that
+ * begin alike have the pages of their beginning in common: full ones, which are only read. A page
+ * is free again when the last chain that has it is dropped.
+ *
  * A job's length is known before it begins, so its pages are counted then: `left` goes down with
  * lx_pages_reserve, and a run that has reserved pages may take as many. What is reserved always
- * fits.
+ * fits. A page of several chains is reserved once.
  *
  * Thread: one at a time, but `left` may be read by any.
  */
@@ -19,7 +23,8 @@ typedef struct lx_pages {
     int32_t n;            /* in the pool; 0: no state grows */
     _Atomic int32_t left; /* not reserved */
     int32_t first_free;   /* -1: none */
-    int32_t *next;        /* [n] the page behind it in its chain, -1 at the end; owned */
+    int32_t *before;      /* [n] -1: none; of a free page the next free one; owned */
+    int32_t *uses;        /* [n] chains that end with the page, and pages behind it; owned */
 } lx_pages;
 
 /* All are free. False without memory. */
@@ -28,9 +33,13 @@ void lx_pages_fini(lx_pages *p);
 
 /* Negative: gives back. The caller has seen that there are so many left. */
 void lx_pages_reserve(lx_pages *p, int32_t n);
-/* Takes n that were reserved, names them in list[n] and returns their chain, -1 for n = 0. */
-int32_t lx_pages_take(lx_pages *p, int32_t n, int32_t *list);
-/* Makes a chain's pages free; they stay reserved. Returns how many they are. */
-int32_t lx_pages_free_chain(lx_pages *p, int32_t chain);
+/* A chain of those of `base` (-1: none) and n more, which were reserved. -1 when it has none. */
+int32_t lx_pages_take(lx_pages *p, int32_t base, int32_t n);
+/* Makes the pages free that no other chain has, and gives them back. */
+void lx_pages_drop(lx_pages *p, int32_t chain);
+/* The chain without its last n pages, of which it has so many. */
+int32_t lx_pages_before(const lx_pages *p, int32_t chain, int32_t n);
+/* Names the pages of a chain of n in list[n]. */
+void lx_pages_list(const lx_pages *p, int32_t chain, int32_t n, int32_t *list);
 
 #endif

@@ -4,6 +4,7 @@
  * Forking: the shared prompt rows are computed in the run's first place. Then each sample gets a
  * copy of that state, as admit.c lets them start, and the last one the state itself. While
  * samples wait the place is the run's source: no step computes rows of it, so it takes no slot.
+ * Of a growing state only the page is copied that the samples go on writing: they share full ones.
  */
 #include "server/engine/internal.h"
 
@@ -62,21 +63,34 @@ int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
     return lx_model_state_pages(e->model, lx_job_rows(lx_job_plan(job), lx_job_get_params(job)));
 }
 
+/* The rows of the source are the samples' beginning: the history's, or the prompt's but one. */
+int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job)
+{
+    const lx_job_start *start = &lx_job_get_params(job)->start;
+    int32_t rows = start->n_tokens > 0 ? start->rows : lx_job_plan(job)->n_prompt - 1;
+    bool shares = lx_job_get_params(job)->n > 1 && lx_engine_page_bytes(e) > 0;
+    return shares ? rows / LX_PAGE_TOKENS : 0;
+}
+
 /* A shared prompt's state and one sample beside it: so a run that began can always end. */
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
 {
-    return lx_job_pages(e, job) * (lx_job_get_params(job)->n > 1 ? 2 : 1);
+    int32_t n = lx_job_pages(e, job);
+    return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
 }
 
-/* A free place with the pages that the run has reserved for it. */
-static lx_status take_slot(lx_engine *e, int32_t run, int32_t *out, lx_error *err)
+/* A free place whose pages are the first of another's chain and new ones, which the run has
+   reserved for it. */
+static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_shared,
+                           int32_t *out, lx_error *err)
 {
     int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages;
     e->slots[slot] = (lx_slot){.run = run, .sample = -1, .order = e->next_place_order++};
-    e->slots[slot].pages = lx_pages_take(&e->pages, n, e->page_list);
+    e->slots[slot].pages = lx_pages_take(&e->pages, shared, n - n_shared);
     *out = slot;
     if (n == 0)
         return LX_OK;
+    lx_pages_list(&e->pages, e->slots[slot].pages, n, e->page_list);
     return lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
 }
 
@@ -90,7 +104,7 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
     if (e->slots[slot].phase != LX_SLOT_FREE)
         lx_runs_leave_seat(e, slot);
-    lx_pages_reserve(&e->pages, -lx_pages_free_chain(&e->pages, e->slots[slot].pages));
+    lx_pages_drop(&e->pages, e->slots[slot].pages);
     e->slots[slot] = (lx_slot){.run = -1, .pages = -1};
     e->free_slots[e->n_free++] = slot;
 }
@@ -107,7 +121,7 @@ static int32_t pending(const lx_run *r)
 static int32_t granted_pages(const lx_run *r)
 {
     bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
-    return (r->granted - last) * r->pages;
+    return (r->granted - last) * (r->pages - r->shared_pages);
 }
 
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
@@ -144,6 +158,7 @@ static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
                           .params = lx_job_get_params(job),
                           .source = -1,
                           .pages = lx_job_pages(e, job),
+                          .shared_pages = lx_job_shared_pages(e, job),
                           .request = *lx_job_request_note(job),
                           .first_row = lx_job_get_params(job)->start.rows,
                           .order = order,
@@ -209,7 +224,7 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
 {
     int32_t run = new_run(e, job, order), slot = -1;
     lx_run *r = &e->runs[run];
-    lx_status st = take_slot(e, run, &slot, err);
+    lx_status st = take_slot(e, run, -1, 0, &slot, err);
     int32_t kept = lx_prefix_begin(e, r);
     begin_in_slot(e, r, slot);
     lx_job_mark_started(job, atomic_load(&e->metrics->steps));
@@ -224,10 +239,12 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
 static lx_status copy_source(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
 {
     const lx_run *r = &e->runs[run];
-    lx_status st = take_slot(e, run, slot, err);
+    const lx_slot *source = &e->slots[r->source];
+    int32_t n = r->shared_pages;
+    int32_t shared = lx_pages_before(&e->pages, source->pages, r->pages - n);
+    lx_status st = take_slot(e, run, shared, n, slot, err);
     if (st != LX_OK)
         return st;
-    const lx_slot *source = &e->slots[r->source];
     e->slots[*slot].prompt_row = source->prompt_row;
     return lx_transformer_state_copy(e->transformer, e->states, *slot, r->source,
                                      lx_slot_rows(source, r), err);

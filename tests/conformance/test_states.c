@@ -137,6 +137,24 @@ static bool pages_are_copied_as_far_as_asked(device *dut, device *oracle)
     return check_state(dut, s, 0, MOST, x, ALL) && check_state(dut, s, 1, MOST, want, ALL);
 }
 
+/* Slot 1 has the first two pages of slot 0, and one of its own. */
+static bool what_two_slots_share_is_not_copied(device *dut, device *oracle)
+{
+    (void)oracle;
+    static const int32_t shared[] = {5, 1};
+    float *x = floats(ALL), *want = floats(ALL);
+    lx_states *s = mapped(dut, paged, x);
+    CHECK(s != NULL, "mapping or import failed");
+    CHECK_OK(dut->k->state_map(dut->be, s, 1, 0, 2, shared));
+    CHECK_OK(dut->k->state_copy(dut->be, s, 1, 0, MOST));
+    memcpy(want, x, ALL * sizeof *x);
+    for (int32_t i = 0; i < ALL; i++)
+        x[i] += 1.0f;
+    CHECK_OK(dut->k->state_import(dut->be, s, 0, x, MOST));
+    memcpy(want + FLOATS, x + FLOATS, 2 * PAGE * sizeof *x);
+    return check_state(dut, s, 1, MOST, want, ALL);
+}
+
 static bool a_state_may_only_grow(device *dut, device *oracle)
 {
     (void)oracle;
@@ -241,6 +259,7 @@ const test state_tests[] = {
     {"state_calls_touch_one_slot", state_calls_touch_one_slot},
     {"pages_are_the_slots_that_have_them", pages_are_the_slots_that_have_them},
     {"pages_are_copied_as_far_as_asked", pages_are_copied_as_far_as_asked},
+    {"what_two_slots_share_is_not_copied", what_two_slots_share_is_not_copied},
     {"a_state_may_only_grow", a_state_may_only_grow},
     {"missing_pages_are_refused", missing_pages_are_refused},
     {"zeroed_slot_equals_fresh", zeroed_slot_equals_fresh},

@@ -1,7 +1,8 @@
 /*
  * States that grow: pages are reserved by a request's length before it begins. What does not fit
  * now waits its turn, what can never fit is refused, nothing is lost on any way out, and no answer
- * depends on how much room there was.
+ * depends on how much room there was. Samples of a prompt share the pages that it has filled. With
+ * the argument "cuda": a few steps of it on that back end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +18,10 @@
 #include "tests/support/tiny_model.h"
 
 /* 168 values a picture: three pages. */
-enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 12 };
+enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 12, SAMPLES = 5 };
 
+static const uint8_t drawn[VALUES]; /* the beginning of a picture: as many values as are given */
+static const char *backend = "cpu";
 static char *folder;
 static lx_model *model;
 
@@ -44,13 +47,17 @@ static int teardown(void **state)
 
 static rig start(int32_t n_pages)
 {
-    return rig_start(
-        (rig_options){.model = model, .n_slots = 8, .max_queue = JOBS, .n_pages = n_pages});
+    return rig_start((rig_options){
+        .model = model, .n_slots = 8, .max_queue = JOBS, .n_pages = n_pages, .backend = backend});
 }
 
 static rig_request request(int32_t i)
 {
-    return (rig_request){.model = model, .seed = (uint64_t)i, .n = 1 + i % 3};
+    return (rig_request){.model = model,
+                         .seed = (uint64_t)i,
+                         .n = 1 + i % 3,
+                         .values = drawn,
+                         .n_values = 41 * i % 150};
 }
 
 /* What the jobs give where there is room for all. */
@@ -177,13 +184,150 @@ static void a_saved_state_goes_on(void **state)
     rig_stop(&r);
 }
 
-int main(void)
+/* What sample i of the request gives, alone, where nothing is shared. */
+static lx_job *run_alone(const rig_request *fork, int32_t i)
 {
+    rig r = start(PAGES);
+    rig_request q = *fork;
+    q.n = 1;
+    q.start.first_sample = (uint32_t)i;
+    lx_job *job = rig_submit(&r, &q);
+    lx_job_ref(job);
+    rig_expect(job, LX_OK);
+    rig_stop(&r);
+    return job;
+}
+
+static void assert_same_state(const lx_job *a, int32_t i, const lx_job *b)
+{
+    int32_t rows = 0, want_rows = 0;
+    const float *got = lx_job_state(a, i, &rows), *want = lx_job_state(b, 0, &want_rows);
+    assert_int_equal(rows, want_rows);
+    assert_memory_equal(got, want, (size_t)lx_model_state_floats(model, rows) * sizeof *got);
+}
+
+/* With all samples at once, and with room for one beside the shared state. */
+static void assert_fork(rig_request q, int32_t n_shared)
+{
+    int32_t own = PAGES - n_shared;
+    q.n = SAMPLES;
+    for (int32_t n_pages = PAGES + own; n_pages <= PAGES + (SAMPLES - 1) * own;
+         n_pages += (SAMPLES - 2) * own) {
+        rig r = start(n_pages);
+        lx_job *job = rig_submit(&r, &q);
+        lx_job_ref(job);
+        rig_expect(job, LX_OK);
+        for (int32_t i = 0; i < SAMPLES; i++) {
+            lx_job *alone = run_alone(&q, i);
+            assert_true(rig_sample_hash(job, i) == rig_sample_hash(alone, 0));
+            assert_same_state(job, i, alone);
+            lx_job_unref(alone);
+        }
+        lx_job_unref(job);
+        rig_assert_empty(&r);
+        rig_stop(&r);
+    }
+    rig r = start(PAGES + own - 1);
+    expect_refused(&r, &q);
+    rig_stop(&r);
+}
+
+static void samples_share_full_pages(void **state)
+{
+    (void)state;
+    static const int32_t given[] = {0, 63, 64, 65, 127, 128, 129};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        assert_fork((rig_request){.model = model,
+                                  .seed = 9,
+                                  .values = drawn,
+                                  .n_values = given[i],
+                                  .max_new = VALUES - given[i],
+                                  .keep_state = true},
+                    given[i] / LX_PAGE_TOKENS);
+}
+
+static void samples_of_a_saved_state_share_too(void **state)
+{
+    (void)state;
+    static const int32_t places[] = {63, 64, 65, 129};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        rig_request first = {.model = model, .seed = 5, .keep_state = true, .max_new = places[i]};
+        lx_job *saved = run_alone(&first, 0);
+        rig_request rest = {.model = model, .seed = 6, .keep_state = true, .max_new = VALUES};
+        rest.start.n_tokens = lx_job_tokens(saved, 0, &rest.start.tokens, NULL);
+        rest.start.state = lx_job_state(saved, 0, &rest.start.rows);
+        assert_fork(rest, places[i] / LX_PAGE_TOKENS);
+        lx_job_unref(saved);
+    }
+}
+
+static void a_shared_page_is_counted_once(void **state)
+{
+    (void)state;
+    rig r = start(0);
+    rig_request q = {
+        .model = model, .seed = 1, .n = SAMPLES, .values = drawn, .n_values = 2 * LX_PAGE_TOKENS};
+    gate_close();
+    lx_job *job = rig_submit(&r, &q);
+    lx_job_ref(job);
+    for (int32_t n = 0; n < SAMPLES;) {
+        gate_let_pass(1);
+        gate_wait_for_step();
+        for (n = 0; n < SAMPLES && lx_job_tokens(job, n, NULL, NULL) > 0;)
+            n++;
+    }
+    int64_t page_bytes = model->state.page_floats * (int64_t)sizeof(float);
+    assert_int_equal(r.metrics->pool_used / page_bytes, 2 + SAMPLES * (PAGES - 2));
+    gate_open();
+    rig_expect(job, LX_OK);
+    lx_job_unref(job);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* Before, in and behind a page's last row, while steps are started ahead of their tokens. */
+static void a_few_steps_on_a_device(void **state)
+{
+    (void)state;
+    enum { GIVEN = LX_PAGE_TOKENS - 3, NEW = 6 };
+    rig_request q = {.model = model, .seed = 2, .n = 2, .values = drawn, .max_new = NEW};
+    rig r = rig_start((rig_options){
+        .model = model, .n_slots = 2, .n_pages = 2 * PAGES, .ahead = 2, .backend = backend});
+    for (q.n_values = GIVEN; q.n_values <= LX_PAGE_TOKENS + 1; q.n_values += 2) {
+        lx_job *job = rig_submit(&r, &q);
+        lx_job_ref(job);
+        rig_expect(job, LX_OK);
+        rig_assert_empty(&r);
+        for (int32_t i = 0; i < q.n; i++) {
+            rig_request one = q;
+            one.n = 1;
+            one.start.first_sample = (uint32_t)i;
+            lx_job *alone = rig_submit(&r, &one);
+            lx_job_ref(alone);
+            rig_expect(alone, LX_OK);
+            assert_true(rig_sample_hash(job, i) == rig_sample_hash(alone, 0));
+            lx_job_unref(alone);
+        }
+        lx_job_unref(job);
+    }
+    rig_stop(&r);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest device[] = {cmocka_unit_test(a_few_steps_on_a_device)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_waits),
         cmocka_unit_test(what_can_never_fit_is_refused),
         cmocka_unit_test(pages_come_back_from_every_end),
         cmocka_unit_test(a_saved_state_goes_on),
+        cmocka_unit_test(samples_share_full_pages),
+        cmocka_unit_test(samples_of_a_saved_state_share_too),
+        cmocka_unit_test(a_shared_page_is_counted_once),
     };
+    if (argc > 1) {
+        backend = argv[1];
+        return cmocka_run_group_tests(device, setup, teardown);
+    }
     return cmocka_run_group_tests(tests, setup, teardown);
 }
