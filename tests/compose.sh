@@ -63,6 +63,12 @@ bridges_work() {
 
 up() { compose "$@" "${SERVICES[@]}" >>"$work/log" 2>&1 && wait_for 60 answer "$url/readyz" 2>/dev/null; }
 
+haproxy_has_an_address() {
+    local address
+    address=$(podman_ inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' linnet_haproxy_1) &&
+        figures=http://$address:8405/metrics && answer "$figures"
+}
+
 # scraped N: Prometheus reaches N replicas and HAProxy.
 scraped() {
     # check-tests: the test has a network of its own
@@ -79,9 +85,10 @@ keeps_a_state() {
 }
 goes_on() { post /v1/completions "{\"state\": $state}" && grep -q '"text":"[^"]' "$work/answer"; }
 is_healthy() { podman_ healthcheck run "$1" >>"$work/log" 2>&1; }
+
 recreated() {
     compose several up -d --no-build --no-deps --force-recreate "$1" >>"$work/log" 2>&1 &&
-        wait_for 60 healthy "linnet_$1_1"
+        wait_for 60 healthy "linnet_$1_1" && takes_requests "$1"
 }
 stops_under_load() { kill -USR1 "$load" && compose several stop >>"$work/log" 2>&1; }
 ended_well() {
@@ -95,11 +102,13 @@ is_gone() { compose several down -v >>"$work/log" 2>&1 && [ -z "$(podman_ ps -aq
 checks_of_compose() {
     ok "compose: one replica, Redis, HAProxy and Prometheus start" up one up -d --no-build linnet1 || return
     ok "the page answers through HAProxy" page_answers
+    ok "HAProxy has figures" haproxy_has_an_address || return
     ok "a couplet is answered" couplet_answers
     ok "the state of a conversation is in Redis" keeps_a_state
     ok "its health check is run" is_healthy linnet_linnet1_1
     ok "compose: a second replica joins" up several up -d --no-build linnet1 linnet2
     load_starts
+    ok "the second answers, too" takes_requests linnet2
     ok "the first is replaced under load" recreated linnet1
     ok "the second is replaced under load" recreated linnet2
     ok "the conversation goes on from Redis" goes_on

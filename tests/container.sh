@@ -286,22 +286,39 @@ replica() {
 start_cluster() {
     redis_port=$(free_port) ports=("$(free_port)" "$(free_port)")
     url=http://127.0.0.1:$(free_port)
+    local status
+    status=127.0.0.1:$(free_port) figures=http://$status/metrics
     # Debian's redis-tools has the server too, under another name.
     (exec -a redis-server redis-check-rdb --port "$redis_port" --bind 127.0.0.1 --save '' --appendonly no) \
         >>"$work/log" 2>&1 &
     others+=($!)
     replica first "${ports[0]}" && replica second "${ports[1]}" || return
     LINNET_BIND=${url#http://} LINNET_1=127.0.0.1:${ports[0]} LINNET_2=127.0.0.1:${ports[1]} \
-        LINNET_STATUS_BIND=127.0.0.1:$(free_port) haproxy -db -f deploy/haproxy.cfg >>"$work/log" 2>&1 &
+        LINNET_STATUS_BIND=$status haproxy -db -f deploy/haproxy.cfg >>"$work/log" 2>&1 &
     others+=($!)
     wait_for 60 answer "$url/readyz" 2>/dev/null
 }
 
-# replaced NAME PORT: told to go while it answers, ends by itself, its successor is ready.
-replaced() {
-    podman_ stop -t "$GRACE_S" "$1" >>"$work/log" 2>&1 && [ "$(state_of "$1")" = "exited 0 false" ] &&
-        podman_ rm "$1" >>"$work/log" && replica "$1" "$2"
+# answered_by SERVER: how many requests HAProxy (its metrics: $figures) has had answered by it.
+answered_by() {
+    answer "$figures" || return
+    sed -n "s/^haproxy_server_http_responses_total{proxy=\"linnet\",server=\"$1\",code=\"2xx\"} //p" "$work/answer"
 }
+answered_more() { [ "$(answered_by "$1")" -gt "$2" ]; }
+# HAProxy sends it requests: it has found the address and asked whether the server is ready. Until then the other one
+# must not go, whatever the container says of its health.
+takes_requests() {
+    local before
+    before=$(answered_by "$1") && wait_for 60 answered_more "$1" "$before"
+}
+
+# replaced SERVER NAME PORT: told to go while it answers, ends by itself, its successor answers.
+replaced() {
+    podman_ stop -t "$GRACE_S" "$2" >>"$work/log" 2>&1 && [ "$(state_of "$2")" = "exited 0 false" ] &&
+        podman_ rm "$2" >>"$work/log" && replica "$2" "$3" && takes_requests "$1"
+}
+
+takes_both() { takes_requests linnet1 && takes_requests linnet2; }
 
 load_starts() {
     "${within[@]}" python3 tests/deploy/load.py "$url" 8 >"$work/load" 2>&1 &
@@ -319,9 +336,10 @@ load_is_over() {
 run_cluster() {
     ok "two replicas, Redis and HAProxy start" start_cluster || return
     load_starts
-    ok "the first is replaced under load" replaced first "${ports[0]}"
-    ok "the second is replaced under load" replaced second "${ports[1]}"
-    ok "the first once more" replaced first "${ports[0]}"
+    ok "both answer" takes_both
+    ok "the first is replaced under load" replaced linnet1 first "${ports[0]}"
+    ok "the second is replaced under load" replaced linnet2 second "${ports[1]}"
+    ok "the first once more" replaced linnet1 first "${ports[0]}"
     ok "no stream was refused, cut or changed" load_ends_well
 }
 
