@@ -76,6 +76,9 @@ LX_RANGES_FN lx_rows_ranges lx_ranges_of(const lx_rows_pattern *p, int32_t i)
     case LX_PATTERN_WINDOW:
         lx_ranges_add_window(&r, p, i);
         break;
+    case LX_PATTERN_PREFIX:
+        lx_ranges_add_run(&r, 0, i < p->sinks ? i : -1);
+        break;
     case LX_PATTERN_STRIDED: /* of the column only what is not in the local part, if there is one */
         lx_ranges_add(&r, i % l, l, 1, p->column ? i / l + !p->local : 0);
         if (p->local)
@@ -161,7 +164,8 @@ LX_RANGES_FN int32_t lx_ring_kept(const lx_rows_pattern *patterns, int32_t n)
 {
     int32_t sinks = 0;
     for (int32_t i = 0; i < n; i++) {
-        if (patterns[i].kind == LX_PATTERN_WINDOW && patterns[i].sinks > sinks)
+        bool has = patterns[i].kind == LX_PATTERN_WINDOW || patterns[i].kind == LX_PATTERN_PREFIX;
+        if (has && patterns[i].sinks > sinks)
             sinks = patterns[i].sinks;
     }
     return (sinks + LX_ROWS_TILE - 1) / LX_ROWS_TILE;

@@ -98,7 +98,7 @@ typedef struct lx_cpu_attend_kept {
     int32_t d_key, d_value;
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
-    bool by_count;
+    bool by_count, leave_unseeing;
     bool together;  /* several tokens' rows may be kept before the first of them reads */
     float *scratch; /* lx_cpu_attend_kept_scratch(d_key, d_value) floats of this thread */
 } lx_cpu_attend_kept;

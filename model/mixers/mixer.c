@@ -71,6 +71,14 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
     p->ring = ring;
 }
 
+void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
+{
+    lx_status st = lx_rows_ring(pattern, 1, &p->second_ring, NULL);
+    assert(st == LX_OK && p->ring > 0 && p->second_ring > 0);
+    (void)st;
+    p->second = *pattern;
+}
+
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
 {
     int64_t n = 0;
@@ -79,10 +87,19 @@ int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
     return n;
 }
 
+static int64_t ring_floats(const lx_mixer_parts *p, int64_t ring)
+{
+    return p->n_heads * ring * (p->row_key + p->row_value);
+}
+
+int64_t lx_mixer_ring_floats(const lx_mixer_parts *p)
+{
+    return ring_floats(p, p->ring);
+}
+
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 {
-    int64_t row = (int64_t)p->row_key + p->row_value;
-    return p->n_heads * (lx_mixer_head_floats(p) + p->ring * row);
+    return p->n_heads * lx_mixer_head_floats(p) + ring_floats(p, (int64_t)p->ring + p->second_ring);
 }
 
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)

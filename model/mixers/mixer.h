@@ -91,6 +91,8 @@ typedef struct lx_mixer_parts {
     int32_t row_key, row_value, ring;
     int32_t n_patterns; /* of the heads in turn */
     lx_rows_pattern patterns[LX_MAX_MIXER_PATTERNS];
+    int32_t second_ring; /* such rows once more, behind the ring, in a ring of this size; 0: none */
+    lx_rows_pattern second;                /* of all heads there */
     int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
 } lx_mixer_parts;
 
@@ -136,9 +138,13 @@ void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring);
+/* A second ring of such rows, large enough for this pattern. */
+void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
 
-/* Floats of one head's fields, of a layer's whole state in the slot, and of its part of a page. */
+/* Floats of one head's fields, of the ring without the second one, of a layer's whole state in the
+   slot, and of its part of a page. */
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
+int64_t lx_mixer_ring_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 

@@ -5,9 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_WIDTH = 1024 };    /* of attend_rows */
-enum { QKV, OUT };            /* tensors */
-enum { PROJECTED, ATTENDED }; /* scratch */
+enum { MAX_WIDTH = 1024 }; /* of attend_rows */
 
 const char *lx_mixer_check_rows(const lx_mixer_config *c)
 {
@@ -33,23 +31,28 @@ void lx_mixer_declare_rows(const lx_mixer_config *c, const lx_rows_pattern *patt
     p->n_patterns = n;
 }
 
-void lx_mixer_queue_rows(const lx_mixer_call *call)
+lx_attend_rows_args lx_mixer_attend_rows_args(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
     const lx_mixer_parts *p = call->parts;
-    lx_array *projected = call->scratch[PROJECTED], *attended = call->scratch[ATTENDED];
-    lx_mixer_product(call, projected, call->x, QKV, LX_ACT_NONE, NULL);
-    call->be->ops->attend_rows(
-        call->be, &(lx_attend_rows_args){.y = attended,
-                                         .qkv = projected,
-                                         .states = call->states,
-                                         .offset = p->ring > 0 ? call->offset : call->page_offset,
-                                         .ring = p->ring,
-                                         .n_heads = c->n_heads,
-                                         .d_key = c->d_key,
-                                         .d_value = c->d_value,
-                                         .scale = 1.0f / sqrtf((float)c->d_key),
-                                         .patterns = p->patterns,
-                                         .n_patterns = p->n_patterns});
-    lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
+    return (lx_attend_rows_args){.y = call->scratch[LX_ROWS_ATTENDED],
+                                 .qkv = call->scratch[LX_ROWS_PROJECTED],
+                                 .states = call->states,
+                                 .offset = p->ring > 0 ? call->offset : call->page_offset,
+                                 .ring = p->ring,
+                                 .n_heads = c->n_heads,
+                                 .d_key = c->d_key,
+                                 .d_value = c->d_value,
+                                 .scale = 1.0f / sqrtf((float)c->d_key),
+                                 .patterns = p->patterns,
+                                 .n_patterns = p->n_patterns};
+}
+
+void lx_mixer_queue_rows(const lx_mixer_call *call)
+{
+    const lx_attend_rows_args attend = lx_mixer_attend_rows_args(call);
+    lx_mixer_product(call, call->scratch[LX_ROWS_PROJECTED], call->x, LX_ROWS_QKV, LX_ACT_NONE,
+                     NULL);
+    call->be->ops->attend_rows(call->be, &attend);
+    lx_mixer_product(call, call->residual, attend.y, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
 }

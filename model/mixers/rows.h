@@ -16,12 +16,17 @@
 
 #include "model/mixers/mixer.h"
 
+/* Tensors and scratch in the order of their declaration; a kind may add some behind them. */
+enum { LX_ROWS_QKV, LX_ROWS_OUT, LX_ROWS_TENSORS };
+enum { LX_ROWS_PROJECTED, LX_ROWS_ATTENDED };
+
 /* For `check`: what attend_rows asks of the heads. */
 const char *lx_mixer_check_rows(const lx_mixer_config *c);
 /* For `declare`: head h has patterns[h % n], n <= LX_MAX_MIXER_PATTERNS. */
 void lx_mixer_declare_rows(const lx_mixer_config *c, const lx_rows_pattern *patterns, int32_t n,
                            lx_mixer_parts *p);
-/* For `queue`. */
+/* For `queue`, and of it the attention from PROJECTED to ATTENDED. */
 void lx_mixer_queue_rows(const lx_mixer_call *call);
+lx_attend_rows_args lx_mixer_attend_rows_args(const lx_mixer_call *call);
 
 #endif

@@ -14,7 +14,8 @@ static const lx_rows_pattern bounded[] = {
     WINDOW(1, 1, 0),          WINDOW(5, 1, 0),     WINDOW(50, 1, 0), WINDOW(7, 6, 0),
     STRIDED(31, true, false), BLOCK(16, 0),        BLOCK(24, 1),     SHIFTED(20, 0, false),
     SHIFTED(16, 1, true),     SHIFTED(9, 2, false)};
-static const lx_rows_pattern with_sinks[] = {WINDOW(20, 1, 3), WINDOW(4, 5, 17), WINDOW(64, 1, 0)};
+static const lx_rows_pattern with_sinks[] = {WINDOW(20, 1, 3), WINDOW(4, 5, 17), WINDOW(64, 1, 0),
+                                             PREFIX(37)};
 
 /* As many heads as patterns, all rows kept, or a ring with some tiles to spare. */
 static rows_case case_of(const lx_rows_pattern *patterns, size_t n, bool in_ring, int32_t spare)

@@ -14,6 +14,10 @@
     {                                                                                              \
         .kind = LX_PATTERN_WINDOW, .window = (w), .dilation = (d), .sinks = (g)                    \
     }
+#define PREFIX(g)                                                                                  \
+    {                                                                                              \
+        .kind = LX_PATTERN_PREFIX, .sinks = (g)                                                    \
+    }
 #define STRIDED(l, near, far)                                                                      \
     {                                                                                              \
         .kind = LX_PATTERN_STRIDED, .stride = (l), .local = (near), .column = (far)                \

@@ -166,6 +166,40 @@ static bool squares_are_divided_as_published(device *dut, device *oracle)
     return true;
 }
 
+/* Two results in one array: of the first tokens their own, of the others what was there. */
+static bool unseeing_tokens_leave_what_is_there(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { T = 70, FEW = 21, H = 2, D = 3, M = 20 };
+    static const lx_rows_pattern few[] = {PREFIX(FEW)};
+    const rows_case all = {H, D, M, 0, T, 1, kept_all, 1, SOFTMAX},
+                    first = {H, D, M, 48, T, 1, few, 1, SOFTMAX};
+    rng r = {31};
+    int32_t n = T, zero = 0;
+    float *qkv = kept_inputs(&r, &all, T, UNIFORM, 2), *got = floats(T * H * M);
+    float *seen = floats(T * H * M), *own = floats(T * H * M);
+    lx_states *a = kept_states(dut, &all, 1), *b = kept_states(dut, &first, 1);
+    if (!kept_step(dut, &all, a, 1, &n, &zero, &zero, qkv, seen) ||
+        !kept_step(dut, &first, b, 1, &n, &zero, &zero, qkv, own))
+        return false;
+    lx_array *in = dev_array(dut, qkv, T * kept_width(&all)), *y = dev_array(dut, NULL, T * H * M);
+    lx_attend_rows_args every = kept_args(&all, y, in, a), over = kept_args(&first, y, in, b);
+    lx_batch *batch = ragged_batch(1, &n, &zero);
+    batch->position = &zero;
+    over.leave_unseeing = true;
+    CHECK_OK(dut->k->begin(dut->be, batch, NULL));
+    dut->k->attend_rows(dut->be, &every);
+    dut->k->attend_rows(dut->be, &over);
+    if (!dev_finish(dut) || !dev_read(dut, y, got, T * H * M))
+        return false;
+    CHECK(same_bytes(got, own, FEW * H * M), "the first tokens have other results");
+    CHECK(same_bytes(got + FEW * H * M, seen + FEW * H * M, (T - FEW) * H * M),
+          "the others' results have changed");
+    for (int i = FEW * H * M; i < T * H * M; i++)
+        CHECK(own[i] == 0, "element %d is %g, of a token that sees nothing", i, (double)own[i]);
+    return true;
+}
+
 /* --- sets --- */
 
 /* What a token at position i sees, one bit a row. */
@@ -187,6 +221,10 @@ static const printed sets[] = {
     {WINDOW(2, 1, 3), 3, 0xf},
     {WINDOW(2, 3, 2), 6, 0x4b},
     {WINDOW(0, 3, 0), 18, 0x49249},
+    {PREFIX(3), 0, 0x1},
+    {PREFIX(3), 2, 0x7},
+    {PREFIX(3), 3, 0},
+    {PREFIX(16), 15, 0xffff},
     {STRIDED(3, true, false), 7, 0xe0},
     {STRIDED(3, false, true), 7, 0x92},
     {STRIDED(3, true, true), 7, 0xf2},
@@ -246,6 +284,7 @@ const test rows_tests[] = {
     {"patterns_match_oracle", patterns_match_oracle},
     {"rows_give_the_classical_formula", rows_give_the_classical_formula},
     {"squares_are_divided_as_published", squares_are_divided_as_published},
+    {"unseeing_tokens_leave_what_is_there", unseeing_tokens_leave_what_is_there},
     {"printed_sets_are_seen", printed_sets_are_seen},
     {NULL, NULL},
 };

@@ -192,13 +192,21 @@ static bool broken_patterns_are_refused(device *dut, device *oracle)
     static const struct {
         lx_rows_pattern pattern;
         const char *word;
-    } wrong[] = {{WINDOW(-1, 1, 0), "window"},         {WINDOW(1, 0, 0), "dilation"},
-                 {WINDOW(1, 1, -1), "sinks"},          {STRIDED(0, true, true), "stride"},
-                 {STRIDED(3, false, false), "column"}, {FIXED(0, 1, 0), "stride"},
-                 {FIXED(4, 5, 0), "summary"},          {FIXED(4, 2, 2), "cell"},
-                 {FIXED(4, 0, 0), "summary"},          {BLOCK(0, 0), "block"},
-                 {BLOCK(1, -1), "look_back"},          {SHIFTED(0, 0, false), "block"},
-                 {SHIFTED(1, -1, false), "shift"},     {{.kind = (lx_pattern_kind)9}, "pattern"}};
+    } wrong[] = {{WINDOW(-1, 1, 0), "window"},
+                 {WINDOW(1, 0, 0), "dilation"},
+                 {WINDOW(1, 1, -1), "sinks"},
+                 {STRIDED(0, true, true), "stride"},
+                 {STRIDED(3, false, false), "column"},
+                 {FIXED(0, 1, 0), "stride"},
+                 {PREFIX(0), "sinks"},
+                 {FIXED(4, 5, 0), "summary"},
+                 {FIXED(4, 2, 2), "cell"},
+                 {FIXED(4, 0, 0), "summary"},
+                 {BLOCK(0, 0), "block"},
+                 {BLOCK(1, -1), "look_back"},
+                 {SHIFTED(0, 0, false), "block"},
+                 {SHIFTED(1, -1, false), "shift"},
+                 {{.kind = (lx_pattern_kind)9}, "pattern"}};
     good g = make_good(dut);
     for (size_t i = 0; i < COUNT(wrong); i++) {
         g.args.patterns = &wrong[i].pattern;

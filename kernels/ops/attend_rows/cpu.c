@@ -19,6 +19,7 @@ static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
         .scale = a->scale,
         .divisor = a->weighting == LX_WEIGHT_RELU2 ? a->divisor : 0.0f,
         .by_count = a->by_count,
+        .leave_unseeing = a->leave_unseeing,
     };
     if (a->ring > 0) {
         int32_t least = 0;

@@ -261,6 +261,8 @@ static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64
 {
     float *y = a->y + t * a->y_stride;
     bool empty = query->sees.n == 0;
+    if (empty && a->leave_unseeing)
+        return;
     float by = a->by_count ? a->divisor * (float)lx_ranges_rows(&query->sees) : a->divisor;
     by = a->divisor > 0 ? by : query->sum;
     for (int32_t m = 0; m < a->d_value; m++)

@@ -26,8 +26,14 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[6] = lx_cuda_key_float(a->scale);
     w[7] = lx_cuda_key_pair(a->n_patterns, lx_ring_kept(a->patterns, a->n_patterns));
     w[8] = lx_cuda_key_float(divisor_of(a));
-    w[9] = a->by_count;
+    w[9] = lx_cuda_key_pair(a->by_count, a->leave_unseeing);
     w[10] = op->in; /* where the patterns are; which they are, the device reads there */
+}
+
+/* NULL too where some rows are left as they are: those would not be rounded. */
+static uint16_t *twin_of(lx_cuda *c, const lx_cuda_op *op)
+{
+    return op->args.attend_rows.leave_unseeing ? NULL : lx_cuda_twin(c, op);
 }
 
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
@@ -37,7 +43,7 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     bool in_ring = a->ring > 0;
     (void)ready;
     lx_cuda_rows k = {.y = a->y->data,
-                      .twin = lx_cuda_twin(c, op),
+                      .twin = twin_of(c, op),
                       .qkv = a->qkv->data,
                       .tiles = (in_ring ? s->data : s->pool) + a->offset,
                       .stride = in_ring ? s->stride : s->page_stride,
@@ -57,7 +63,8 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                       .d_value = a->d_value,
                       .scale = a->scale,
                       .divisor = divisor_of(a),
-                      .by_count = a->by_count};
+                      .by_count = a->by_count,
+                      .leave_unseeing = a->leave_unseeing};
     return lx_cuda_launched(c, lx_cuda_launch_rows(&k, c->target), "attend_rows");
 }
 

@@ -23,7 +23,7 @@ typedef struct lx_cuda_rows {
     int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
-    bool by_count;
+    bool by_count, leave_unseeing;
 } lx_cuda_rows;
 
 cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream);

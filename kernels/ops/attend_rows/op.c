@@ -34,6 +34,7 @@ static lx_status check_pattern(const lx_rows_pattern *p, lx_error *err)
     const limit window[] = {{"window", p->window, 0, MOST_ROWS},
                             {"dilation", p->dilation, 1, MOST_ROWS},
                             {"sinks", p->sinks, 0, MOST_ROWS}},
+                prefix[] = {{"sinks", p->sinks, 1, MOST_ROWS}},
                 stride[] = {{"stride", p->stride, 1, MOST_ROWS}},
                 fixed[] = {{"stride", p->stride, 1, MOST_ROWS},
                            {"summary", p->summary, 1, p->stride},
@@ -44,6 +45,8 @@ static lx_status check_pattern(const lx_rows_pattern *p, lx_error *err)
     switch (p->kind) {
     case LX_PATTERN_WINDOW:
         return within(window, 3, err);
+    case LX_PATTERN_PREFIX:
+        return within(prefix, 1, err);
     case LX_PATTERN_STRIDED:
         if (!p->local && !p->column)
             return bad(err, "a strided pattern has neither a local part nor a column");
@@ -65,6 +68,8 @@ static int64_t reach(const lx_rows_pattern *p)
     switch (p->kind) {
     case LX_PATTERN_WINDOW:
         return p->window == 0 ? 0 : (int64_t)(p->window - 1) * p->dilation + 1;
+    case LX_PATTERN_PREFIX:
+        return 1;
     case LX_PATTERN_STRIDED:
         return p->column ? 0 : p->stride;
     case LX_PATTERN_BLOCK:

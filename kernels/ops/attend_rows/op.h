@@ -9,6 +9,7 @@
 
 typedef enum lx_pattern_kind {
     LX_PATTERN_WINDOW,
+    LX_PATTERN_PREFIX,
     LX_PATTERN_STRIDED,
     LX_PATTERN_FIXED,
     LX_PATTERN_BLOCK,
@@ -21,6 +22,8 @@ typedef enum lx_pattern_kind {
  *
  *   WINDOW         i, i - dilation, .., `window` of them (0: all), and the rows below `sinks`
  *                  (Beltagy et al. 2020: sliding, dilated, global by prefix)
+ *   PREFIX         below `sinks` all rows up to i, from there on none (the rows of Longformer's
+ *                  global tokens, when they are the first ones)
  *   STRIDED        local: the last `stride` rows; column: i, i - stride, i - 2 stride, ..; at least
  *                  one of both (Child et al. 2019)
  *   FIXED          the block of `stride` rows that i lies in, and of all blocks before it the rows
@@ -59,7 +62,7 @@ lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows
  * transposed, [D][16], then v, [16][M]. From `offset` on lie of each head in turn its tiles: where
  * ring is 0 the four tiles of a page in every page; else ring / 16 of them in the slot's fixed
  * part. There tile t lies in place t as long as there is one. Later ones take the places of the
- * oldest, but never those of rows that a pattern sees for ever (`sinks`, in whole tiles).
+ * oldest, but never those of rows below `sinks` (in whole tiles).
  *
  * Errors beside wrong sizes: a batch without positions, a ring too small for a pattern, a page that
  * is not mapped or too many tokens for the slot's pages.
@@ -77,6 +80,7 @@ typedef struct lx_attend_rows_args {
     lx_rows_weighting weighting;
     float divisor; /* above 0; these two of RELU2 only */
     bool by_count;
+    bool leave_unseeing; /* where A(i) is empty y stays as it is, instead of 0 */
 } lx_attend_rows_args;
 
 #endif

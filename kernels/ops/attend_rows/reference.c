@@ -11,6 +11,8 @@ static bool visible(const lx_rows_pattern *p, int32_t i, int32_t j)
     case LX_PATTERN_WINDOW:
         return j < p->sinks ||
                (back % p->dilation == 0 && (p->window == 0 || back / p->dilation < p->window));
+    case LX_PATTERN_PREFIX:
+        return i < p->sinks;
     case LX_PATTERN_STRIDED:
         return (p->local && back < l) || (p->column && back % l == 0);
     case LX_PATTERN_FIXED:
@@ -43,8 +45,9 @@ static float *tile_of(const head *at, int64_t j)
     }
     int64_t places = a->ring / LX_ROWS_TILE, kept = 0;
     for (int32_t i = 0; i < a->n_patterns; i++) {
-        while (a->patterns[i].kind == LX_PATTERN_WINDOW &&
-               kept * LX_ROWS_TILE < a->patterns[i].sinks)
+        const lx_rows_pattern *p = &a->patterns[i];
+        bool has_sinks = p->kind == LX_PATTERN_WINDOW || p->kind == LX_PATTERN_PREFIX;
+        while (has_sinks && kept * LX_ROWS_TILE < p->sinks)
             kept++;
     }
     while (tile >= places)
@@ -98,6 +101,8 @@ static void attend_token(const head *at, int32_t i, const float *q, float *y)
         for (int32_t m = 0; m < a->d_value; m++)
             o[m] += w * (double)v[m];
     }
+    if (seen == 0 && a->leave_unseeing)
+        return;
     if (a->weighting == LX_WEIGHT_RELU2)
         sum = (double)a->divisor * (a->by_count ? seen : 1);
     for (int32_t m = 0; m < a->d_value; m++)

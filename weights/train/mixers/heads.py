@@ -16,10 +16,15 @@ class Heads(nn.Module):
         """q, k [B, H, T, D], v [B, H, T, M] -> [B, H, T, M]"""
         raise NotImplementedError
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        b, t, _ = x.shape
+    def heads(self, qkv: torch.Tensor) -> list[torch.Tensor]:
+        """A product's [B, T, rows of q, k and v] -> q, k, v as `attend` takes them."""
         keys, values = self.n_heads * self.d_key, self.n_heads * self.d_value
-        q, k, v = (part.reshape(b, t, self.n_heads, -1).transpose(1, 2)
-                   for part in self.qkv(x).split([keys, keys, values], -1))
-        y = self.attend(q, k, v).to(x.dtype)
-        return self.out(y.transpose(1, 2).reshape(b, t, values))
+        return [part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                for part in qkv.split([keys, keys, values], -1)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.back(self.attend(*self.heads(self.qkv(x))).to(x.dtype))
+
+    def back(self, y: torch.Tensor) -> torch.Tensor:
+        """[B, H, T, M] -> [B, T, d]"""
+        return self.out(y.transpose(1, 2).flatten(2))
