@@ -69,7 +69,7 @@ static const lx_option options[] = {
      .value = "MIB",
      .help =
          "states kept for prompts that begin alike, per model; 0: none; on a CPU at most an eighth "
-         "of free memory for all models"},
+         "of free memory for all models; what grows in them is in --state-mb and gives way"},
     {.name = "prefix-every",
      .env = "LINNET_PREFIX_EVERY",
      .kind = LX_OPTION_INT,

@@ -51,6 +51,9 @@ static void publish_slots(lx_engine *e)
     int64_t pages = e->pages.n - atomic_load(&e->pages.left);
     atomic_store_explicit(&e->metrics->pool_used, pages * lx_engine_page_bytes(e),
                           memory_order_relaxed);
+    pages = e->pages.n_used[LX_PAGES_KEPT];
+    atomic_store_explicit(&e->metrics->pool_kept, pages * lx_engine_page_bytes(e),
+                          memory_order_relaxed);
 }
 
 /* Under the mutex: jobs that wait, or take turns with others for a slot. */

@@ -153,6 +153,8 @@ struct lx_engine {
     int32_t *page_list; /* [slot_pages] */
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
+    int32_t *kept_pages;       /* [its places] the chains of their pages, -1: none */
+    int32_t most_kept_pages;
 
     lx_slot_view *views; /* [n_places], like those below: what the next step may compute */
     int32_t *rows, *scratch;
@@ -232,6 +234,11 @@ lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
 /* How many prompt rows, more than `row`, a step may at most bring the run to, INT32_MAX for any. */
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
+/* The full pages that a state of so many rows in this place (-1: none) shares with what starts from
+   it: their chain, and how many they are. */
+int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_t *n);
+/* Kept states give way to a run that has reserved so many pages: as many are free then. */
+void lx_prefix_make_room(lx_engine *e, int32_t n);
 /* Keeps the state of a slot that has paused, if it has. */
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
 

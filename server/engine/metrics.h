@@ -45,8 +45,9 @@ typedef struct lx_metrics {
     _Atomic uint64_t requests[LX_N_OUTCOMES];
     _Atomic uint64_t prompt_tokens, cached_prompt_tokens, generated_tokens, steps, step_rows,
         probes, preemptions, queue_steps;
-    /* of growing states, in bytes: how large the pool is, what is reserved of it */
-    _Atomic int64_t pool_bytes, pool_used;
+    /* of growing states, in bytes: how large the pool is, what is reserved of it, and what states
+       have that are kept for prompts that begin alike */
+    _Atomic int64_t pool_bytes, pool_used, pool_kept;
     _Atomic int64_t slots_total, slots_used, samples_waiting, queue_length, queue_limit;
     lx_histogram time_to_first_token, inter_token, queue_time, request_time, step_time;
 } lx_metrics;

@@ -8,6 +8,7 @@ static void make_free(lx_pages *p, int32_t page)
 {
     p->before[page] = p->first_free;
     p->first_free = page;
+    p->n_free++;
 }
 
 bool lx_pages_init(lx_pages *p, int32_t n)
@@ -16,19 +17,19 @@ bool lx_pages_init(lx_pages *p, int32_t n)
     atomic_init(&p->left, n);
     if (n == 0)
         return true;
-    p->before = calloc((size_t)n, sizeof *p->before);
-    p->uses = calloc((size_t)n, sizeof *p->uses);
-    if (p->before == NULL || p->uses == NULL)
-        return false;
-    for (int32_t i = n - 1; i >= 0; i--)
+    bool ok = (p->before = calloc((size_t)n, sizeof *p->before)) != NULL;
+    for (int user = 0; user < LX_PAGE_USERS; user++)
+        ok = (p->uses[user] = calloc((size_t)n, sizeof *p->uses[user])) != NULL && ok;
+    for (int32_t i = n - 1; i >= 0 && ok; i--)
         make_free(p, i);
-    return true;
+    return ok;
 }
 
 void lx_pages_fini(lx_pages *p)
 {
     free(p->before);
-    free(p->uses);
+    for (int user = 0; user < LX_PAGE_USERS; user++)
+        free(p->uses[user]);
 }
 
 void lx_pages_reserve(lx_pages *p, int32_t n)
@@ -38,30 +39,43 @@ void lx_pages_reserve(lx_pages *p, int32_t n)
     (void)left;
 }
 
-int32_t lx_pages_take(lx_pages *p, int32_t base, int32_t n)
+int32_t lx_pages_share(lx_pages *p, lx_page_user user, int32_t chain)
 {
-    int32_t last = base;
-    if (base >= 0)
-        p->uses[base]++;
+    int32_t n = 0;
+    for (; chain >= 0 && p->uses[user][chain]++ == 0; chain = p->before[chain])
+        n++;
+    p->n_used[user] += n;
+    return n;
+}
+
+int32_t lx_pages_extend(lx_pages *p, lx_page_user user, int32_t chain, int32_t n)
+{
     for (int32_t i = 0; i < n; i++) {
         int32_t page = p->first_free;
         assert(page >= 0);
         p->first_free = p->before[page];
-        p->before[page] = last;
-        p->uses[page] = 1; /* the next one's, or the chain's */
-        last = page;
+        p->before[page] = chain;
+        p->uses[user][page] = 1; /* the chain's, or that of the page behind it */
+        chain = page;
     }
-    return last;
+    p->n_free -= n;
+    p->n_used[user] += n;
+    return chain;
 }
 
-void lx_pages_drop(lx_pages *p, int32_t chain)
+int32_t lx_pages_drop(lx_pages *p, lx_page_user user, int32_t chain)
 {
     int32_t n = 0;
-    for (int32_t before; chain >= 0 && --p->uses[chain] == 0; chain = before, n++) {
+    for (int32_t before; chain >= 0 && --p->uses[user][chain] == 0; chain = before, n++) {
+        bool used = false;
         before = p->before[chain];
-        make_free(p, chain);
+        for (int other = 0; other < LX_PAGE_USERS; other++)
+            used = used || p->uses[other][chain] > 0;
+        if (!used)
+            make_free(p, chain);
     }
-    lx_pages_reserve(p, -n);
+    p->n_used[user] -= n;
+    return n;
 }
 
 int32_t lx_pages_before(const lx_pages *p, int32_t chain, int32_t n)

@@ -9,6 +9,10 @@
  * prompt, or one that goes on from there, may come again; where it parts from a prompt that is
  * known, as a third one may part there too; and, if prefix_every says so, every so many rows.
  *
+ * The pages of states that grow are those of the pool: full ones are shared with the runs that
+ * filled them and those that go on from there, the one after them is a copy. They are lent to what
+ * is kept: the least recently used state gives way when a run takes what it has reserved.
+ *
  * Only what this engine computed from nothing is kept: an imported state is what a client says that
  * it is, and must not become another client's answer.
  */
@@ -59,16 +63,78 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
     return pause;
 }
 
+/* --- pages --- */
+
+/* Whether a state of so many rows has a page that is not full. */
+static int32_t open_page(const lx_engine *e, int32_t rows)
+{
+    return e->pages.n > 0 && rows % LX_PAGE_TOKENS != 0;
+}
+
+int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_t *n)
+{
+    *n = place >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
+    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[place - slot_of_place(e, 0)],
+                                    open_page(e, rows))
+                  : -1;
+}
+
+static void drop_pages(lx_engine *e, int32_t place)
+{
+    (void)lx_pages_drop(&e->pages, LX_PAGES_KEPT, e->kept_pages[place]);
+    e->kept_pages[place] = -1;
+}
+
+/* The state that a run has just found is the last that gives way. Where it does, its page that is
+   not full still holds what it held: the run copies it before anything is written. */
+void lx_prefix_make_room(lx_engine *e, int32_t n)
+{
+    while (e->pages.n_free < n)
+        drop_pages(e, lx_prefix_cache_forget(e->prefixes));
+}
+
+/* Whether a state of so many rows can be kept beside the pages of runs. */
+static bool has_room(const lx_engine *e, int32_t rows)
+{
+    return lx_model_state_pages(e->model, rows) <= e->most_kept_pages &&
+           open_page(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
+}
+
+/* Gives the place full pages of the slot, and a free one; older states give way for it. */
+static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, lx_error *err)
+{
+    const lx_slot *s = &e->slots[slot];
+    int32_t open = open_page(e, s->prompt_row), full = s->prompt_row / LX_PAGE_TOKENS;
+    int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - full);
+    drop_pages(e, place); /* of what it kept before */
+    (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);
+    e->kept_pages[place] = chain;
+    while (e->pages.n_used[LX_PAGES_KEPT] + open > e->most_kept_pages || e->pages.n_free < open)
+        drop_pages(e, lx_prefix_cache_forget(e->prefixes));
+    chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, open);
+    e->kept_pages[place] = chain;
+    lx_pages_list(&e->pages, chain, full + open, e->page_list);
+    return lx_transformer_state_map(e->transformer, e->states, slot_of_place(e, place), full + open,
+                                    e->page_list, err);
+}
+
+/* --- */
+
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
 {
     lx_slot *s = &e->slots[slot];
     if (!s->paused)
         return LX_OK;
     s->paused = false;
+    if (!has_room(e, s->prompt_row))
+        return LX_OK;
     int32_t place =
         lx_prefix_cache_add(e->prefixes, e->runs[s->run].plan->prompt_ids, s->prompt_row);
     if (place < 0)
         return LX_OK;
+    lx_status st = e->pages.n > 0 ? take_pages(e, place, slot, err) : LX_OK;
+    if (st != LX_OK)
+        return st;
     /* A device that cannot copy is lost, and the cache with it. */
     return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place), slot,
                                      s->prompt_row, err);

@@ -19,19 +19,25 @@ typedef struct entry {
 struct lx_prefix_cache {
     int32_t n_places, width, n;
     uint64_t time;
-    entry *entries; /* [n_places], the first n are sorted */
+    entry *entries;  /* [n_places], the first n are sorted */
+    int32_t *unused; /* [n_places] places, the first n_places - n have no prefix */
 };
 
 lx_status lx_prefix_cache_new(int32_t n_places, int32_t width, lx_prefix_cache **out, lx_error *err)
 {
     lx_prefix_cache *c = calloc(1, sizeof *c);
     entry *entries = calloc((size_t)n_places, sizeof *entries);
-    if (c == NULL || entries == NULL) {
+    int32_t *unused = calloc((size_t)n_places, sizeof *unused);
+    if (c == NULL || entries == NULL || unused == NULL) {
         free(c);
         free(entries);
+        free(unused);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_places);
     }
-    *c = (lx_prefix_cache){.n_places = n_places, .width = width, .entries = entries};
+    *c = (lx_prefix_cache){
+        .n_places = n_places, .width = width, .entries = entries, .unused = unused};
+    for (int32_t i = 0; i < n_places; i++)
+        unused[i] = n_places - 1 - i;
     *out = c;
     return LX_OK;
 }
@@ -40,8 +46,10 @@ void lx_prefix_cache_free(lx_prefix_cache *c)
 {
     for (int32_t i = 0; c != NULL && i < c->n; i++)
         free(c->entries[i].ids);
-    if (c != NULL)
+    if (c != NULL) {
         free(c->entries);
+        free(c->unused);
+    }
     free(c);
 }
 
@@ -143,16 +151,16 @@ static void remove_at(lx_prefix_cache *c, int32_t index)
             (size_t)(c->n - index) * sizeof *c->entries);
 }
 
-/* A place that no prefix has, if need be the least recently used one's. */
-static int32_t free_place(lx_prefix_cache *c)
+int32_t lx_prefix_cache_forget(lx_prefix_cache *c)
 {
-    if (c->n < c->n_places)
-        return c->n; /* only a full cache forgets, so the first n are the ones in use */
     int32_t oldest = 0;
+    if (c->n == 0)
+        return -1;
     for (int32_t i = 1; i < c->n; i++)
         oldest = c->entries[i].used < c->entries[oldest].used ? i : oldest;
     int32_t place = c->entries[oldest].place;
     remove_at(c, oldest);
+    c->unused[c->n_places - c->n - 1] = place;
     return place;
 }
 
@@ -167,7 +175,9 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_ro
     if (key == NULL)
         return -1;
     memcpy(key, ids, (size_t)n_rows * row_bytes(c));
-    int32_t place = free_place(c);
+    if (c->n == c->n_places)
+        (void)lx_prefix_cache_forget(c);
+    int32_t place = c->unused[c->n_places - c->n - 1];
     index = find_index(c, ids, n_rows); /* one before it may be gone */
     memmove(c->entries + index + 1, c->entries + index,
             (size_t)(c->n - index) * sizeof *c->entries);

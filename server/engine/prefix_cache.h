@@ -30,6 +30,8 @@ lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, const int32_t *ids, int32_t n
 /* A place for the state after ids[n_rows, width], n_rows >= 1, from now on found; another prefix
    may be forgotten for it. -1: it is there already, or there is no memory for its key. */
 int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows);
+/* Forgets the prefix that was used least recently and returns its place, -1: there is none. */
+int32_t lx_prefix_cache_forget(lx_prefix_cache *c);
 int32_t lx_prefix_cache_count(const lx_prefix_cache *c);
 
 #endif

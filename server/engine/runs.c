@@ -79,15 +79,18 @@ int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
     return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
 }
 
-/* A free place whose pages are the first of another's chain and new ones, which the run has
-   reserved for it. */
+/* A free place. It has the pages of a chain of n_shared, and new ones. What the run has reserved
+   for it and other runs have too is given back. */
 static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_shared,
-                           int32_t *out, lx_error *err)
+                           int32_t n_reserved, int32_t *out, lx_error *err)
 {
-    int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages;
+    int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages, n_new = n - n_shared;
     e->slots[slot] = (lx_slot){.run = run, .sample = -1, .order = e->next_place_order++};
-    e->slots[slot].pages = lx_pages_take(&e->pages, shared, n - n_shared);
     *out = slot;
+    int32_t n_used = n_new + lx_pages_share(&e->pages, LX_PAGES_RUN, shared);
+    lx_prefix_make_room(e, n_new);
+    e->slots[slot].pages = lx_pages_extend(&e->pages, LX_PAGES_RUN, shared, n_new);
+    lx_pages_reserve(&e->pages, n_used - n_reserved);
     if (n == 0)
         return LX_OK;
     lx_pages_list(&e->pages, e->slots[slot].pages, n, e->page_list);
@@ -104,7 +107,7 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
     if (e->slots[slot].phase != LX_SLOT_FREE)
         lx_runs_leave_seat(e, slot);
-    lx_pages_drop(&e->pages, e->slots[slot].pages);
+    lx_pages_reserve(&e->pages, -lx_pages_drop(&e->pages, LX_PAGES_RUN, e->slots[slot].pages));
     e->slots[slot] = (lx_slot){.run = -1, .pages = -1};
     e->free_slots[e->n_free++] = slot;
 }
@@ -222,10 +225,11 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
 
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
 {
-    int32_t run = new_run(e, job, order), slot = -1;
+    int32_t run = new_run(e, job, order), slot = -1, n_shared = 0;
     lx_run *r = &e->runs[run];
-    lx_status st = take_slot(e, run, -1, 0, &slot, err);
     int32_t kept = lx_prefix_begin(e, r);
+    int32_t shared = lx_prefix_shared(e, kept, r->first_row, &n_shared);
+    lx_status st = take_slot(e, run, shared, n_shared, r->pages, &slot, err);
     begin_in_slot(e, r, slot);
     lx_job_mark_started(job, atomic_load(&e->metrics->steps));
     lx_job_times t = lx_job_get_times(job);
@@ -242,7 +246,7 @@ static lx_status copy_source(lx_engine *e, int32_t run, int32_t *slot, lx_error 
     const lx_slot *source = &e->slots[r->source];
     int32_t n = r->shared_pages;
     int32_t shared = lx_pages_before(&e->pages, source->pages, r->pages - n);
-    lx_status st = take_slot(e, run, shared, n, slot, err);
+    lx_status st = take_slot(e, run, shared, n, r->pages - n, slot, err);
     if (st != LX_OK)
         return st;
     e->slots[*slot].prompt_row = source->prompt_row;

@@ -107,6 +107,7 @@ static void release(lx_engine *e)
     lx_transformer_states_free(e->transformer, e->states);
     lx_pages_fini(&e->pages);
     lx_prefix_cache_free(e->prefixes);
+    free(e->kept_pages);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
         free_frame(&e->frames[i]);
     lx_parties_fini(&e->clients);
@@ -142,24 +143,40 @@ static void count_pages(lx_engine *e)
     int64_t n = each > 0 && e->options.page_bytes > 0 ? e->options.page_bytes / each : all;
     n = n > MAX_PAGES ? MAX_PAGES : n;
     e->pages.n = each > 0 && n < 1 ? 1 : (int32_t)n;
-    e->slot_pages = e->pages.n < MAX_SLOT_PAGES ? e->pages.n : MAX_SLOT_PAGES;
+    int32_t most = lx_model_state_pages(e->model, e->model->max_rows);
+    most = most < MAX_SLOT_PAGES ? most : MAX_SLOT_PAGES;
+    e->slot_pages = e->pages.n < most ? e->pages.n : most;
 }
 
-/* Places, one for probes, and as many for prompts' states as the bytes allow. A probe's row needs a
-   page of its own. */
+/* As many places for prompts' states as the bytes allow: a state that grows counts as one page, and
+   what they have in all is limited too. */
+static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
+{
+    int64_t page = lx_engine_page_bytes(e), bytes = e->options.prefix_bytes;
+    int64_t fixed = e->model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t places = bytes / (fixed + page);
+    *n = places < MAX_PREFIXES ? (int32_t)places : MAX_PREFIXES;
+    if (*n == 0)
+        return LX_OK;
+    int64_t most = page > 0 ? (bytes - *n * fixed) / page : 0;
+    e->most_kept_pages = most < e->pages.n ? (int32_t)most : e->pages.n;
+    e->kept_pages = malloc((size_t)*n * sizeof *e->kept_pages);
+    if (e->kept_pages == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", *n);
+    for (int32_t i = 0; i < *n; i++)
+        e->kept_pages[i] = -1;
+    return lx_prefix_cache_new(*n, e->model->config.n_inputs, &e->prefixes, err);
+}
+
+/* Places, one for probes, and those for prompts' states. A probe's row needs a page of its own. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
     bool grows = e->pages.n > 0;
-    int64_t each = e->model->state.fixed_floats * (int64_t)sizeof(float);
-    int64_t places = grows ? 0 : e->options.prefix_bytes / each;
-    if (places > MAX_PREFIXES)
-        places = MAX_PREFIXES;
-    lx_status st = LX_OK;
-    if (places > 0)
-        st = lx_prefix_cache_new((int32_t)places, e->model->config.n_inputs, &e->prefixes, err);
+    int32_t n_kept = 0;
+    lx_status st = make_prefixes(e, &n_kept, err);
     if (st == LX_OK)
-        st = lx_transformer_states_pool(e->transformer, e->n_places + 1 + (int32_t)places,
-                                        e->pages.n + 1, e->slot_pages, &e->states, err);
+        st = lx_transformer_states_pool(e->transformer, e->n_places + 1 + n_kept, e->pages.n + 1,
+                                        e->slot_pages, &e->states, err);
     if (st == LX_OK && grows)
         st = lx_transformer_state_map(e->transformer, e->states, e->n_places, 1, &e->pages.n, err);
     return st;

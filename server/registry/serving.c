@@ -44,7 +44,7 @@ static lx_status load_one(lx_serving *s, const char *dir, int32_t n_models, lx_e
         if (strcmp(s->models[i]->model->name, m->model->name) == 0)
             st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
     if (st == LX_OK)
-        st = lx_served_start(s, m, share_of(s, n_models), 0, err);
+        st = lx_served_start(s, m, share_of(s, n_models), NULL, err);
     if (st != LX_OK) {
         lx_served_free(m);
         return st;

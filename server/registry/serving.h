@@ -25,6 +25,7 @@ typedef struct lx_served_model {
     lx_engine *engine;
     lx_metrics metrics;
     int32_t n_slots;
+    int64_t page_bytes;            /* of growing parts: what it had at start, a reload keeps it */
     int64_t created;               /* Unix time at which it was loaded */
     _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
     char fingerprint[96];

@@ -56,10 +56,11 @@ void lx_folders_free(lx_folder_list *l);
 /* From a folder to a model that is read and checked; not started. */
 lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out,
                          lx_error *err) LX_MUST_USE;
-/* Computes one real step of it and starts its engine. n_models share the memory; n_slots 0: as the
-   options say. */
-lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, int32_t n_slots,
-                          lx_error *err) LX_MUST_USE;
+/* Computes one real step of it and starts its engine. n_models share the memory; `old`: the model
+   whose place it takes, with as many slots and as much memory for what grows. NULL: none, they are
+   as the options say. */
+lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
+                          const lx_served_model *old, lx_error *err) LX_MUST_USE;
 /* Stops its engine, whatever it does. NULL is allowed. */
 void lx_served_free(lx_served_model *m);
 

@@ -136,19 +136,39 @@ static int32_t slots_from_memory(const lx_backend *be, const lx_served_model *m,
     return (int32_t)(n < least ? least : n > most ? most : n);
 }
 
-/* Of the pool that growing states share: what the slots' fixed parts leave, and no more than all of
-   them can ever use. */
-static int64_t page_bytes(const lx_served_model *m, int64_t wanted, int64_t bytes)
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Of the pool that growing states share: what the slots' fixed parts leave, and no more than all of
+ * them can ever use. A reload does not make it smaller, or requests that were served would be
+ * refused: on a processor memory is taken when it is used, and the old pool's comes back as its
+ * requests end. A device takes it at once, so there it is what fits beside the old one, until the
+ * next reload.
+ */
+static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
+                                 const lx_served_model *old, int64_t bytes)
 {
     int64_t places = m->n_slots + lx_fair_spare(m->n_slots);
     int64_t fixed = m->model->state.fixed_floats * (int64_t)sizeof(float);
     int64_t most = places * (lx_serving_state_bytes(m) - fixed);
-    if (wanted > 0)
-        return wanted;
+    bool had = old != NULL && old->page_bytes > 0;
+    if (s->options.page_bytes > 0)
+        return s->options.page_bytes;
+    if (most == 0)
+        return 0;
     bytes -= places * fixed;
-    if (most > 0 && bytes < 1)
-        return 1; /* a page is made in any case; 0 would mean what all places can use */
-    return bytes < most ? bytes : most;
+    bytes = bytes > 1 ? bytes : 1; /* a page is made in any case; 0 would mean `most` */
+    m->page_bytes = smaller(had ? old->page_bytes : bytes, most);
+    bytes = s->be->ops->is_device ? smaller(bytes, m->page_bytes) : m->page_bytes;
+    if (bytes < m->page_bytes)
+        lx_log(LX_LOG_WARN,
+               "model %s: beside the model before there are %lld bytes for what grows in states, "
+               "not %lld, until the next reload",
+               m->model->name, (long long)bytes, (long long)m->page_bytes);
+    return bytes;
 }
 
 /* The bytes asked for prompts' states, or fewer: all models' take an eighth of free memory at most.
@@ -250,15 +270,15 @@ static int32_t prompt_beside(const lx_backend *be)
     return strcmp(be->ops->name, "cuda") == 0 ? PROMPT_CHUNK : PROMPT_BESIDE;
 }
 
-lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, int32_t n_slots,
-                          lx_error *err)
+lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
+                          const lx_served_model *old, lx_error *err)
 {
     const lx_serving_options *o = &s->options;
     int64_t bytes = 0;
     lx_status st = state_memory(s->be, n_models, &bytes, err);
     if (st != LX_OK)
         return st;
-    m->n_slots = n_slots > 0      ? n_slots
+    m->n_slots = old != NULL      ? old->n_slots
                  : o->n_slots > 0 ? o->n_slots
                                   : slots_from_memory(s->be, m, bytes);
     int32_t max_tokens = m->n_slots + MIN_PROMPT_ROWS;
@@ -267,7 +287,7 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models, i
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside = prompt_beside(s->be),
-                                .page_bytes = page_bytes(m, o->page_bytes, bytes),
+                                .page_bytes = choose_page_bytes(s, m, old, bytes),
                                 .prefix_bytes = prefix_bytes(s->be, o->prefix_bytes, n_models),
                                 .prefix_every = o->prefix_every,
                                 .probe_ns = o->probe_ns,

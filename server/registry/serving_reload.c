@@ -131,9 +131,9 @@ static lx_status start_all(lx_serving *s, new_table *t, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < t->n && st == LX_OK; i++) {
-        int32_t n_slots = i < t->n_old ? s->models[i]->n_slots : 0;
+        const lx_served_model *old = i < t->n_old ? s->models[i] : NULL;
         if (t->models[i] != NULL)
-            st = lx_served_start(s, t->models[i], t->n, n_slots, err);
+            st = lx_served_start(s, t->models[i], t->n, old, err);
     }
     return st;
 }

@@ -60,7 +60,8 @@ rig rig_start(rig_options o)
     options.prompt_chunk = or_default(o.prompt_chunk, 64);
     options.prompt_beside = or_default(o.prompt_beside, 64);
     const lx_model *served = o.model != NULL ? o.model : model;
-    options.prefix_bytes = o.n_prefixes * served->state.fixed_floats * 4;
+    options.prefix_bytes =
+        o.n_prefixes * (served->state.fixed_floats + served->state.page_floats) * 4;
     options.prefix_every = o.prefix_every;
     options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;

@@ -14,7 +14,7 @@ typedef struct rig_options {
     int32_t n_slots, max_queue, max_tokens, prompt_chunk, prompt_beside,
         n_threads;                    /* 0: 4, 8, n_slots + 32, 64, 1 */
     int64_t probe_ns;                 /* 0: no probes */
-    int32_t n_prefixes, prefix_every; /* 0: none are kept */
+    int32_t n_prefixes, prefix_every; /* 0: none are kept; each with one page */
     int32_t n_pages;                  /* of growing states; 0: enough for all places */
     int32_t ahead;
     const char *backend;   /* NULL: cpu */

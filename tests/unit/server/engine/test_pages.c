@@ -1,7 +1,7 @@
 /*
  * The index of pages against a slow one that has every chain's pages in a list: chains that begin
- * alike share what they begin with, a page is free when the last of them is dropped, and what is
- * reserved is what is in use.
+ * alike share what they begin with, of one user or two, and a page is free when the last of them is
+ * dropped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 enum { POOL = 40, CHAINS = 12, TRIES = 20000 };
 
 typedef struct chain {
+    lx_page_user user;
     int32_t name, n, pages[POOL];
 } chain;
 
@@ -28,14 +29,14 @@ static bool has(const chain *c, int32_t page)
     return false;
 }
 
-/* Pages that are in some chain. */
-static int32_t n_in_use(const chain *all)
+/* Pages that are in some chain, of this user or of any (LX_PAGE_USERS). */
+static int32_t n_in_use(const chain *all, lx_page_user user)
 {
     int32_t n = 0;
     for (int32_t page = 0; page < POOL; page++) {
         bool used = false;
         for (int32_t i = 0; i < CHAINS; i++)
-            used = used || has(&all[i], page);
+            used = used || ((user == LX_PAGE_USERS || all[i].user == user) && has(&all[i], page));
         n += used;
     }
     return n;
@@ -50,7 +51,9 @@ static void assert_same(const lx_pages *p, const chain *all)
         for (int32_t k = 0; k < all[i].n; k++)
             assert_int_equal(list[k], all[i].pages[k]);
     }
-    assert_int_equal(p->left, POOL - n_in_use(all));
+    assert_int_equal(p->n_free, POOL - n_in_use(all, LX_PAGE_USERS));
+    assert_int_equal(p->n_used[LX_PAGES_RUN], n_in_use(all, LX_PAGES_RUN));
+    assert_int_equal(p->n_used[LX_PAGES_KEPT], n_in_use(all, LX_PAGES_KEPT));
 }
 
 /* A chain that begins with some pages of another. */
@@ -58,10 +61,14 @@ static void take(lx_pages *p, chain *all, chain *to, uint64_t *random)
 {
     const chain *from = &all[scratch_random(random) % CHAINS];
     int32_t shared = (int32_t)(scratch_random(random) % (uint64_t)(from->n + 1));
-    int32_t most = p->left < 5 ? p->left : 5;
+    int32_t most = p->n_free < 5 ? p->n_free : 5;
     int32_t n = (int32_t)(scratch_random(random) % (uint64_t)(most + 1));
-    lx_pages_reserve(p, n);
-    to->name = lx_pages_take(p, lx_pages_before(p, from->name, from->n - shared), n);
+    lx_page_user user = scratch_random(random) % 2 == 0 ? LX_PAGES_RUN : LX_PAGES_KEPT;
+    int32_t begin = lx_pages_before(p, from->name, from->n - shared), before = p->n_used[user];
+    int32_t n_new = lx_pages_share(p, user, begin);
+    assert_int_equal(n_new, p->n_used[user] - before);
+    to->user = user;
+    to->name = lx_pages_extend(p, user, begin, n);
     to->n = shared + n;
     lx_pages_list(p, to->name, to->n, to->pages);
     for (int32_t i = 0; i < shared; i++)
@@ -74,7 +81,8 @@ static void take(lx_pages *p, chain *all, chain *to, uint64_t *random)
 
 static void drop(lx_pages *p, chain *c)
 {
-    lx_pages_drop(p, c->name);
+    int32_t before = p->n_used[c->user], n = lx_pages_drop(p, c->user, c->name);
+    assert_int_equal(n, before - p->n_used[c->user]);
     *c = (chain){.name = -1};
 }
 
@@ -97,10 +105,23 @@ static void chains_share_their_beginnings(void **state)
     }
     for (int32_t i = 0; i < CHAINS; i++)
         drop(&p, &all[i]);
-    assert_int_equal(p.left, POOL);
-    lx_pages_reserve(&p, POOL); /* all of them can be had at once */
-    lx_pages_drop(&p, lx_pages_take(&p, -1, POOL));
-    assert_int_equal(p.left, POOL);
+    assert_same(&p, all);
+    int32_t whole = lx_pages_extend(&p, LX_PAGES_RUN, -1, POOL); /* all of them at once */
+    assert_int_equal(p.n_free, 0);
+    assert_int_equal(lx_pages_drop(&p, LX_PAGES_RUN, whole), POOL);
+    assert_int_equal(p.n_free, POOL);
+    lx_pages_fini(&p);
+}
+
+static void what_is_reserved_is_not_left(void **state)
+{
+    (void)state;
+    lx_pages p;
+    assert_true(lx_pages_init(&p, POOL));
+    lx_pages_reserve(&p, 3);
+    assert_int_equal(p.left, POOL - 3);
+    lx_pages_reserve(&p, -2);
+    assert_int_equal(p.left, POOL - 1);
     lx_pages_fini(&p);
 }
 
@@ -109,8 +130,9 @@ static void no_pages_are_no_chain(void **state)
     (void)state;
     lx_pages p;
     assert_true(lx_pages_init(&p, 0));
-    assert_int_equal(lx_pages_take(&p, -1, 0), -1);
-    lx_pages_drop(&p, -1);
+    assert_int_equal(lx_pages_share(&p, LX_PAGES_KEPT, -1), 0);
+    assert_int_equal(lx_pages_extend(&p, LX_PAGES_RUN, -1, 0), -1);
+    assert_int_equal(lx_pages_drop(&p, LX_PAGES_RUN, -1), 0);
     assert_int_equal(p.left, 0);
     lx_pages_fini(&p);
 }
@@ -119,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_share_their_beginnings),
+        cmocka_unit_test(what_is_reserved_is_not_left),
         cmocka_unit_test(no_pages_are_no_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

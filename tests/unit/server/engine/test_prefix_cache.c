@@ -88,6 +88,26 @@ static void finds_what_a_slow_search_finds(void **state)
     lx_prefix_cache_free(c);
 }
 
+static void what_was_used_least_is_forgotten(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {1, 2, 3, 4};
+    lx_prefix_cache *c = NULL;
+    assert_int_equal(lx_prefix_cache_new(3, 1, &c, NULL), LX_OK);
+    assert_int_equal(lx_prefix_cache_forget(c), -1);
+    for (int32_t n = 1; n <= 3; n++)
+        assert_int_equal(lx_prefix_cache_add(c, ids, n), n - 1);
+    assert_int_equal(lx_prefix_cache_find(c, ids, 1).place, 0);
+    assert_int_equal(lx_prefix_cache_forget(c), 1);
+    assert_int_equal(lx_prefix_cache_find(c, ids, 2).rows, 1);
+    assert_int_equal(lx_prefix_cache_add(c, ids, 4), 1); /* a place that is free again */
+    assert_int_equal(lx_prefix_cache_forget(c), 2);
+    assert_int_equal(lx_prefix_cache_forget(c), 0);
+    assert_int_equal(lx_prefix_cache_forget(c), 1);
+    assert_int_equal(lx_prefix_cache_count(c), 0);
+    lx_prefix_cache_free(c);
+}
+
 /* --- in the engine --- */
 
 /* Rows of a line: its start, its characters, the separator. */
@@ -210,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_a_slow_search_finds),
+        cmocka_unit_test(what_was_used_least_is_forgotten),
         cmocka_unit_test(a_prompt_starts_from_what_it_shares),
         cmocka_unit_test(every_row_may_be_kept),
         cmocka_unit_test(the_least_used_gives_way),

@@ -1,0 +1,265 @@
+/*
+ * Prompts that begin alike where states grow: they share full pages, what is kept gives way to runs
+ * that have reserved its pages, and no answer depends on what is kept.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/rig.h"
+#include "tests/support/scratch.h"
+#include "tests/support/tiny_model.h"
+
+/* 168 values a picture: three pages. */
+enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 24 };
+
+/* Black pictures, and some with one white row: from that row on they differ. */
+enum { BLACK = HEIGHT, PICTURES = HEIGHT + 1 };
+static uint8_t pictures[PICTURES][VALUES];
+static char *folders[2];
+static lx_model *models[2]; /* with a part that does not grow, and without one */
+static lx_model *model;
+
+static int setup(void **state)
+{
+    static const char *const attention[] = {
+        "[{\"kind\": \"softmax\"}, {\"kind\": \"linear\", \"feature_map\": \"elu+1\", "
+        "\"eps\": 1e-6}]",
+        "{\"kind\": \"softmax\"}",
+    };
+    tiny_model_options o = tiny_model_image;
+    o.width = SIDE;
+    o.height = HEIGHT;
+    for (int i = 0; i < HEIGHT; i++)
+        memset(pictures[i] + (ptrdiff_t)i * SIDE, 200, SIDE);
+    for (int i = 0; i < 2; i++) {
+        o.attention = attention[i];
+        folders[i] = tiny_model_make(i == 0 ? "both" : "grows", &o);
+        if (folders[i] == NULL || lx_model_load(folders[i], &models[i], NULL) != LX_OK)
+            return -1;
+    }
+    model = models[0];
+    return rig_setup(state);
+}
+
+static int teardown(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        lx_model_free(models[i]);
+        tiny_model_remove(folders[i]);
+    }
+    return rig_teardown(state);
+}
+
+static rig start(int32_t n_prefixes, int32_t n_pages)
+{
+    return rig_start((rig_options){
+        .model = model, .max_queue = JOBS, .n_prefixes = n_prefixes, .n_pages = n_pages});
+}
+
+static rig_request request(int32_t picture, int32_t n_values)
+{
+    return (rig_request){
+        .model = model, .seed = 3, .values = pictures[picture], .n_values = n_values};
+}
+
+static int64_t pages_of(const _Atomic int64_t *bytes)
+{
+    return atomic_load(bytes) / (model->state.page_floats * (int64_t)sizeof(float));
+}
+
+/* What the request gives where nothing is kept. */
+static uint64_t plain_hash(const rig_request *q)
+{
+    rig r = start(0, 0);
+    lx_job *job = rig_submit(&r, q);
+    lx_job_ref(job);
+    rig_expect(job, LX_OK);
+    uint64_t hash = rig_hash(job);
+    lx_job_unref(job);
+    rig_stop(&r);
+    return hash;
+}
+
+/* Rows of the prompt that were kept; the answer is right. */
+static int32_t cached(rig *r, int32_t picture, int32_t n_values)
+{
+    rig_request q = request(picture, n_values);
+    lx_job *job = rig_submit(r, &q);
+    lx_job_ref(job);
+    rig_expect(job, LX_OK);
+    int32_t rows = lx_job_cached_rows(job);
+    assert_true(rig_hash(job) == plain_hash(&q));
+    lx_job_unref(job);
+    return rows;
+}
+
+static void a_prompt_starts_from_what_it_shares(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        model = models[i];
+        rig r = start(12, 0);
+        assert_int_equal(cached(&r, BLACK, 140), 0);
+        assert_int_equal(pages_of(&r.metrics->pool_kept), 3); /* 2 shared, 1 copied */
+        assert_int_equal(cached(&r, BLACK, 140), 140);
+        assert_int_equal(cached(&r, BLACK, 128), 0); /* it needs no page that is not full */
+        assert_int_equal(cached(&r, BLACK, 128), 128);
+        assert_int_equal(cached(&r, 7, 140), 0); /* parts after 1 + 98 rows, */
+        assert_int_equal(cached(&r, 7, 140), 140);
+        assert_int_equal(cached(&r, 7, 130), 99); /* where a state is kept since then */
+        assert_int_equal(atomic_load(&r.metrics->cached_prompt_tokens), 140 + 128 + 140 + 99);
+        rig_assert_empty(&r);
+        rig_stop(&r);
+    }
+    model = models[0];
+}
+
+static void what_is_kept_gives_way(void **state)
+{
+    (void)state;
+    rig r = start(12, PAGES + 1);
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(cached(&r, BLACK, 140), 140);
+    assert_int_equal(cached(&r, 0, 140), 0); /* needs pages of what is kept */
+    assert_int_equal(cached(&r, 0, 140), 140);
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+    r = start(12, PAGES); /* no page is free for a copy, but none is needed for full ones */
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 0);
+    assert_int_equal(cached(&r, BLACK, 128), 0);
+    assert_int_equal(cached(&r, BLACK, 128), 128);
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 2);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void what_is_kept_has_a_limit(void **state)
+{
+    (void)state;
+    rig r = start(3, 0);
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(cached(&r, 0, 70), 0); /* two pages: the other three go */
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 2);
+    assert_int_equal(cached(&r, 0, 70), 70);
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    rig_stop(&r);
+    r = start(2, 0);
+    assert_int_equal(cached(&r, 0, 70), 0);
+    assert_int_equal(cached(&r, BLACK, 140), 0); /* too large to be kept: nothing gives way */
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(cached(&r, 0, 70), 70);
+    rig_stop(&r);
+}
+
+/* All pages are reserved, so the state that a run starts from gives way while it starts. */
+static void what_is_found_may_give_way_at_once(void **state)
+{
+    (void)state;
+    rig r = start(12, PAGES + 1);
+    rig_request other = {.model = model, .seed = 4, .max_new = 30}, q = request(BLACK, 70);
+    assert_int_equal(cached(&r, BLACK, 70), 0);
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 2);
+    gate_close();
+    lx_job *first = rig_submit(&r, &other);
+    gate_wait_for_step();
+    lx_job *second = rig_submit(&r, &q);
+    lx_job_ref(second);
+    gate_let_pass(1);
+    gate_wait_for_step();
+    assert_int_equal(pages_of(&r.metrics->pool_used), PAGES + 1);
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 0);
+    gate_open();
+    rig_expect(first, LX_OK);
+    rig_expect(second, LX_OK);
+    assert_int_equal(lx_job_cached_rows(second), 70);
+    assert_true(rig_hash(second) == plain_hash(&q));
+    lx_job_unref(second);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void a_shared_page_is_counted_once(void **state)
+{
+    (void)state;
+    rig r = start(12, 0);
+    rig_request q = request(BLACK, 140);
+    lx_job *jobs[3];
+    assert_int_equal(cached(&r, BLACK, 140), 0);
+    gate_close();
+    for (int i = 0; i < 3; i++)
+        jobs[i] = rig_submit(&r, &q);
+    gate_wait_for_step();
+    while (lx_job_get_times(jobs[2]).started == 0) {
+        gate_let_pass(1);
+        gate_wait_for_step();
+    }
+    assert_int_equal(pages_of(&r.metrics->pool_used), 2 + 3);
+    gate_open();
+    for (int i = 0; i < 3; i++)
+        rig_expect(jobs[i], LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* Jobs of all sorts, some of which end early, in pools of all sizes. */
+static void answers_do_not_depend_on_what_is_kept(void **state)
+{
+    (void)state;
+    uint64_t want[JOBS], random = 11, n_cached = 0;
+    rig_request q[JOBS];
+    for (int32_t i = 0; i < JOBS; i++) {
+        q[i] = request(5 + i % 4 * 2 % 8, i * 37 % 160);
+        q[i].n = 1 + i % 3;
+        want[i] = plain_hash(&q[i]);
+    }
+    for (int32_t round = 0; round < 12; round++) {
+        rig r = rig_start((rig_options){.model = model,
+                                        .max_queue = JOBS,
+                                        .n_prefixes = 3 + round % 5,
+                                        .prefix_every = round % 3 * 32,
+                                        .n_pages = 2 * PAGES + round % 7});
+        for (int32_t again = 0; again < 3; again++) {
+            lx_job *jobs[JOBS];
+            for (int32_t i = 0; i < JOBS; i++) {
+                rig_request some = q[i];
+                some.timeout_ns = scratch_random(&random) % 8 == 0 ? 1 : 0;
+                jobs[i] = rig_submit(&r, &some);
+            }
+            for (int32_t i = 0; i < JOBS; i++) {
+                if (scratch_random(&random) % 5 == 0)
+                    lx_job_cancel(jobs[i]);
+            }
+            for (int32_t i = 0; i < JOBS; i++) {
+                lx_job_wait(jobs[i]);
+                if (lx_job_status(jobs[i], NULL) == LX_OK)
+                    assert_true(rig_hash(jobs[i]) == want[i]);
+                lx_job_unref(jobs[i]);
+            }
+            rig_assert_empty(&r);
+        }
+        n_cached += atomic_load(&r.metrics->cached_prompt_tokens);
+        rig_stop(&r);
+    }
+    assert_true(n_cached > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_prompt_starts_from_what_it_shares),
+        cmocka_unit_test(what_is_kept_gives_way),
+        cmocka_unit_test(what_is_kept_has_a_limit),
+        cmocka_unit_test(what_is_found_may_give_way_at_once),
+        cmocka_unit_test(a_shared_page_is_counted_once),
+        cmocka_unit_test(answers_do_not_depend_on_what_is_kept),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,188 @@
+/*
+ * How much memory for growing states a model has after a reload: what it had, however little the
+ * machine has free beside the model before. Only a device, which would have to find it twice at
+ * once, may have less until the next reload. What is free is what the test says.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "common/cgroup.h"
+#include "common/log.h"
+#include "server/registry/serving_internal.h"
+#include "tests/support/tiny_model.h"
+
+enum { MIB = 1 << 20, SLOTS = 4 };
+
+static _Atomic int64_t free_memory, device_memory;
+
+int64_t __wrap_lx_cgroup_free_memory(void);
+
+int64_t __wrap_lx_cgroup_free_memory(void)
+{
+    return free_memory;
+}
+
+static lx_status memory_of_device(lx_backend *be, int64_t *free_bytes, lx_error *err)
+{
+    (void)be;
+    (void)err;
+    *free_bytes = device_memory;
+    return LX_OK;
+}
+
+static tiny_model_options options(uint64_t seed)
+{
+    tiny_model_options o = tiny_model_image;
+    o.attention = "{\"kind\": \"softmax\"}";
+    o.seed = seed;
+    return o;
+}
+
+/* --- a server and its reloads --- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static char *folder;
+static uint64_t seed;
+
+static void wake(void *context)
+{
+    (void)context;
+    (void)pthread_mutex_lock(&lock);
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static lx_serving *serve(int64_t page_bytes)
+{
+    lx_serving *s = NULL;
+    lx_error err = {0};
+    tiny_model_options o = options(++seed);
+    folder = tiny_model_make("grows", &o);
+    assert_non_null(folder);
+    lx_serving_options options = {.backend = "cpu",
+                                  .backend_options = {.n_threads = 1},
+                                  .model_dir = folder,
+                                  .n_slots = SLOTS,
+                                  .page_bytes = page_bytes};
+    assert_int_equal(lx_serving_new(&s, &err), LX_OK);
+    if (lx_serving_load(s, &options, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    return s;
+}
+
+static void stop(lx_serving *s)
+{
+    lx_serving_free(s);
+    tiny_model_remove(folder);
+}
+
+/* Other weights, in a new file: the model before still reads its own. */
+static void replace_weights(void)
+{
+    char from[4096], to[4096];
+    tiny_model_options o = options(++seed);
+    char *other = tiny_model_make("other", &o);
+    assert_non_null(other);
+    (void)snprintf(from, sizeof from, "%s/model.safetensors", other);
+    (void)snprintf(to, sizeof to, "%s/model.safetensors", folder);
+    assert_int_equal(rename(from, to), 0);
+    tiny_model_remove(other);
+}
+
+static void reload(lx_serving *s)
+{
+    lx_reload *r = NULL;
+    const lx_reloaded_model *models = NULL;
+    int32_t n = 0;
+    lx_error err = {0};
+    replace_weights();
+    assert_int_equal(lx_reload_start(s, wake, NULL, &r, &err), LX_OK);
+    (void)pthread_mutex_lock(&lock);
+    while (!lx_reload_done(r))
+        (void)pthread_cond_wait(&changed, &lock);
+    (void)pthread_mutex_unlock(&lock);
+    if (lx_reload_result(r, &models, &n, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(n, 1);
+    assert_true(models[0].changed);
+    lx_reload_release(r);
+}
+
+static int64_t pool(lx_serving *s)
+{
+    int32_t turn = lx_serving_enter(s);
+    int64_t bytes = atomic_load(&lx_serving_at(s, 0)->metrics.pool_bytes);
+    lx_serving_leave(s, turn);
+    return bytes;
+}
+
+/* --- tests --- */
+
+static void a_reload_keeps_the_memory_of_what_grows(void **state)
+{
+    (void)state;
+    free_memory = 4 * MIB;
+    lx_serving *s = serve(0);
+    assert_int_equal(pool(s), MIB); /* a quarter */
+    free_memory = MIB;
+    reload(s);
+    assert_int_equal(pool(s), MIB);
+    free_memory = 64 * MIB;
+    reload(s);
+    assert_int_equal(pool(s), MIB);
+    stop(s);
+}
+
+static void a_device_may_have_less_until_the_next_reload(void **state)
+{
+    (void)state;
+    free_memory = 4 * MIB;
+    lx_serving *s = serve(0);
+    static lx_kernels device; /* models use it until the last one is freed */
+    device = *s->be->ops;
+    device.is_device = true;
+    device.memory = memory_of_device;
+    s->be->ops = &device;
+    device_memory = MIB;
+    reload(s);
+    assert_int_equal(pool(s), MIB / 4 * 3);
+    device_memory = 64 * MIB;
+    reload(s);
+    assert_int_equal(pool(s), MIB);
+    stop(s);
+}
+
+static void what_was_asked_for_stays(void **state)
+{
+    (void)state;
+    free_memory = 4 * MIB;
+    lx_serving *s = serve(2 * MIB);
+    assert_int_equal(pool(s), 2 * MIB);
+    reload(s);
+    assert_int_equal(pool(s), 2 * MIB);
+    stop(s);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    lx_log_set_level(LX_LOG_ERROR);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reload_keeps_the_memory_of_what_grows),
+        cmocka_unit_test(a_device_may_have_less_until_the_next_reload),
+        cmocka_unit_test(what_was_asked_for_stays),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
