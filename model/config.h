@@ -14,7 +14,8 @@ enum {
     LX_MAX_NAME = 32,
     LX_MAX_LAYERS = 256,
     LX_MAX_CLASSES = 100,
-    LX_MAX_CLASS_NAMES = 64
+    LX_MAX_CLASS_NAMES = 64,
+    LX_MAX_ENDS = 8
 };
 
 /* How the residual branches A of the layers are wired; a norm is each branch's own. */
@@ -45,13 +46,17 @@ typedef struct lx_config {
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
-    int32_t head_size;     /* rows of the head's matrix: ids, or 3 a component */
-    int32_t n_values;      /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
-    int32_t n_components;  /* logistic_mixture, otherwise 0 */
-    int32_t max_chars;     /* couplet: the longest line, 0 for other tasks */
-    int32_t width, height; /* image, otherwise 0 */
-    int32_t n_channels;    /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
-    int32_t n_classes;     /* image: what it can be asked for, 0: nothing */
+    int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
+    int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
+    int32_t n_components; /* logistic_mixture, otherwise 0 */
+    int32_t max_chars;    /* couplet: the longest line, 0 for other tasks */
+    char tokenizer[LX_MAX_NAME];       /* text: a file of the folder, or "bytes"; otherwise "" */
+    int32_t context;                   /* text: tokens of prompt and answer, at most; otherwise 0 */
+    int32_t begin;                     /* text: the token before every prompt, -1: none */
+    int32_t n_ends, ends[LX_MAX_ENDS]; /* text: tokens that end an answer */
+    int32_t width, height;             /* image, otherwise 0 */
+    int32_t n_channels;                /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
+    int32_t n_classes;                 /* image: what it can be asked for, 0: nothing */
     /* What each class is called, with single spaces between: "seven 7 七"; the first is its name.
      */
     char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];

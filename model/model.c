@@ -13,8 +13,9 @@
 
 #include "model/formats/file.h"
 #include "model/tasks/task.h"
+#include "model/tokenizers/tokenizer.h"
 
-enum { MAX_PATH = 4096, MAX_TEXT_BYTES = 16 << 20 };
+enum { MAX_PATH = 4096 };
 
 typedef struct tensor_check {
     const lx_model *model;
@@ -162,7 +163,7 @@ static lx_status hash_file(lx_model *m, const char *path, lx_error *err)
 {
     char *text = NULL;
     size_t n = 0;
-    lx_status st = lx_file_read(path, MAX_TEXT_BYTES, &text, &n, err);
+    lx_status st = lx_file_read(path, LX_TOKENIZER_MAX_FILE, &text, &n, err);
     if (st == LX_OK)
         m->hash = lx_file_hash(m->hash, text, n);
     free(text);
@@ -232,11 +233,24 @@ static lx_status load_weights(lx_model *m, lx_error *err)
     return st;
 }
 
+static lx_status load_tokenizer(lx_model *m, lx_error *err)
+{
+    char path[MAX_PATH];
+    if (strcmp(m->config.tokenizer, "bytes") == 0)
+        return lx_tokenizer_new_bytes(&m->tokenizer, err);
+    lx_status st = join(path, m->dir, m->config.tokenizer, err);
+    if (st == LX_OK)
+        st = lx_tokenizer_load_file(path, &m->tokenizer, err);
+    return st == LX_OK ? hash_file(m, path, err) : st;
+}
+
 /* A folder without vocab.txt is fine here: the task says whether it needs one. */
 static lx_status load_vocab(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
     lx_error why;
+    if (m->config.tokenizer[0] != '\0')
+        return load_tokenizer(m, err);
     lx_status st = join(path, m->dir, "vocab.txt", err);
     if (st != LX_OK)
         return st;
@@ -259,6 +273,7 @@ static lx_status check_task(lx_model *m, lx_error *err)
     if (st != LX_OK)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
     m->max_rows = m->task->max_rows(m);
+    m->token_bytes = m->task->token_bytes != NULL ? m->task->token_bytes(m) : 0;
     return LX_OK;
 }
 
@@ -286,6 +301,7 @@ void lx_model_free(lx_model *m)
     if (m == NULL)
         return;
     lx_vocab_free(m->vocab);
+    lx_tokenizer_free(m->tokenizer);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);

@@ -1,7 +1,7 @@
 /*
- * A model folder, read and checked: config.json + model.safetensors + vocab.txt, the task that
- * makes sense of its tokens, and a hash of the weights. Immutable once loaded; any thread may read
- * it.
+ * A model folder, read and checked: config.json + model.safetensors + vocab.txt or a tokenizer, the
+ * task that makes sense of its tokens, and a hash of the weights. Immutable once loaded; any thread
+ * may read it.
  */
 #ifndef LINNET_MODEL_MODEL_H
 #define LINNET_MODEL_MODEL_H
@@ -11,6 +11,7 @@
 #include "model/vocab.h"
 
 struct lx_task_ops;
+struct lx_tokenizer;
 
 enum { LX_MAX_BRANCHES = 2 };
 
@@ -33,6 +34,8 @@ typedef struct lx_model {
     lx_config config;
     lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
     lx_vocab *vocab;         /* NULL when the task needs none */
+    struct lx_tokenizer *tokenizer; /* of text, otherwise NULL */
+    int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     uint64_t hash; /* of config, vocabulary and weights */
     int64_t n_parameters;
