@@ -67,6 +67,7 @@ static void take_norm(lx_config_reader *r, lx_config_object s, lx_config *c)
     static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
     c->wiring = (lx_wiring)lx_config_word(r, s, "norm", wirings);
     c->norm_eps = lx_config_eps(r, s, "norm_eps");
+    c->input_norm = lx_config_has(r, s, "input_norm") && lx_config_flag(r, s, "input_norm");
     c->activation = activation_of[lx_config_word(r, s, "activation", activations)];
 }
 

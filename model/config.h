@@ -39,6 +39,7 @@ typedef struct lx_config {
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
     lx_wiring wiring;
     float norm_eps;
+    bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
     int32_t n_mixers; /* 1: the same in every layer; otherwise n_layers */
     lx_mixer_config mixers[LX_MAX_LAYERS];

@@ -66,6 +66,17 @@ float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key)
     return f;
 }
 
+bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key)
+{
+    const json_t *value = lx_config_look(r, s, key);
+    bool flag = json_is_true(value);
+    if (value != NULL && !json_is_boolean(value))
+        lx_config_wrong(r, s, key, "must be true or false");
+    else if (value != NULL)
+        lx_config_release(s, key);
+    return flag;
+}
+
 /* Lower-case letters, digits and '_', shorter than LX_CONFIG_NAME; '+' and '-' too if not `plain`.
  */
 void lx_config_name(lx_config_reader *r, lx_config_object s, const char *key, bool plain, char *out)

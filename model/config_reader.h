@@ -40,6 +40,7 @@ int32_t lx_config_int(lx_config_reader *r, lx_config_object s, const char *key, 
                       int32_t max);
 /* A number in (0, 1] that is not zero as f32 either. */
 float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key);
+bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key);
 /* Lower-case letters, digits and '_', into out[LX_CONFIG_NAME]; '+' and '-'
    too if not `plain`. */
 void lx_config_name(lx_config_reader *r, lx_config_object s, const char *key, bool plain,

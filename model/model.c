@@ -102,6 +102,8 @@ static void expect_all(tensor_check *c)
     }
     for (int32_t i = 0; i < k->n_layers; i++)
         expect_layer(c, i);
+    if (k->input_norm)
+        expect_norm(c, "input_norm", k->d_model);
     expect_norm(c, "final_norm", lx_config_output_width(k));
     expect_linear(c, "head", k->head_size, lx_config_output_width(k));
 }
@@ -179,10 +181,12 @@ static lx_status load_config(lx_model *m, lx_error *err)
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
-static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer_config *config)
+static void add_branch(lx_model *m, int32_t index, const lx_mixer_config *config)
 {
+    lx_layer *layer = &m->layers[index];
     lx_branch *b = &layer->branches[layer->n_branches++];
     *b = (lx_branch){.config = config,
+                     .parts = {.layer = index},
                      .state_offset = m->state.fixed_floats,
                      .page_offset = m->state.page_floats};
     config->mixer->declare(config, &b->parts);
@@ -210,10 +214,17 @@ static lx_status set_layers(lx_model *m, lx_error *err)
     m->state_hash = LX_HASH_SEED;
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
-        add_branch(m, &m->layers[i], lx_config_mixer(&m->config, i));
-        add_branch(m, &m->layers[i], &m->config.feed_forward);
+        add_branch(m, i, lx_config_mixer(&m->config, i));
+        add_branch(m, i, &m->config.feed_forward);
         if (lx_mixer_state_floats(&m->layers[i].branches[1].parts) > 0)
             m->state_hash = hash_mixer(m->state_hash, &m->config.feed_forward);
+        int64_t carried = m->layers[i].branches[0].parts.carried;
+        if (carried > 0 && m->layers[0].branches[0].parts.carried != carried)
+            return lx_fail(
+                err, LX_ERR_FORMAT, NULL,
+                "%s/config.json: attention[%d] needs what layer 0 leaves for it: layer 0 "
+                "must be %s, too, with heads like these",
+                lx_file_label(m->dir), i, lx_config_mixer(&m->config, i)->mixer->name);
     }
     return LX_OK;
 }
@@ -332,11 +343,14 @@ const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int
     for (int32_t b = 0; b < m->layers[layer].n_branches; b++) {
         const lx_branch *branch = &m->layers[layer].branches[b];
         const lx_mixer_parts *parts = &branch->parts;
-        *offset = branch->state_offset + head * lx_mixer_head_floats(parts);
-        for (int32_t i = 0; i < parts->n_fields && head < parts->n_heads; i++) {
-            if (strcmp(parts->fields[i].name, name) == 0)
-                return &parts->fields[i];
-            *offset += (int64_t)parts->fields[i].rows * parts->fields[i].cols;
+        int64_t at = branch->state_offset + head * lx_mixer_head_floats(parts);
+        int64_t at_once = branch->state_offset + lx_mixer_heads_floats(parts);
+        for (int32_t i = 0; i < parts->n_fields; i++) {
+            const lx_state_field *f = &parts->fields[i];
+            *offset = f->once ? at_once : at;
+            if (strcmp(f->name, name) == 0 && (f->once || head < parts->n_heads))
+                return f;
+            *(f->once ? &at_once : &at) += (int64_t)f->rows * f->cols;
         }
     }
     return NULL;

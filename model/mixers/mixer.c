@@ -49,10 +49,28 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
     add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY});
 }
 
-void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int64_t n,
+                          void (*fill)(int64_t n, const float *from, float *to))
+{
+    assert(p->n_derived < LX_MAX_MIXER_DERIVED && from < p->n_tensors);
+    assert(from < 0 || p->tensors[from].role == LX_TENSOR_ARRAY);
+    p->derived[p->n_derived++] = (lx_mixer_derived){from, n, fill};
+}
+
+static void add_field(lx_mixer_parts *p, lx_state_field field)
 {
     assert(p->n_fields < LX_MAX_MIXER_FIELDS);
-    p->fields[p->n_fields++] = (lx_state_field){name, rows, cols};
+    p->fields[p->n_fields++] = field;
+}
+
+void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+{
+    add_field(p, (lx_state_field){name, rows, cols, false});
+}
+
+void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+{
+    add_field(p, (lx_state_field){name, rows, cols, true});
 }
 
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row)
@@ -71,18 +89,30 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
     p->ring = ring;
 }
 
-int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
+static int64_t field_floats(const lx_mixer_parts *p, bool once)
 {
     int64_t n = 0;
-    for (int32_t i = 0; i < p->n_fields; i++)
-        n += (int64_t)p->fields[i].rows * p->fields[i].cols;
+    for (int32_t i = 0; i < p->n_fields; i++) {
+        if (p->fields[i].once == once)
+            n += (int64_t)p->fields[i].rows * p->fields[i].cols;
+    }
     return n;
+}
+
+int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
+{
+    return field_floats(p, false);
+}
+
+int64_t lx_mixer_heads_floats(const lx_mixer_parts *p)
+{
+    return p->n_heads * field_floats(p, false);
 }
 
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 {
     int64_t row = (int64_t)p->row_key + p->row_value;
-    return p->n_heads * (lx_mixer_head_floats(p) + p->ring * row);
+    return lx_mixer_heads_floats(p) + field_floats(p, true) + p->n_heads * p->ring * row;
 }
 
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)
