@@ -47,6 +47,9 @@ typedef struct lx_config {
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
+    bool plain_head; /* the head has no bias */
+    /* What the folder calls tensors (docs/weights-format.md), NULL: so. */
+    const struct lx_tensor_names *names;
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
     int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
@@ -75,7 +78,7 @@ static inline int32_t lx_config_output_width(const lx_config *c)
     return c->wiring == LX_WIRING_REVERSIBLE ? 2 * c->d_model : c->d_model;
 }
 
-/* Reads and checks `path`. */
+/* Reads and checks `path`, Linnet's own or Hugging Face's (formats/hugging_face/folder.h). */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
 
 #endif

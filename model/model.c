@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "model/formats/file.h"
+#include "model/formats/hugging_face/folder.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -29,10 +30,11 @@ typedef struct tensor_check {
 static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t rows,
                    int64_t cols)
 {
-    char name[128];
+    char own[128], name[LX_HF_NAME];
     if (c->status != LX_OK)
         return;
-    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
+    (void)snprintf(own, sizeof own, "%s%s", prefix, suffix);
+    lx_hf_tensor_name(c->model->config.names, own, name);
     const lx_tensor *t = lx_safetensors_find(c->model->weights, name);
     if (t == NULL) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL, "%s: tensor %s is missing",
@@ -105,7 +107,9 @@ static void expect_all(tensor_check *c)
     if (k->input_norm)
         expect_norm(c, "input_norm", k->d_model);
     expect_norm(c, "final_norm", lx_config_output_width(k));
-    expect_linear(c, "head", k->head_size, lx_config_output_width(k));
+    expect_parameters(c, "head",
+                      &(lx_mixer_tensor){NULL, k->head_size, lx_config_output_width(k),
+                                         k->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT});
 }
 
 static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
@@ -317,6 +321,13 @@ void lx_model_free(lx_model *m)
     free(m->layers);
     free(m->dir);
     free(m);
+}
+
+const lx_tensor *lx_model_tensor(const lx_model *m, const char *name)
+{
+    char theirs[LX_HF_NAME];
+    lx_hf_tensor_name(m->config.names, name, theirs);
+    return lx_safetensors_find(m->weights, theirs);
 }
 
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows)

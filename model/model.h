@@ -50,6 +50,9 @@ typedef struct lx_model {
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
 
+/* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */
+const lx_tensor *lx_model_tensor(const lx_model *m, const char *name);
+
 /* What a state has after so many input rows: pages of its growing part, and floats in all. */
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows);
 int64_t lx_model_state_floats(const lx_model *m, int64_t rows);

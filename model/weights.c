@@ -9,7 +9,7 @@ static const lx_host_tensor *tensor(const lx_weights *w, const char *prefix, con
 {
     char name[128];
     (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
-    return &lx_safetensors_find(w->model->weights, name)->t;
+    return &lx_model_tensor(w->model, name)->t;
 }
 
 /* A tensor's numbers as f32; the caller frees them. NULL when there is no memory. */
@@ -75,19 +75,34 @@ static lx_status load_parameters(lx_weights *w, const char *prefix, lx_tensor_ro
     return load_product(w, prefix, product, err);
 }
 
+/* The arrays that numbers are derived from, one behind the other; likewise. */
+static float *all_numbers(lx_weights *w, const lx_mixer_parts *parts, const lx_mixer_derived *d)
+{
+    const lx_host_tensor *arrays[LX_MAX_MIXER_TENSORS];
+    int64_t n = 0, at = 0;
+    for (int32_t i = 0; i < d->n_from; i++) {
+        char name[96];
+        (void)snprintf(name, sizeof name, "layers.%d.%s", parts->layer,
+                       parts->tensors[d->from + i].name);
+        arrays[i] = tensor(w, name, "");
+        n += arrays[i]->rows * arrays[i]->cols;
+    }
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int32_t i = 0; v != NULL && i < d->n_from; i++) {
+        for (int64_t j = 0; j < arrays[i]->rows * arrays[i]->cols; j++)
+            v[at++] = lx_host_tensor_at(arrays[i], j);
+    }
+    return v;
+}
+
 static lx_status load_derived(lx_weights *w, const lx_mixer_parts *parts, const lx_mixer_derived *d,
                               lx_array **out, lx_error *err)
 {
-    char prefix[64] = "derived numbers";
-    float *from = NULL, *values = calloc((size_t)d->n, sizeof *values);
-    if (d->from >= 0) {
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", parts->layer,
-                       parts->tensors[d->from].name);
-        from = numbers(tensor(w, prefix, ""));
-    }
+    float *values = calloc((size_t)d->n, sizeof *values);
+    float *from = d->n_from > 0 ? all_numbers(w, parts, d) : NULL;
     lx_status st = LX_OK;
-    if (values == NULL || (d->from >= 0 && from == NULL)) {
-        st = no_memory(prefix, "", err);
+    if (values == NULL || (d->n_from > 0 && from == NULL)) {
+        st = no_memory("numbers derived from weights", "", err);
     } else {
         d->fill(d->n, from, values);
         st = make_array(w, values, d->n, out, err);
@@ -131,7 +146,8 @@ static lx_status load_all(lx_weights *w, lx_error *err)
     }
     if (st == LX_OK)
         st = load_norm(w, "final_norm", &w->final_norm, err);
-    return st == LX_OK ? load_product(w, "head", &w->head, err) : st;
+    lx_tensor_role head = c->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT;
+    return st == LX_OK ? load_parameters(w, "head", head, &w->head, NULL, err) : st;
 }
 
 lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out, lx_error *err)

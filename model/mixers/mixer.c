@@ -28,6 +28,16 @@ const lx_mixer *lx_mixer_at(int32_t i)
     return i >= 0 && (size_t)i < sizeof mixers / sizeof *mixers ? mixers[i] : NULL;
 }
 
+lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name)
+{
+    for (int32_t i = 0; i < c->mixer->n_params; i++) {
+        if (strcmp(c->mixer->params[i].name, name) == 0)
+            return &c->params[i];
+    }
+    assert(false);
+    return NULL;
+}
+
 static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 {
     assert(p->n_tensors < LX_MAX_MIXER_TENSORS);
@@ -49,12 +59,13 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
     add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY});
 }
 
-void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int64_t n,
+void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
                           void (*fill)(int64_t n, const float *from, float *to))
 {
-    assert(p->n_derived < LX_MAX_MIXER_DERIVED && from < p->n_tensors);
-    assert(from < 0 || p->tensors[from].role == LX_TENSOR_ARRAY);
-    p->derived[p->n_derived++] = (lx_mixer_derived){from, n, fill};
+    assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
+    for (int32_t i = 0; i < n_from; i++)
+        assert(p->tensors[from + i].role == LX_TENSOR_ARRAY);
+    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill};
 }
 
 static void add_field(lx_mixer_parts *p, lx_state_field field)

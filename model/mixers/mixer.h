@@ -77,8 +77,9 @@ typedef struct lx_mixer_tensor {
 
 /* Numbers that operations take but no file holds, made once when the weights are loaded. */
 typedef struct lx_mixer_derived {
-    int32_t from; /* the array they are made of, by its place among the tensors; -1: of nothing */
+    int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
     int64_t n;
+    /* `from`: the arrays, one behind the other; NULL without any. */
     void (*fill)(int64_t n, const float *from, float *to);
 } lx_mixer_derived;
 
@@ -145,11 +146,14 @@ const lx_mixer *lx_mixer_find(const char *name);
 /* Mixer i in the order of mixers.def; NULL behind the last. */
 const lx_mixer *lx_mixer_at(int32_t i);
 
+/* The value of the parameter of this name, which the mixer has. */
+lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name);
+
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
-void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int64_t n,
+void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
                           void (*fill)(int64_t n, const float *from, float *to));
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);

@@ -15,11 +15,13 @@
  *     y = (group_norm(y) + (sum of r k r_k) v) g
  *     A(x) = W_out y
  *
- * Tensors: attn.mixes (a row for each c above, in this order), attn.r, attn.k, attn.v, attn.out,
- * attn.w1, attn.w2, attn.a1, attn.a2, attn.g1, attn.g2, but for layer 0 attn.v1, attn.v2, and
- * attn.k_k, attn.k_a, attn.r_k, attn.norm.weight, attn.norm.bias. w2, a2 and v2 have a bias.
+ * Tensors: attn.x_c (mixes_c), attn.r, attn.k, attn.v, attn.out, attn.w1, attn.w2, attn.a1,
+ * attn.a2, attn.g1, attn.g2, but for layer 0 attn.v1, attn.v2, and attn.k_k, attn.k_a, attn.r_k,
+ * attn.norm.weight, attn.norm.bias. w2, a2 and v2 have a bias.
  * State: of a head S [K, V]; once the last x, shift.
  */
+#include <string.h>
+
 #include "model/mixers/mixer.h"
 
 enum { MAX_RANK = 1 << 16 };
@@ -37,8 +39,8 @@ enum { W_RANK, A_RANK, V_RANK, G_RANK, GROUP_EPS }; /* params */
 enum { MIX_R, MIX_W, MIX_K, MIX_V, MIX_A, MIX_G, N_MIXES };
 /* Tensors; layer 0 has not the last two. */
 enum {
-    MIXES,
-    W_R,
+    X_R,
+    W_R = X_R + N_MIXES,
     W_K,
     W_V,
     OUT,
@@ -56,9 +58,14 @@ enum {
     V1,
     V2
 };
-enum { DECAY_FACTOR, LEFT_OF_K, MINUS_ONE }; /* derived */
+enum { MIXES, DECAY_FACTOR, LEFT_OF_K, MINUS_ONE }; /* derived */
 /* Scratch: the mixes, then what becomes of them; the low-rank pairs have their middles last. */
 enum { R = N_MIXES, W, K, V, RATE, GATE, ERASED, ADDED, Y, W_LOW, A_LOW, V_LOW, G_LOW };
+
+static void fill_mixes(int64_t n, const float *from, float *to)
+{
+    memcpy(to, from, (size_t)n * sizeof *to);
+}
 
 static void fill_decay_factor(int64_t n, const float *from, float *to)
 {
@@ -94,7 +101,10 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int64_t d = c->d_model, keys = keys_of(c), values = values_of(c);
     const lx_param_value *rank = c->params;
-    lx_mixer_add_array(p, "attn.mixes", N_MIXES, d);
+    static const char *const mixes[] = {"attn.x_r", "attn.x_w", "attn.x_k",
+                                        "attn.x_v", "attn.x_a", "attn.x_g"};
+    for (int32_t i = 0; i < N_MIXES; i++)
+        lx_mixer_add_array(p, mixes[i], 0, d);
     lx_mixer_add_map(p, "attn.r", keys, d);
     lx_mixer_add_map(p, "attn.k", keys, d);
     lx_mixer_add_map(p, "attn.v", values, d);
@@ -120,9 +130,10 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t keys = keys_of(c), values = values_of(c);
     declare_tensors(c, p);
-    lx_mixer_add_derived(p, -1, keys, fill_decay_factor);
-    lx_mixer_add_derived(p, K_A, keys, fill_left_of_k);
-    lx_mixer_add_derived(p, -1, keys, fill_minus_one);
+    lx_mixer_add_derived(p, X_R, N_MIXES, (int64_t)N_MIXES * c->d_model, fill_mixes);
+    lx_mixer_add_derived(p, 0, 0, keys, fill_decay_factor);
+    lx_mixer_add_derived(p, K_A, 1, keys, fill_left_of_k);
+    lx_mixer_add_derived(p, 0, 0, keys, fill_minus_one);
     const int64_t scratch[] = {
         [R] = keys,
         [W] = keys,
@@ -149,7 +160,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 static void queue_shift(const lx_mixer_call *call)
 {
     lx_token_shift_args args = {.x = call->x,
-                                .mixes = call->arrays[MIXES],
+                                .mixes = call->derived[MIXES],
                                 .states = call->states,
                                 .offset = call->offset + lx_mixer_heads_floats(call->parts),
                                 .n_mixes = N_MIXES,

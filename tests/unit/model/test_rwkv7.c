@@ -82,11 +82,11 @@ static void normalise(const lx_model *m, int32_t layer, const char *name, int32_
         x[i] = (x[i] - mean) / sqrt(var + eps) * at(gamma, from + i) + at(beta, from + i);
 }
 
-/* y = x + mix (before - x). */
-static void mix(const lx_tensor *mixes, int32_t c, const double *x, const double *before, double *y)
+/* y = x + mixes (before - x). */
+static void mix(const lx_tensor *mixes, const double *x, const double *before, double *y)
 {
     for (int32_t i = 0; i < D; i++)
-        y[i] = x[i] + at(mixes, c * D + i) * (before[i] - x[i]);
+        y[i] = x[i] + at(mixes, i) * (before[i] - x[i]);
 }
 
 /* W_second f(W_first of a mix). */
@@ -138,11 +138,12 @@ static void step_head(const lx_model *m, int32_t layer, int32_t h, double (*s)[V
 static void time_mix(const lx_model *m, int32_t layer, const double *x, double *v_first,
                      memory *before, double *out)
 {
-    const lx_tensor *mixes = find(m, layer, "attn.mixes", "");
+    static const char *const mixes[] = {"attn.x_r", "attn.x_w", "attn.x_k",
+                                        "attn.x_v", "attn.x_a", "attn.x_g"};
     double mixed[MIXES][D], r[KEYS], w[KEYS], k[KEYS], a[KEYS], v[VALUES], g[VALUES], t[VALUES];
     double y[VALUES];
     for (int32_t c = 0; c < MIXES; c++)
-        mix(mixes, c, x, before->shift, mixed[c]);
+        mix(find(m, layer, mixes[c], ""), x, before->shift, mixed[c]);
     memcpy(before->shift, x, sizeof before->shift);
     multiply(m, layer, "attn.r", mixed[MIX_R], r);
     multiply(m, layer, "attn.k", mixed[MIX_K], k);
@@ -172,7 +173,7 @@ static void channel_mix(const lx_model *m, int32_t layer, const double *x, memor
                         double *out)
 {
     double mixed[D], hidden[FF];
-    mix(find(m, layer, "ff.x_k", ""), 0, x, before->ff_shift, mixed);
+    mix(find(m, layer, "ff.x_k", ""), x, before->ff_shift, mixed);
     memcpy(before->ff_shift, x, sizeof before->ff_shift);
     multiply(m, layer, "ff.key", mixed, hidden);
     for (int32_t i = 0; i < FF; i++)
