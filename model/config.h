@@ -14,7 +14,8 @@ enum {
     LX_MAX_NAME = 32,
     LX_MAX_LAYERS = 256,
     LX_MAX_CLASSES = 100,
-    LX_MAX_CLASS_NAMES = 64
+    LX_MAX_CLASS_NAMES = 64,
+    LX_MAX_ENDS = 8
 };
 
 /* How the residual branches A of the layers are wired; a norm is each branch's own. */
@@ -38,6 +39,7 @@ typedef struct lx_config {
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
     lx_wiring wiring;
     float norm_eps;
+    bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
     int32_t n_mixers; /* 1: the same in every layer; otherwise n_layers */
     lx_mixer_config mixers[LX_MAX_LAYERS];
@@ -45,13 +47,20 @@ typedef struct lx_config {
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
-    int32_t head_size;     /* rows of the head's matrix: ids, or 3 a component */
-    int32_t n_values;      /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
-    int32_t n_components;  /* logistic_mixture, otherwise 0 */
-    int32_t max_chars;     /* couplet: the longest line, 0 for other tasks */
-    int32_t width, height; /* image, otherwise 0 */
-    int32_t n_channels;    /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
-    int32_t n_classes;     /* image: what it can be asked for, 0: nothing */
+    bool plain_head; /* the head has no bias */
+    /* What the folder calls tensors (docs/weights-format.md), NULL: so. */
+    const struct lx_tensor_names *names;
+    int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
+    int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
+    int32_t n_components; /* logistic_mixture, otherwise 0 */
+    int32_t max_chars;    /* couplet: the longest line, 0 for other tasks */
+    char tokenizer[LX_MAX_NAME];       /* text: a file of the folder, or "bytes"; otherwise "" */
+    int32_t context;                   /* text: tokens of prompt and answer, at most; otherwise 0 */
+    int32_t begin;                     /* text: the token before every prompt, -1: none */
+    int32_t n_ends, ends[LX_MAX_ENDS]; /* text: tokens that end an answer */
+    int32_t width, height;             /* image, otherwise 0 */
+    int32_t n_channels;                /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
+    int32_t n_classes;                 /* image: what it can be asked for, 0: nothing */
     /* What each class is called, with single spaces between: "seven 7 七"; the first is its name.
      */
     char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];
@@ -69,7 +78,7 @@ static inline int32_t lx_config_output_width(const lx_config *c)
     return c->wiring == LX_WIRING_REVERSIBLE ? 2 * c->d_model : c->d_model;
 }
 
-/* Reads and checks `path`. */
+/* Reads and checks `path`, Linnet's own or Hugging Face's (formats/hugging_face/folder.h). */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
 
 #endif

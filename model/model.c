@@ -12,9 +12,11 @@
 #include <string.h>
 
 #include "model/formats/file.h"
+#include "model/formats/hugging_face/folder.h"
 #include "model/tasks/task.h"
+#include "model/tokenizers/tokenizer.h"
 
-enum { MAX_PATH = 4096, MAX_TEXT_BYTES = 16 << 20 };
+enum { MAX_PATH = 4096 };
 
 typedef struct tensor_check {
     const lx_model *model;
@@ -28,10 +30,11 @@ typedef struct tensor_check {
 static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t rows,
                    int64_t cols)
 {
-    char name[128];
+    char own[128], name[LX_HF_NAME];
     if (c->status != LX_OK)
         return;
-    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
+    (void)snprintf(own, sizeof own, "%s%s", prefix, suffix);
+    lx_hf_tensor_name(c->model->config.names, own, name);
     const lx_tensor *t = lx_safetensors_find(c->model->weights, name);
     if (t == NULL) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL, "%s: tensor %s is missing",
@@ -101,8 +104,12 @@ static void expect_all(tensor_check *c)
     }
     for (int32_t i = 0; i < k->n_layers; i++)
         expect_layer(c, i);
+    if (k->input_norm)
+        expect_norm(c, "input_norm", k->d_model);
     expect_norm(c, "final_norm", lx_config_output_width(k));
-    expect_linear(c, "head", k->head_size, lx_config_output_width(k));
+    expect_parameters(c, "head",
+                      &(lx_mixer_tensor){NULL, k->head_size, lx_config_output_width(k),
+                                         k->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT});
 }
 
 static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
@@ -162,7 +169,7 @@ static lx_status hash_file(lx_model *m, const char *path, lx_error *err)
 {
     char *text = NULL;
     size_t n = 0;
-    lx_status st = lx_file_read(path, MAX_TEXT_BYTES, &text, &n, err);
+    lx_status st = lx_file_read(path, LX_TOKENIZER_MAX_FILE, &text, &n, err);
     if (st == LX_OK)
         m->hash = lx_file_hash(m->hash, text, n);
     free(text);
@@ -178,10 +185,12 @@ static lx_status load_config(lx_model *m, lx_error *err)
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
-static void add_branch(lx_model *m, lx_layer *layer, const lx_mixer_config *config)
+static void add_branch(lx_model *m, int32_t index, const lx_mixer_config *config)
 {
+    lx_layer *layer = &m->layers[index];
     lx_branch *b = &layer->branches[layer->n_branches++];
     *b = (lx_branch){.config = config,
+                     .parts = {.layer = index},
                      .state_offset = m->state.fixed_floats,
                      .page_offset = m->state.page_floats};
     config->mixer->declare(config, &b->parts);
@@ -209,10 +218,17 @@ static lx_status set_layers(lx_model *m, lx_error *err)
     m->state_hash = LX_HASH_SEED;
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
-        add_branch(m, &m->layers[i], lx_config_mixer(&m->config, i));
-        add_branch(m, &m->layers[i], &m->config.feed_forward);
+        add_branch(m, i, lx_config_mixer(&m->config, i));
+        add_branch(m, i, &m->config.feed_forward);
         if (lx_mixer_state_floats(&m->layers[i].branches[1].parts) > 0)
             m->state_hash = hash_mixer(m->state_hash, &m->config.feed_forward);
+        int64_t carried = m->layers[i].branches[0].parts.carried;
+        if (carried > 0 && m->layers[0].branches[0].parts.carried != carried)
+            return lx_fail(
+                err, LX_ERR_FORMAT, NULL,
+                "%s/config.json: attention[%d] needs what layer 0 leaves for it: layer 0 "
+                "must be %s, too, with heads like these",
+                lx_file_label(m->dir), i, lx_config_mixer(&m->config, i)->mixer->name);
     }
     return LX_OK;
 }
@@ -232,11 +248,24 @@ static lx_status load_weights(lx_model *m, lx_error *err)
     return st;
 }
 
+static lx_status load_tokenizer(lx_model *m, lx_error *err)
+{
+    char path[MAX_PATH];
+    if (strcmp(m->config.tokenizer, "bytes") == 0)
+        return lx_tokenizer_new_bytes(&m->tokenizer, err);
+    lx_status st = join(path, m->dir, m->config.tokenizer, err);
+    if (st == LX_OK)
+        st = lx_tokenizer_load_file(path, &m->tokenizer, err);
+    return st == LX_OK ? hash_file(m, path, err) : st;
+}
+
 /* A folder without vocab.txt is fine here: the task says whether it needs one. */
 static lx_status load_vocab(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
     lx_error why;
+    if (m->config.tokenizer[0] != '\0')
+        return load_tokenizer(m, err);
     lx_status st = join(path, m->dir, "vocab.txt", err);
     if (st != LX_OK)
         return st;
@@ -259,6 +288,7 @@ static lx_status check_task(lx_model *m, lx_error *err)
     if (st != LX_OK)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
     m->max_rows = m->task->max_rows(m);
+    m->token_bytes = m->task->token_bytes != NULL ? m->task->token_bytes(m) : 0;
     return LX_OK;
 }
 
@@ -286,10 +316,18 @@ void lx_model_free(lx_model *m)
     if (m == NULL)
         return;
     lx_vocab_free(m->vocab);
+    lx_tokenizer_free(m->tokenizer);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);
     free(m);
+}
+
+const lx_tensor *lx_model_tensor(const lx_model *m, const char *name)
+{
+    char theirs[LX_HF_NAME];
+    lx_hf_tensor_name(m->config.names, name, theirs);
+    return lx_safetensors_find(m->weights, theirs);
 }
 
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows)
@@ -316,11 +354,14 @@ const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int
     for (int32_t b = 0; b < m->layers[layer].n_branches; b++) {
         const lx_branch *branch = &m->layers[layer].branches[b];
         const lx_mixer_parts *parts = &branch->parts;
-        *offset = branch->state_offset + head * lx_mixer_head_floats(parts);
-        for (int32_t i = 0; i < parts->n_fields && head < parts->n_heads; i++) {
-            if (strcmp(parts->fields[i].name, name) == 0)
-                return &parts->fields[i];
-            *offset += (int64_t)parts->fields[i].rows * parts->fields[i].cols;
+        int64_t at = branch->state_offset + head * lx_mixer_head_floats(parts);
+        int64_t at_once = branch->state_offset + lx_mixer_heads_floats(parts);
+        for (int32_t i = 0; i < parts->n_fields; i++) {
+            const lx_state_field *f = &parts->fields[i];
+            *offset = f->once ? at_once : at;
+            if (strcmp(f->name, name) == 0 && (f->once || head < parts->n_heads))
+                return f;
+            *(f->once ? &at_once : &at) += (int64_t)f->rows * f->cols;
         }
     }
     return NULL;

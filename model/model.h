@@ -1,7 +1,7 @@
 /*
- * A model folder, read and checked: config.json + model.safetensors + vocab.txt, the task that
- * makes sense of its tokens, and a hash of the weights. Immutable once loaded; any thread may read
- * it.
+ * A model folder, read and checked: config.json + model.safetensors + vocab.txt or a tokenizer, the
+ * task that makes sense of its tokens, and a hash of the weights. Immutable once loaded; any thread
+ * may read it.
  */
 #ifndef LINNET_MODEL_MODEL_H
 #define LINNET_MODEL_MODEL_H
@@ -11,6 +11,7 @@
 #include "model/vocab.h"
 
 struct lx_task_ops;
+struct lx_tokenizer;
 
 enum { LX_MAX_BRANCHES = 2 };
 
@@ -33,6 +34,8 @@ typedef struct lx_model {
     lx_config config;
     lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
     lx_vocab *vocab;         /* NULL when the task needs none */
+    struct lx_tokenizer *tokenizer; /* of text, otherwise NULL */
+    int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     uint64_t hash; /* of config, vocabulary and weights */
     int64_t n_parameters;
@@ -46,6 +49,9 @@ typedef struct lx_model {
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
+
+/* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */
+const lx_tensor *lx_model_tensor(const lx_model *m, const char *name);
 
 /* What a state has after so many input rows: pages of its growing part, and floats in all. */
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows);

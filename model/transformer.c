@@ -9,135 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct norm {
-    lx_array *gamma, *beta;
-} norm;
-
-/* A residual branch: its norm, and its mixer's parameters in the order of their declaration. */
-typedef struct branch {
-    norm norm;
-    lx_matrix *weights[LX_MAX_MIXER_TENSORS];
-    lx_array *arrays[LX_MAX_MIXER_TENSORS];
-} branch;
-
-typedef struct layer {
-    branch branches[LX_MAX_BRANCHES];
-} layer;
+#include "model/weights.h"
 
 struct lx_transformer {
     const lx_model *model;
     lx_backend *be;
     int32_t max_tokens, max_outputs;
-    lx_table *tables[LX_MAX_INPUTS];
-    layer *layers;
-    norm final_norm;
-    lx_matrix *head;
+    lx_weights weights;
     /* activations: residual streams (the second one of reversible wiring) and the normed copy of
        one [T, d], output rows [n_outputs, output width], [n_outputs, V] */
     lx_array *streams[2], *normed, *outputs, *logits;
     /* The mixers', for each branch of a layer as large as the largest layer wants them. */
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
+    lx_array *carried; /* from layer 0 to the others; NULL where it leaves nothing */
 };
-
-/* --- preparing the weights --- */
-
-static const lx_host_tensor *tensor(const lx_transformer *t, const char *prefix, const char *suffix)
-{
-    char name[128];
-    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
-    return &lx_safetensors_find(t->model->weights, name)->t; /* lx_model_load saw it */
-}
-
-/* A tensor's numbers as f32; the caller frees them. NULL when there is no memory. */
-static float *numbers(const lx_host_tensor *t)
-{
-    int64_t n = t->rows * t->cols;
-    float *v = malloc((size_t)n * sizeof *v);
-    for (int64_t i = 0; v != NULL && i < n; i++)
-        v[i] = lx_host_tensor_at(t, i);
-    return v;
-}
-
-static lx_status upload(lx_transformer *t, lx_array *a, const float *values, int64_t n,
-                        lx_error *err)
-{
-    lx_status st = t->be->ops->array_upload(t->be, a, 0, values, n);
-    return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "weights could not be moved to the device");
-}
-
-static lx_status load_array(lx_transformer *t, const char *prefix, const char *suffix,
-                            lx_array **out, lx_error *err)
-{
-    const lx_host_tensor *host = tensor(t, prefix, suffix);
-    int64_t n = host->rows * host->cols;
-    float *values = numbers(host);
-    if (values == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s%s", prefix, suffix);
-    lx_status st = t->be->ops->array_new(t->be, n, out, err);
-    if (st == LX_OK)
-        st = upload(t, *out, values, n, err);
-    free(values);
-    return st;
-}
-
-static lx_status load_norm(lx_transformer *t, const char *prefix, norm *n, lx_error *err)
-{
-    lx_status st = load_array(t, prefix, ".weight", &n->gamma, err);
-    return st == LX_OK ? load_array(t, prefix, ".bias", &n->beta, err) : st;
-}
-
-static lx_status load_linear(lx_transformer *t, const char *prefix, lx_matrix **out, lx_error *err)
-{
-    float *bias = numbers(tensor(t, prefix, ".bias"));
-    if (bias == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s.bias", prefix);
-    lx_status st = t->be->ops->matrix_new(t->be, tensor(t, prefix, ".weight"), bias, out, err);
-    free(bias);
-    return st;
-}
-
-static lx_status load_parameters(lx_transformer *t, const char *prefix, lx_tensor_role role,
-                                 lx_matrix **weight, lx_array **array, lx_error *err)
-{
-    if (role == LX_TENSOR_ARRAY)
-        return load_array(t, prefix, "", array, err);
-    if (role == LX_TENSOR_MAP)
-        return t->be->ops->matrix_new(t->be, tensor(t, prefix, ".weight"), NULL, weight, err);
-    return load_linear(t, prefix, weight, err);
-}
-
-static lx_status load_branch(lx_transformer *t, int32_t index, int32_t b, lx_error *err)
-{
-    const lx_mixer_parts *parts = &t->model->layers[index].branches[b].parts;
-    branch *to = &t->layers[index].branches[b];
-    char prefix[64];
-    (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
-    lx_status st = load_norm(t, prefix, &to->norm, err);
-    for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++) {
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
-        st = load_parameters(t, prefix, parts->tensors[i].role, &to->weights[i], &to->arrays[i],
-                             err);
-    }
-    return st;
-}
-
-static lx_status load_weights(lx_transformer *t, lx_error *err)
-{
-    const lx_config *c = &t->model->config;
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < c->n_inputs && st == LX_OK; i++) {
-        char prefix[16 + LX_MAX_NAME];
-        (void)snprintf(prefix, sizeof prefix, "embed.%s", c->inputs[i].name);
-        st = t->be->ops->table_new(t->be, tensor(t, prefix, ".weight"), &t->tables[i], err);
-    }
-    for (int32_t i = 0; i < c->n_layers; i++) {
-        for (int32_t b = 0; b < t->model->layers[i].n_branches && st == LX_OK; b++)
-            st = load_branch(t, i, b, err);
-    }
-    if (st == LX_OK)
-        st = load_norm(t, "final_norm", &t->final_norm, err);
-    return st == LX_OK ? load_linear(t, "head", &t->head, err) : st;
-}
 
 /* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
 static int64_t scratch_floats(const lx_model *m, int32_t b, int32_t i)
@@ -166,6 +51,7 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
         {&t->normed, rows * c->d_model},
         {&t->outputs, outputs * lx_config_output_width(c)},
         {&t->logits, outputs * c->head_size},
+        {&t->carried, rows * t->model->layers[0].branches[0].parts.carried},
     };
     lx_status st = LX_OK;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++) {
@@ -188,20 +74,15 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
         return lx_fail(err, LX_ERR_INVALID, NULL, "steps of %d rows with %d outputs", max_tokens,
                        max_outputs);
     lx_transformer *t = calloc(1, sizeof *t);
-    layer *layers = calloc((size_t)model->config.n_layers, sizeof *layers);
-    if (t == NULL || layers == NULL) {
-        free(t);
-        free(layers);
+    if (t == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");
-    }
     *t = (lx_transformer){
         .model = model,
         .be = be,
         .max_tokens = max_tokens,
         .max_outputs = max_outputs,
-        .layers = layers,
     };
-    lx_status st = load_weights(t, err);
+    lx_status st = lx_weights_load(model, be, &t->weights, err);
     if (st == LX_OK)
         st = new_activations(t, err);
     if (st != LX_OK) {
@@ -212,37 +93,18 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
     return LX_OK;
 }
 
-static void free_norm(lx_transformer *t, norm *n)
-{
-    t->be->ops->array_free(t->be, n->gamma);
-    t->be->ops->array_free(t->be, n->beta);
-}
-
 void lx_transformer_free(lx_transformer *t)
 {
     if (t == NULL)
         return;
     const lx_kernels *ops = t->be->ops;
-    for (int32_t i = 0; i < LX_MAX_INPUTS; i++)
-        ops->table_free(t->be, t->tables[i]);
-    for (int32_t i = 0; i < t->model->config.n_layers; i++) {
-        for (int32_t b = 0; b < LX_MAX_BRANCHES; b++) {
-            branch *each = &t->layers[i].branches[b];
-            free_norm(t, &each->norm);
-            for (int32_t j = 0; j < LX_MAX_MIXER_TENSORS; j++) {
-                ops->matrix_free(t->be, each->weights[j]);
-                ops->array_free(t->be, each->arrays[j]);
-            }
-        }
-    }
-    free_norm(t, &t->final_norm);
-    ops->matrix_free(t->be, t->head);
-    lx_array *arrays[] = {t->streams[0], t->streams[1], t->normed, t->outputs, t->logits};
+    lx_weights_free(&t->weights);
+    lx_array *arrays[] = {t->streams[0], t->streams[1], t->normed,
+                          t->outputs,    t->logits,     t->carried};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         ops->array_free(t->be, arrays[i]);
     for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH; i++)
         ops->array_free(t->be, t->scratch[i / LX_MAX_MIXER_SCRATCH][i % LX_MAX_MIXER_SCRATCH]);
-    free(t->layers);
     free(t);
 }
 
@@ -317,8 +179,8 @@ static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, cons
             .y = y, .x = x, .w = w, .activation = activation, .residual = residual, .rows = rows});
 }
 
-static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const norm *n, int32_t d,
-                       lx_rows rows)
+static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const lx_norm_weights *n,
+                       int32_t d, lx_rows rows)
 {
     t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
                                             .x = x,
@@ -334,7 +196,7 @@ static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n,
 {
     const lx_config *c = &t->model->config;
     const lx_branch *declared = &t->model->layers[index].branches[b];
-    const branch *own = &t->layers[index].branches[b];
+    const lx_branch_weights *own = &t->weights.layers[index].branches[b];
     bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
     lx_array *residual = t->streams[two ? n % 2 : 0];
     const lx_array *input = two ? t->streams[1 - n % 2] : residual;
@@ -343,9 +205,11 @@ static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n,
     declared->config->mixer->queue(&(lx_mixer_call){.be = t->be,
                                                     .config = declared->config,
                                                     .parts = &declared->parts,
-                                                    .weights = own->weights,
+                                                    .weights = own->products,
                                                     .arrays = own->arrays,
+                                                    .derived = own->derived,
                                                     .scratch = t->scratch[b],
+                                                    .carried = t->carried,
                                                     .x = post ? residual : t->normed,
                                                     .residual = residual,
                                                     .states = states,
@@ -381,8 +245,8 @@ static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s
             t->be,
             &(lx_gather_args){
                 .y = t->outputs, .x = t->streams[i], .d = d, .width = width, .column = i * d});
-    queue_norm(t, t->outputs, t->outputs, &t->final_norm, width, LX_ROWS_OUTPUTS);
-    queue_linear(t, t->logits, t->outputs, t->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
+    queue_norm(t, t->outputs, t->outputs, &t->weights.final_norm, width, LX_ROWS_OUTPUTS);
+    queue_linear(t, t->logits, t->outputs, t->weights.head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
     queue_sample(t, states, s);
 }
 
@@ -390,12 +254,17 @@ static void queue_embeddings(lx_transformer *t, lx_states *states, const lx_step
 {
     const lx_config *c = &t->model->config;
     int32_t n_streams = c->wiring == LX_WIRING_REVERSIBLE ? 2 : 1;
-    for (int32_t i = 0; i < n_streams; i++)
-        t->be->ops->embed(t->be, &(lx_embed_args){.y = t->streams[i],
-                                                  .n_tables = c->n_inputs,
-                                                  .tables = (const lx_table *const *)t->tables,
-                                                  .ids = s->ids,
-                                                  .states = states});
+    for (int32_t i = 0; i < n_streams; i++) {
+        lx_array *x = t->streams[i];
+        t->be->ops->embed(t->be,
+                          &(lx_embed_args){.y = x,
+                                           .n_tables = c->n_inputs,
+                                           .tables = (const lx_table *const *)t->weights.tables,
+                                           .ids = s->ids,
+                                           .states = states});
+        if (c->input_norm)
+            queue_norm(t, x, x, &t->weights.input_norm, c->d_model, LX_ROWS_TOKENS);
+    }
 }
 
 /* Everything of a step but its end. */

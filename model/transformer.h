@@ -1,7 +1,7 @@
 /*
  * The forward pass, written once over kernels/ for every back end.
  *
- *   x = sum of input embeddings
+ *   x = sum of input embeddings, or norm of that (input_norm)
  *   pre-norm:   x += A(norm1(x));  x += F(norm2(x))           (then final norm)
  *   post-norm:  x = norm1(x + A(x));  x = norm2(x + F(x))     (then final norm)
  *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b

@@ -68,18 +68,25 @@ static bool parse_dtype(const char *text, lx_dtype *out)
     return false;
 }
 
-/* shape [cols] or [rows, cols], every size at least 1; false also when n_bytes overflows. */
+/* shape [cols] or [rows, cols], every size at least 1, or three sizes where those of the first two
+   that are 1 do not count; false also when n_bytes overflows. */
 static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
 {
     int64_t size[2] = {1, 1}, n;
-    size_t n_dims = json_array_size(shape);
-    if (n_dims < 1 || n_dims > 2)
+    size_t n_given = json_array_size(shape), n_dims = 0;
+    if (n_given < 1 || n_given > 3)
         return false;
-    for (size_t i = 0; i < n_dims; i++) {
+    for (size_t i = 0; i < n_given; i++) {
         const json_t *value = json_array_get(shape, i);
-        size[2 - n_dims + i] = json_integer_value(value);
-        if (!json_is_integer(value) || json_integer_value(value) < 1)
+        json_int_t x = json_integer_value(value);
+        if (!json_is_integer(value) || x < 1)
             return false;
+        if (n_given == 3 && i < 2 && x == 1)
+            continue;
+        if (n_dims++ == 2)
+            return false;
+        size[0] = size[1];
+        size[1] = x;
     }
     if (__builtin_mul_overflow(size[0], size[1], &n) ||
         __builtin_mul_overflow((uint64_t)n, t->t.dtype == LX_F32 ? 4u : 2u, n_bytes))
@@ -111,7 +118,9 @@ static lx_status parse_entry(const lx_safetensors *f, const char *name, const js
     if (!parse_dtype(json_string_value(json_object_get(value, "dtype")), &e->tensor.t.dtype))
         return bad(f, name, err, "dtype must be \"F32\", \"BF16\" or \"F16\"");
     if (!parse_shape(json_object_get(value, "shape"), &e->tensor, &n_bytes))
-        return bad(f, name, err, "shape must be one or two whole numbers of 1 or more");
+        return bad(f, name, err,
+                   "shape must be one or two whole numbers of 1 or more, or three with a 1 before "
+                   "the last");
     if (!parse_offsets(json_object_get(value, "data_offsets"), e))
         return bad(f, name, err, "data_offsets must be [begin, end]");
     if (e->end > f->data_bytes)

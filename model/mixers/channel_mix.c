@@ -20,8 +20,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_map(p, "ff.value", c->d_model, c->d_ff);
     lx_mixer_add_scratch(p, c->d_model);
     lx_mixer_add_scratch(p, c->d_ff);
-    p->n_heads = 1;
-    lx_mixer_add_field(p, "shift", 1, c->d_model);
+    lx_mixer_add_field_once(p, "shift", 1, c->d_model);
 }
 
 static void queue(const lx_mixer_call *call)

@@ -28,6 +28,16 @@ const lx_mixer *lx_mixer_at(int32_t i)
     return i >= 0 && (size_t)i < sizeof mixers / sizeof *mixers ? mixers[i] : NULL;
 }
 
+lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name)
+{
+    for (int32_t i = 0; i < c->mixer->n_params; i++) {
+        if (strcmp(c->mixer->params[i].name, name) == 0)
+            return &c->params[i];
+    }
+    assert(false);
+    return NULL;
+}
+
 static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 {
     assert(p->n_tensors < LX_MAX_MIXER_TENSORS);
@@ -49,10 +59,29 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
     add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY});
 }
 
-void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
+                          void (*fill)(int64_t n, const float *from, float *to))
+{
+    assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
+    for (int32_t i = 0; i < n_from; i++)
+        assert(p->tensors[from + i].role == LX_TENSOR_ARRAY);
+    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill};
+}
+
+static void add_field(lx_mixer_parts *p, lx_state_field field)
 {
     assert(p->n_fields < LX_MAX_MIXER_FIELDS);
-    p->fields[p->n_fields++] = (lx_state_field){name, rows, cols};
+    p->fields[p->n_fields++] = field;
+}
+
+void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+{
+    add_field(p, (lx_state_field){name, rows, cols, false});
+}
+
+void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols)
+{
+    add_field(p, (lx_state_field){name, rows, cols, true});
 }
 
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row)
@@ -71,6 +100,7 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
     p->ring = ring;
 }
 
+<<<<<<< HEAD
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
 {
     lx_status st = lx_rows_ring(pattern, 1, &p->second_ring, NULL);
@@ -80,13 +110,19 @@ void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
 }
 
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
+=======
+static int64_t field_floats(const lx_mixer_parts *p, bool once)
+>>>>>>> modern
 {
     int64_t n = 0;
-    for (int32_t i = 0; i < p->n_fields; i++)
-        n += (int64_t)p->fields[i].rows * p->fields[i].cols;
+    for (int32_t i = 0; i < p->n_fields; i++) {
+        if (p->fields[i].once == once)
+            n += (int64_t)p->fields[i].rows * p->fields[i].cols;
+    }
     return n;
 }
 
+<<<<<<< HEAD
 static int64_t ring_floats(const lx_mixer_parts *p, int64_t ring)
 {
     return p->n_heads * ring * (p->row_key + p->row_value);
@@ -95,11 +131,26 @@ static int64_t ring_floats(const lx_mixer_parts *p, int64_t ring)
 int64_t lx_mixer_ring_floats(const lx_mixer_parts *p)
 {
     return ring_floats(p, p->ring);
+=======
+int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
+{
+    return field_floats(p, false);
+}
+
+int64_t lx_mixer_heads_floats(const lx_mixer_parts *p)
+{
+    return p->n_heads * field_floats(p, false);
+>>>>>>> modern
 }
 
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 {
+<<<<<<< HEAD
     return p->n_heads * lx_mixer_head_floats(p) + ring_floats(p, (int64_t)p->ring + p->second_ring);
+=======
+    int64_t row = (int64_t)p->row_key + p->row_value;
+    return lx_mixer_heads_floats(p) + field_floats(p, true) + p->n_heads * p->ring * row;
+>>>>>>> modern
 }
 
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)

@@ -22,7 +22,8 @@ enum {
     LX_MAX_MIXER_PATTERNS = 16,
     LX_MAX_MIXER_TENSORS = 24,
     LX_MAX_MIXER_FIELDS = 8,
-    LX_MAX_MIXER_SCRATCH = 8
+    LX_MAX_MIXER_DERIVED = 8,
+    LX_MAX_MIXER_SCRATCH = 24
 };
 
 typedef struct lx_mixer lx_mixer;
@@ -74,16 +75,27 @@ typedef struct lx_mixer_tensor {
     lx_tensor_role role;
 } lx_mixer_tensor;
 
+/* Numbers that operations take but no file holds, made once when the weights are loaded. */
+typedef struct lx_mixer_derived {
+    int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
+    int64_t n;
+    /* `from`: the arrays, one behind the other; NULL without any. */
+    void (*fill)(int64_t n, const float *from, float *to);
+} lx_mixer_derived;
+
 /* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
-   the order in which they were declared. */
+   the order in which they were declared; behind all heads, likewise, those that it has once. */
 typedef struct lx_state_field {
     const char *name; /* "s"; static */
     int32_t rows, cols;
+    bool once; /* for all heads */
 } lx_state_field;
 
 typedef struct lx_mixer_parts {
-    int32_t n_tensors, n_fields, n_scratch;
+    int32_t layer; /* whose they are, from 0: known before they are declared */
+    int32_t n_tensors, n_derived, n_fields, n_scratch;
     lx_mixer_tensor tensors[LX_MAX_MIXER_TENSORS];
+    lx_mixer_derived derived[LX_MAX_MIXER_DERIVED];
     int32_t n_heads; /* how often the fields, or the rows, repeat; 0 without a state */
     lx_state_field fields[LX_MAX_MIXER_FIELDS];
     /* Rows (k, v) as attend_rows keeps them, instead of fields: `ring` of them in the slot, or all
@@ -94,6 +106,9 @@ typedef struct lx_mixer_parts {
     int32_t second_ring; /* such rows once more, behind the ring, in a ring of this size; 0: none */
     lx_rows_pattern second;                /* of all heads there */
     int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
+    /* Floats a token row of what layer 0 leaves for all others; 0: nothing. Where any layer has it,
+       layer 0 has as much. */
+    int64_t carried;
 } lx_mixer_parts;
 
 /* What a mixer's queue function works on. Everything is borrowed for the call. */
@@ -103,7 +118,9 @@ typedef struct lx_mixer_call {
     const lx_mixer_parts *parts;
     lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays */
     lx_array *const *arrays;   /* in the order of `tensors`, row-major; NULL for products */
+    lx_array *const *derived;  /* in the order of `derived` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
+    lx_array *carried;         /* what layer 0 leaves, once it did; NULL: nothing */
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
     lx_array *residual;        /* [T, d_model] the branch's output is added to it */
     lx_states *states;
@@ -120,7 +137,8 @@ struct lx_mixer {
     /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.
      */
     const char *(*check)(const lx_mixer_config *config);
-    /* Fills *parts, which is zero, by the functions below. The config has been read and checked. */
+    /* Fills *parts, which is zero but for `layer`, by the functions below. The config has been read
+       and checked. */
     void (*declare)(const lx_mixer_config *config, lx_mixer_parts *parts);
     void (*queue)(const lx_mixer_call *call);
 };
@@ -130,21 +148,34 @@ const lx_mixer *lx_mixer_find(const char *name);
 /* Mixer i in the order of mixers.def; NULL behind the last. */
 const lx_mixer *lx_mixer_at(int32_t i);
 
+/* The value of the parameter of this name, which the mixer has. */
+lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name);
+
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
+void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
+                          void (*fill)(int64_t n, const float *from, float *to));
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
+void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring);
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
 
+<<<<<<< HEAD
 /* Floats of one head's fields, of the ring without the second one, of a layer's whole state in the
    slot, and of its part of a page. */
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_ring_floats(const lx_mixer_parts *p);
+=======
+/* Floats of one head's fields, of those of all heads, of a layer's whole state in the slot, and of
+   its part of a page. */
+int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
+int64_t lx_mixer_heads_floats(const lx_mixer_parts *p);
+>>>>>>> modern
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 

@@ -20,7 +20,7 @@
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
 enum { MASK_RULES, MASK_FREE, N_MASKS };
-enum { MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd };
+enum { MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd, TOKEN_BYTES = 16 };
 
 typedef struct character {
     uint32_t codepoint;
@@ -347,6 +347,18 @@ static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_
     lx_buffer_append(out, text, lx_utf8_put(c != 0 ? c : UNKNOWN, text));
 }
 
+static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
+{
+    lx_buffer_puts(out, lx_vocab_text(model->vocab, id));
+}
+
+/* A character has 4. A special's name has at most 31, but no place for bytes that need escapes. */
+static int32_t token_bytes(const lx_model *model)
+{
+    (void)model;
+    return TOKEN_BYTES;
+}
+
 static void render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
 {
     const line *l = plan->data;
@@ -384,6 +396,8 @@ const lx_task_ops lx_couplet_task = {
     .restate = restate,
     .reread = reread,
     .render = render,
+    .name_token = name_token,
+    .token_bytes = token_bytes,
     .render_prompt = render_prompt,
 };
 

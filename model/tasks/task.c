@@ -9,8 +9,9 @@
 
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
+#include "model/tasks/text.h"
 
-static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task};
+static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task};
 
 const lx_task_ops *lx_task_find(const char *name)
 {

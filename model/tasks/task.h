@@ -1,7 +1,7 @@
 /*
  * A task turns a request into tokens and tokens into an answer. It is the only layer that knows
- * what the numbers mean: couplet lines, images. Everything below works on ids; everything above on
- * requests.
+ * what the numbers mean: couplet lines, images, any text. Everything below works on ids; everything
+ * above on requests.
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
@@ -19,7 +19,7 @@ typedef struct lx_plan {
     const lx_model *model;
     int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
     int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
-    int32_t n_new;       /* tokens a complete answer has, known in advance */
+    int32_t n_new;       /* tokens a complete answer has, at most where the task says `ends` */
     int32_t n_pieces;    /* tokens the prompt's own text has, see render_prompt */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
@@ -29,10 +29,12 @@ typedef struct lx_plan {
 
 /* What a request asks of a task. */
 typedef struct lx_task_request {
-    const char *text; /* couplet: the upper line, not NUL-terminated */
+    const char *text; /* the prompt, of couplets the upper line; not NUL-terminated */
     size_t text_bytes;
-    const int32_t *ids; /* couplet: instead of a text, its n_ids tokens; NULL: text */
+    const int32_t *ids; /* instead of a text, its n_ids tokens; NULL: text */
     int32_t n_ids;
+    int32_t max_prompt;    /* text: tokens that a prompt may have, 0: as the model's context says */
+    bool ignore_end;       /* text: the answer ends with its last token or a stop string only */
     bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
     const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
     int32_t n_values;
@@ -77,6 +79,10 @@ typedef struct lx_task_ops {
     /* The constraint for generating token `step`, tokens[0 .. step - 1] are valid. */
     void (*constrain)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out);
 
+    /* Whether an answer ends with this token, which is no part of its text. NULL: it never ends
+       before n_new tokens. */
+    bool (*ends)(const lx_plan *plan, int32_t token);
+
     /* The request again, as bytes and a flag: appends the line, and the flag says that the rules
        hold; or the given values, and the flag says that a byte with the class comes first. */
     bool (*restate)(const lx_plan *plan, lx_buffer *out);
@@ -85,11 +91,16 @@ typedef struct lx_task_ops {
                         lx_error *err);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
-       streamed answer). Images: model/tasks/image.h. */
+       streamed answer): whole characters, so that one whose bytes come with several tokens comes
+       with the last of them, and not at all without it. Allocates nothing else. Images:
+       model/tasks/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
-
+    /* Text only, otherwise NULL: what a list of likeliest tokens calls one, in UTF-8. */
+    void (*name_token)(const lx_model *model, int32_t id, lx_buffer *out);
     /* Text only, otherwise NULL: appends token i of the prompt as it was read, i < n_pieces. */
     void (*render_prompt)(const lx_plan *plan, int32_t i, lx_buffer *out);
+    /* Text only, otherwise NULL: the most bytes that one of these three appends. */
+    int32_t (*token_bytes)(const lx_model *model);
 } lx_task_ops;
 
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */

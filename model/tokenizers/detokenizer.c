@@ -79,9 +79,15 @@ static bool second_fits(unsigned char first, unsigned char byte)
     return byte >= low && byte <= high;
 }
 
+static void put(lx_buffer *out, const void *bytes, size_t n)
+{
+    if (out != NULL)
+        lx_buffer_append(out, bytes, n);
+}
+
 static void put_replacement(lx_buffer *out)
 {
-    lx_buffer_append(out, "\xef\xbf\xbd", 3);
+    put(out, "\xef\xbf\xbd", 3);
 }
 
 static void put_byte(lx_detokenizer *d, unsigned char byte, lx_buffer *out)
@@ -91,7 +97,7 @@ static void put_byte(lx_detokenizer *d, unsigned char byte, lx_buffer *out)
         if (fits) {
             d->held[d->n_held++] = byte;
             if (d->n_held == length_of(d->held[0])) {
-                lx_buffer_append(out, d->held, d->n_held);
+                put(out, d->held, d->n_held);
                 d->n_held = 0;
             }
             return;
@@ -103,7 +109,7 @@ static void put_byte(lx_detokenizer *d, unsigned char byte, lx_buffer *out)
     if (length == 0)
         put_replacement(out);
     else if (length == 1)
-        lx_buffer_append(out, &byte, 1);
+        put(out, &byte, 1);
     else
         d->held[d->n_held++] = byte;
 }
@@ -116,6 +122,15 @@ lx_status lx_detokenizer_push(lx_detokenizer *d, int32_t id, lx_buffer *out, lx_
     for (size_t i = 0; st == LX_OK && i < n; i++)
         put_byte(d, (unsigned char)bytes[i], out);
     return st;
+}
+
+void lx_detokenizer_resume(lx_detokenizer *d, const lx_tokenizer *t, unsigned flags,
+                           const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    lx_detokenizer_init(d, t, flags | LX_DECODE_CONTINUES);
+    for (size_t i = n > 3 ? n - 3 : 0; i < n; i++)
+        put_byte(d, b[i], NULL);
 }
 
 void lx_detokenizer_finish(lx_detokenizer *d, lx_buffer *out)

@@ -118,9 +118,15 @@ typedef struct lx_detokenizer {
 
 void lx_detokenizer_init(lx_detokenizer *d, const lx_tokenizer *t, unsigned flags);
 
+/* A stream that goes on behind bytes[n], the last ones of what was put out or held back; three
+   decide. */
+void lx_detokenizer_resume(lx_detokenizer *d, const lx_tokenizer *t, unsigned flags,
+                           const void *bytes, size_t n);
+
 /* Appends what `id` completes: whole characters only. The beginning of a character is held back;
    bytes that can be part of none become U+FFFD, one for every longest beginning of a character, as
-   Unicode recommends. LX_ERR_INVALID: no such id (0 .. size - 1). `out` keeps its own errors. */
+   Unicode recommends. LX_ERR_INVALID: no such id (0 .. size - 1). `out` keeps its own errors;
+   NULL: the text is dropped. Allocates nothing but in `out`. */
 lx_status lx_detokenizer_push(lx_detokenizer *d, int32_t id, lx_buffer *out,
                               lx_error *err) LX_MUST_USE;
 /* The end: a character that never became whole is one U+FFFD. */

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEXT = 1 << 20, FIRST_ROOM = 16 };
+enum { FIRST_ROOM = 16 };
 
 void lx_answer_init(lx_answer *a, const lx_work *w, int32_t sample, bool wants_logprobs)
 {
     *a = (lx_answer){.work = w, .sample = sample, .wants_logprobs = wants_logprobs};
-    lx_buffer_init(&a->text, MAX_TEXT);
+    const lx_plan *plan = lx_job_plan(w->job);
+    size_t most = (size_t)plan->n_pieces + (size_t)w->params->max_new + 1;
+    lx_buffer_init(&a->text, most * (size_t)plan->model->token_bytes);
 }
 
 void lx_answer_fini(lx_answer *a)
@@ -96,7 +98,16 @@ static size_t ready_bytes(const lx_answer *a)
     return bytes;
 }
 
-/* Cuts at a stop string; what could be the beginning of one is not ready. */
+/* Of the bytes before a cut those that are no part of a character behind it. */
+static size_t whole_characters(const char *text, size_t cut)
+{
+    while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80)
+        cut--;
+    return cut;
+}
+
+/* Cuts at a stop string, which may begin in the middle of a token; what could be the beginning of
+   one is not ready. */
 static void settle(lx_answer *a)
 {
     const lx_stops *stops = a->work->params->stops;
@@ -110,9 +121,26 @@ static void settle(lx_answer *a)
             settled = lx_stops_settled(stops, a->text.data + end, bytes);
     }
     int32_t k = a->taken + a->n_ready;
-    for (size_t at = 0; k < a->n_tokens && at + a->tokens[k].bytes <= settled; k++)
+    size_t at = 0;
+    for (; k < a->n_tokens && at + a->tokens[k].bytes <= settled; k++)
         at += a->tokens[k].bytes;
+    if (a->stopped)
+        settled = whole_characters(a->text.data + end, settled);
+    if (a->stopped && at < settled)
+        a->tokens[k++].bytes = settled - at;
     a->n_ready = k - a->taken;
+}
+
+bool lx_answer_at_end(const lx_answer *a)
+{
+    const lx_job *job = a->work->job;
+    const lx_task_ops *task = lx_job_plan(job)->model->task;
+    int32_t n = a->work->params->start.n_tokens + a->n_read;
+    const int32_t *tokens = NULL;
+    if (task->ends == NULL || a->n_read == 0)
+        return false;
+    (void)lx_job_tokens(job, a->sample, &tokens, NULL);
+    return task->ends(lx_job_plan(job), tokens[n - 1]);
 }
 
 lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
@@ -131,7 +159,8 @@ lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
         st = render(a, n, err);
     }
     a->behind = a->n_read < there;
-    a->ended = !a->behind && (over || lx_work_suspended(w) || first + there == w->params->max_new);
+    a->ended = !a->behind && (over || lx_work_suspended(w) || first + there == w->params->max_new ||
+                              lx_answer_at_end(a));
     if (st == LX_OK)
         settle(a);
     return st;
@@ -172,7 +201,7 @@ void lx_answer_take(lx_answer *a, int32_t n, lx_json_choice *out)
                                      .n = n,
                                      .n_top = a->work->params->n_top,
                                      .offset = a->chars,
-                                     .vocab = a->work->served->model->vocab};
+                                     .model = a->work->served->model};
     *out = (lx_json_choice){.text = begin,
                             .text_bytes = (size_t)(text - begin),
                             .logprobs = a->wants_logprobs && n > 0 ? &a->logprobs : NULL};

@@ -41,6 +41,8 @@ void lx_answer_fini(lx_answer *a);
 /* Reads what the job has, until `most` tokens are ready that were not taken: the memory of a stream
    is bounded by that and the longest stop string. */
 lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err) LX_MUST_USE;
+/* Whether the newest token that was read is one that ends an answer (task.h: ends). */
+bool lx_answer_at_end(const lx_answer *a);
 /* Before anything is read: puts the prompt, as it was read, in front; all its tokens are ready. */
 lx_status lx_answer_add_prompt(lx_answer *a, lx_error *err) LX_MUST_USE;
 /* Hands out the next n ready tokens as *out, which has no finish_reason and no score. Its pointers

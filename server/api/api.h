@@ -12,10 +12,11 @@
 /* What every handler may use; immutable once the server runs. */
 typedef struct lx_api {
     lx_serving *serving;
-    lx_http *_Atomic http; /* for its figures; NULL until it has started */
-    int32_t max_n;         /* of a completion */
-    int32_t max_images;    /* n of an images request */
-    int64_t timeout_ns;    /* of a request */
+    lx_http *_Atomic http;          /* for its figures; NULL until it has started */
+    int32_t max_n;                  /* of a completion */
+    int32_t max_prompt, max_tokens; /* of a completion without a fixed end: tokens */
+    int32_t max_images;             /* n of an images request */
+    int64_t timeout_ns;             /* of a request */
     /* from its submission to its first slot, and to its first token; 0: no limit but timeout_ns */
     int64_t queue_timeout_ns, first_token_timeout_ns;
     lx_state_store *states;

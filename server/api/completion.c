@@ -11,12 +11,25 @@
 
 /* --- start --- */
 
-static lx_work_params work_params(const lx_completion_params *p, int32_t n_ids)
+/* An answer without a fixed end has a length of its own where none is asked for: OpenAI's. */
+enum { USUAL_TOKENS = 16 };
+
+static int32_t wanted_tokens(const lx_api *api, const lx_model *model,
+                             const lx_completion_params *p)
 {
+    if (p->max_tokens > 0 || model->task->ends == NULL)
+        return p->max_tokens;
+    return api->max_tokens < USUAL_TOKENS ? api->max_tokens : USUAL_TOKENS;
+}
+
+static lx_work_params work_params(const lx_api *api, const lx_model *model,
+                                  const lx_completion_params *p)
+{
+    int32_t n_ids = model->config.n_values;
     int32_t n_top = p->n_logprobs > 0 ? p->n_logprobs : 0;
     return (lx_work_params){
         .n = p->best_of > p->n ? p->best_of : p->n,
-        .max_new = p->max_tokens,
+        .max_new = wanted_tokens(api, model, p),
         .sampling = p->sampling,
         .timeout_ms = p->timeout_ms,
         .biases = p->biases,
@@ -39,11 +52,30 @@ static void name_prompt(const lx_completion_params *p, int32_t i, lx_error *err)
     memcpy(err->text, text, sizeof text);
 }
 
+/* Of an answer without a fixed end. */
+static lx_status check_open_ended(const lx_api *api, const lx_served_model *served,
+                                  const lx_completion_params *p, lx_error *err)
+{
+    if (p->chat)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "model %s has no template for chats: use /v1/completions",
+                       served->model->name);
+    if (p->max_tokens > api->max_tokens)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "max_tokens is %d, but an answer has at most %d here (--max-tokens)",
+                       p->max_tokens, api->max_tokens);
+    return LX_OK;
+}
+
 /* What can be known only with the model at hand. */
-static lx_status check_request(const lx_served_model *served, const lx_completion_params *p,
-                               lx_error *err)
+static lx_status check_request(const lx_api *api, const lx_served_model *served,
+                               const lx_completion_params *p, lx_error *err)
 {
     int32_t n_ids = served->model->config.n_values;
+    lx_status st =
+        served->model->task->ends != NULL ? check_open_ended(api, served, p, err) : LX_OK;
+    if (st != LX_OK)
+        return st;
     if (p->n_biases > 0 && p->biases[p->n_biases - 1].id >= n_ids)
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
@@ -61,8 +93,8 @@ static lx_status check_request(const lx_served_model *served, const lx_completio
 }
 
 /* The prompts' plans, all or none: plans[n_prompts] begins as zeros, and is freed by the caller. */
-static lx_status make_plans(lx_served_model *served, const lx_completion_params *p, lx_plan **plans,
-                            lx_error *err)
+static lx_status make_plans(const lx_api *api, lx_served_model *served,
+                            const lx_completion_params *p, lx_plan **plans, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
@@ -71,8 +103,10 @@ static lx_status make_plans(lx_served_model *served, const lx_completion_params 
                                    .text_bytes = prompt->bytes,
                                    .ids = prompt->ids,
                                    .n_ids = prompt->n_ids,
+                                   .max_prompt = api->max_prompt,
+                                   .ignore_end = p->ignore_eos,
                                    .rules = p->rules};
-        st = p->from != NULL ? lx_work_plan_from(served, p->from, &plans[i], err)
+        st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
         if (st != LX_OK)
             name_prompt(p, i, err);
@@ -97,16 +131,22 @@ static const char *costly_field(const lx_completion_params *p)
 
 _Static_assert(sizeof(lx_choice) <= LX_COST_CHOICE, "cost.h counts a choice");
 
-static lx_completion_size answer_size(const lx_completion_params *p, lx_plan *const *plans)
+/* A character comes whole: its first bytes wait for the last. */
+enum { HELD_TOKENS = 3 };
+
+static lx_completion_size answer_size(const lx_completion_params *p, const lx_work_params *w,
+                                      lx_plan *const *plans)
 {
     lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
                                .n_top = p->n_logprobs,
-                               .pending = LX_STREAM_TOKENS + (int64_t)lx_stops_longest(&p->stops),
+                               .pending = LX_STREAM_TOKENS + HELD_TOKENS +
+                                          (int64_t)lx_stops_longest(&p->stops),
+                               .token_bytes = plans[0]->model->token_bytes,
                                .chat = p->chat,
                                .stream = p->stream};
     for (int32_t i = 0; i < p->n_prompts; i++) {
         assert(plans[i] != NULL); /* all or none were made */
-        int64_t tokens = plans[i]->n_new + (p->echo ? plans[i]->n_pieces : 0);
+        int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
@@ -120,7 +160,7 @@ static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completi
                          lx_plan *const *plans, lx_work_params *w, int32_t *retry_after_s,
                          lx_error *err)
 {
-    lx_completion_size size = answer_size(p, plans);
+    lx_completion_size size = answer_size(p, w, plans);
     int64_t bytes = lx_cost_completion(&size) + (int64_t)sizeof(lx_completion) +
                     lx_work_bytes(api, plans, p->n_prompts, w);
     return lx_work_reserve(api, served, bytes, costly_field(p), &w->reserve, retry_after_s, err);
@@ -160,10 +200,11 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
     return st;
 }
 
-static lx_completion *new_completion(const lx_completion_params *p, lx_plan *const *plans)
+static lx_completion *new_completion(const lx_completion_params *p, const lx_work_params *w,
+                                     lx_plan *const *plans)
 {
     size_t n_choices = (size_t)p->n_prompts * (size_t)p->n;
-    lx_completion_size size = answer_size(p, plans);
+    lx_completion_size size = answer_size(p, w, plans);
     lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->choices);
     if (c != NULL)
         c->works = calloc((size_t)p->n_prompts, sizeof *c->works);
@@ -187,10 +228,10 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
                        lx_plan **plans, const lx_request *rq, lx_completion **out,
                        int32_t *retry_after_s, lx_error *err)
 {
-    lx_work_params w = work_params(p, served->model->config.n_values);
+    lx_work_params w = work_params(api, served->model, p);
     lx_work_choose_seed(&w);
     lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
-    lx_completion *c = st == LX_OK ? new_completion(p, plans) : NULL;
+    lx_completion *c = st == LX_OK ? new_completion(p, &w, plans) : NULL;
     if (st == LX_OK && c == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     if (st == LX_OK)
@@ -207,7 +248,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err)
 {
-    lx_status st = check_request(served, p, err);
+    lx_status st = check_request(api, served, p, err);
     if (st != LX_OK) {
         lx_count_outcome(served, st);
         return st;
@@ -215,7 +256,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     lx_plan **plans = calloc((size_t)p->n_prompts, sizeof *plans);
     if (plans == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    st = make_plans(served, p, plans, err);
+    st = make_plans(api, served, p, plans, err);
     if (st == LX_OK)
         st = start(api, served, p, plans, rq, out, retry_after_s, err);
     free_plans(plans, p->n_prompts);
@@ -295,12 +336,20 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
     return st;
 }
 
+/* Whether the answer is all that the model has to say. */
+static bool is_whole(const lx_work *w, const lx_answer *a)
+{
+    const lx_plan *plan = lx_job_plan(w->job);
+    return a->stopped || (plan->model->task->ends != NULL ? lx_answer_at_end(a)
+                                                          : w->params->max_new >= plan->n_new);
+}
+
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a)
 {
     const lx_work *w = &c->works[i];
     if (lx_work_suspended(w) && !a->stopped)
         return "parked";
-    return !a->stopped && w->params->max_new < lx_job_plan(w->job)->n_new ? "length" : "stop";
+    return is_whole(w, a) ? "stop" : "length";
 }
 
 lx_json_usage lx_completion_usage(const lx_completion *c)

@@ -4,8 +4,8 @@
  * Text is built in buffers that double (common/buffer.c): while one grows there are the old and the
  * new, at most three times what is in it. Answers with log-probabilities and lists of states become
  * trees of the JSON library first (answers.c, logprobs.c, states.c); its sizes are those
- * of jansson 2.14 on 64 bits with what malloc adds. A token's text has at most 16 bytes (job.c),
- * and each may be escaped.
+ * of jansson 2.14 on 64 bits with what malloc adds. Each byte of a token's text
+ * may be escaped.
  */
 #include "server/api/cost.h"
 
@@ -19,7 +19,6 @@ enum {
     JSON_NUMBER = 32,
     JSON_STRING = 96, /* without its text */
     GROWN = 3,
-    TOKEN_TEXT = 16,
     ESCAPED = 6,
     HEAD = 8192,             /* what surrounds the choices or images: usage, timings, names */
     CHOICE = 4096,           /* lx_choice, lx_json_choice and a choice's tree */
@@ -27,7 +26,7 @@ enum {
     STATE_TEXT = 1024,       /* lx_json_append_kept: facts, or an error's text */
     REAL_TEXT = 24,          /* a number with its comma */
     NAME_TEXT = 64,          /* the names of an entry of a chat's log-probabilities */
-    BYTES_TEXT = 4 * 16,     /* a token's bytes as numbers */
+    BYTE_TEXT = 4,           /* a token's byte as a number */
     STREAM = 3 * 128 * 1024, /* what of a stream the client has not taken: OUT_BYTES of http */
     DEFLATE = 512 * 1024,    /* libpng's and zlib's own */
     IMAGE_TEXT = 128,        /* an image's JSON but for the picture */
@@ -52,48 +51,48 @@ static int64_t states(int64_t n)
 /* Of one token's log-probabilities: its text in JSON, and the tree before it. */
 static int64_t token_text(const lx_completion_size *s)
 {
-    int64_t name = TOKEN_TEXT * ESCAPED, entries = s->n_top + 1;
+    int64_t name = s->token_bytes * ESCAPED, entries = s->n_top + 1;
     if (s->n_top < 0)
         return 0;
     if (s->chat)
-        return entries * (name + REAL_TEXT + NAME_TEXT + BYTES_TEXT);
+        return entries * (name + REAL_TEXT + NAME_TEXT + s->token_bytes * BYTE_TEXT);
     return name + 2 * REAL_TEXT + entries * (name + REAL_TEXT);
 }
 
 static int64_t token_tree(const lx_completion_size *s)
 {
-    int64_t string = JSON_STRING + TOKEN_TEXT, entries = s->n_top + 1;
+    int64_t string = JSON_STRING + s->token_bytes, entries = s->n_top + 1;
     if (s->n_top < 0)
         return 0;
     if (s->chat)
         return entries * (JSON_OBJECT + 4 * JSON_KEY + string + JSON_NUMBER + 2 * JSON_ARRAY +
-                          TOKEN_TEXT * (JSON_SLOT + JSON_NUMBER) + JSON_SLOT);
+                          s->token_bytes * (JSON_SLOT + JSON_NUMBER) + JSON_SLOT);
     return string + 2 * JSON_NUMBER + 4 * JSON_SLOT + JSON_OBJECT +
            entries * (JSON_KEY + JSON_NUMBER);
 }
 
 static int64_t choice_text(const lx_completion_size *s)
 {
-    return CHOICE_TEXT + s->tokens * (TOKEN_TEXT * ESCAPED + token_text(s));
+    return CHOICE_TEXT + s->tokens * (s->token_bytes * ESCAPED + token_text(s));
 }
 
 /* lx_answer has its text and its tokens, both of which grow. */
-static int64_t answer_bytes(int64_t tokens)
+static int64_t answer_bytes(const lx_completion_size *s, int64_t tokens)
 {
     return LX_COST_CHOICE + FIRST_ALLOCATION +
-           tokens * GROWN * (TOKEN_TEXT + (int64_t)sizeof(lx_json_token));
+           tokens * GROWN * (s->token_bytes + (int64_t)sizeof(lx_json_token));
 }
 
 /* The tree has the text once more. */
 static int64_t choice_work(const lx_completion_size *s)
 {
-    return CHOICE + answer_bytes(s->tokens) + s->tokens * (TOKEN_TEXT + token_tree(s));
+    return CHOICE + answer_bytes(s, s->tokens) + s->tokens * (s->token_bytes + token_tree(s));
 }
 
 /* A streamed choice holds only what was not sent yet. */
 static int64_t streamed_answer(const lx_completion_size *s)
 {
-    return answer_bytes(s->tokens < s->pending ? s->tokens : s->pending);
+    return answer_bytes(s, s->tokens < s->pending ? s->tokens : s->pending);
 }
 
 int64_t lx_cost_completion_text(const lx_completion_size *s)

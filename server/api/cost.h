@@ -15,11 +15,12 @@
 enum { LX_COST_CHOICE = 512 };
 
 typedef struct lx_completion_size {
-    int64_t n_choices; /* of all prompts */
-    int64_t n_states;  /* that are kept and listed in the answer */
-    int64_t tokens;    /* of a choice, at most; with the prompt's where it is echoed */
-    int64_t pending;   /* of a stream's choice: tokens that are rendered and not sent, at most */
-    int32_t n_top;     /* likeliest tokens beside each; -1: no log-probabilities at all */
+    int64_t n_choices;   /* of all prompts */
+    int64_t n_states;    /* that are kept and listed in the answer */
+    int64_t tokens;      /* of a choice, at most; with the prompt's where it is echoed */
+    int64_t pending;     /* of a stream's choice: tokens that are rendered and not sent, at most */
+    int64_t token_bytes; /* of text that a token adds, see lx_model.token_bytes */
+    int32_t n_top;       /* likeliest tokens beside each; -1: no log-probabilities at all */
     bool chat, stream;
 } lx_completion_size;
 

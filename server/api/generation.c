@@ -26,21 +26,24 @@ void lx_work_choose_seed(lx_work_params *p)
     p->sampling.seed = (int64_t)seed;
 }
 
-static lx_job_params job_params(const lx_api *api, const lx_work_params *p, int32_t n_new)
+int32_t lx_work_new_tokens(const lx_work_params *p, const lx_plan *plan)
+{
+    int32_t most = plan->n_new - (p->from != NULL ? p->from->start.n_tokens : 0);
+    if (p->state_only)
+        return 0;
+    return p->max_new > 0 && p->max_new < most ? p->max_new : most;
+}
+
+static lx_job_params job_params(const lx_api *api, const lx_work_params *p, const lx_plan *plan)
 {
     int64_t timeout = api->timeout_ns;
     if (p->timeout_ms > 0 && p->timeout_ms * LX_NS_PER_MS < timeout)
         timeout = p->timeout_ms * LX_NS_PER_MS;
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
-    int32_t most = n_new - start.n_tokens, new = p->max_new;
-    if (p->state_only)
-        new = 0;
-    else if (new <= 0 || new > most)
-        new = most;
     return (lx_job_params){
         .n = p->n,
-        .max_new = start.n_tokens + new,
+        .max_new = start.n_tokens + lx_work_new_tokens(p, plan),
         .start = start,
         .keep_state = p->return_state,
         .suspendable = p->suspend != NULL,
@@ -91,13 +94,13 @@ lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, 
     return st;
 }
 
-lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
-                            lx_error *err)
+lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, bool ignore_end,
+                            lx_plan **out, lx_error *err)
 {
     lx_status st = lx_state_check(from, served->model, err);
     lx_plan *plan = NULL;
     if (st == LX_OK)
-        st = lx_state_plan(from, served->model, &plan, err);
+        st = lx_state_plan(from, served->model, ignore_end, &plan, err);
     if (st == LX_OK && from->start.n_tokens >= plan->n_new) {
         lx_plan_free(plan);
         st = lx_fail(err, LX_ERR_INVALID, "state",
@@ -132,7 +135,7 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
 {
     int64_t bytes = 0, blob = 0;
     for (int32_t i = 0; i < n_plans; i++) {
-        lx_job_params params = job_params(api, p, plans[i]->n_new);
+        lx_job_params params = job_params(api, p, plans[i]);
         bytes += (int64_t)sizeof(lx_work) + lx_job_bytes(plans[i], &params);
         int64_t own = blob_bytes(plans[i], &params);
         blob = own > blob ? own : blob;
@@ -181,7 +184,7 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
     lx_work_params own = *p;
     lx_work_choose_seed(&own);
-    lx_job_params params = job_params(api, &own, plan->n_new);
+    lx_job_params params = job_params(api, &own, plan);
     w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
     params.client = rq->client;
     lx_status st = check_suspend(api, p, err);

@@ -54,8 +54,8 @@ lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, 
                        lx_error *err) LX_MUST_USE;
 
 /* The same for a request that continues from a state of the model. */
-lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, lx_plan **out,
-                            lx_error *err) LX_MUST_USE;
+lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, bool ignore_end,
+                            lx_plan **out, lx_error *err) LX_MUST_USE;
 
 /* The most bytes that the plans' jobs may take, with the states they write to the store. */
 int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
@@ -64,6 +64,9 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
    failure is counted; *retry_after_s is set with LX_ERR_BUSY. */
 lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+
+/* New tokens of a sample of the plan, at most. */
+int32_t lx_work_new_tokens(const lx_work_params *p, const lx_plan *plan);
 
 /* Where no seed was given: that of the state it continues from, or a random one. For
    several jobs that share it; lx_work_start does it for one. */

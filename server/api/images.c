@@ -49,7 +49,7 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
     if (st != LX_OK)
         lx_count_outcome(served, st);
     if (st == LX_OK)
-        st = from != NULL ? lx_work_plan_from(served, from, &plan, err)
+        st = from != NULL ? lx_work_plan_from(served, from, false, &plan, err)
                           : lx_work_plan(served, &task, &plan, err);
     if (st == LX_OK)
         im->given = lx_image_given(plan);

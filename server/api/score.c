@@ -10,6 +10,7 @@
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
 #include "model/tasks/picture.h"
+#include "model/tasks/text.h"
 #include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/json/image_requests.h"
@@ -21,12 +22,15 @@ enum { MAX_ANSWER = 16 << 20 };
 
 static void write_answer(const lx_work *w, lx_buffer *out)
 {
-    bool image = w->served->model->task->modality == LX_IMAGE;
+    const lx_task_ops *task = w->served->model->task;
+    bool image = task->modality == LX_IMAGE;
     lx_json_timings timings = lx_work_timings(w);
     lx_json_score answer = {
         .model = w->served->model->name,
         .fingerprint = w->served->fingerprint,
-        .mean_name = image ? "bits_per_dim" : "nats_per_character",
+        .mean_name = image                   ? "bits_per_dim"
+                     : task == &lx_text_task ? "nats_per_token"
+                                             : "nats_per_character",
         .n_prompt = lx_job_plan(w->job)->n_prompt,
         .unit = image ? M_LN2 : 1.0,
         .timings = &timings,
@@ -53,9 +57,23 @@ static void finish(void *context, lx_response *rs)
 
 /* --- what is scored --- */
 
+typedef struct scored {
+    lx_plan *plan;    /* until its job has it */
+    int32_t *targets; /* [n], owned */
+    int32_t n;
+} scored;
+
+static lx_status allocate_targets(scored *s, int32_t n, lx_error *err)
+{
+    s->targets = malloc((size_t)n * sizeof *s->targets + 1); /* never of size 0 */
+    s->n = n;
+    return s->targets != NULL ? LX_OK
+                              : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d values", n);
+}
+
 /* A picture is scored whole: nothing of it is given. */
-static lx_status image_targets(lx_served_model *served, const lx_score_params *p, lx_plan **plan,
-                               int32_t **targets, lx_error *err)
+static lx_status image_targets(lx_served_model *served, const lx_score_params *p, scored *out,
+                               lx_error *err)
 {
     const lx_config *c = &served->model->config;
     uint8_t *values = NULL;
@@ -64,36 +82,59 @@ static lx_status image_targets(lx_served_model *served, const lx_score_params *p
         return lx_fail(err, LX_ERR_INVALID, "image", "image is missing: model %s scores a PNG",
                        served->model->name);
     lx_status st = lx_picture_read(c, (lx_png_file){p->image.data, p->image.bytes}, &values, err);
-    int32_t n = lx_image_size(c);
-    *targets = st == LX_OK ? malloc((size_t)n * sizeof **targets) : NULL;
-    if (st == LX_OK && *targets == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d values", n);
-    for (int32_t i = 0; st == LX_OK && i < n; i++)
-        (*targets)[i] = values[i];
-    free(values);
     if (st == LX_OK)
-        st = lx_plan_new(served->model, &request, plan, err);
+        st = allocate_targets(out, lx_image_size(c), err);
+    for (int32_t i = 0; st == LX_OK && i < out->n; i++)
+        out->targets[i] = values[i];
+    free(values);
+    return st == LX_OK ? lx_plan_new(served->model, &request, &out->plan, err) : st;
+}
+
+static lx_status couplet_targets(const lx_score_params *p, scored *out, lx_error *err)
+{
+    lx_status st = allocate_targets(out, out->plan->n_new, err);
+    if (st == LX_OK)
+        st = lx_couplet_lower_ids(out->plan, p->completion, p->completion_bytes, out->targets, err);
+    if (strcmp(err->param, "lower") == 0)
+        (void)snprintf(err->param, sizeof err->param, "completion"); /* its name over HTTP */
     return st;
 }
 
-static lx_status couplet_targets(lx_served_model *served, const lx_score_params *p, lx_plan **plan,
-                                 int32_t **targets, lx_error *err)
+/* The completion's own tokens, as if it had been generated. */
+static lx_status text_targets(const lx_score_params *p, scored *out, lx_error *err)
+{
+    lx_token_list list;
+    lx_token_list_init(&list, (size_t)out->plan->n_new);
+    lx_status st =
+        lx_text_ids(out->plan->model, p->completion, p->completion_bytes, "completion", &list, err);
+    if (st == LX_OK && list.n == 0)
+        st = lx_fail(err, LX_ERR_INVALID, "completion", "the completion is empty");
+    if (st != LX_OK) {
+        lx_token_list_fini(&list);
+        return st;
+    }
+    out->targets = list.ids;
+    out->n = (int32_t)list.n;
+    return LX_OK;
+}
+
+static lx_status line_targets(const lx_api *api, lx_served_model *served, const lx_score_params *p,
+                              scored *out, lx_error *err)
 {
     const char *missing = p->prompt == NULL ? "prompt" : "completion";
     if (p->prompt == NULL || p->completion == NULL)
         return lx_fail(err, LX_ERR_INVALID, missing,
-                       "%s is missing: model %s scores a completion (the lower line) of a prompt",
-                       missing, served->model->name);
-    lx_task_request request = {.text = p->prompt, .text_bytes = p->prompt_bytes, .rules = false};
-    lx_status st = lx_plan_new(served->model, &request, plan, err);
-    *targets = st == LX_OK ? malloc((size_t)(*plan)->n_new * sizeof **targets) : NULL;
-    if (st == LX_OK && *targets == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the completion");
-    if (st == LX_OK)
-        st = lx_couplet_lower_ids(*plan, p->completion, p->completion_bytes, *targets, err);
-    if (strcmp(err->param, "lower") == 0)
-        (void)snprintf(err->param, sizeof err->param, "completion"); /* its name over HTTP */
-    return st;
+                       "%s is missing: model %s scores a completion of a prompt", missing,
+                       served->model->name);
+    lx_task_request request = {.text = p->prompt,
+                               .text_bytes = p->prompt_bytes,
+                               .max_prompt = api->max_prompt,
+                               .rules = false};
+    lx_status st = lx_plan_new(served->model, &request, &out->plan, err);
+    if (st != LX_OK)
+        return st;
+    return served->model->task == &lx_text_task ? text_targets(p, out, err)
+                                                : couplet_targets(p, out, err);
 }
 
 /* --- the route --- */
@@ -108,35 +149,34 @@ static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_mod
     return lx_api_find_model(api, p->model, modality, out, err);
 }
 
-static void start(lx_api *api, lx_served_model *served, lx_plan *plan, const int32_t *targets,
-                  int64_t timeout_ms, const lx_request *rq, lx_response *rs)
+static void start(lx_api *api, lx_served_model *served, scored *s, int64_t timeout_ms,
+                  const lx_request *rq, lx_response *rs)
 {
     lx_work_params params = {.n = 1,
+                             .max_new = s->n,
                              .sampling = {.temperature = 1, .top_p = 1, .has_seed = true},
-                             .targets = targets,
+                             .targets = s->targets,
                              .timeout_ms = timeout_ms};
-    lx_work_defer(api, served, plan, &params, lx_cost_score(plan->n_new), rq, finish, rs);
+    lx_work_defer(api, served, s->plan, &params, lx_cost_score(s->n), rq, finish, rs);
 }
 
 static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,
                    const lx_request *rq, lx_response *rs)
 {
     lx_served_model *served = NULL;
-    lx_plan *plan = NULL;
-    int32_t *targets = NULL;
+    scored s = {0};
     if (st == LX_OK)
         st = find_model(api, p, &served, err);
     if (st == LX_OK)
-        st = served->model->task->modality == LX_IMAGE
-                 ? image_targets(served, p, &plan, &targets, err)
-                 : couplet_targets(served, p, &plan, &targets, err);
+        st = served->model->task->modality == LX_IMAGE ? image_targets(served, p, &s, err)
+                                                       : line_targets(api, served, p, &s, err);
     if (st == LX_OK) {
-        start(api, served, plan, targets, p->timeout_ms, rq, rs);
+        start(api, served, &s, p->timeout_ms, rq, rs);
     } else {
-        lx_plan_free(plan);
+        lx_plan_free(s.plan);
         lx_api_refuse(api, p->model, st, err, rs);
     }
-    free(targets);
+    free(s.targets);
 }
 
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs)

@@ -83,13 +83,15 @@ lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_m
                    (unsigned long long)s->model_hash, s->made_by);
 }
 
-lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan **out,
-                        lx_error *err)
+lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ignore_end,
+                        lx_plan **out, lx_error *err)
 {
     lx_task_request request;
     lx_status st = model->task->reread(s->request, s->request_bytes, s->rules, &request, err);
-    if (st == LX_OK)
+    if (st == LX_OK) {
+        request.ignore_end = ignore_end;
         st = lx_plan_new(model, &request, out, err);
+    }
     if (st == LX_ERR_INVALID) /* what was wrong with the request is wrong with the state */
         (void)snprintf(err->param, sizeof err->param, "state");
     return st;

@@ -36,9 +36,10 @@ lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_m
 lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
                               lx_modality modality, lx_served_model **out,
                               lx_error *err) LX_MUST_USE;
-/* The plan of the request the state belongs to; its history fits it. */
-lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, lx_plan **out,
-                        lx_error *err) LX_MUST_USE;
+/* The plan of the request the state belongs to; its history fits it. ignore_end is no part of the
+   state: as in lx_task_request. */
+lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ignore_end,
+                        lx_plan **out, lx_error *err) LX_MUST_USE;
 
 /* The request as one that waits for the store. */
 lx_store_waiter lx_api_waiter(const lx_request *rq);

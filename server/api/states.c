@@ -96,7 +96,7 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = lx_state_model(api, &r->uploaded, &served, &err);
     if (st == LX_OK)
-        st = lx_state_plan(&r->uploaded, served->model, &plan, &err);
+        st = lx_state_plan(&r->uploaded, served->model, false, &plan, &err);
     lx_plan_free(plan);
     r->answer = answer_uploaded;
     r->uploaded_bytes = rq->body_bytes;
@@ -162,12 +162,15 @@ static lx_status plan_image(lx_served_model *served, const lx_state_create *p, l
     return st;
 }
 
-static lx_status plan_text(lx_served_model *served, const lx_state_create *p, lx_plan **plan,
-                           lx_error *err)
+static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_state_create *p,
+                           lx_plan **plan, lx_error *err)
 {
     if (p->prompt == NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
-    lx_task_request request = {.text = p->prompt, .text_bytes = p->prompt_bytes, .rules = p->rules};
+    lx_task_request request = {.text = p->prompt,
+                               .text_bytes = p->prompt_bytes,
+                               .max_prompt = api->max_prompt,
+                               .rules = p->rules};
     return lx_work_plan(served, &request, plan, err);
 }
 
@@ -202,7 +205,7 @@ void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
             api, p.model, named != NULL ? named->model->task->modality : modality, &served, &err);
     }
     if (st == LX_OK)
-        st = served->model->task->modality == LX_TEXT ? plan_text(served, &p, &plan, &err)
+        st = served->model->task->modality == LX_TEXT ? plan_text(api, served, &p, &plan, &err)
                                                       : plan_image(served, &p, &plan, &err);
     if (st == LX_OK)
         start_create(api, served, &p, plan, rq, rs);

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log_sink.h"
 #include "common/version.h"
+#include "model/tokenizers/tokenizer.h"
 #include "server/api/api.h"
 #include "server/json/answers.h"
 #include "server/json/status.h"
@@ -27,6 +28,9 @@ static lx_json_model describe(const lx_served_model *m)
         .n_heads = c->n_heads,
         .state_bytes = lx_serving_state_bytes(m),
         .max_chars = c->max_chars,
+        .context = c->context,
+        .tokenizer =
+            m->model->tokenizer != NULL ? lx_tokenizer_family_name(m->model->tokenizer) : "",
         .width = c->width,
         .height = c->height,
         .channels = c->n_channels,

@@ -1,7 +1,7 @@
 /*
- * linnet generate: lower lines of a couplet or images on the command line, through the same engine
- * as the server, so that the same seed gives the same bytes. What the model makes decides which
- * options fit; one that does not is refused, not ignored.
+ * linnet generate: lower lines of a couplet, other text or images on the command line, through the
+ * same engine as the server, so that the same seed gives the same bytes. What the model makes
+ * decides which options fit; one that does not is refused, not ignored.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "server/cli/generate_image.h"
 #include "server/engine/engine.h"
 
-enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
+enum { STEP_ROWS = 128, MAX_SLOTS = 64, LINE_BYTES = 64 };
 
 typedef struct generate_options {
     lx_cli_model_options local;
@@ -35,7 +35,8 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(prompt),
      .value = "TEXT",
-     .help = "what to answer: the upper line of a couplet; or what to paint: \"a seven\""},
+     .help =
+         "what to answer: the upper line of a couplet, any text; or what to paint: \"a seven\""},
     {.name = "class",
      .kind = LX_OPTION_INT,
      .offset = FIELD(class_index),
@@ -106,7 +107,9 @@ static const lx_option options[] = {
 
 static const lx_command command = {
     .name = "generate",
-    .summary = "Answers a prompt: prints n lower lines for an upper line, or paints n images.",
+    .summary =
+        "Answers a prompt: prints n lower lines for an upper line, or what follows a text, or "
+        "paints n images.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .notes =
@@ -119,7 +122,7 @@ static const lx_command command = {
 static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
 {
     bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;
-    const char *made = !image    ? "writes lines"
+    const char *made = !image    ? "writes text"
                        : classes ? "paints images"
                                  : "paints images that cannot be asked for";
     const struct {
@@ -215,13 +218,15 @@ static lx_status make_job(const generate_options *o, const lx_model *model, lx_j
 
 static lx_status print_answers(const lx_job *job, bool scores, lx_error *err)
 {
-    int32_t n = lx_job_get_params(job)->n;
+    const lx_job_params *params = lx_job_get_params(job);
+    size_t token = (size_t)lx_job_plan(job)->model->token_bytes;
+    int32_t n = params->n;
     int32_t *order = calloc((size_t)n, sizeof *order);
     if (order == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d answers", n);
     lx_job_rank(job, order);
     lx_buffer line;
-    lx_buffer_init(&line, 1 << 20);
+    lx_buffer_init(&line, (size_t)n * ((size_t)params->max_new * token + LINE_BYTES));
     for (int32_t i = 0; i < n; i++) {
         const int32_t *tokens = NULL;
         int32_t count = lx_job_tokens(job, order[i], &tokens, NULL);

@@ -387,6 +387,8 @@ int lx_command_serve(int argc, char **argv)
     block_signals(&signals);
     lx_error err = {0};
     lx_api api = {.max_n = (int32_t)o.max_n,
+                  .max_prompt = (int32_t)o.max_prompt,
+                  .max_tokens = (int32_t)o.max_tokens,
                   .max_images = (int32_t)o.max_images,
                   .timeout_ns = (int64_t)(o.timeout * 1e9),
                   .queue_timeout_ns = (int64_t)(o.queue_timeout * 1e9),

@@ -23,9 +23,6 @@
 
 #include "common/clock.h"
 
-/* A token has at least one byte of text, and at most these. */
-enum { TOKEN_BYTES = 16, TAIL_BYTES = LX_MAX_STOP_BYTES * TOKEN_BYTES };
-
 /* What a task notes of a row of the prompt beside its ids, at most. */
 enum { PLAN_ROW_BYTES = 64 };
 
@@ -34,6 +31,7 @@ typedef struct sample {
     atomic_bool ended;
     double sum;         /* of the log-probabilities; the engine's until finished */
     int32_t state_rows; /* that its kept state has seen; likewise */
+    size_t tail_bytes;  /* likewise */
 } sample;
 
 struct lx_job {
@@ -51,7 +49,8 @@ struct lx_job {
     lx_sample *top;   /* [n, max_new, n_top], NULL: none are kept */
     lx_bias *biases;  /* [n_biases], NULL: none */
     lx_stops *stops;  /* NULL: none */
-    lx_buffer tail;   /* the engine's: text in which a stop string may have just ended */
+    char *tails;      /* [n, longest stop string], the engine's: the newest tail_bytes of text */
+    lx_buffer tail;   /* the engine's: one of them, and the text of one more token */
     _Atomic int64_t submitted, started, first_token, ended;
     _Atomic uint64_t submitted_step, started_step, ended_step;
     int32_t request_note; /* the engine's, of a request's first job */
@@ -74,6 +73,7 @@ static void destroy(lx_job *job)
     free(job->top);
     free(job->biases);
     free(job->stops);
+    free(job->tails);
     lx_buffer_fini(&job->tail);
     lx_job_unref(job->params.first);
     free(job->states);
@@ -119,14 +119,22 @@ static bool has_stops(const lx_job_params *p)
     return p->stops != NULL && p->stops->n > 0;
 }
 
-/* The engine must not run out of memory for it: all it can need is taken now. */
-static bool reserve_tail(lx_job *job)
+/* A stop string's beginning, and the text of the token that may complete it. */
+static size_t tail_room(const lx_plan *plan, const lx_job_params *p)
 {
-    static const char zeros[TAIL_BYTES];
-    lx_buffer_init(&job->tail, sizeof zeros);
-    if (job->stops != NULL)
-        lx_buffer_append(&job->tail, zeros, sizeof zeros);
-    return job->tail.status == LX_OK;
+    return has_stops(p) ? lx_stops_longest(p->stops) + (size_t)plan->model->token_bytes : 0;
+}
+
+/* The engine must not run out of memory for it: all it can need is taken now. */
+static bool reserve_tails(lx_job *job)
+{
+    size_t room = tail_room(job->plan, &job->params);
+    lx_buffer_init(&job->tail, room);
+    if (room == 0)
+        return true;
+    lx_buffer_reserve(&job->tail, room);
+    job->tails = malloc((size_t)job->params.n * lx_stops_longest(job->params.stops));
+    return job->tail.status == LX_OK && job->tails != NULL;
 }
 
 /* Counts what allocate() takes, and a plan's rows with what its task notes of each
@@ -145,7 +153,9 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
     bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
     bytes += p->n_biases * (int64_t)sizeof(lx_bias);
-    return bytes + (has_stops(p) ? (int64_t)sizeof(lx_stops) + 3 * TAIL_BYTES : 0);
+    if (has_stops(p))
+        bytes += (int64_t)sizeof(lx_stops) + n * (int64_t)lx_stops_longest(p->stops);
+    return bytes + (int64_t)tail_room(plan, p);
 }
 
 /* What the params borrow is the job's own from now on. */
@@ -165,7 +175,7 @@ static bool allocate(lx_job *job)
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
     if (p->n_top > 0)
         job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
-    if (!ok || !reserve_tail(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
+    if (!ok || !reserve_tails(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
         job->tokens == NULL || job->logprobs == NULL || (keeps && job->states == NULL))
         return false;
     p->targets = job->targets;
@@ -401,33 +411,38 @@ void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in)
     job->tokens[row_of(job, i) + step] = stand_in;
 }
 
-/* The text of the newest of n tokens, as much as a stop string can have of it; the history does not
-   count. */
-static const lx_buffer *read_tail(lx_job *job, const int32_t *tokens, int32_t n)
-{
-    int32_t longest = (int32_t)lx_stops_longest(job->stops);
-    int32_t first = job->params.start.n_tokens, from = n - first > longest ? n - longest : first;
-    job->tail.length = 0;
-    for (int32_t step = from; step < n; step++)
-        job->plan->model->task->render(job->plan, step, tokens, &job->tail);
-    return &job->tail;
-}
-
-static bool completes_stop(lx_job *job, const int32_t *tokens, int32_t n)
+/* Whether the newest of sample i's n tokens completes a stop string; the history does not count.
+   The end of the text, in which the next may begin, is kept. */
+static bool completes_stop(lx_job *job, int32_t i, const int32_t *tokens, int32_t n)
 {
     if (job->stops == NULL)
         return false;
-    const lx_buffer *tail = read_tail(job, tokens, n);
-    return lx_stops_find(job->stops, tail->data, tail->length) < tail->length;
+    lx_buffer *text = &job->tail;
+    sample *s = &job->samples[i];
+    size_t longest = lx_stops_longest(job->stops);
+    char *tail = job->tails + (size_t)i * longest;
+    text->length = 0;
+    lx_buffer_append(text, tail, s->tail_bytes);
+    job->plan->model->task->render(job->plan, n - 1, tokens, text);
+    s->tail_bytes = text->length < longest ? text->length : longest - 1;
+    memcpy(tail, text->data + text->length - s->tail_bytes, s->tail_bytes);
+    return lx_stops_find(job->stops, text->data, text->length) < text->length;
 }
 
 bool lx_job_may_suspend(lx_job *job)
 {
-    if (job->stops == NULL)
+    const sample *s = &job->samples[0];
+    return job->stops == NULL ||
+           lx_stops_settled(job->stops, job->tails, s->tail_bytes) == s->tail_bytes;
+}
+
+/* Whether the token is the last one, whatever the text says. */
+static bool is_last(const lx_job *job, int32_t token, int32_t n)
+{
+    const lx_task_ops *task = job->plan->model->task;
+    if (n == job->params.max_new)
         return true;
-    int32_t n = atomic_load_explicit(&job->samples[0].n, memory_order_relaxed);
-    const lx_buffer *tail = read_tail(job, job->tokens, n);
-    return lx_stops_settled(job->stops, tail->data, tail->length) == tail->length;
+    return job->targets == NULL && task->ends != NULL && task->ends(job->plan, token);
 }
 
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
@@ -440,7 +455,7 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
     bool ended =
-        n + 1 == job->params.max_new || completes_stop(job, job->tokens + row_of(job, i), n + 1);
+        is_last(job, token, n + 1) || completes_stop(job, i, job->tokens + row_of(job, i), n + 1);
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
     if (ended)
         atomic_store_explicit(&s->ended, true, memory_order_release);

@@ -39,8 +39,10 @@ typedef struct lx_job_start {
 } lx_job_start;
 
 typedef struct lx_job_params {
-    int32_t n;       /* samples, 1 .. ; n * max_new <= LX_MAX_JOB_TOKENS */
-    int32_t max_new; /* tokens a sample with its history, 1 .. plan->n_new; see keep_state */
+    int32_t n; /* samples, 1 .. ; n * max_new <= LX_MAX_JOB_TOKENS */
+    /* tokens a sample with its history, 1 .. plan->n_new, at most where the task says when one
+       ends; see keep_state */
+    int32_t max_new;
     uint64_t seed;
     float temperature, top_p;
     int32_t top_k;

@@ -106,10 +106,15 @@ static json_t *make_classes(const lx_json_model *m)
 /* What only models of one modality have; false when there was no memory. */
 static bool add_own_meta(json_t *meta, const lx_json_model *m)
 {
-    json_t *own = m->width > 0 ? json_pack("{s:I, s:I, s:I, s:o}", "width", (json_int_t)m->width,
-                                           "height", (json_int_t)m->height, "channels",
-                                           (json_int_t)m->channels, "classes", make_classes(m))
-                               : json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
+    json_t *own = NULL;
+    if (m->width > 0)
+        own = json_pack("{s:I, s:I, s:I, s:o}", "width", (json_int_t)m->width, "height",
+                        (json_int_t)m->height, "channels", (json_int_t)m->channels, "classes",
+                        make_classes(m));
+    else if (m->context > 0)
+        own = json_pack("{s:I, s:s}", "context", (json_int_t)m->context, "tokenizer", m->tokenizer);
+    else
+        own = json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
     bool ok = own != NULL && json_object_update(meta, own) == 0;
     json_decref(own);
     return ok;

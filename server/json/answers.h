@@ -14,7 +14,6 @@
 #include "common/buffer.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
-#include "model/vocab.h"
 #include "server/engine/stops.h"
 #include "server/json/limits.h"
 #include "server/json/parts.h"
@@ -40,7 +39,8 @@ typedef struct lx_completion_params {
     lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */
     int32_t n_biases;
     lx_stops stops;
-    bool echo; /* the prompt, then its completion */
+    bool echo;       /* the prompt, then its completion */
+    bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
     lx_sampling_params sampling;
     bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
@@ -103,7 +103,9 @@ typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
     int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    int64_t max_chars;                         /* of text */
+    int64_t max_chars;                         /* of lines, 0 for other texts */
+    int64_t context;                           /* tokens of prompt and answer, of these */
+    const char *tokenizer;                     /* the family of their tokens */
     int64_t width, height, channels;           /* of images, otherwise 0 */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;

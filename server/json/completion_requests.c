@@ -320,6 +320,8 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
+        st = lx_json_read_bool(root, "ignore_eos", &p->ignore_eos, err);
+    if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
         st = read_stream_options(root, p, err);

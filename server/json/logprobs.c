@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/tasks/task.h"
 #include "server/json/answers.h"
 #include "server/json/fields.h"
 #include "server/json/parts.h"
@@ -20,6 +21,20 @@ static json_t *text_of(const lx_json_token *t)
     return json_stringn(t->text, t->bytes);
 }
 
+/* The name of one of the likeliest tokens, in a buffer that is used for all of them. */
+static bool name_of(const lx_json_logprobs *l, const lx_sample *s, lx_buffer *name)
+{
+    name->length = 0;
+    lx_buffer_puts(name, "");
+    l->model->task->name_token(l->model, s->token, name);
+    return name->status == LX_OK;
+}
+
+static void init_name(const lx_json_logprobs *l, lx_buffer *name)
+{
+    lx_buffer_init(name, (size_t)l->model->token_bytes + LX_MAX_NAME);
+}
+
 /* --- completions --- */
 
 /* {"天": -0.1, ...}: the likeliest and the one that stands there. */
@@ -29,9 +44,13 @@ static json_t *make_map(const lx_json_logprobs *l, const lx_json_token *t)
         return json_null();
     json_t *map = json_object();
     bool ok = map != NULL;
+    lx_buffer name;
+    init_name(l, &name);
     for (int32_t i = 0; ok && i < l->n_top; i++)
-        ok = json_object_set_new(map, lx_vocab_text(l->vocab, t->top[i].token),
-                                 lx_json_real_or_null((double)t->top[i].logprob)) == 0;
+        ok = name_of(l, &t->top[i], &name) &&
+             json_object_setn_new(map, name.data, name.length,
+                                  lx_json_real_or_null((double)t->top[i].logprob)) == 0;
+    lx_buffer_fini(&name);
     if (ok && json_object_getn(map, t->text, t->bytes) == NULL)
         ok = json_object_setn_new(map, t->text, t->bytes, lx_json_real_or_null(t->logprob)) == 0;
     if (ok)
@@ -93,10 +112,12 @@ static json_t *make_top(const lx_json_logprobs *l, const lx_json_token *t)
 {
     json_t *list = json_array();
     bool ok = list != NULL;
-    for (int32_t i = 0; ok && t->top != NULL && i < l->n_top; i++) {
-        const char *text = lx_vocab_text(l->vocab, t->top[i].token);
-        ok = append(list, make_entry(text, strlen(text), (double)t->top[i].logprob));
-    }
+    lx_buffer name;
+    init_name(l, &name);
+    for (int32_t i = 0; ok && t->top != NULL && i < l->n_top; i++)
+        ok = name_of(l, &t->top[i], &name) &&
+             append(list, make_entry(name.data, name.length, (double)t->top[i].logprob));
+    lx_buffer_fini(&name);
     if (ok)
         return list;
     json_decref(list);

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
-#include "model/vocab.h"
 
+struct lx_model;
 typedef struct json_t json_t; /* of jansson.h, which few include */
 
 /* A token of an answer, and the likeliest alternatives to it. */
@@ -23,8 +23,8 @@ typedef struct lx_json_token {
 typedef struct lx_json_logprobs {
     const lx_json_token *tokens; /* [n] */
     int32_t n, n_top;
-    int64_t offset; /* characters of the choice's text before the first token */
-    const lx_vocab *vocab;
+    int64_t offset;               /* characters of the choice's text before the first token */
+    const struct lx_model *model; /* which names its tokens */
 } lx_json_logprobs;
 
 typedef struct lx_json_timings { /* milliseconds */

@@ -62,7 +62,7 @@ def shapes(conf):
             result[f"{layer}{name}.bias"] = ([rows], 0.1)
     result["final_norm.weight"] = ([d], None)
     result["final_norm.bias"] = ([d], 0.1)
-    rows = 3 * COMPONENTS if conf["head"] == MIXTURE else LEVELS
+    rows = conf["head"].get("size", 3 * COMPONENTS)
     result["head.weight"] = ([rows, d], 0.1)
     result["head.bias"] = ([rows], 0.5)
     return result

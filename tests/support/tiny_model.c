@@ -143,6 +143,8 @@ static bool write_config(const char *dir, const tiny_model_options *o)
                   o->attention != NULL ? o->attention : linear_attention);
     if (o->feed_forward != NULL)
         (void)fprintf(f, " \"feed_forward\": %s,\n", o->feed_forward);
+    if (o->input_norm)
+        (void)fprintf(f, " \"input_norm\": true,\n");
     (void)fprintf(f, " \"inputs\": [");
     for (int32_t i = 0; i < n; i++)
         (void)fprintf(f, "%s{\"name\": \"%s\", \"size\": %d}", i > 0 ? ",\n            " : "",
@@ -221,7 +223,7 @@ static void norm(writer *w, const char *prefix, int32_t n)
 
 static void branch(writer *w, int32_t layer, int32_t number, const lx_mixer_config *config)
 {
-    lx_mixer_parts parts = {0};
+    lx_mixer_parts parts = {.layer = layer};
     char name[80];
     config->mixer->declare(config, &parts);
     (void)snprintf(name, sizeof name, "layers.%d.norm%d", layer, number);
@@ -247,6 +249,8 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
         branch(w, i, 1, lx_config_mixer(c, i));
         branch(w, i, 2, &c->feed_forward);
     }
+    if (o->input_norm)
+        norm(w, "input_norm", o->d_model);
     norm(w, "final_norm", o->d_model);
     int32_t n_head = o->width == 0 ? o->n_vocab : 3 * COMPONENTS;
     tensor(w, "head.weight", n_head, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));

@@ -207,9 +207,62 @@ static void every_rule_of_images_is_kept(void **state)
         {"{\"width\": 28, \"height\": 20, \"channels\": 3}", "28", "image must be an object"},
         {",\n \"image\": {\"width\": 28, \"height\": 20, \"channels\": 3}", "", "image is missing"},
         {"\"channels\": 3}", "\"channels\": 3}, \"max_chars\": 9", "max_chars is not a known key"},
-        {"\"task\": \"image\"", "\"task\": \"text\"", "image is not a known key"},
+        {"\"task\": \"image\"", "\"task\": \"lines\"", "image is not a known key"},
     };
     expect_rules(image, rules, sizeof rules / sizeof *rules);
+}
+
+static const char writer[] =
+    "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"text\",\n"
+    " \"n_layers\": 2, \"n_heads\": 4, \"d_model\": 32, \"d_ff\": 64,\n"
+    " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
+    " \"attention\": {\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06},\n"
+    " \"inputs\": [{\"name\": \"token\", \"size\": 260}],\n"
+    " \"head\": {\"kind\": \"categorical\", \"size\": 260},\n"
+    " \"text\": {\"tokenizer\": \"tokenizer.json\", \"context\": 4096, \"begin\": 256, "
+    "\"end\": [10, 0]}}\n";
+
+static void a_text_model_is_read(void **state)
+{
+    (void)state;
+    static lx_config c;
+    assert_int_equal(load(writer, sizeof writer - 1, &c, NULL), LX_OK);
+    assert_string_equal(c.tokenizer, "tokenizer.json");
+    assert_int_equal(c.context, 4096);
+    assert_int_equal(c.begin, 256);
+    assert_int_equal(c.n_ends, 2);
+    assert_int_equal(c.ends[0], 10);
+    assert_int_equal(c.ends[1], 0);
+    assert_int_equal(c.max_chars, 0);
+    char *bare = scratch_replace(writer, ", \"begin\": 256, \"end\": [10, 0]", "");
+    assert_int_equal(load(bare, strlen(bare), &c, NULL), LX_OK);
+    assert_int_equal(c.begin, -1);
+    assert_int_equal(c.n_ends, 0);
+    free(bare);
+}
+
+static void every_rule_of_texts_is_kept(void **state)
+{
+    (void)state;
+    static const rule rules[] = {
+        {"\"tokenizer.json\"", "\"\"", "text.tokenizer must be"},
+        {"\"tokenizer.json\"", "\"../tokenizer.json\"", "text.tokenizer must be"},
+        {"\"tokenizer.json\"", "\".json\"", "text.tokenizer must be"},
+        {"\"tokenizer.json\"", "\"0123456789012345678901234567.json\"", "text.tokenizer must be"},
+        {"\"tokenizer.json\"", "5", "text.tokenizer must be"},
+        {"\"tokenizer\": \"tokenizer.json\", ", "", "text.tokenizer is missing"},
+        {"4096", "1", "text.context must be"},
+        {"4096", "262145", "text.context must be"},
+        {"\"context\": 4096, ", "", "text.context is missing"},
+        {"256,", "-1,", "text.begin must be"},
+        {"[10, 0]", "10", "text.end must be"},
+        {"[10, 0]", "[10, -1]", "text.end must be"},
+        {"[10, 0]", "[10, \"0\"]", "text.end must be"},
+        {"[10, 0]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]", "text.end must be"},
+        {"\"end\"", "\"ends\"", "text.ends is not a known key"},
+        {"\"task\": \"text\"", "\"task\": \"lines\"", "text is not a known key"},
+    };
+    expect_rules(writer, rules, sizeof rules / sizeof *rules);
 }
 
 static void classes_are_read(void **state)
@@ -414,6 +467,8 @@ int main(void)
         cmocka_unit_test(the_other_values_are_read),
         cmocka_unit_test(layers_may_differ),
         cmocka_unit_test(an_image_model_is_read),
+        cmocka_unit_test(a_text_model_is_read),
+        cmocka_unit_test(every_rule_of_texts_is_kept),
         cmocka_unit_test(classes_are_read),
         cmocka_unit_test(the_largest_image_is_read),
         cmocka_unit_test(every_rule_is_kept),

@@ -319,6 +319,32 @@ static void the_parameters_of_a_mixer_are_those_it_declares(void **state)
     folder = before;
 }
 
+/* What layer 0 leaves for the others has to be there. */
+static void a_layer_that_needs_another_is_refused_without(void **state)
+{
+    (void)state;
+    static const char linear[] =
+        "{\"kind\": \"linear\", \"feature_map\": \"elu+1\", \"eps\": 1e-06}";
+    static const char rwkv7[] =
+        "{\"kind\": \"rwkv7\", \"w_rank\": 2, \"a_rank\": 2, \"v_rank\": 2, "
+        "\"g_rank\": 2, \"group_eps\": 1e-05}";
+    char attention[512], part[512];
+    tiny_model_options o = tiny_model_default;
+    char *before = folder;
+    (void)snprintf(attention, sizeof attention, "[%s, %s]", rwkv7, linear);
+    o.attention = attention;
+    folder = tiny_model_make("carried", &o);
+    assert_non_null(folder);
+    (void)load_hash();
+    (void)snprintf(part, sizeof part, "[%s, %s]", linear, rwkv7);
+    expect_refused("config.json", attention, part, "attention[1] needs what layer 0 leaves for it");
+    (void)snprintf(part, sizeof part, "[%s, %.*s, \"d_value\": 4}]", rwkv7, (int)sizeof rwkv7 - 2,
+                   rwkv7);
+    expect_refused("config.json", attention, part, "attention[1] needs what layer 0 leaves for it");
+    tiny_model_remove(folder);
+    folder = before;
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -351,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_vocabulary_of_another_size_is_refused),
         cmocka_unit_test(weights_that_do_not_fit_the_config_are_refused),
         cmocka_unit_test(the_parameters_of_a_mixer_are_those_it_declares),
+        cmocka_unit_test(a_layer_that_needs_another_is_refused_without),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

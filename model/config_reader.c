@@ -1,0 +1,138 @@
+/* Taking the keys of config.json (see config_reader.h). */
+#include "model/config_reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/formats/file.h"
+
+void lx_config_wrong(lx_config_reader *r, lx_config_object s, const char *key, const char *what)
+{
+    if (r->st == LX_OK)
+        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s%s%s%s", r->label, s.prefix, key,
+                        what[0] != '\0' ? " " : "", what);
+}
+
+/* --- taking one key --- */
+
+/* The value, borrowed until lx_config_release(); NULL after a fault. */
+json_t *lx_config_look(lx_config_reader *r, lx_config_object s, const char *key)
+{
+    json_t *value = r->st == LX_OK ? json_object_get(s.object, key) : NULL;
+    if (value == NULL)
+        lx_config_wrong(r, s, key, "is missing");
+    return value;
+}
+
+bool lx_config_has(const lx_config_reader *r, lx_config_object s, const char *key)
+{
+    return r->st == LX_OK && json_object_get(s.object, key) != NULL;
+}
+
+void lx_config_release(lx_config_object s, const char *key)
+{
+    (void)json_object_del(s.object, key);
+}
+
+int32_t lx_config_int(lx_config_reader *r, lx_config_object s, const char *key, int32_t min,
+                      int32_t max)
+{
+    json_t *value = lx_config_look(r, s, key);
+    if (value == NULL)
+        return 0;
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < min || n > max) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "must be a whole number from %d to %d", min, max);
+        lx_config_wrong(r, s, key, what);
+        return 0;
+    }
+    lx_config_release(s, key);
+    return (int32_t)n;
+}
+
+/* A number in (0, 1] that is not zero as f32 either. */
+float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key)
+{
+    json_t *value = lx_config_look(r, s, key);
+    if (value == NULL)
+        return 0;
+    float f = (float)json_number_value(value);
+    if (!json_is_number(value) || !(f >= 1e-30f && f <= 1.0f)) {
+        lx_config_wrong(r, s, key, "must be a number from 1e-30 to 1");
+        return 0;
+    }
+    lx_config_release(s, key);
+    return f;
+}
+
+bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key)
+{
+    const json_t *value = lx_config_look(r, s, key);
+    bool flag = json_is_true(value);
+    if (value != NULL && !json_is_boolean(value))
+        lx_config_wrong(r, s, key, "must be true or false");
+    else if (value != NULL)
+        lx_config_release(s, key);
+    return flag;
+}
+
+/* Lower-case letters, digits and '_', shorter than LX_CONFIG_NAME; '+' and '-' too if not `plain`.
+ */
+void lx_config_name(lx_config_reader *r, lx_config_object s, const char *key, bool plain, char *out)
+{
+    static const char allowed[] = "+-abcdefghijklmnopqrstuvwxyz0123456789_";
+    json_t *value = lx_config_look(r, s, key);
+    if (value == NULL)
+        return;
+    const char *text = json_string_value(value);
+    size_t n = text != NULL ? strlen(text) : 0;
+    if (n == 0 || n >= LX_CONFIG_NAME || strspn(text, plain ? allowed + 2 : allowed) != n) {
+        lx_config_wrong(r, s, key, "must be a name of 1 to 31 letters a-z, digits and '_'");
+        return;
+    }
+    memcpy(out, text, n + 1);
+    lx_config_release(s, key);
+}
+
+/* One of a list of words ending with NULL; returns its index. */
+int32_t lx_config_word(lx_config_reader *r, lx_config_object s, const char *key,
+                       const char *const *words)
+{
+    char what[128] = "must be ";
+    json_t *value = lx_config_look(r, s, key);
+    if (value == NULL)
+        return 0;
+    const char *text = json_string_value(value);
+    for (int32_t i = 0; words[i] != NULL; i++) {
+        if (text != NULL && strcmp(text, words[i]) == 0) {
+            lx_config_release(s, key);
+            return i;
+        }
+        size_t n = strlen(what);
+        (void)snprintf(what + n, sizeof what - n, "%s\"%s\"", i > 0 ? " or " : "", words[i]);
+    }
+    lx_config_wrong(r, s, key, what);
+    return 0;
+}
+
+/* An object whose keys the caller takes; lx_config_finish() and lx_config_release() it afterwards.
+ */
+lx_config_object lx_config_section(lx_config_reader *r, lx_config_object s, const char *key,
+                                   const char *prefix)
+{
+    json_t *value = lx_config_look(r, s, key);
+    if (value != NULL && !json_is_object(value))
+        lx_config_wrong(r, s, key, "must be an object");
+    return (lx_config_object){value, prefix};
+}
+
+/* Whatever is left is unknown. */
+void lx_config_finish(lx_config_reader *r, lx_config_object s)
+{
+    char name[LX_CONFIG_NAME];
+    void *left = r->st == LX_OK ? json_object_iter(s.object) : NULL;
+    if (left != NULL)
+        lx_config_wrong(r, s, lx_file_quote(json_object_iter_key(left), name, sizeof name),
+                        "is not a known key");
+}

@@ -1,0 +1,185 @@
+/* Which kind a folder is of, what all kinds have in common, and names of tensors (see folder.h). */
+#include "model/formats/hugging_face/folder.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/formats/file.h"
+#include "model/formats/hugging_face/reader.h"
+
+enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
+
+static const lx_hf_kind *const kinds[] = {&lx_hf_rwkv7};
+
+/* Of training, of other programs and of ways to compute the same. */
+static const char *const ignored[] = {"_name_or_path",
+                                      "architectures",
+                                      "auto_map",
+                                      "bos_token_id",
+                                      "chunk_size_feed_forward",
+                                      "dtype",
+                                      "fuse_cross_entropy",
+                                      "fuse_linear_cross_entropy",
+                                      "fuse_norm",
+                                      "fuse_swiglu",
+                                      "id2label",
+                                      "initializer_range",
+                                      "is_decoder",
+                                      "is_encoder_decoder",
+                                      "label2id",
+                                      "output_attentions",
+                                      "output_hidden_states",
+                                      "pad_token_id",
+                                      "problem_type",
+                                      "return_dict",
+                                      "torch_dtype",
+                                      "torchscript",
+                                      "transformers_version",
+                                      "use_cache",
+                                      "use_l2warp",
+                                      NULL};
+
+bool lx_hf_is_config(const struct json_t *root)
+{
+    return json_object_get(root, "model_type") != NULL && json_object_get(root, "format") == NULL;
+}
+
+/* Whether a file lies beside config.json. */
+static bool has_file(const lx_hf_reader *r, const char *name)
+{
+    char path[4096];
+    const char *slash = strrchr(r->path, '/');
+    int n = slash != NULL ? (int)(slash - r->path) + 1 : 0;
+    int used = snprintf(path, sizeof path, "%.*s%s", n, r->path, name);
+    return used > 0 && (size_t)used < sizeof path && access(path, F_OK) == 0;
+}
+
+/* A tokenizer's file; none where tokens are bytes. */
+static void find_tokenizer(lx_hf_reader *r, lx_config *c)
+{
+    static const char *const files[] = {"tokenizer.json", "rwkv_vocab_v20230424.txt"};
+    for (size_t i = 0; i < sizeof files / sizeof *files && c->tokenizer[0] == '\0'; i++) {
+        if (has_file(r, files[i]))
+            (void)snprintf(c->tokenizer, sizeof c->tokenizer, "%s", files[i]);
+    }
+    if (c->tokenizer[0] == '\0' && c->head_size == 256)
+        (void)snprintf(c->tokenizer, sizeof c->tokenizer, "bytes");
+    if (c->tokenizer[0] == '\0')
+        lx_hf_wrong(r, "vocab_size",
+                    "is not 256, bytes: the folder must have a tokenizer.json or a "
+                    "rwkv_vocab_v20230424.txt");
+}
+
+/* A token or a list of them. */
+static void read_ends(lx_hf_reader *r, lx_config *c)
+{
+    const json_t *value = json_object_get(r->root, "eos_token_id");
+    size_t n = json_is_integer(value) ? 1 : json_array_size(value);
+    bool ok = value == NULL || json_is_null(value) || (n > 0 && n <= LX_MAX_ENDS);
+    for (size_t i = 0; ok && i < n; i++) {
+        const json_t *id = json_is_integer(value) ? value : json_array_get(value, i);
+        ok = json_is_integer(id) && json_integer_value(id) >= 0 &&
+             json_integer_value(id) < c->head_size;
+        c->ends[c->n_ends++] = ok ? (int32_t)json_integer_value(id) : 0;
+    }
+    if (!ok)
+        lx_hf_wrong(r, "eos_token_id", "must be a token or a list of at most 8 of them");
+    lx_hf_ignore(r, (const char *const[]){"eos_token_id", NULL});
+}
+
+void lx_hf_read_text(lx_hf_reader *r, lx_config *c)
+{
+    int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, 32000);
+    (void)snprintf(c->task, sizeof c->task, "text");
+    c->inputs[0] = (lx_input){.name = "token", .size = n};
+    c->n_inputs = 1;
+    c->head_kind = LX_HEAD_CATEGORICAL;
+    c->head_size = c->n_values = n;
+    c->plain_head = true;
+    c->begin = -1; /* the tokenizer's file says it */
+    c->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, 2048);
+    c->context = c->context < MAX_CONTEXT ? c->context : MAX_CONTEXT;
+    read_ends(r, c);
+    find_tokenizer(r, c);
+}
+
+static const lx_hf_kind *find_kind(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (size_t k = 0; kinds[i]->model_types[k] != NULL; k++) {
+            if (strcmp(kinds[i]->model_types[k], model_type) == 0)
+                return kinds[i];
+        }
+    }
+    return NULL;
+}
+
+static void refuse_type(lx_hf_reader *r, const char *model_type)
+{
+    char known[256] = "", quoted[64], what[384];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (size_t k = 0; kinds[i]->model_types[k] != NULL; k++) {
+            size_t n = strlen(known);
+            (void)snprintf(known + n, sizeof known - n, "%s\"%s\"", n > 0 ? ", " : "",
+                           kinds[i]->model_types[k]);
+        }
+    }
+    (void)snprintf(what, sizeof what, "%s is not supported: those that are: %s",
+                   lx_file_quote(model_type, quoted, sizeof quoted), known);
+    lx_hf_wrong(r, "model_type", what);
+}
+
+lx_status lx_hf_read_config(const char *path, struct json_t *root, lx_config *out, lx_error *err)
+{
+    lx_hf_reader r = {.path = path, .root = root, .err = err};
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const lx_hf_kind *kind = type != NULL ? find_kind(type) : NULL;
+    if (kind == NULL) {
+        refuse_type(&r, type != NULL ? type : "what is no text");
+        return r.st;
+    }
+    kind->read(&r, out);
+    lx_hf_ignore(&r, (const char *const[]){"model_type", NULL});
+    lx_hf_ignore(&r, ignored);
+    void *left = r.st == LX_OK ? json_object_iter(root) : NULL;
+    if (left != NULL)
+        lx_hf_wrong(&r, json_object_iter_key(left), "is not a known key: it may change results");
+    return r.st;
+}
+
+/* --- names --- */
+
+/* What stands behind `part` in a name that begins with it; NULL where it does not. */
+static const char *behind(const char *name, const char *part)
+{
+    size_t n = strlen(part);
+    return strncmp(name, part, n) == 0 && (name[n] == '.' || name[n] == '\0') ? name + n : NULL;
+}
+
+static void translate(const lx_tensor_name *names, const char *own, char *out, size_t size)
+{
+    for (const lx_tensor_name *name = names; name->own != NULL; name++) {
+        const char *rest = behind(own, name->own);
+        if (rest != NULL) {
+            (void)snprintf(out, size, "%s%s", name->theirs, rest);
+            return;
+        }
+    }
+    (void)snprintf(out, size, "%s", own);
+}
+
+void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, char out[LX_HF_NAME])
+{
+    static const char layers[] = "layers.";
+    const size_t n = sizeof layers - 1;
+    if (names == NULL) {
+        (void)snprintf(out, LX_HF_NAME, "%s", own);
+    } else if (strncmp(own, layers, n) != 0) {
+        translate(names->model, own, out, LX_HF_NAME);
+    } else {
+        size_t digits = strspn(own + n, "0123456789");
+        int used = snprintf(out, LX_HF_NAME, "%s%.*s.", names->layers, (int)digits, own + n);
+        translate(names->layer, own + n + digits + 1, out + used, LX_HF_NAME - (size_t)used);
+    }
+}

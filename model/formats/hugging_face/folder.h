@@ -1,0 +1,38 @@
+/*
+ * Model folders as Hugging Face's transformers and flash-linear-attention write them: a config.json
+ * whose `model_type` says which kind, model.safetensors with the kind's own names, a tokenizer.
+ *
+ * Every key of config.json that a result depends on is read, with the default of the kind's own
+ * config class where it is missing or null. Keys that cannot change a result are ignored by name.
+ * Every other key, and every value that is not implemented, is refused by name (LX_ERR_FORMAT).
+ */
+#ifndef LINNET_MODEL_HUGGING_FACE_FOLDER_H
+#define LINNET_MODEL_HUGGING_FACE_FOLDER_H
+
+#include "model/config.h"
+
+enum { LX_HF_NAME = 128 };
+
+struct json_t;
+
+/* What a folder calls tensors whose own names (docs/weights-format.md) begin with `own`. */
+typedef struct lx_tensor_name {
+    const char *own, *theirs; /* whole parts between dots; NULL behind the last */
+} lx_tensor_name;
+
+struct lx_tensor_names {
+    const lx_tensor_name *layer; /* behind "layers.I." */
+    const char *layers;          /* "model.layers." */
+    const lx_tensor_name *model; /* the others */
+};
+
+/* Whether a config.json is one of these. */
+bool lx_hf_is_config(const struct json_t *root);
+/* Reads and empties `root`, of the file `path`. *out is zero before. */
+lx_status lx_hf_read_config(const char *path, struct json_t *root, lx_config *out,
+                            lx_error *err) LX_MUST_USE;
+
+/* The name in the folder of the tensor `own`; the same where names is NULL or has none for it. */
+void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, char out[LX_HF_NAME]);
+
+#endif

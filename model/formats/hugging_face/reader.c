@@ -1,0 +1,95 @@
+/* See reader.h. */
+#include "model/formats/hugging_face/reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/formats/file.h"
+
+void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what)
+{
+    char quoted[64];
+    if (r->st == LX_OK)
+        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s %s", lx_file_label(r->path),
+                        lx_file_quote(key, quoted, sizeof quoted), what);
+}
+
+/* The value; NULL where it is missing or null, and after a fault. */
+static const json_t *look(const lx_hf_reader *r, const char *key)
+{
+    const json_t *value = r->st == LX_OK ? json_object_get(r->root, key) : NULL;
+    return json_is_null(value) ? NULL : value;
+}
+
+/* Behind the last use of its value. */
+static void take(lx_hf_reader *r, const char *key)
+{
+    if (r->st == LX_OK)
+        (void)json_object_del(r->root, key);
+}
+
+int32_t lx_hf_int(lx_hf_reader *r, const char *key, int32_t min, int32_t max, int32_t fallback)
+{
+    const json_t *value = look(r, key);
+    json_int_t n = value != NULL ? json_integer_value(value) : fallback;
+    if (value != NULL && (!json_is_integer(value) || n < min || n > max)) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "must be a whole number from %d to %d", min, max);
+        lx_hf_wrong(r, key, what);
+        return fallback;
+    }
+    take(r, key);
+    return (int32_t)n;
+}
+
+bool lx_hf_flag(lx_hf_reader *r, const char *key, bool fallback)
+{
+    const json_t *value = look(r, key);
+    bool flag = value != NULL ? json_is_true(value) : fallback;
+    if (value != NULL && !json_is_boolean(value))
+        lx_hf_wrong(r, key, "must be true or false");
+    take(r, key);
+    return flag;
+}
+
+float lx_hf_eps(lx_hf_reader *r, const char *key, float fallback)
+{
+    const json_t *value = look(r, key);
+    float eps = value != NULL ? (float)json_number_value(value) : fallback;
+    if (value != NULL && (!json_is_number(value) || !(eps >= 1e-30f && eps <= 1.0f)))
+        lx_hf_wrong(r, key, "must be a number from 1e-30 to 1");
+    take(r, key);
+    return eps;
+}
+
+void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value)
+{
+    if (lx_hf_flag(r, key, value) != value)
+        lx_hf_wrong(r, key,
+                    value ? "must be true: false is not supported"
+                          : "must be false: true is not supported");
+}
+
+void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value)
+{
+    const json_t *given = look(r, key);
+    const char *text = json_string_value(given);
+    char what[96];
+    (void)snprintf(what, sizeof what, "must be \"%s\": nothing else is supported", value);
+    if (given != NULL && (text == NULL || strcmp(text, value) != 0))
+        lx_hf_wrong(r, key, what);
+    take(r, key);
+}
+
+void lx_hf_only_null(lx_hf_reader *r, const char *key)
+{
+    if (look(r, key) != NULL)
+        lx_hf_wrong(r, key, "must be null: nothing else is supported");
+    take(r, key);
+}
+
+void lx_hf_ignore(lx_hf_reader *r, const char *const *keys)
+{
+    for (size_t i = 0; keys[i] != NULL; i++)
+        take(r, keys[i]);
+}

@@ -1,0 +1,132 @@
+/*
+ * RWKV-7 as flash-linear-attention writes it (its RWKV7Config, RWKV7Attention, RWKV7FeedForward):
+ * the mixers rwkv7 and channel_mix. Its own names for the parts:
+ *
+ *     pre_norm, of layer 0     input_norm          {r,k,v,o}_proj     attn.r, k, v, out
+ *     attn_norm, ffn_norm      norm1, norm2        C_lora.lora.0, 2   attn.C1, C2, C: w, a, v, g
+ *     g_norm                   attn.norm, whose eps is head_dim times norm_eps
+ *
+ * fla's fused path divides by sqrt(sum of squares + 1e-12) where its other one and RWKV-LM have the
+ * larger of the length and 1e-12; this is the latter.
+ */
+#include <math.h>
+
+#include "model/formats/hugging_face/reader.h"
+
+enum { MAX_WIDTH = 1 << 16, MAX_D_FF = 1 << 18, MAX_HEAD_SIZE = 4096 };
+
+static const char *const model_types[] = {"rwkv7", "rwkv7_fla", NULL};
+
+static const lx_tensor_name layer_names[] = {
+    {"norm1", "attn_norm"},
+    {"norm2", "ffn_norm"},
+    {"attn.r", "attn.r_proj"},
+    {"attn.k", "attn.k_proj"},
+    {"attn.v", "attn.v_proj"},
+    {"attn.out", "attn.o_proj"},
+    {"attn.w1", "attn.w_lora.lora.0"},
+    {"attn.w2", "attn.w_lora.lora.2"},
+    {"attn.a1", "attn.a_lora.lora.0"},
+    {"attn.a2", "attn.a_lora.lora.2"},
+    {"attn.v1", "attn.v_lora.lora.0"},
+    {"attn.v2", "attn.v_lora.lora.2"},
+    {"attn.g1", "attn.g_lora.lora.0"},
+    {"attn.g2", "attn.g_lora.lora.2"},
+    {"attn.norm", "attn.g_norm"},
+    {"ff", "ffn"},
+    {NULL, NULL},
+};
+
+#define MODEL_NAMES(head)                                                                          \
+    {"embed.token", "model.embeddings"}, {"input_norm", "model.layers.0.pre_norm"},                \
+        {"final_norm", "model.norm"}, {"head", head},                                              \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
+
+static const lx_tensor_name model_names[] = {MODEL_NAMES("lm_head")};
+static const lx_tensor_name tied_model_names[] = {MODEL_NAMES("model.embeddings")};
+
+static const struct lx_tensor_names names = {layer_names, "model.layers.", model_names};
+static const struct lx_tensor_names tied_names = {layer_names, "model.layers.", tied_model_names};
+
+static void read_sizes(lx_hf_reader *r, lx_config *c)
+{
+    c->d_model = lx_hf_int(r, "hidden_size", 1, MAX_WIDTH, 2048);
+    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 24);
+    int32_t n_heads = lx_hf_int(r, "num_heads", 1, MAX_WIDTH, 0);
+    bool has_size = !json_is_null(json_object_get(r->root, "head_dim"));
+    c->d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, 64);
+    if (!has_size) /* null: num_heads says it */
+        c->d_key = n_heads > 0 ? c->d_model / n_heads : 0;
+    c->d_value = c->d_key;
+    c->n_heads = c->d_key > 0 ? c->d_model / c->d_key : 0;
+    if (c->n_heads * c->d_key != c->d_model || c->d_key < 1)
+        lx_hf_wrong(r, "hidden_size", "must be a multiple of head_dim");
+    int32_t ratio = lx_hf_int(r, "hidden_ratio", 1, 1024, 4);
+    int64_t usual = ((int64_t)c->d_model * ratio + 31) / 32 * 32;
+    c->d_ff = lx_hf_int(r, "intermediate_size", 1, MAX_D_FF,
+                        usual <= MAX_D_FF ? (int32_t)usual : MAX_D_FF);
+}
+
+/* As wide as the model in every layer. */
+static void check_value_dim(lx_hf_reader *r, const lx_config *c)
+{
+    json_t *value = r->st == LX_OK ? json_object_get(r->root, "value_dim") : NULL;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        if (json_integer_value(json_array_get(value, i)) != c->d_model)
+            lx_hf_wrong(r, "value_dim", "must be hidden_size: nothing else is supported");
+    }
+    if (json_is_array(value))
+        (void)json_object_del(r->root, "value_dim");
+    else if (lx_hf_int(r, "value_dim", 1, MAX_WIDTH, c->d_model) != c->d_model)
+        lx_hf_wrong(r, "value_dim", "must be hidden_size: nothing else is supported");
+}
+
+/* A rank; null is max(32, x), x being the multiple of 32 that is next to scale sqrt(hidden_size),
+   a half to the even one. */
+static void read_rank(lx_hf_reader *r, const char *key, double scale, lx_mixer_config *m,
+                      const char *param)
+{
+    double usual = 32 * nearbyint(scale * sqrt(m->d_model) / 32);
+    lx_mixer_value(m, param)->i = lx_hf_int(r, key, 1, MAX_WIDTH, (int32_t)fmax(32, usual));
+}
+
+static void read_mixers(lx_hf_reader *r, lx_config *c)
+{
+    double wide = c->d_key / 64.0;
+    lx_mixer_config m = {.d_model = c->d_model,
+                         .n_heads = c->n_heads,
+                         .d_key = c->d_key,
+                         .d_value = c->d_value,
+                         .d_ff = c->d_ff};
+    c->feed_forward = m;
+    c->feed_forward.mixer = lx_mixer_find("channel_mix");
+    m.mixer = lx_mixer_find("rwkv7");
+    read_rank(r, "decay_low_rank_dim", 2.5 * wide, &m, "w_rank");
+    read_rank(r, "a_low_rank_dim", 2.5 * wide, &m, "a_rank");
+    read_rank(r, "v_low_rank_dim", 1.7 * wide, &m, "v_rank");
+    read_rank(r, "gate_low_rank_dim", 5, &m, "g_rank");
+    lx_mixer_value(&m, "group_eps")->f = (float)c->d_key * c->norm_eps;
+    c->mixers[0] = m;
+    c->n_mixers = 1;
+}
+
+static void read_config(lx_hf_reader *r, lx_config *c)
+{
+    c->wiring = LX_WIRING_PRE;
+    c->activation = LX_ACT_RELU;
+    lx_hf_only_word(r, "hidden_act", "sqrelu");
+    lx_hf_only_flag(r, "norm_bias", true);
+    lx_hf_only_null(r, "attn");
+    c->norm_eps = lx_hf_eps(r, "norm_eps", 1e-5f);
+    c->input_norm = lx_hf_flag(r, "norm_first", true);
+    c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? &tied_names : &names;
+    read_sizes(r, c);
+    check_value_dim(r, c);
+    read_mixers(r, c);
+    lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
+    lx_hf_read_text(r, c);
+}
+
+const lx_hf_kind lx_hf_rwkv7 = {.model_types = model_types, .read = read_config};

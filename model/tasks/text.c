@@ -1,0 +1,355 @@
+/*
+ * The text task: see text.h for the sequence.
+ *
+ * Rendering keeps no state between tokens, so that any number of readers may ask for any token: the
+ * bytes of a character that is not whole lie in the last three bytes before it, and they are looked
+ * up again.
+ */
+#include "model/tasks/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/utf8.h"
+
+enum { BEFORE = 3, NAME_BYTES = 4, NAME_HEAD = 6 };
+
+/* --- the model --- */
+
+static bool is_end(const lx_config *c, int32_t id)
+{
+    for (int32_t i = 0; i < c->n_ends; i++) {
+        if (c->ends[i] == id)
+            return true;
+    }
+    return false;
+}
+
+/* Whether an answer can show the token. */
+static bool is_shown(const lx_tokenizer *t, int32_t id)
+{
+    size_t n = 0;
+    return lx_tokenizer_token(t, id, &n) != NULL && n > 0 && !lx_tokenizer_is_special(t, id);
+}
+
+static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
+{
+    (void)mask_idx;
+    for (int32_t id = 0; id < model->config.head_size; id++)
+        banned[id] = !is_end(&model->config, id) && !is_shown(model->tokenizer, id);
+}
+
+static lx_status check_inputs(const lx_config *c, lx_error *err)
+{
+    if (c->n_inputs != 1 || strcmp(c->inputs[0].name, "token") != 0)
+        return lx_fail(err, LX_ERR_FORMAT, "inputs",
+                       "config.json: inputs: the text task has one, token");
+    if (c->head_kind != LX_HEAD_CATEGORICAL || c->head_size != c->inputs[0].size)
+        return lx_fail(err, LX_ERR_FORMAT, "head",
+                       "config.json: head: it must be categorical and have as many rows as the "
+                       "input token, %d",
+                       c->inputs[0].size);
+    return LX_OK;
+}
+
+static lx_status check_model(const lx_model *model, lx_error *err)
+{
+    const lx_config *c = &model->config;
+    int32_t n = lx_tokenizer_size(model->tokenizer), n_shown = 0;
+    lx_status st = check_inputs(c, err);
+    if (st != LX_OK)
+        return st;
+    if (n > c->head_size)
+        return lx_fail(err, LX_ERR_FORMAT, "head",
+                       "config.json: head: size %d, but the tokenizer has %d tokens", c->head_size,
+                       n);
+    for (int32_t i = 0; i < c->n_ends; i++) {
+        if (c->ends[i] >= c->head_size)
+            return lx_fail(err, LX_ERR_FORMAT, "end", "config.json: text.end: %d is not a token",
+                           c->ends[i]);
+    }
+    if (c->begin >= c->head_size)
+        return lx_fail(err, LX_ERR_FORMAT, "begin", "config.json: text.begin: %d is not a token",
+                       c->begin);
+    for (int32_t id = 0; id < n; id++)
+        n_shown += is_shown(model->tokenizer, id) && !is_end(c, id);
+    if (n_shown == 0)
+        return lx_fail(err, LX_ERR_FORMAT, "tokenizer",
+                       "config.json: text.tokenizer: it has no token that is text");
+    return LX_OK;
+}
+
+static int32_t max_rows(const lx_model *model)
+{
+    return model->config.context;
+}
+
+/* Every byte may be a U+FFFD, and so may what was held back; a name writes bytes as \x and two
+   digits. */
+static int32_t token_bytes(const lx_model *model)
+{
+    size_t longest = 1, n = 0;
+    for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++) {
+        if (lx_tokenizer_token(model->tokenizer, id, &n) != NULL && n > longest)
+            longest = n;
+    }
+    return (int32_t)longest * NAME_BYTES + NAME_HEAD;
+}
+
+/* --- the plan --- */
+
+/* A prompt with more would leave no room for an answer. */
+static int32_t most_tokens(const lx_model *model, const lx_task_request *request)
+{
+    int32_t most = model->config.context - 1;
+    return request->max_prompt > 0 && request->max_prompt < most ? request->max_prompt : most;
+}
+
+static lx_status too_long(int32_t most, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_INVALID, "prompt",
+                   "the prompt has more than the %d tokens that are read: shorten it", most);
+}
+
+static lx_status check_ids(const lx_model *model, const lx_task_request *request, int32_t most,
+                           lx_error *err)
+{
+    if (request->n_ids > most)
+        return too_long(most, err);
+    for (int32_t i = 0; i < request->n_ids; i++) {
+        if (request->ids[i] < 0 || request->ids[i] >= model->config.n_values)
+            return lx_fail(err, LX_ERR_INVALID, "prompt",
+                           "token %d is %d, but tokens are 0 to %d here", i + 1, request->ids[i],
+                           model->config.n_values - 1);
+    }
+    return LX_OK;
+}
+
+/* What is wrong with a text is wrong with the request. */
+static lx_status encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
+                        const char *param, lx_token_list *out, lx_error *err)
+{
+    lx_error why = {0};
+    lx_status st = lx_tokenizer_encode(model->tokenizer, text, bytes, flags, out, &why);
+    if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE)
+        return lx_fail(err, LX_ERR_INVALID, param, "%s", why.text);
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+}
+
+lx_status lx_text_ids(const lx_model *model, const char *text, size_t bytes, const char *param,
+                      lx_token_list *out, lx_error *err)
+{
+    return encode(model, text, bytes, 0, param, out, err);
+}
+
+/* Appends the prompt's tokens. One more than is read is room enough to see that there are more. */
+static lx_status list_tokens(const lx_model *model, const lx_task_request *request, int32_t most,
+                             lx_token_list *list, lx_error *err)
+{
+    int32_t begin = model->config.begin;
+    if (request->ids != NULL) {
+        lx_status st = check_ids(model, request, most, err);
+        for (int32_t i = 0; st == LX_OK && i < request->n_ids; i++)
+            lx_token_list_add(list, request->ids[i]);
+        return st;
+    }
+    if (begin >= 0)
+        lx_token_list_add(list, begin);
+    lx_status st =
+        encode(model, request->text, request->text_bytes, LX_ENCODE_TEMPLATE, "prompt", list, err);
+    if (list->status == LX_ERR_TOO_LARGE)
+        return too_long(most, err);
+    if (st == LX_OK && begin >= 0 && list->n > 1 && list->ids[1] == begin)
+        memmove(list->ids, list->ids + 1, --list->n * sizeof *list->ids);
+    return st;
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    const lx_model *model = plan->model;
+    const lx_config *c = &model->config;
+    int32_t most = most_tokens(model, request);
+    lx_token_list list;
+    lx_token_list_init(&list, (size_t)most + 1);
+    lx_status st = list_tokens(model, request, most, &list, err);
+    if (st == LX_OK && list.status != LX_OK)
+        st = lx_fail(err, list.status, NULL, "no memory for a prompt");
+    if (st == LX_OK && list.n > (size_t)most)
+        st = too_long(most, err);
+    if (st == LX_OK && list.n == 0)
+        st = lx_fail(err, LX_ERR_INVALID, "prompt",
+                     "the prompt is empty: this model needs at least one token to begin with");
+    if (st != LX_OK) {
+        lx_token_list_fini(&list);
+        return st;
+    }
+    plan->prompt_ids = list.ids;
+    plan->n_prompt = plan->n_pieces = (int32_t)list.n;
+    plan->n_new = c->context - plan->n_prompt;
+    plan->runs_ahead = request->ignore_end || c->n_ends == 0;
+    plan->data = request->ignore_end ? plan : NULL;
+    return LX_OK;
+}
+
+static void plan_fini(lx_plan *plan)
+{
+    (void)plan;
+}
+
+static bool ignores_end(const lx_plan *plan)
+{
+    return plan->data != NULL;
+}
+
+static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
+{
+    (void)plan;
+    ids[0] = tokens[step];
+}
+
+static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+{
+    const lx_config *c = &plan->model->config;
+    (void)step, (void)tokens;
+    out->forced = -1;
+    out->use_mask = true;
+    out->mask_idx = 0;
+    out->n_banned = ignores_end(plan) ? c->n_ends : 0;
+    for (int32_t i = 0; i < out->n_banned; i++)
+        out->banned[i] = c->ends[i];
+}
+
+static bool ends(const lx_plan *plan, int32_t token)
+{
+    return !ignores_end(plan) && is_end(&plan->model->config, token);
+}
+
+/* The prompt's tokens, four bytes each. */
+static bool restate(const lx_plan *plan, lx_buffer *out)
+{
+    lx_buffer_append(out, plan->prompt_ids, (size_t)plan->n_prompt * sizeof *plan->prompt_ids);
+    return false;
+}
+
+static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+                        lx_error *err)
+{
+    if (n % sizeof(int32_t) != 0 || flag)
+        return lx_fail(err, LX_ERR_INVALID, "state", "its prompt is not a list of tokens");
+    *request = (lx_task_request){.ids = bytes, .n_ids = (int32_t)(n / sizeof(int32_t))};
+    return LX_OK;
+}
+
+/* --- text --- */
+
+static int32_t id_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
+{
+    return at < plan->n_prompt ? plan->prompt_ids[at] : tokens[at - plan->n_prompt];
+}
+
+/* A token of the answer that ended it, or a part of it before a state was continued. */
+static bool hidden_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
+{
+    return at >= plan->n_prompt && is_end(&plan->model->config, id_at(plan, tokens, at));
+}
+
+/* Puts the bytes of the token before those that are there, of which the last BEFORE count. */
+static void prepend(const lx_tokenizer *t, int32_t id, unsigned char *bytes, size_t *n)
+{
+    size_t length = 0;
+    const char *token = lx_tokenizer_token(t, id, &length);
+    if (token == NULL || lx_tokenizer_is_special(t, id))
+        return;
+    size_t room = BEFORE - *n, k = length < room ? length : room;
+    memmove(bytes + k, bytes, *n);
+    memcpy(bytes, token + length - k, k);
+    *n += k;
+}
+
+/* Where the text stands before token number `at` of prompt and answer. What is at the very start is
+   read from there, as a blank that begins a text may be dropped. */
+static void resume(const lx_plan *plan, const int32_t *tokens, int32_t at, lx_detokenizer *d)
+{
+    const lx_tokenizer *t = plan->model->tokenizer;
+    unsigned char bytes[BEFORE];
+    size_t n = 0;
+    int32_t from = at;
+    bool ended = false;
+    while (from > 0 && n < BEFORE && !ended) {
+        ended = hidden_at(plan, tokens, --from);
+        if (!ended)
+            prepend(t, id_at(plan, tokens, from), bytes, &n);
+    }
+    if (n == BEFORE || ended) {
+        lx_detokenizer_resume(d, t, 0, bytes, n);
+        return;
+    }
+    lx_detokenizer_init(d, t, 0);
+    for (int32_t i = 0; i < at; i++)
+        (void)!lx_detokenizer_push(d, id_at(plan, tokens, i), NULL, NULL);
+}
+
+/* Ids that the tokenizer has not are rows of the head without a meaning: they have no text. */
+static void render_at(const lx_plan *plan, const int32_t *tokens, int32_t at, lx_buffer *out)
+{
+    lx_detokenizer d;
+    resume(plan, tokens, at, &d);
+    if (hidden_at(plan, tokens, at))
+        lx_detokenizer_finish(&d, out);
+    else
+        (void)!lx_detokenizer_push(&d, id_at(plan, tokens, at), out, NULL);
+}
+
+static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out)
+{
+    render_at(plan, tokens, plan->n_prompt + step, out);
+}
+
+static void render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
+{
+    render_at(plan, NULL, i, out);
+}
+
+static bool is_utf8(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        if (lx_utf8_next(text, n, &at) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* A part of a character as OpenAI writes it: bytes:\xe4\xbd. */
+static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
+{
+    size_t n = 0;
+    const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
+    if (text != NULL && is_utf8(text, n)) {
+        lx_buffer_append(out, text, n);
+        return;
+    }
+    lx_buffer_puts(out, "bytes:");
+    for (size_t i = 0; i < n; i++)
+        lx_buffer_printf(out, "\\x%02x", (unsigned char)text[i]);
+}
+
+const lx_task_ops lx_text_task = {
+    .name = "text",
+    .modality = LX_TEXT,
+    .check_model = check_model,
+    .max_rows = max_rows,
+    .n_masks = 1,
+    .fill_mask = fill_mask,
+    .plan_init = plan_init,
+    .plan_fini = plan_fini,
+    .input = input,
+    .constrain = constrain,
+    .ends = ends,
+    .restate = restate,
+    .reread = reread,
+    .render = render,
+    .name_token = name_token,
+    .token_bytes = token_bytes,
+    .render_prompt = render_prompt,
+};
