@@ -100,7 +100,6 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
     p->ring = ring;
 }
 
-<<<<<<< HEAD
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
 {
     lx_status st = lx_rows_ring(pattern, 1, &p->second_ring, NULL);
@@ -109,10 +108,7 @@ void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
     p->second = *pattern;
 }
 
-int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
-=======
 static int64_t field_floats(const lx_mixer_parts *p, bool once)
->>>>>>> modern
 {
     int64_t n = 0;
     for (int32_t i = 0; i < p->n_fields; i++) {
@@ -122,16 +118,11 @@ static int64_t field_floats(const lx_mixer_parts *p, bool once)
     return n;
 }
 
-<<<<<<< HEAD
 static int64_t ring_floats(const lx_mixer_parts *p, int64_t ring)
 {
     return p->n_heads * ring * (p->row_key + p->row_value);
 }
 
-int64_t lx_mixer_ring_floats(const lx_mixer_parts *p)
-{
-    return ring_floats(p, p->ring);
-=======
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
 {
     return field_floats(p, false);
@@ -140,17 +131,17 @@ int64_t lx_mixer_head_floats(const lx_mixer_parts *p)
 int64_t lx_mixer_heads_floats(const lx_mixer_parts *p)
 {
     return p->n_heads * field_floats(p, false);
->>>>>>> modern
+}
+
+int64_t lx_mixer_ring_floats(const lx_mixer_parts *p)
+{
+    return ring_floats(p, p->ring);
 }
 
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 {
-<<<<<<< HEAD
-    return p->n_heads * lx_mixer_head_floats(p) + ring_floats(p, (int64_t)p->ring + p->second_ring);
-=======
-    int64_t row = (int64_t)p->row_key + p->row_value;
-    return lx_mixer_heads_floats(p) + field_floats(p, true) + p->n_heads * p->ring * row;
->>>>>>> modern
+    return lx_mixer_heads_floats(p) + field_floats(p, true) +
+           ring_floats(p, (int64_t)p->ring + p->second_ring);
 }
 
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)

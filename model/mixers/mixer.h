@@ -165,17 +165,11 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
 
-<<<<<<< HEAD
-/* Floats of one head's fields, of the ring without the second one, of a layer's whole state in the
-   slot, and of its part of a page. */
-int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
-int64_t lx_mixer_ring_floats(const lx_mixer_parts *p);
-=======
-/* Floats of one head's fields, of those of all heads, of a layer's whole state in the slot, and of
-   its part of a page. */
+/* Floats of one head's fields, of those of all heads, of the ring without the second one, of a
+   layer's whole state in the slot, and of its part of a page. */
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_heads_floats(const lx_mixer_parts *p);
->>>>>>> modern
+int64_t lx_mixer_ring_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 
