@@ -52,14 +52,18 @@ bool lx_hf_flag(lx_hf_reader *r, const char *key, bool fallback)
     return flag;
 }
 
-float lx_hf_eps(lx_hf_reader *r, const char *key, float fallback)
+double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, double fallback)
 {
     const json_t *value = look(r, key);
-    float eps = value != NULL ? (float)json_number_value(value) : fallback;
-    if (value != NULL && (!json_is_number(value) || !(eps >= 1e-30f && eps <= 1.0f)))
-        lx_hf_wrong(r, key, "must be a number from 1e-30 to 1");
+    double x = value != NULL ? json_number_value(value) : fallback;
+    if (value != NULL && (!json_is_number(value) || !(x >= min && x <= max))) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "must be a number from %g to %g", min, max);
+        lx_hf_wrong(r, key, what);
+        return fallback;
+    }
     take(r, key);
-    return eps;
+    return x;
 }
 
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value)

@@ -27,8 +27,7 @@ void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what);
 /* A key that is missing or null is `fallback`. */
 int32_t lx_hf_int(lx_hf_reader *r, const char *key, int32_t min, int32_t max, int32_t fallback);
 bool lx_hf_flag(lx_hf_reader *r, const char *key, bool fallback);
-/* From 1e-30 to 1. */
-float lx_hf_eps(lx_hf_reader *r, const char *key, float fallback);
+double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, double fallback);
 /* The one value that is implemented, which is the fallback, too. */
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value);
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);

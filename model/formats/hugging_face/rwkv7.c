@@ -63,8 +63,8 @@ static void read_sizes(lx_hf_reader *r, lx_config *c)
     c->n_heads = c->d_key > 0 ? c->d_model / c->d_key : 0;
     if (c->n_heads * c->d_key != c->d_model || c->d_key < 1)
         lx_hf_wrong(r, "hidden_size", "must be a multiple of head_dim");
-    int32_t ratio = lx_hf_int(r, "hidden_ratio", 1, 1024, 4);
-    int64_t usual = ((int64_t)c->d_model * ratio + 31) / 32 * 32;
+    double ratio = lx_hf_number(r, "hidden_ratio", 1e-3, 1024, 4);
+    int64_t usual = ((int64_t)(c->d_model * ratio) + 31) / 32 * 32;
     c->d_ff = lx_hf_int(r, "intermediate_size", 1, MAX_D_FF,
                         usual <= MAX_D_FF ? (int32_t)usual : MAX_D_FF);
 }
@@ -119,7 +119,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     lx_hf_only_word(r, "hidden_act", "sqrelu");
     lx_hf_only_flag(r, "norm_bias", true);
     lx_hf_only_null(r, "attn");
-    c->norm_eps = lx_hf_eps(r, "norm_eps", 1e-5f);
+    c->norm_eps = (float)lx_hf_number(r, "norm_eps", 1e-30, 1, 1e-5);
     c->input_norm = lx_hf_flag(r, "norm_first", true);
     c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? &tied_names : &names;
     read_sizes(r, c);

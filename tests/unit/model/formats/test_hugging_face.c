@@ -366,7 +366,7 @@ static const char *next_tensor(const char *at, trained_tensor *t)
 /* The six mixes lie in one tensor, one behind the other. */
 static void add_mixes(writer *w, const char *prefix, const float *values)
 {
-    char name[128];
+    char name[160];
     for (int i = 0; i < 6; i++) {
         (void)snprintf(name, sizeof name, "%s%c", prefix, "rwkvag"[i]);
         add(w, name, "[1,1,64]", values + i * 64, 64);
