@@ -7,7 +7,6 @@
 
 #include "model/config_reader.h"
 #include "model/formats/file.h"
-#include "model/formats/hugging_face/folder.h"
 #include "model/formats/json_memory.h"
 
 _Static_assert((int)LX_CONFIG_NAME == (int)LX_MAX_NAME, "names are read into fields of this size");
@@ -377,10 +376,9 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
     lx_config_finish(r, s);
 }
 
-static lx_status parse(const char *path, const char *text, size_t n_bytes, lx_config *c,
+static lx_status parse(const char *label, const char *text, size_t n_bytes, lx_config *c,
                        lx_error *err)
 {
-    const char *label = lx_file_label(path);
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
     json_t *root = lx_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
@@ -390,9 +388,7 @@ static lx_status parse(const char *path, const char *text, size_t n_bytes, lx_co
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s, line %d: %s", label, e.line,
                        lx_file_quote(e.text, what, sizeof what));
     lx_config_reader r = {label, LX_OK, err};
-    if (lx_hf_is_config(root))
-        r.st = lx_hf_read_config(path, root, c, err);
-    else if (json_is_object(root))
+    if (json_is_object(root))
         take_all(&r, root, c);
     else
         r.st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: not a JSON object", label);
@@ -408,7 +404,7 @@ lx_status lx_config_load(const char *path, lx_config *out, lx_error *err)
     memset(&config, 0, sizeof config);
     lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
     if (st == LX_OK)
-        st = parse(path, text, n_bytes, &config, err);
+        st = parse(lx_file_label(path), text, n_bytes, &config, err);
     free(text);
     if (st == LX_OK)
         *out = config;

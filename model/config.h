@@ -78,7 +78,7 @@ static inline int32_t lx_config_output_width(const lx_config *c)
     return c->wiring == LX_WIRING_REVERSIBLE ? 2 * c->d_model : c->d_model;
 }
 
-/* Reads and checks `path`, Linnet's own or Hugging Face's (formats/hugging_face/folder.h). */
+/* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
 
 #endif

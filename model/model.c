@@ -179,8 +179,11 @@ static lx_status hash_file(lx_model *m, const char *path, lx_error *err)
 static lx_status load_config(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
+    bool is_theirs = false;
     lx_status st = join(path, m->dir, "config.json", err);
     if (st == LX_OK)
+        st = lx_hf_config_load(path, &m->config, &is_theirs, err);
+    if (st == LX_OK && !is_theirs)
         st = lx_config_load(path, &m->config, err);
     return st == LX_OK ? hash_file(m, path, err) : st;
 }

@@ -1,7 +1,8 @@
-/* config.json: what is accepted is within the limits of docs/weights-format.md. */
+/* config.json, our own or Hugging Face's: what is accepted is within the limits of
+   docs/weights-format.md. */
 #include <string.h>
 
-#include "model/config.h"
+#include "model/formats/hugging_face/folder.h"
 #include "tests/fuzz/subject.h"
 
 static void check_image(const lx_config *c)
@@ -18,7 +19,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     lx_config c;
     lx_error err = {0};
-    lx_status st = lx_config_load(subject_file(data, n), &c, &err);
+    bool is_theirs = false;
+    const char *path = subject_file(data, n);
+    lx_status st = lx_hf_config_load(path, &c, &is_theirs, &err);
+    if (st == LX_OK && !is_theirs)
+        st = lx_config_load(path, &c, &err);
     if (st != LX_OK) {
         subject_check_error(st, &err);
         return 0;

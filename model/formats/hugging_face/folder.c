@@ -2,12 +2,15 @@
 #include "model/formats/hugging_face/folder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "model/formats/file.h"
 #include "model/formats/hugging_face/reader.h"
+#include "model/formats/json_memory.h"
 
+enum { MAX_FILE_BYTES = 1 << 20 };
 enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
 static const lx_hf_kind *const kinds[] = {&lx_hf_rwkv7};
@@ -39,11 +42,6 @@ static const char *const ignored[] = {"_name_or_path",
                                       "use_cache",
                                       "use_l2warp",
                                       NULL};
-
-bool lx_hf_is_config(const struct json_t *root)
-{
-    return json_object_get(root, "model_type") != NULL && json_object_get(root, "format") == NULL;
-}
 
 /* Whether a file lies beside config.json. */
 static bool has_file(const lx_hf_reader *r, const char *name)
@@ -130,7 +128,7 @@ static void refuse_type(lx_hf_reader *r, const char *model_type)
     lx_hf_wrong(r, "model_type", what);
 }
 
-lx_status lx_hf_read_config(const char *path, struct json_t *root, lx_config *out, lx_error *err)
+static lx_status read_config(const char *path, json_t *root, lx_config *out, lx_error *err)
 {
     lx_hf_reader r = {.path = path, .root = root, .err = err};
     const char *type = json_string_value(json_object_get(root, "model_type"));
@@ -146,6 +144,31 @@ lx_status lx_hf_read_config(const char *path, struct json_t *root, lx_config *ou
     if (left != NULL)
         lx_hf_wrong(&r, json_object_iter_key(left), "is not a known key: it may change results");
     return r.st;
+}
+
+lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs, lx_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    json_error_t e;
+    *is_theirs = false;
+    lx_config *config = calloc(1, sizeof *config);
+    if (config == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
+    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n, err);
+    json_t *root = st == LX_OK ? lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e) : NULL;
+    if (st == LX_OK && root == NULL && e.text[0] == '\0') /* as for every other fault it has one */
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
+    if (json_object_get(root, "model_type") != NULL && json_object_get(root, "format") == NULL) {
+        *is_theirs = true;
+        st = read_config(path, root, config, err);
+        if (st == LX_OK)
+            *out = *config;
+    }
+    json_decref(root);
+    free(text);
+    free(config);
+    return st;
 }
 
 /* --- names --- */

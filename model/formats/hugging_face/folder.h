@@ -13,8 +13,6 @@
 
 enum { LX_HF_NAME = 128 };
 
-struct json_t;
-
 /* What a folder calls tensors whose own names (docs/weights-format.md) begin with `own`. */
 typedef struct lx_tensor_name {
     const char *own, *theirs; /* whole parts between dots; NULL behind the last */
@@ -26,10 +24,9 @@ struct lx_tensor_names {
     const lx_tensor_name *model; /* the others */
 };
 
-/* Whether a config.json is one of these. */
-bool lx_hf_is_config(const struct json_t *root);
-/* Reads and empties `root`, of the file `path`. *out is zero before. */
-lx_status lx_hf_read_config(const char *path, struct json_t *root, lx_config *out,
+/* Reads and checks the config.json `path`. *is_theirs says whether it is one of these; where it is
+   not, or no JSON, the result is LX_OK and *out is as before. */
+lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs,
                             lx_error *err) LX_MUST_USE;
 
 /* The name in the folder of the tensor `own`; the same where names is NULL or has none for it. */

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "model/formats/hugging_face/folder.h"
+#include "model/config.h"
 
 /* The first fault stays, and makes later calls do nothing. */
 typedef struct lx_hf_reader {

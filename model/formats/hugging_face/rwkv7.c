@@ -11,6 +11,7 @@
  */
 #include <math.h>
 
+#include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/reader.h"
 
 enum { MAX_WIDTH = 1 << 16, MAX_D_FF = 1 << 18, MAX_HEAD_SIZE = 4096 };
@@ -63,6 +64,8 @@ static void read_sizes(lx_hf_reader *r, lx_config *c)
     c->n_heads = c->d_key > 0 ? c->d_model / c->d_key : 0;
     if (c->n_heads * c->d_key != c->d_model || c->d_key < 1)
         lx_hf_wrong(r, "hidden_size", "must be a multiple of head_dim");
+    if (c->d_key > MAX_HEAD_SIZE)
+        lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
     double ratio = lx_hf_number(r, "hidden_ratio", 1e-3, 1024, 4);
     int64_t usual = ((int64_t)(c->d_model * ratio) + 31) / 32 * 32;
     c->d_ff = lx_hf_int(r, "intermediate_size", 1, MAX_D_FF,
