@@ -200,6 +200,11 @@ static void take_feed_forward(lx_config_reader *r, lx_config_object s, lx_config
         c->feed_forward = mixer_config(c, lx_mixer_find("mlp"));
         return;
     }
+    int32_t layer = 0;
+    while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
+        layer++;
+    if (layer == c->n_mixers)
+        lx_config_wrong(r, s, "feed_forward", "has no place in layers of these kinds of attention");
     lx_config_object f = lx_config_section(r, s, "feed_forward", "feed_forward.");
     take_mixer(r, f, c, true, &c->feed_forward);
     lx_config_release(s, "feed_forward");

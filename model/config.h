@@ -43,7 +43,7 @@ typedef struct lx_config {
     lx_activation activation;
     int32_t n_mixers; /* 1: the same in every layer; otherwise n_layers */
     lx_mixer_config mixers[LX_MAX_LAYERS];
-    lx_mixer_config feed_forward; /* the same in every layer */
+    lx_mixer_config feed_forward; /* the same in every layer that has one */
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
@@ -70,6 +70,12 @@ typedef struct lx_config {
 static inline const lx_mixer_config *lx_config_mixer(const lx_config *c, int32_t layer)
 {
     return &c->mixers[c->n_mixers > 1 ? layer : 0];
+}
+
+/* Whether a layer has a feed-forward net beside its sequence mixer. */
+static inline bool lx_config_has_feed_forward(const lx_config *c, int32_t layer)
+{
+    return !lx_config_mixer(c, layer)->mixer->is_whole_layer;
 }
 
 /* The width of what final norm and head see. */

@@ -222,7 +222,8 @@ static lx_status set_layers(lx_model *m, lx_error *err)
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
         add_branch(m, i, lx_config_mixer(&m->config, i));
-        add_branch(m, i, &m->config.feed_forward);
+        if (lx_config_has_feed_forward(&m->config, i))
+            add_branch(m, i, &m->config.feed_forward);
         if (lx_mixer_state_floats(&m->layers[i].branches[1].parts) > 0)
             m->state_hash = hash_mixer(m->state_hash, &m->config.feed_forward);
         int64_t carried = m->layers[i].branches[0].parts.carried;

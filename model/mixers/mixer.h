@@ -132,6 +132,7 @@ struct lx_mixer {
     const char *name;    /* in config.json */
     const char *summary; /* one line for `linnet inspect --kinds` */
     bool is_feed_forward;
+    bool is_whole_layer; /* its layers have no feed-forward net beside it */
     int32_t n_params;
     const lx_mixer_param *params;
     /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.

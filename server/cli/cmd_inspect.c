@@ -90,8 +90,14 @@ static void print_mixers(const lx_config *c)
             (void)printf("%d: ", i);
         print_mixer(&c->mixers[i]);
     }
+    int32_t layer = 0;
+    while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
+        layer++;
     (void)printf("feed-forward ");
-    print_mixer(&c->feed_forward);
+    if (layer < c->n_mixers)
+        print_mixer(&c->feed_forward);
+    else
+        (void)printf("none\n");
 }
 
 static void print_text(const lx_model *m, bool tensors)

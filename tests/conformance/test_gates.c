@@ -104,6 +104,8 @@ static bool gate_of_extremes_is_what_it_tends_to(device *dut, device *oracle)
 
 /* --- gate --- */
 
+#define UNTOUCHED 1234.5f
+
 typedef struct gate_case {
     lx_gate_args a; /* without arrays */
     int32_t rows;
@@ -116,6 +118,10 @@ static gate_case make_gate(rng *r, int32_t rows, int32_t d, int i)
     gate_case c = {.rows = rows, .in_place = i % 5 == 4};
     lx_columns *const of[] = {&c.a.x, &c.a.z, &c.a.other};
     c.a.d = d;
+    if (!c.in_place && random_below(r, 2) == 0) {
+        c.a.y_first = (int32_t)random_below(r, 7);
+        c.a.y_width = c.a.y_first + d + (int32_t)random_below(r, 7);
+    }
     c.a.f = (lx_function)(i % LX_FUNCTIONS);
     c.a.exponent = random_below(r, 2) == 0;
     c.a.weighing = (lx_weighing)random_below(r, 3);
@@ -132,21 +138,36 @@ static gate_case make_gate(rng *r, int32_t rows, int32_t d, int i)
     return c;
 }
 
+/* y [rows, d]. Columns beside those that are written must stay as they are. */
 static bool run_gate(device *d, const gate_case *c, float *y)
 {
     lx_gate_args a = c->a;
     lx_batch *b = single_rows(c->rows);
     int64_t n = c->rows;
+    const lx_columns out = lx_gate_output(&a);
+    float *all = floats(n * out.width);
+    for (int64_t i = 0; i < n * out.width; i++)
+        all[i] = UNTOUCHED;
     a.x.array = dev_array(d, c->in[0], n * a.x.width);
     a.z.array = dev_array(d, c->in[1], n * a.z.width);
     a.other.array = dev_array(d, c->in[2], n * a.other.width);
-    a.y = c->in_place ? (lx_array *)a.x.array : dev_array(d, NULL, n * a.d);
+    a.y = c->in_place ? (lx_array *)a.x.array : dev_array(d, all, n * out.width);
     const lx_array **const of[] = {&a.bias, &a.factor, &a.offset};
     for (int k = 0; k < 3; k++)
         *of[k] = c->parameter[k] != NULL ? dev_array(d, c->parameter[k], a.d) : NULL;
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->gate(d->be, &a);
-    return dev_finish(d) && dev_read(d, a.y, y, n * a.d);
+    if (!dev_finish(d) || !dev_read(d, a.y, all, n * out.width))
+        return false;
+    for (int64_t i = 0; i < n * out.width; i++) {
+        int64_t column = i % out.width - out.first;
+        if (column >= 0 && column < a.d)
+            y[i / out.width * a.d + column] = all[i];
+        else
+            CHECK(all[i] == UNTOUCHED, "column %d of y has become %g", (int)(i % out.width),
+                  (double)all[i]);
+    }
+    return true;
 }
 
 static double parameter(const gate_case *c, int k, int32_t i, double missing)
@@ -352,7 +373,7 @@ static bool norm_is_done_before_its_gate_is_overwritten(device *dut, device *ora
 static bool gates_refuse_bad_arguments(device *dut, device *oracle)
 {
     (void)oracle;
-    for (int which = 0; which < 5; which++) {
+    for (int which = 0; which < 6; which++) {
         lx_array *x = dev_array(dut, NULL, 24), *y = dev_array(dut, NULL, 16);
         lx_gate_args gate = {.y = y, .x = {x, 12, 4}, .d = 8};
         lx_head_norm_args norm = {.y = y, .x = {x, 12, 4}, .n_heads = 2, .d = 4};
@@ -366,15 +387,17 @@ static bool gates_refuse_bad_arguments(device *dut, device *oracle)
         else if (which == 2)
             gate.weighing = LX_WEIGH_TIMES;
         else if (which == 3)
+            gate.y_first = 1;
+        else if (which == 4)
             norm.d = 5;
         else
             norm.gate = (lx_columns){y, 8, 0};
-        if (which < 3)
+        if (which < 4)
             dut->k->gate(dut->be, &gate);
         else
             dut->k->head_norm(dut->be, &norm);
         CHECK(dut->k->end(dut->be, &step, &err) == LX_ERR_INVALID, "mistake %d was taken", which);
-        CHECK(strncmp(err.text, which < 3 ? "gate: " : "head_norm: ", 6) == 0, "mistake %d: %s",
+        CHECK(strncmp(err.text, which < 4 ? "gate: " : "head_norm: ", 6) == 0, "mistake %d: %s",
               which, err.text);
         dev_release(dut);
     }

@@ -45,23 +45,36 @@ def config(width, height, channels, mixture, classes=(), head_sizes=None, attent
     }
 
 
+def norm(name):
+    return {f"{name}.weight": ([D_MODEL], None), f"{name}.bias": ([D_MODEL], 0.1)}
+
+
+def product(name, rows, columns):
+    return {f"{name}.weight": ([rows, columns], columns**-0.5), f"{name}.bias": ([rows], 0.1)}
+
+
+def layer_shapes(conf, i):
+    """As `shapes`, of layer i."""
+    d, layer = D_MODEL, f"layers.{i}."
+    own = conf | (conf["attention"][i] if isinstance(conf["attention"], list) else conf["attention"])
+    keys, values = (own["n_heads"] * own.get(size, d // HEADS) for size in ("d_key", "d_value"))
+    out = product(f"{layer}attn.out", d, values)
+    if own["kind"] == "gau_quad":
+        arrays = {f"{layer}attn.{name}": ([keys], 1.0) for name in ("gamma_q", "beta_q", "gamma_k", "beta_k")}
+        return norm(f"{layer}norm1") | product(f"{layer}attn.uvz", 2 * values + keys, d) | arrays | out
+    result = norm(f"{layer}norm1") | norm(f"{layer}norm2") | product(f"{layer}attn.qkv", 2 * keys + values, d) | out
+    if own["kind"] == "global_window":
+        result |= product(f"{layer}attn.global", 2 * keys + values, d)
+    return result | product(f"{layer}ff.up", D_FF, d) | product(f"{layer}ff.down", d, D_FF)
+
+
 def shapes(conf):
     """Every tensor's shape, and the spread of its random weights (None: ones)."""
-    d, f = D_MODEL, D_FF
-    keys, values = HEADS * conf.get("d_key", d // HEADS), HEADS * conf.get("d_value", d // HEADS)
+    d = D_MODEL
     result = {f"embed.{x['name']}.weight": ([x["size"], d], 0.5) for x in conf["inputs"]}
     for i in range(LAYERS):
-        layer = f"layers.{i}."
-        for norm in ("norm1", "norm2"):
-            result[f"{layer}{norm}.weight"] = ([d], None)
-            result[f"{layer}{norm}.bias"] = ([d], 0.1)
-        for name, rows, columns in [
-            ("attn.qkv", 2 * keys + values, d), ("attn.out", d, values), ("ff.up", f, d), ("ff.down", d, f)
-        ]:
-            result[f"{layer}{name}.weight"] = ([rows, columns], columns**-0.5)
-            result[f"{layer}{name}.bias"] = ([rows], 0.1)
-    result["final_norm.weight"] = ([d], None)
-    result["final_norm.bias"] = ([d], 0.1)
+        result |= layer_shapes(conf, i)
+    result |= norm("final_norm")
     rows = conf["head"].get("size", 3 * COMPONENTS)
     result["head.weight"] = ([rows, d], 0.1)
     result["head.bias"] = ([rows], 0.5)

@@ -21,6 +21,11 @@ KINDS = {
     "linear": image_model.LINEAR,
     "softmax": {"kind": "softmax"},
     "window": {"kind": "sliding_window", "window": 20, "sinks": 2},
+    "global": {"kind": "global_window", "window": 20, "global_prefix": 18},
+    "gau": [
+        {"kind": "gau_quad", "n_heads": 1, "d_key": 8, "d_value": 64, "div": "count", "div_place": "outside"},
+        image_model.LINEAR,
+    ],
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
 }

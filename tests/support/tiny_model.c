@@ -247,7 +247,8 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
     }
     for (int32_t i = 0; i < o->n_layers; i++) {
         branch(w, i, 1, lx_config_mixer(c, i));
-        branch(w, i, 2, &c->feed_forward);
+        if (lx_config_has_feed_forward(c, i))
+            branch(w, i, 2, &c->feed_forward);
     }
     if (o->input_norm)
         norm(w, "input_norm", o->d_model);

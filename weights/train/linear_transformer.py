@@ -83,21 +83,22 @@ class Layer(nn.Module):
         self.dropout, self.wiring = dropout, c["norm"]
         self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
         self.attn = mixers.make(c, index)
-        self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-        self.ff = FeedForward(c["d_model"], c["d_ff"])
+        self.is_whole = mixers.is_whole_layer(c, index)
+        if not self.is_whole:
+            self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
+            self.ff = FeedForward(c["d_model"], c["d_ff"])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # [B, T, d]; reversible: two of them side by side
-        if self.wiring != "reversible":
-            return self.residual(self.residual(x, self.norm1, self.attn), self.norm2, self.ff)
-        x1, x2 = x.chunk(2, -1)
-        x1 = x1 + self.drop(self.attn(self.norm1(x2)))
-        x2 = x2 + self.drop(self.ff(self.norm2(x1)))
-        return torch.cat([x1, x2], -1)
+        x = self.residual(x, self.norm1, self.attn)
+        return x if self.is_whole else self.residual(x, self.norm2, self.ff)
 
     def drop(self, y: torch.Tensor) -> torch.Tensor:
         return F.dropout(y, self.dropout, self.training)
 
     def residual(self, x: torch.Tensor, norm: nn.Module, branch: nn.Module) -> torch.Tensor:
+        if self.wiring == "reversible":  # then the other one is the first
+            x1, x2 = x.chunk(2, -1)
+            return torch.cat([x2, x1 + self.drop(branch(norm(x2)))], -1)
         post = self.wiring == "post"
         y = self.drop(branch(x if post else norm(x)))
         return norm(x + y) if post else x + y
@@ -126,6 +127,8 @@ class LinearTransformer(nn.Module):
             x = torch.cat([x, x], -1)
         for layer in self.layers:
             x = layer(x)
+        if self.two and sum(layer.is_whole for layer in self.layers) % 2:
+            x = torch.cat(x.chunk(2, -1)[::-1], -1)
         return self.final_norm(x)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, outputs]

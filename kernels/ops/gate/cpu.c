@@ -18,8 +18,9 @@ static const float *parameter(const lx_array *a, int64_t column)
 static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int64_t from,
                         int64_t to)
 {
+    const lx_columns y = lx_gate_output(a);
     lx_cpu_gating job = {
-        .y = a->y->data + row * a->d + from,
+        .y = a->y->data + row * y.width + y.first + from,
         .x = inputs(&a->x, true, row, from).at,
         .z = inputs(&a->z, a->weighing != LX_WEIGH_NONE, row, from).at,
         .other = inputs(&a->other, a->weighing == LX_WEIGH_TOWARDS, row, from).at,

@@ -19,7 +19,8 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[4] = lx_cuda_key_pair(a->d, a->rows);
     w[5] = lx_cuda_key_pair(a->f, a->weighing);
     w[6] = a->exponent;
-    w = key_columns(w + 7, &a->x);
+    w[7] = lx_cuda_key_pair(a->y_width, a->y_first);
+    w = key_columns(w + 8, &a->x);
     if (a->weighing != LX_WEIGH_NONE)
         w = key_columns(w, &a->z);
     if (a->weighing == LX_WEIGH_TOWARDS)
@@ -34,9 +35,11 @@ static const float *parameter(const lx_array *a)
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_gate_args *a = &op->args.gate;
+    const lx_columns y = lx_gate_output(a);
     (void)ready;
-    lx_cuda_gate k = {.y = a->y->data,
-                      .twin = lx_cuda_twin(c, op),
+    lx_cuda_gate k = {.y = a->y->data + y.first,
+                      .twin = y.width == a->d ? lx_cuda_twin(c, op) : NULL,
+                      .y_width = y.width,
                       .x = a->x.array->data + a->x.first,
                       .bias = parameter(a->bias),
                       .factor = parameter(a->factor),

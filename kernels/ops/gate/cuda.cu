@@ -20,7 +20,7 @@ LX_KERNEL(THREADS) gate(const lx_cuda_gate a)
             float z = a.z[row * a.z_width + at];
             g = a.other == NULL ? g * z : fmaf(g, a.other[row * a.other_width + at] - z, z);
         }
-        a.y[i] = g;
+        a.y[row * a.y_width + at] = g;
         if (a.twin != NULL)
             a.twin[i] = lx_to_bf16(g);
     }

@@ -9,11 +9,11 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_gate {
-    float *y;
-    uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
-    const float *x, *z, *other;            /* at the first column; NULL for none */
-    const float *bias, *factor, *offset;   /* NULL for none */
-    int64_t x_width, z_width, other_width; /* of their rows */
+    float *y;       /* at the first column, as the inputs */
+    uint16_t *twin; /* [rows, d] rounded to bf16, the next product's inputs; NULL for none */
+    const float *x, *z, *other;                     /* at the first column; NULL for none */
+    const float *bias, *factor, *offset;            /* NULL for none */
+    int64_t y_width, x_width, z_width, other_width; /* of their rows */
     const int32_t *live;
     int32_t d, rows;
     lx_function f;

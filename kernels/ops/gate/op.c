@@ -5,18 +5,24 @@ static lx_status bad(lx_error *err, const char *what)
     return lx_fail(err, LX_ERR_INVALID, NULL, "gate: %s", what);
 }
 
+/* Whether y may be written while these columns are read. */
+static bool allowed(const lx_columns *c, const lx_columns *y)
+{
+    return c->array != y->array || (c->width == y->width && c->first == y->first);
+}
+
 static lx_status check(const void *args, lx_error *err)
 {
     const lx_gate_args *a = args;
+    const lx_columns y = lx_gate_output(a);
     bool two = a->weighing != LX_WEIGH_NONE, three = a->weighing == LX_WEIGH_TOWARDS;
     if (a->d < 1 || (unsigned)a->f >= LX_FUNCTIONS || (unsigned)a->weighing > LX_WEIGH_TOWARDS)
         return bad(err, "no elements, or an unknown function");
-    if (!lx_columns_inside(&a->x, a->d) || (two && !lx_columns_inside(&a->z, a->d)) ||
-        (three && !lx_columns_inside(&a->other, a->d)))
+    if (!lx_columns_inside(&y, a->d) || !lx_columns_inside(&a->x, a->d) ||
+        (two && !lx_columns_inside(&a->z, a->d)) || (three && !lx_columns_inside(&a->other, a->d)))
         return bad(err, "columns lie outside the row");
-    if (!lx_columns_allow(&a->x, a->y, a->d) || (two && !lx_columns_allow(&a->z, a->y, a->d)) ||
-        (three && !lx_columns_allow(&a->other, a->y, a->d)))
-        return bad(err, "y is an input of another shape");
+    if (!allowed(&a->x, &y) || (two && !allowed(&a->z, &y)) || (three && !allowed(&a->other, &y)))
+        return bad(err, "y is an input that lies elsewhere");
     return LX_OK;
 }
 
@@ -29,7 +35,7 @@ static void use_parameter(lx_uses *u, const char *name, const lx_array *array, i
 static void uses(const void *args, lx_uses *u)
 {
     const lx_gate_args *a = args;
-    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, a->d, a->rows};
+    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, lx_gate_output(a).width, a->rows};
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x.array, a->x.width, a->rows};
     if (a->weighing != LX_WEIGH_NONE)
         u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "z", a->z.array, a->z.width, a->rows};

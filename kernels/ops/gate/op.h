@@ -38,7 +38,9 @@ typedef enum lx_weighing {
  *     RWKV-7's values       z + sigmoid(x) (other - z)
  */
 typedef struct lx_gate_args {
-    lx_array *y;                            /* [rows, d]; may be an input of the same shape */
+    lx_array *y; /* [rows, d], or with y_width columns y_first .. of rows of that width; the others
+                    stay as they are. May be an input that lies where y does */
+    int32_t y_width, y_first;
     lx_columns x;                           /* d of them, as of those below */
     lx_columns z;                           /* TIMES, TOWARDS */
     lx_columns other;                       /* TOWARDS */
@@ -49,5 +51,11 @@ typedef struct lx_gate_args {
     lx_weighing weighing;
     lx_rows rows;
 } lx_gate_args;
+
+/* Where y lies. */
+static inline lx_columns lx_gate_output(const lx_gate_args *a)
+{
+    return (lx_columns){a->y, a->y_width > 0 ? a->y_width : a->d, a->y_first};
+}
 
 #endif

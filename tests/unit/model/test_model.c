@@ -345,6 +345,31 @@ static void a_layer_that_needs_another_is_refused_without(void **state)
     folder = before;
 }
 
+/* A mixer that is a whole layer has no feed-forward net beside it; its neighbours have. */
+static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_default;
+    lx_model *m = NULL;
+    lx_error err = {0};
+    char *before = folder;
+    o.attention = "[{\"kind\": \"gau_quad\", \"n_heads\": 1, \"d_key\": 8, \"d_value\": 48, "
+                  "\"div\": \"count\", \"div_place\": \"outside\"}, {\"kind\": \"softmax\"}]";
+    folder = tiny_model_make("mixed", &o);
+    assert_non_null(folder);
+    if (lx_model_load(folder, &m, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(m->layers[0].n_branches, 1);
+    assert_int_equal(m->layers[1].n_branches, 2);
+    assert_int_equal(lx_safetensors_count(m->weights), 4 + (2 + 8) + (4 + 8) + 4);
+    assert_int_equal(m->state.page_floats, LX_PAGE_TOKENS * (8 + 48 + 2 * 32));
+    lx_model_free(m);
+    expect_weights_refused("layers.0.attn.beta_k", "layers.0.attn.beta_z",
+                           "tensor layers.0.attn.beta_k is missing");
+    tiny_model_remove(folder);
+    folder = before;
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -378,6 +403,7 @@ int main(void)
         cmocka_unit_test(weights_that_do_not_fit_the_config_are_refused),
         cmocka_unit_test(the_parameters_of_a_mixer_are_those_it_declares),
         cmocka_unit_test(a_layer_that_needs_another_is_refused_without),
+        cmocka_unit_test(a_mixer_may_take_the_place_of_the_feed_forward_net),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -3,6 +3,7 @@
     DEFAULTS                  its keys in config.json where nothing else is said
     class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind
         forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal
+        IS_WHOLE_LAYER        true where it takes the place of the feed-forward net as well
 
 whose parameters are called as the server calls its tensors behind "layers.I.attn.". The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
 """
@@ -22,6 +23,11 @@ def find(kind: str):
         return importlib.import_module(f"mixers.{kind}")
     except ModuleNotFoundError:
         raise SystemExit(f"there is no weights/train/mixers/{kind}.py") from None
+
+
+def is_whole_layer(c: dict, layer: int) -> bool:
+    """Whether the layer has no feed-forward net beside its mixer."""
+    return getattr(find(own_config(c, layer)["kind"]).Mixer, "IS_WHOLE_LAYER", False)
 
 
 def make(c: dict, layer: int):
