@@ -19,7 +19,7 @@ lx_json_completion lx_completion_frame(const lx_completion *c)
         .model = w->served->model->name,
         .fingerprint = w->served->fingerprint,
         .created = w->created,
-        .seed = (int64_t)w->params->seed,
+        .seed = w->params->sampling.seed,
         .chat = c->chat,
     };
 }

@@ -67,7 +67,7 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
         .fingerprint = w->served->fingerprint,
         .size = a->size,
         .created = w->created,
-        .seed = (int64_t)w->params->seed,
+        .seed = w->params->sampling.seed,
         .usage = lx_image_answer_usage(a, lx_work_tokens(w)),
         .timings = &timings,
         .class_number = a->class_number,

@@ -121,7 +121,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
         .created = w->created,
         .index = i,
         .partial = -1,
-        .seed = (int64_t)w->params->seed,
+        .seed = w->params->sampling.seed,
         .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
         .usage = lx_image_answer_usage(a, count - w->params->start.n_tokens),
         .class_number = a->class_number,

@@ -51,7 +51,7 @@ lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, cons
 {
     const lx_job_params *p = lx_job_get_params(job);
     const lx_plan *plan = lx_job_plan(job);
-    lx_saved_state s = {.seed = p->seed};
+    lx_saved_state s = {.seed = (uint64_t)p->sampling.seed};
     describe_model(served, &s);
     s.start.first_sample = p->start.first_sample + (uint32_t)i;
     s.start.n_tokens = lx_job_tokens(job, i, &s.start.tokens, NULL);

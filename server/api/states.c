@@ -134,7 +134,8 @@ static void create_finish(void *context, lx_response *rs)
         return;
     }
     const lx_kept_state *k = &w->saver.states[0];
-    lx_saved_state s = {.seed = w->params->seed, .start = {.rows = k->rows, .n_tokens = k->tokens}};
+    lx_saved_state s = {.seed = (uint64_t)w->params->sampling.seed,
+                        .start = {.rows = k->rows, .n_tokens = k->tokens}};
     lx_state_describe(w->served->model, &s);
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->served->fingerprint);
     int32_t turn = lx_serving_enter(w->api->serving);

@@ -147,14 +147,14 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
     return LX_OK;
 }
 
-static uint64_t choose_seed(int64_t wanted)
+static int64_t choose_seed(int64_t wanted)
 {
-    uint64_t seed = (uint64_t)wanted;
+    uint64_t seed = 0;
     if (wanted >= 0)
-        return seed;
+        return wanted;
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         seed = (uint64_t)lx_now_ns();
-    return seed & ((UINT64_C(1) << 53) - 1);
+    return (int64_t)seed & LX_MAX_SEED;
 }
 
 /* What is to be painted. */
@@ -207,10 +207,11 @@ static lx_status make_job(const generate_options *o, const lx_model *model, lx_j
         .n = (int32_t)o->n,
         .max_new =
             o->max_tokens > 0 && o->max_tokens < plan->n_new ? (int32_t)o->max_tokens : plan->n_new,
-        .seed = choose_seed(o->seed),
-        .temperature = (float)(isnan(o->temperature) ? usual : o->temperature),
-        .top_p = (float)o->top_p,
-        .top_k = (int32_t)o->top_k,
+        .sampling = {.has_seed = true,
+                     .seed = choose_seed(o->seed),
+                     .temperature = isnan(o->temperature) ? usual : o->temperature,
+                     .top_p = o->top_p,
+                     .top_k = (int32_t)o->top_k},
         .deadline_ns = INT64_MAX,
     };
     return lx_job_new(plan, &params, NULL, NULL, out, err); /* takes the plan */

@@ -166,9 +166,10 @@ static lx_status answer_some(const lx_eval_options *o, const lx_model *model, lx
             break;
         lx_job_params params = {.n = 1,
                                 .max_new = plan->n_new,
-                                .seed = (uint64_t)o->seed,
-                                .temperature = (float)o->temperature,
-                                .top_p = 1.0f,
+                                .sampling = {.has_seed = true,
+                                             .seed = o->seed,
+                                             .temperature = o->temperature,
+                                             .top_p = 1},
                                 .deadline_ns = INT64_MAX};
         st = lx_job_new(plan, &params, NULL, NULL, &jobs[i], err);
         if (st == LX_OK)

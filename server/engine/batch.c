@@ -143,12 +143,12 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
     lx_sampling *sampling = &f->sampling[b->n_outputs++];
     s->step = step + 1;
     *sampling = (lx_sampling){
-        .seed = r->params->seed,
+        .seed = (uint64_t)r->params->sampling.seed,
         .sample = r->params->start.first_sample + (uint32_t)s->sample,
         .step = (uint32_t)step,
-        .temperature = r->params->temperature,
-        .top_p = r->params->top_p,
-        .top_k = r->params->top_k,
+        .temperature = (float)r->params->sampling.temperature,
+        .top_p = (float)r->params->sampling.top_p,
+        .top_k = r->params->sampling.top_k,
         .forced = -1,
         .n_biases = r->params->n_biases,
         .biases = r->params->biases,

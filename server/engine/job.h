@@ -19,6 +19,7 @@
 #include "common/budget.h"
 #include "common/client.h"
 #include "model/tasks/task.h"
+#include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 
 typedef struct lx_job lx_job;
@@ -43,10 +44,8 @@ typedef struct lx_job_params {
     /* tokens a sample with its history, 1 .. plan->n_new, at most where the task says when one
        ends; see keep_state */
     int32_t max_new;
-    uint64_t seed;
-    float temperature, top_p;
-    int32_t top_k;
-    int64_t deadline_ns; /* lx_now_ns() time at which the job fails with LX_ERR_TIMEOUT */
+    lx_sampling_params sampling; /* its seed is chosen */
+    int64_t deadline_ns;         /* lx_now_ns() time at which the job fails with LX_ERR_TIMEOUT */
     /* The same for a job that has no slot by then (LX_ERR_BUSY, as nothing was computed), and for
        one that has no token by then (LX_ERR_TIMEOUT). 0: none. */
     int64_t queue_deadline_ns, first_deadline_ns;

@@ -14,10 +14,10 @@
 #include "common/buffer.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
+#include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 #include "server/json/limits.h"
 #include "server/json/parts.h"
-#include "server/json/sampling.h"
 
 enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024 };
 

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "common/buffer.h"
+#include "server/engine/sampling.h"
 #include "server/json/limits.h"
-#include "server/json/sampling.h"
 
 enum { LX_MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000 };
 

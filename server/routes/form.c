@@ -72,7 +72,7 @@ static void finish_couplet(void *context, lx_response *rs)
         .form = &f->form,
         .answers = shown,
         .n_answers = f->form.n,
-        .seed = (int64_t)f->completion->works[0].params->seed,
+        .seed = f->completion->works[0].params->sampling.seed,
     };
     if (st == LX_OK)
         lx_page_respond(rs, 200, &page);
@@ -174,7 +174,7 @@ static void finish_image(void *context, lx_response *rs)
         .form = &f->form,
         .images = &html,
         .grey = f->images.work.served->model->config.n_channels == 1,
-        .seed = (int64_t)f->images.work.params->seed,
+        .seed = f->images.work.params->sampling.seed,
     };
     if (st == LX_OK)
         lx_page_respond(rs, 200, &page);

@@ -45,7 +45,8 @@ static lx_job *job_of(const lx_model *m)
 {
     static const uint8_t given[GIVEN];
     lx_task_request request = {.values = given, .n_values = GIVEN};
-    lx_job_params params = {.n = 1, .max_new = SIZE - GIVEN, .temperature = 1, .top_p = 1};
+    lx_job_params params = {
+        .n = 1, .max_new = SIZE - GIVEN, .sampling = {.temperature = 1, .top_p = 1}};
     lx_plan *plan = NULL;
     lx_job *job = NULL;
     lx_error err = {0};

@@ -256,7 +256,7 @@ static lx_status refused(lx_job_params p, const char *param)
     lx_job *job = NULL;
     lx_error err = {0};
     assert_int_equal(lx_plan_new(rig_model(), &request, &plan, &err), LX_OK);
-    p.temperature = p.top_p = 1;
+    p.sampling = (lx_sampling_params){.temperature = 1, .top_p = 1};
     p.deadline_ns = INT64_MAX;
     lx_status st = lx_job_new(plan, &p, NULL, NULL, &job, &err);
     assert_null(job);

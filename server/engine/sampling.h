@@ -1,6 +1,6 @@
 /* How the tokens of a request are chosen: read once, and passed on unchanged down to the job. */
-#ifndef LINNET_SERVER_JSON_SAMPLING_H
-#define LINNET_SERVER_JSON_SAMPLING_H
+#ifndef LINNET_SERVER_ENGINE_SAMPLING_H
+#define LINNET_SERVER_ENGINE_SAMPLING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@ typedef struct lx_sampling_params {
     double temperature;
     double top_p;
     int32_t top_k; /* 0: no limit */
-    bool has_seed; /* false: that of the state it continues from, or a random one */
+    bool has_seed; /* false: none is chosen yet, as before a request becomes a job */
     int64_t seed;  /* 0 .. LX_MAX_SEED */
 } lx_sampling_params;
 
