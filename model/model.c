@@ -277,6 +277,8 @@ static lx_status load_vocab(lx_model *m, lx_error *err)
     if (st == LX_ERR_NOT_FOUND)
         return LX_OK;
     if (st == LX_OK)
+        st = lx_tokenizer_load_file(path, &m->tokenizer, &why);
+    if (st == LX_OK)
         return hash_file(m, path, err);
     return lx_fail(err, st, why.param, "%s", why.text);
 }

@@ -34,7 +34,7 @@ typedef struct lx_model {
     lx_config config;
     lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
     lx_vocab *vocab;         /* NULL when the task needs none */
-    struct lx_tokenizer *tokenizer; /* of text, otherwise NULL */
+    struct lx_tokenizer *tokenizer; /* of text, of couplets too; otherwise NULL */
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     uint64_t hash; /* of config, vocabulary and weights */

@@ -126,43 +126,34 @@ static lx_status check_ids(const lx_model *model, const lx_task_request *request
     return LX_OK;
 }
 
-/* What is wrong with a text is wrong with the request. */
-static lx_status encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
-                        const char *param, lx_token_list *out, lx_error *err)
+lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
+                         const char *param, lx_token_list *out, lx_error *err)
 {
     lx_error why = {0};
+    int32_t begin = (flags & LX_ENCODE_TEMPLATE) != 0 ? model->config.begin : -1;
+    if (begin >= 0)
+        lx_token_list_add(out, begin);
     lx_status st = lx_tokenizer_encode(model->tokenizer, text, bytes, flags, out, &why);
-    if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE)
+    if (st == LX_OK && begin >= 0 && out->n > 1 && out->ids[1] == begin)
+        memmove(out->ids, out->ids + 1, --out->n * sizeof *out->ids);
+    if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE) /* it is the client's text */
         return lx_fail(err, LX_ERR_INVALID, param, "%s", why.text);
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
-}
-
-lx_status lx_text_ids(const lx_model *model, const char *text, size_t bytes, const char *param,
-                      lx_token_list *out, lx_error *err)
-{
-    return encode(model, text, bytes, 0, param, out, err);
 }
 
 /* Appends the prompt's tokens. One more than is read is room enough to see that there are more. */
 static lx_status list_tokens(const lx_model *model, const lx_task_request *request, int32_t most,
                              lx_token_list *list, lx_error *err)
 {
-    int32_t begin = model->config.begin;
     if (request->ids != NULL) {
         lx_status st = check_ids(model, request, most, err);
         for (int32_t i = 0; st == LX_OK && i < request->n_ids; i++)
             lx_token_list_add(list, request->ids[i]);
         return st;
     }
-    if (begin >= 0)
-        lx_token_list_add(list, begin);
-    lx_status st =
-        encode(model, request->text, request->text_bytes, LX_ENCODE_TEMPLATE, "prompt", list, err);
-    if (list->status == LX_ERR_TOO_LARGE)
-        return too_long(most, err);
-    if (st == LX_OK && begin >= 0 && list->n > 1 && list->ids[1] == begin)
-        memmove(list->ids, list->ids + 1, --list->n * sizeof *list->ids);
-    return st;
+    lx_status st = lx_text_encode(model, request->text, request->text_bytes, LX_ENCODE_TEMPLATE,
+                                  "prompt", list, err);
+    return list->status == LX_ERR_TOO_LARGE ? too_long(most, err) : st;
 }
 
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)

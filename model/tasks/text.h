@@ -25,8 +25,10 @@
 
 extern const lx_task_ops lx_text_task;
 
-/* Appends the tokens of text that goes on behind a prompt. LX_ERR_INVALID with param `param`. */
-lx_status lx_text_ids(const lx_model *model, const char *text, size_t bytes, const char *param,
-                      lx_token_list *out, lx_error *err) LX_MUST_USE;
+/* The tokens of a text, into an empty list, by lx_tokenizer_encode's flags: with LX_ENCODE_TEMPLATE
+   those of a prompt, without it those of text that goes on behind one. LX_ERR_INVALID with param
+   `param` for what the tokenizer cannot read, and for more than the list may have. */
+lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
+                         const char *param, lx_token_list *out, lx_error *err) LX_MUST_USE;
 
 #endif

@@ -32,6 +32,8 @@ void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);

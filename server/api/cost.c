@@ -148,6 +148,32 @@ int64_t lx_cost_images(const lx_config *c, const lx_images_size *s)
 
 /* --- the rest --- */
 
+enum { ID_TEXT = 8, PIECE_TEXT = 40, REPLACEMENT = 3 };
+
+int64_t lx_cost_tokens_text(int64_t n, int64_t piece_bytes, bool with_pieces)
+{
+    int64_t each = with_pieces ? PIECE_TEXT : ID_TEXT;
+    return FIRST_ALLOCATION + n * each + (with_pieces ? piece_bytes * ESCAPED : 0);
+}
+
+/* Each byte may be escaped, or be none of a character. */
+int64_t lx_cost_content_text(const lx_tokenizer *t, const int32_t *tokens, size_t n)
+{
+    int64_t bytes = REPLACEMENT;
+    for (size_t i = 0; i < n; i++) {
+        size_t length = 0;
+        (void)lx_tokenizer_token(t, tokens[i], &length);
+        bytes += (int64_t)length;
+    }
+    return FIRST_ALLOCATION + bytes * ESCAPED;
+}
+
+/* The text, what it is made of, and its tree. */
+int64_t lx_cost_text(int64_t bytes)
+{
+    return HEAD + 3 * GROWN * bytes;
+}
+
 int64_t lx_cost_score(int64_t n)
 {
     return GROWN * (HEAD + n * REAL_TEXT);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "model/config.h"
+#include "model/tokenizers/tokenizer.h"
 
 /* An lx_choice has at most so many bytes (completion.h). */
 enum { LX_COST_CHOICE = 512 };
@@ -37,6 +38,14 @@ int64_t lx_cost_images(const lx_config *config, const lx_images_size *s);
 
 /* Of a list of the states that were kept: the most bytes of its text. */
 int64_t lx_cost_states_text(int64_t n);
+
+/* The most bytes of a list of n tokens as JSON, with their pieces, that have so many bytes, or
+   without. */
+int64_t lx_cost_tokens_text(int64_t n, int64_t piece_bytes, bool with_pieces);
+/* The same of the text of n tokens. */
+int64_t lx_cost_content_text(const lx_tokenizer *t, const int32_t *tokens, size_t n);
+/* All that making a text of so many bytes takes. */
+int64_t lx_cost_text(int64_t bytes);
 
 /* Of scores of n values. */
 int64_t lx_cost_score(int64_t n);

@@ -105,8 +105,8 @@ static lx_status text_targets(const lx_score_params *p, scored *out, lx_error *e
 {
     lx_token_list list;
     lx_token_list_init(&list, (size_t)out->plan->n_new);
-    lx_status st =
-        lx_text_ids(out->plan->model, p->completion, p->completion_bytes, "completion", &list, err);
+    lx_status st = lx_text_encode(out->plan->model, p->completion, p->completion_bytes, 0,
+                                  "completion", &list, err);
     if (st == LX_OK && list.n == 0)
         st = lx_fail(err, LX_ERR_INVALID, "completion", "the completion is empty");
     if (st != LX_OK) {

@@ -18,6 +18,8 @@ static const struct route {
     {"POST", "/v1/images/generations", lx_handle_images_generations},
     {"POST", "/v1/images/edits", lx_handle_images_edits},
     {"POST", "/v1/score", lx_handle_score},
+    {"POST", "/tokenize", lx_handle_tokenize}, /* these two as llama.cpp's server names them */
+    {"POST", "/detokenize", lx_handle_detokenize},
     {"POST", "/v1/states", lx_handle_states_create},
     {"GET", "/v1/states/*", lx_handle_state_get},
     {"PUT", "/v1/states/*", lx_handle_state_put},

@@ -27,6 +27,8 @@ static void test_known_routes(void **state)
         {"POST", "/v1/images/generations", lx_handle_images_generations},
         {"POST", "/v1/images/edits", lx_handle_images_edits},
         {"POST", "/v1/score", lx_handle_score},
+        {"POST", "/tokenize", lx_handle_tokenize},
+        {"POST", "/detokenize", lx_handle_detokenize},
         {"GET", "/v1/models", lx_handle_models},
         {"HEAD", "/v1/models", lx_handle_models},
         {"GET", "/v1/models/couplet", lx_handle_model},

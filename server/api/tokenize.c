@@ -1,0 +1,187 @@
+/*
+ * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
+ * tokenizer of a model. Nothing is computed, so both are answered at once; what an answer takes
+ * until the client has it is reserved as that of any other.
+ */
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "model/tasks/text.h"
+#include "server/api/cost.h"
+#include "server/api/generation.h"
+#include "server/json/tokens.h"
+
+/* A normalizer of a tokenizer may make a text longer, by so much (model/tokenizers). */
+enum { LONGER = 4, MORE_TOKENS = 64, READ_S = 60 };
+
+typedef struct made {
+    lx_reserve *reserve;
+    lx_buffer body;
+} made;
+
+static bool is_done(const void *context)
+{
+    (void)context;
+    return true;
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    lx_response_take(rs, 200, "application/json", &((made *)context)->body);
+}
+
+static void release(void *context)
+{
+    made *m = context;
+    lx_buffer_fini(&m->body);
+    lx_reserve_unref(m->reserve);
+    free(m);
+}
+
+/* Room for an answer of so many bytes; `param` is what makes it large. */
+static lx_status reserve(lx_api *api, int64_t bytes, const char *param, made **out, lx_error *err)
+{
+    made *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    lx_status st = lx_reserve_new(&api->answers, lx_cost_text(bytes), param, &m->reserve, err);
+    if (st != LX_OK) {
+        free(m);
+        return st;
+    }
+    lx_buffer_init(&m->body, (size_t)bytes);
+    *out = m;
+    return LX_OK;
+}
+
+static void respond(lx_status st, const lx_error *err, const lx_served_model *served, made *m,
+                    lx_response *rs)
+{
+    if (st == LX_OK)
+        rs->deferred = (lx_deferred){.context = m,
+                                     .is_done = is_done,
+                                     .finish = finish,
+                                     .release = release,
+                                     .deadline_ns = lx_now_ns() + READ_S * LX_NS_PER_S};
+    else if (st == LX_ERR_BUSY)
+        lx_respond_unstarted(rs, st, err, lx_engine_retry_after_s(served->engine));
+    else if (served == NULL && st == LX_ERR_NOT_FOUND)
+        lx_respond_error(rs, 404, "model_not_found", "model", err->text);
+    else
+        lx_respond_status(rs, st, err);
+}
+
+/* --- text to tokens --- */
+
+static lx_status encode(const lx_model *model, const lx_tokenize_params *p, lx_token_list *list,
+                        lx_error *err)
+{
+    unsigned flags = p->parse_special ? 0 : LX_ENCODE_PLAIN_SPECIALS;
+    if (p->add_special)
+        flags |= LX_ENCODE_TEMPLATE;
+    lx_token_list_init(list, p->bytes * LONGER + MORE_TOKENS);
+    return lx_text_encode(model, p->content, p->bytes, flags, "content", list, err);
+}
+
+static int64_t tokens_bytes(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces)
+{
+    int64_t pieces = 0;
+    for (size_t i = 0; i < list->n && with_pieces; i++) {
+        size_t n = 0;
+        (void)lx_tokenizer_token(t, list->ids[i], &n);
+        pieces += (int64_t)n;
+    }
+    return lx_cost_tokens_text((int64_t)list->n, pieces, with_pieces);
+}
+
+static lx_status tokenize(lx_api *api, const lx_model *model, const lx_tokenize_params *p,
+                          made **out, lx_error *err)
+{
+    lx_token_list list;
+    lx_status st = encode(model, p, &list, err);
+    if (st == LX_OK)
+        st = reserve(api, tokens_bytes(model->tokenizer, &list, p->with_pieces), "content", out,
+                     err);
+    if (st == LX_OK)
+        lx_json_write_tokens(model->tokenizer, &list, p->with_pieces, &(*out)->body);
+    lx_token_list_fini(&list);
+    return st;
+}
+
+void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    made *m = NULL;
+    lx_error err = {0};
+    lx_tokenize_params p = {.bytes = 0};
+    lx_served_model *served = NULL;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
+    if (st == LX_OK)
+        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+    if (st == LX_OK)
+        st = tokenize(api, served->model, &p, &m, &err);
+    respond(st, &err, served, m, rs);
+    lx_tokenize_params_fini(&p);
+}
+
+/* --- tokens to text --- */
+
+static lx_status decode(const lx_tokenizer *t, const lx_detokenize_params *p, lx_buffer *text,
+                        lx_error *err)
+{
+    lx_error why = {0};
+    lx_detokenizer d;
+    lx_detokenizer_init(&d, t, LX_DECODE_SPECIALS);
+    for (size_t i = 0; i < p->n; i++) {
+        if (lx_detokenizer_push(&d, p->tokens[i], text, &why) != LX_OK)
+            return lx_fail(err, LX_ERR_INVALID, "tokens", "tokens[%zu]: %s", i, why.text);
+    }
+    lx_detokenizer_finish(&d, text);
+    return text->status == LX_OK ? LX_OK
+                                 : lx_fail(err, text->status, NULL, "no memory for the text");
+}
+
+/* The text's own bytes are reserved with those of the answer. */
+static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detokenize_params *p,
+                            made **out, lx_error *err)
+{
+    lx_buffer text;
+    int64_t most = lx_cost_content_text(model->tokenizer, p->tokens, p->n);
+    lx_status st = reserve(api, most, "tokens", out, err);
+    if (st != LX_OK)
+        return st;
+    lx_buffer_init(&text, (size_t)most);
+    st = decode(model->tokenizer, p, &text, err);
+    if (st == LX_OK)
+        lx_json_write_content(&text, &(*out)->body);
+    else
+        release(*out);
+    lx_buffer_fini(&text);
+    return st;
+}
+
+void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    made *m = NULL;
+    lx_error err = {0};
+    lx_detokenize_params p = {.n = 0};
+    lx_served_model *served = NULL;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
+    if (st == LX_OK)
+        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+    if (st == LX_OK)
+        st = detokenize(api, served->model, &p, &m, &err);
+    respond(st, &err, served, m, rs);
+    lx_detokenize_params_fini(&p);
+}

@@ -1,0 +1,136 @@
+/* Tokens and texts as JSON (see tokens.h). */
+#include "server/json/tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/json/fields.h"
+
+/* --- requests --- */
+
+static lx_status keep_content(const json_t *root, lx_tokenize_params *p, lx_error *err)
+{
+    const char *text = NULL;
+    lx_status st = lx_json_read_string(root, "content", true, &text, &p->bytes, err);
+    if (st != LX_OK)
+        return st;
+    p->content = malloc(p->bytes + 1);
+    if (p->content == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the content");
+    memcpy(p->content, text, p->bytes + 1);
+    return LX_OK;
+}
+
+static lx_status read_tokenize(const json_t *root, lx_tokenize_params *p, lx_error *err)
+{
+    lx_status st = lx_json_read_model(root, false, p->model, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "add_special", &p->add_special, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "parse_special", &p->parse_special, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "with_pieces", &p->with_pieces, err);
+    return st == LX_OK ? keep_content(root, p, err) : st;
+}
+
+lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_params *p,
+                                lx_error *err)
+{
+    *p = (lx_tokenize_params){.parse_special = true};
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = read_tokenize(root, p, err);
+    json_decref(root);
+    return st;
+}
+
+static lx_status keep_tokens(const json_t *root, lx_detokenize_params *p, lx_error *err)
+{
+    const json_t *list = lx_json_field(root, "tokens");
+    size_t n = json_array_size(list); /* 0 for what is no array */
+    if (!json_is_array(list))
+        return lx_fail(err, LX_ERR_INVALID, "tokens", "tokens must be a list of tokens");
+    p->tokens = malloc((n + 1) * sizeof *p->tokens); /* never of size 0 */
+    if (p->tokens == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %zu tokens", n);
+    for (; p->n < n; p->n++) {
+        const json_t *id = json_array_get(list, p->n);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > INT32_MAX)
+            return lx_fail(err, LX_ERR_INVALID, "tokens",
+                           "tokens[%zu] is not a whole number that is a token", p->n);
+        p->tokens[p->n] = (int32_t)json_integer_value(id);
+    }
+    return LX_OK;
+}
+
+lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_params *p,
+                                  lx_error *err)
+{
+    *p = (lx_detokenize_params){.n = 0};
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    if (st == LX_OK)
+        st = lx_json_read_model(root, false, p->model, err);
+    if (st == LX_OK)
+        st = keep_tokens(root, p, err);
+    json_decref(root);
+    return st;
+}
+
+void lx_tokenize_params_fini(lx_tokenize_params *p)
+{
+    free(p->content);
+    p->content = NULL;
+}
+
+void lx_detokenize_params_fini(lx_detokenize_params *p)
+{
+    free(p->tokens);
+    p->tokens = NULL;
+}
+
+/* --- answers --- */
+
+static json_t *make_bytes(const char *text, size_t n)
+{
+    json_t *list = json_array();
+    bool ok = list != NULL;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = json_array_append_new(list, json_integer((unsigned char)text[i])) == 0;
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static void write_piece(const lx_tokenizer *t, int32_t id, lx_buffer *out)
+{
+    size_t n = 0;
+    const char *text = lx_tokenizer_token(t, id, &n);
+    json_t *piece = json_stringn(text != NULL ? text : "", n); /* NULL when that is not UTF-8 */
+    lx_json_dump(json_pack("{s:i, s:o}", "id", (int)id, "piece",
+                           piece != NULL ? piece : make_bytes(text, n)),
+                 out);
+}
+
+void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces,
+                          lx_buffer *out)
+{
+    lx_buffer_puts(out, "{\"tokens\":[");
+    for (size_t i = 0; i < list->n; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        if (with_pieces)
+            write_piece(t, list->ids[i], out);
+        else
+            lx_buffer_printf(out, "%d", list->ids[i]);
+    }
+    lx_buffer_puts(out, "]}");
+}
+
+void lx_json_write_content(const lx_buffer *text, lx_buffer *out)
+{
+    lx_json_dump(json_pack("{s:s%}", "content", text->data != NULL ? text->data : "", text->length),
+                 out);
+}
