@@ -21,7 +21,8 @@ class Mixer(nn.Module):
         self.own, self.s, self.e = own, own["d_key"], own["d_value"]
         self.uvz = nn.Linear(c["d_model"], 2 * self.e + self.s)
         self.out = nn.Linear(self.e, c["d_model"])
-        self.gamma_q, self.gamma_k = (nn.Parameter(torch.randn(self.s) * 0.02) for _ in range(2))
+        # The paper begins near 0, with a bias inside the square; without one, weights and their gradients vanish there.
+        self.gamma_q, self.gamma_k = (nn.Parameter(1 + torch.randn(self.s) * 0.02) for _ in range(2))
         self.beta_q, self.beta_k = (nn.Parameter(torch.zeros(self.s)) for _ in range(2))
         nn.init.zeros_(self.out.weight)
 
