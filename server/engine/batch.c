@@ -26,7 +26,7 @@ int32_t lx_run_prompt_end(const lx_run *r)
 bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
 {
     return e->options.ahead > 0 && r->plan->runs_ahead && r->params->targets == NULL &&
-           r->params->stops == NULL;
+           r->params->stops == NULL && !lx_job_penalizes(r->params);
 }
 
 /* --- which slots --- */
@@ -150,11 +150,10 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
         .top_p = (float)r->params->sampling.top_p,
         .top_k = r->params->sampling.top_k,
         .forced = -1,
-        .n_biases = r->params->n_biases,
-        .biases = r->params->biases,
         .n_top = r->params->n_top,
         .top = lx_job_top_room(r->job, s->sample, step),
     };
+    sampling->biases = lx_job_biases(r->job, s->sample, &sampling->n_biases);
     return sampling;
 }
 

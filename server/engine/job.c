@@ -22,6 +22,8 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "server/engine/penalties.h"
+#include "server/engine/stop_tails.h"
 
 /* What a task notes of a row of the prompt beside its ids, at most. */
 enum { PLAN_ROW_BYTES = 64 };
@@ -31,7 +33,6 @@ typedef struct sample {
     atomic_bool ended;
     double sum;         /* of the log-probabilities; the engine's until finished */
     int32_t state_rows; /* that its kept state has seen; likewise */
-    size_t tail_bytes;  /* likewise */
 } sample;
 
 struct lx_job {
@@ -39,18 +40,18 @@ struct lx_job {
     atomic_bool cancelled, finished;
     lx_plan *plan;
     lx_job_params params;
-    sample *samples;  /* [n] */
-    int32_t *targets; /* [max_new], NULL: generate */
-    int32_t *tokens;  /* [n, max_new] */
-    float *logprobs;  /* [n, max_new] */
-    float *states;    /* [n, state_floats], NULL: none is kept */
-    float *start;     /* [start_floats], NULL: from nothing */
-    bool suspended;   /* final once finished */
-    lx_sample *top;   /* [n, max_new, n_top], NULL: none are kept */
-    lx_bias *biases;  /* [n_biases], NULL: none */
-    lx_stops *stops;  /* NULL: none */
-    char *tails;      /* [n, longest stop string], the engine's: the newest tail_bytes of text */
-    lx_buffer tail;   /* the engine's: one of them, and the text of one more token */
+    sample *samples;         /* [n] */
+    int32_t *targets;        /* [max_new], NULL: generate */
+    int32_t *tokens;         /* [n, max_new] */
+    float *logprobs;         /* [n, max_new] */
+    float *states;           /* [n, state_floats], NULL: none is kept */
+    float *start;            /* [start_floats], NULL: from nothing */
+    bool suspended;          /* final once finished */
+    lx_sample *top;          /* [n, max_new, n_top], NULL: none are kept */
+    lx_bias *biases;         /* [n_biases], NULL: none */
+    lx_penalties *penalties; /* the engine's, NULL: none */
+    lx_stops *stops;         /* NULL: none */
+    lx_stop_tails *tails;    /* the engine's, NULL: no stops */
     _Atomic int64_t submitted, started, first_token, ended;
     _Atomic uint64_t submitted_step, started_step, ended_step;
     int32_t request_note; /* the engine's, of a request's first job */
@@ -72,9 +73,9 @@ static void destroy(lx_job *job)
     free(job->logprobs);
     free(job->top);
     free(job->biases);
+    lx_penalties_free(job->penalties);
     free(job->stops);
-    free(job->tails);
-    lx_buffer_fini(&job->tail);
+    lx_stop_tails_free(job->tails);
     lx_job_unref(job->params.first);
     free(job->states);
     free(job->start);
@@ -119,24 +120,6 @@ static bool has_stops(const lx_job_params *p)
     return p->stops != NULL && p->stops->n > 0;
 }
 
-/* A stop string's beginning, and the text of the token that may complete it. */
-static size_t tail_room(const lx_plan *plan, const lx_job_params *p)
-{
-    return has_stops(p) ? lx_stops_longest(p->stops) + (size_t)plan->model->token_bytes : 0;
-}
-
-/* The engine must not run out of memory for it: all it can need is taken now. */
-static bool reserve_tails(lx_job *job)
-{
-    size_t room = tail_room(job->plan, &job->params);
-    lx_buffer_init(&job->tail, room);
-    if (room == 0)
-        return true;
-    lx_buffer_reserve(&job->tail, room);
-    job->tails = malloc((size_t)job->params.n * lx_stops_longest(job->params.stops));
-    return job->tail.status == LX_OK && job->tails != NULL;
-}
-
 /* Counts what allocate() takes, and a plan's rows with what its task notes of each
    (model/tasks/task.h); a growing buffer may have twice what is in it, and copies that when it
    grows. */
@@ -153,9 +136,33 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
     bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
     bytes += p->n_biases * (int64_t)sizeof(lx_bias);
+    if (lx_job_penalizes(p))
+        bytes += lx_penalties_bytes(p->n, p->max_new, p->n_biases);
     if (has_stops(p))
-        bytes += (int64_t)sizeof(lx_stops) + n * (int64_t)lx_stops_longest(p->stops);
-    return bytes + (int64_t)tail_room(plan, p);
+        bytes += (int64_t)sizeof(lx_stops) + lx_stop_tails_bytes(plan, p->n, p->stops);
+    return bytes;
+}
+
+/* What follows the tokens: the engine must not run out of memory for it. */
+static bool make_followers(lx_job *job)
+{
+    const lx_job_params *p = &job->params;
+    if (lx_job_penalizes(p))
+        job->penalties =
+            lx_penalties_new(p->n, p->max_new, (float)p->sampling.frequency_penalty,
+                             (float)p->sampling.presence_penalty, p->biases, p->n_biases);
+    if (job->stops != NULL)
+        job->tails = lx_stop_tails_new(job->plan, p->n, job->stops);
+    return (job->penalties != NULL || !lx_job_penalizes(p)) &&
+           (job->tails != NULL || job->stops == NULL);
+}
+
+const lx_bias *lx_job_biases(const lx_job *job, int32_t i, int32_t *n)
+{
+    if (job->penalties != NULL)
+        return lx_penalties_biases(job->penalties, i, n);
+    *n = job->params.n_biases;
+    return job->params.biases;
 }
 
 /* What the params borrow is the job's own from now on. */
@@ -175,7 +182,7 @@ static bool allocate(lx_job *job)
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
     if (p->n_top > 0)
         job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
-    if (!ok || !reserve_tails(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
+    if (!ok || !make_followers(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
         job->tokens == NULL || job->logprobs == NULL || (keeps && job->states == NULL))
         return false;
     p->targets = job->targets;
@@ -192,8 +199,11 @@ static void fill_history(lx_job *job)
     for (int32_t i = 0; i < job->params.n && s->n_tokens > 0; i++) {
         size_t row = (size_t)i * (size_t)job->params.max_new;
         memcpy(job->tokens + row, s->tokens, (size_t)s->n_tokens * sizeof *job->tokens);
-        for (int32_t k = 0; k < s->n_tokens; k++)
+        for (int32_t k = 0; k < s->n_tokens; k++) {
             job->logprobs[row + (size_t)k] = __builtin_nanf("");
+            if (job->penalties != NULL)
+                lx_penalties_count(job->penalties, i, s->tokens[k]);
+        }
         atomic_init(&job->samples[i].n, s->n_tokens);
     }
     s->tokens = job->tokens;
@@ -411,29 +421,9 @@ void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in)
     job->tokens[row_of(job, i) + step] = stand_in;
 }
 
-/* Whether the newest of sample i's n tokens completes a stop string; the history does not count.
-   The end of the text, in which the next may begin, is kept. */
-static bool completes_stop(lx_job *job, int32_t i, const int32_t *tokens, int32_t n)
-{
-    if (job->stops == NULL)
-        return false;
-    lx_buffer *text = &job->tail;
-    sample *s = &job->samples[i];
-    size_t longest = lx_stops_longest(job->stops);
-    char *tail = job->tails + (size_t)i * longest;
-    text->length = 0;
-    lx_buffer_append(text, tail, s->tail_bytes);
-    job->plan->model->task->render(job->plan, n - 1, tokens, text);
-    s->tail_bytes = text->length < longest ? text->length : longest - 1;
-    memcpy(tail, text->data + text->length - s->tail_bytes, s->tail_bytes);
-    return lx_stops_find(job->stops, text->data, text->length) < text->length;
-}
-
 bool lx_job_may_suspend(lx_job *job)
 {
-    const sample *s = &job->samples[0];
-    return job->stops == NULL ||
-           lx_stops_settled(job->stops, job->tails, s->tail_bytes) == s->tail_bytes;
+    return job->tails == NULL || lx_stop_tails_settled(job->tails, 0);
 }
 
 /* Whether the token is the last one, whatever the text says. */
@@ -452,10 +442,13 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     job->tokens[row_of(job, i) + n] = token;
     job->logprobs[row_of(job, i) + n] = logprob;
     s->sum += (double)logprob;
+    if (job->penalties != NULL)
+        lx_penalties_count(job->penalties, i, token);
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
-    bool ended =
-        is_last(job, token, n + 1) || completes_stop(job, i, job->tokens + row_of(job, i), n + 1);
+    bool ended = is_last(job, token, n + 1);
+    if (job->tails != NULL)
+        ended |= lx_stop_tails_follow(job->tails, i, n, job->tokens + row_of(job, i));
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
     if (ended)
         atomic_store_explicit(&s->ended, true, memory_order_release);

@@ -140,6 +140,11 @@ bool lx_job_suspended(const lx_job *job);
 void lx_job_mark_submitted(lx_job *job, uint64_t step);
 /* A place for a note of the engine about the request, shared by all of its jobs; -1 at first. */
 int32_t *lx_job_request_note(lx_job *job);
+/* What is added to logits before sample i's next token: its biases, with the penalties on what it
+   has. *n of them, valid until the next push. */
+const lx_bias *lx_job_biases(const lx_job *job, int32_t i, int32_t *n);
+/* Whether that depends on the tokens. */
+bool lx_job_penalizes(const lx_job_params *params);
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
 /* Writes a deferred token in the place of token `step` until that is pushed; readers do not see it.

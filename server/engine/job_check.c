@@ -1,4 +1,4 @@
-/* Checks of the params of a job (see job.h). */
+/* What the params of a job say: checks, and more (see job.h). */
 #include "server/engine/job.h"
 
 /* The history must fit the plan, and the state what it is said to have seen. */
@@ -54,4 +54,9 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
                            p->targets[i], plan->model->config.n_values - 1);
     }
     return LX_OK;
+}
+
+bool lx_job_penalizes(const lx_job_params *p)
+{
+    return p->sampling.frequency_penalty != 0 || p->sampling.presence_penalty != 0;
 }

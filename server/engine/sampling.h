@@ -11,6 +11,9 @@
 typedef struct lx_sampling_params {
     double temperature;
     double top_p;
+    /* On what the answer has already (server/engine/penalties.h); 0: none. A run with one waits for
+       every token before it draws the next. */
+    double frequency_penalty, presence_penalty;
     int32_t top_k; /* 0: no limit */
     bool has_seed; /* false: none is chosen yet, as before a request becomes a job */
     int64_t seed;  /* 0 .. LX_MAX_SEED */

@@ -8,7 +8,13 @@
 #include "server/json/answers.h"
 #include "server/json/fields.h"
 
-enum { MAX_MESSAGES = 1024, MAX_TOKENS = 1000000, MAX_LOGPROBS = 5, MAX_BIAS = 100 };
+enum {
+    MAX_MESSAGES = 1024,
+    MAX_TOKENS = 1000000,
+    MAX_LOGPROBS = 5,
+    MAX_BIAS = 100,
+    MAX_PENALTY = 2
+};
 
 /* --- prompts --- */
 
@@ -130,6 +136,12 @@ static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_
         st = lx_json_read_real(root, "temperature", 0, 10, &s->temperature, err);
     if (st == LX_OK)
         st = lx_json_read_real(root, "top_p", 1e-6, 1, &s->top_p, err);
+    if (st == LX_OK)
+        st = lx_json_read_real(root, "frequency_penalty", -MAX_PENALTY, MAX_PENALTY,
+                               &s->frequency_penalty, err);
+    if (st == LX_OK)
+        st = lx_json_read_real(root, "presence_penalty", -MAX_PENALTY, MAX_PENALTY,
+                               &s->presence_penalty, err);
     return st;
 }
 
@@ -259,19 +271,9 @@ static lx_status read_biases(const json_t *root, lx_completion_params *p, lx_err
    would be a wrong one. */
 static lx_status refuse_unsupported(const json_t *root, bool chat, lx_error *err)
 {
-    static const char *const penalties[] = {"presence_penalty", "frequency_penalty"};
-    lx_status st = LX_OK;
-    for (size_t i = 0; st == LX_OK && i < sizeof penalties / sizeof *penalties; i++) {
-        double x = 0;
-        st = lx_json_read_real(root, penalties[i], -2, 2, &x, err);
-        if (st == LX_OK && x != 0)
-            st = lx_fail(err, LX_ERR_INVALID, penalties[i], "%s is not supported: leave it 0",
-                         penalties[i]);
-    }
     const char *text = NULL;
     size_t bytes = 0;
-    if (st == LX_OK)
-        st = lx_json_read_string(root, "user", false, &text, &bytes, err);
+    lx_status st = lx_json_read_string(root, "user", false, &text, &bytes, err);
     if (st == LX_OK && !chat)
         st = lx_json_read_string(root, "suffix", false, &text, &bytes, err);
     if (st == LX_OK && !chat && bytes > 0)

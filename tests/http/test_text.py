@@ -337,3 +337,48 @@ def test_another_input_is_refused(tmp_path):
     image_model.write_tensors(folder / "model.safetensors", conf, 1)
     said = run("generate", "--model", folder, "--prompt", "a")
     assert said.returncode == 1 and "the text task has one" in said.stderr, said.stderr
+
+
+# --- penalties
+
+
+def penalized(tokens, frequency, presence):
+    """What a client would have to send as logit_bias for the same."""
+    return {str(t): -frequency * tokens.count(t) - presence for t in set(tokens)}
+
+
+@pytest.mark.parametrize("model", ["bytes", "rows", "words"])
+@pytest.mark.parametrize("frequency, presence, temperature", [(0.5, 0, 0), (0, 2, 1), (-0.25, -0.5, 0.8), (2, -1, 1.5)])
+def test_penalties_are_biases_that_are_counted_anew_for_every_token(port, model, frequency, presence, temperature):
+    fields = {"model": model, "temperature": temperature, "ignore_eos": True, "return_state": True}
+    penalties = {"frequency_penalty": frequency, "presence_penalty": presence}
+    whole = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, **fields, **penalties)
+    answer = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=1, **fields)
+    tokens = tokens_of(port, answer)
+    while len(tokens) < 30:
+        bias = penalized(tokens, frequency, presence)
+        answer = complete_ok(port, state=answer["states"][0]["id"], max_tokens=1, logit_bias=bias, **fields)
+        tokens = tokens_of(port, answer)
+    assert tokens == tokens_of(port, whole)
+    begun = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=11, **fields, **penalties)
+    rest = complete_ok(port, state=begun["states"][0]["id"], max_tokens=19, **fields, **penalties)
+    assert tokens_of(port, rest) == tokens
+
+
+def test_penalties_and_biases_of_every_sample(port):
+    fields = {"model": "words", "prompt": PROMPT, "seed": 8, "max_tokens": 30, "ignore_eos": True, "frequency_penalty": 2,
+              "presence_penalty": 2, "logit_bias": {"70": 2, "5": -3}}
+    many = [c["text"] for c in complete_ok(port, **fields, n=6)["choices"]]
+    texts, _ = join_stream(stream_ok(port, **fields, n=6))
+    assert sorted(texts.values()) == sorted(many) and len(set(many)) == 6
+    assert only(complete_ok(port, **fields))["text"] == texts[0]
+    plain = complete_ok(port, **{**fields, "frequency_penalty": 0, "presence_penalty": 0})
+    assert plain["choices"] == complete_ok(port, **{k: v for k, v in fields.items() if "penalty" not in k})["choices"]
+    assert only(plain)["text"] != texts[0]
+
+
+@pytest.mark.parametrize("field", ["frequency_penalty", "presence_penalty"])
+def test_penalties_out_of_range_are_refused(port, field):
+    for value in (2.5, -2.01, "1", [1], True):
+        reply = complete(port, model="bytes", prompt="a", **{field: value})
+        assert reply.status == 400 and reply.error["param"] == field, reply.text

@@ -214,8 +214,9 @@ static const char *const bad_fields[][2] = {
     {"\"suffix\":\"月\"", "suffix"},
     {"\"suffix\":1", "suffix"},
     {"\"user\":1", "user"},
-    {"\"presence_penalty\":1", "presence_penalty"},
-    {"\"frequency_penalty\":-0.5", "frequency_penalty"},
+    {"\"presence_penalty\":2.1", "presence_penalty"},
+    {"\"presence_penalty\":[1]", "presence_penalty"},
+    {"\"frequency_penalty\":-2.5", "frequency_penalty"},
     {"\"frequency_penalty\":\"0\"", "frequency_penalty"},
     {"\"n\":1,\"n\":1000", "n"},
     {"\"prompt\":\"b\"", "prompt"},
@@ -274,7 +275,8 @@ static void test_biases_are_sorted(void **state)
     lx_error err;
     static const char body[] =
         "{\"model\":\"m\",\"prompt\":\"a\",\"stop\":[\"x\",\"yz\"],\"best_of\":2,"
-        "\"logprobs\":0,\"echo\":true,\"suffix\":\"\",\"presence_penalty\":0,"
+        "\"logprobs\":0,\"echo\":true,\"suffix\":\"\",\"presence_penalty\":-2,\"frequency_"
+        "penalty\":0.5,"
         "\"logit_bias\":{\"50\":-100,\"7\":0.5,\"0\":100}}";
     assert_int_equal(read_text(body, &p, &err), LX_OK);
     assert_int_equal(p.n_biases, 3);
@@ -287,6 +289,7 @@ static void test_biases_are_sorted(void **state)
     assert_int_equal(p.best_of, 2);
     assert_int_equal(p.n_logprobs, 0);
     assert_true(p.echo);
+    assert_true(p.sampling.presence_penalty == -2 && p.sampling.frequency_penalty == 0.5);
     lx_completion_params_fini(&p);
 }
 
