@@ -14,9 +14,11 @@ MIXTURE = {"kind": "logistic_mixture", "components": COMPONENTS, "levels": LEVEL
 
 
 LINEAR = {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6}
+RANK = 4
+RWKV7 = {"kind": "rwkv7", "w_rank": RANK, "a_rank": RANK, "v_rank": RANK, "g_rank": RANK, "group_eps": 64e-5}
 
 
-def config(width, height, channels, mixture, classes=(), head_sizes=None, attention=LINEAR):
+def config(width, height, channels, mixture, classes=(), head_sizes=None, attention=LINEAR, feed_forward=None):
     neighbours = ["token", "ww", "n", "nw", "ne"]
     inputs = [{"name": name, "size": LEVELS + 1} for name in neighbours]
     inputs += [{"name": "row", "size": height}, {"name": "column", "size": width}]
@@ -39,10 +41,28 @@ def config(width, height, channels, mixture, classes=(), head_sizes=None, attent
         "norm_eps": 1e-5,
         "activation": "gelu",
         "attention": attention,
+        **({"feed_forward": feed_forward} if feed_forward else {}),
         "inputs": inputs,
         "head": MIXTURE if mixture else {"kind": "categorical", "size": LEVELS},
         "image": {"width": width, "height": height, "channels": channels, **named},
     }
+
+
+def rwkv7_shapes(first):
+    """Of a layer's products, their biases where they have one, and arrays."""
+    d = D_MODEL
+    products = {name: ([d, d], d**-0.5) for name in ("attn.r", "attn.k", "attn.v", "attn.out")}
+    for letter in "wag" if first else "wagv":
+        products |= {f"attn.{letter}1": ([RANK, d], d**-0.5), f"attn.{letter}2": ([d, RANK], RANK**-0.5)}
+    arrays = {f"attn.x_{letter}": ([d], 0.5) for letter in "rwkvag"}
+    arrays |= {"attn.k_k": ([d], None), "attn.k_a": ([d], None), "attn.r_k": ([HEADS, d // HEADS], 0.1)}
+    arrays |= {"attn.norm.weight": ([d], None), "attn.norm.bias": ([d], 0.1)}
+    biases = {f"{name}.bias": ([d], 0.1) for name in products if name in ("attn.w2", "attn.a2", "attn.v2")}
+    return {f"{name}.weight": shape for name, shape in products.items()} | biases | arrays
+
+
+CHANNEL_MIX = {"ff.x_k": ([D_MODEL], 0.5), "ff.key.weight": ([D_FF, D_MODEL], D_MODEL**-0.5),
+               "ff.value.weight": ([D_MODEL, D_FF], D_FF**-0.5)}
 
 
 def norm(name):
@@ -62,6 +82,9 @@ def layer_shapes(conf, i):
     if own["kind"] == "gau_quad":
         arrays = {f"{layer}attn.{name}": ([keys], 1.0) for name in ("gamma_q", "beta_q", "gamma_k", "beta_k")}
         return norm(f"{layer}norm1") | product(f"{layer}attn.uvz", 2 * values + keys, d) | arrays | out
+    if own["kind"] == "rwkv7":
+        parts = rwkv7_shapes(i == 0) | CHANNEL_MIX
+        return norm(f"{layer}norm1") | norm(f"{layer}norm2") | {layer + name: shape for name, shape in parts.items()}
     result = norm(f"{layer}norm1") | norm(f"{layer}norm2") | product(f"{layer}attn.qkv", 2 * keys + values, d) | out
     if own["kind"] == "global_window":
         result |= product(f"{layer}attn.global", 2 * keys + values, d)
@@ -96,10 +119,11 @@ def write_tensors(path, conf, seed):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def write(folder, width, height, channels=1, mixture=True, seed=1, classes=(), head_sizes=None, attention=LINEAR):
+def write(folder, width, height, channels=1, mixture=True, seed=1, classes=(), head_sizes=None, attention=LINEAR,
+          feed_forward=None):
     """A model folder, with a mixture of logistics as head or with one row a level; returns it."""
     folder.mkdir(parents=True)
-    conf = config(width, height, channels, mixture, classes, head_sizes, attention)
+    conf = config(width, height, channels, mixture, classes, head_sizes, attention, feed_forward)
     (folder / "config.json").write_text(json.dumps(conf))
     write_tensors(folder / "model.safetensors", conf, seed)
     return folder

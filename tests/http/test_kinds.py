@@ -19,6 +19,7 @@ WIDTH, HEIGHT = 14, 13  # 182 values: three pages of 64 rows
 VALUES = WIDTH * HEIGHT
 KINDS = {
     "linear": image_model.LINEAR,
+    "rwkv7": image_model.RWKV7,
     "softmax": {"kind": "softmax"},
     "window": {"kind": "sliding_window", "window": 20, "sinks": 2},
     "global": {"kind": "global_window", "window": 20, "global_prefix": 18},
@@ -29,6 +30,7 @@ KINDS = {
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
 }
+FEED_FORWARDS = {"rwkv7": {"kind": "channel_mix"}}
 PLACES = [1, 63, 64, 65, 130, VALUES - 1]
 
 
@@ -36,7 +38,7 @@ PLACES = [1, 63, 64, 65, 130, VALUES - 1]
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("kinds")
     for kind, attention in KINDS.items():
-        image_model.write(path / kind, WIDTH, HEIGHT, attention=attention)
+        image_model.write(path / kind, WIDTH, HEIGHT, attention=attention, feed_forward=FEED_FORWARDS.get(kind))
     return path
 
 
