@@ -9,6 +9,7 @@ import pytest
 
 import image_model
 import images
+import png
 from client import call
 from cluster import Redis
 from images import picture_from
@@ -127,6 +128,22 @@ def test_what_grows_is_counted_in_bytes(tmp_path):
         generate(small.port, model="softmax", n=2, max_tokens=600)
         small.wait_idle()
         assert small.metric("linnet_growing_bytes", model="softmax") == 0
+
+
+@pytest.mark.parametrize(("kind", "page_kib"), [("softmax", 32), ("hybrid", 16), ("window", 0)])
+def test_prompts_that_begin_alike_share_what_grows(folder, kind, page_kib):
+    """Ten rows are given: two full pages, which the picture has too, and one that is copied."""
+    given = png.write(WIDTH, 10, images.a_picture(WIDTH, 10))
+    with Server("--models", folder, "--prefix-cache-mb", "0") as plain:
+        want = images.files(images.edit_ok(plain.port, given, model=kind, seed=3, n=2))
+    with Server("--models", folder) as server:
+        answers = [images.edit_ok(server.port, given, model=kind, seed=3, n=2) for _ in range(2)]
+        assert [images.files(answer) for answer in answers] == [want, want]
+        cached = [answer["usage"]["input_tokens_details"]["cached_tokens"] for answer in answers]
+        assert cached == [0, 10 * WIDTH - 1]  # all rows but the last, of which the first is no pixel's
+        assert server.metric("linnet_cached_prompt_tokens_total", model=kind) == 10 * WIDTH
+        assert server.metric("linnet_growing_bytes_kept", model=kind) == 3 * page_kib * 1024
+        assert server.metric("linnet_growing_bytes", model=kind) == 0
 
 
 def test_looking_at_what_is_kept(server):
