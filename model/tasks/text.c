@@ -7,6 +7,7 @@
  */
 #include "model/tasks/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,7 +237,10 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
 
 static int32_t id_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 {
-    return at < plan->n_prompt ? plan->prompt_ids[at] : tokens[at - plan->n_prompt];
+    if (at < plan->n_prompt)
+        return plan->prompt_ids[at];
+    assert(tokens != NULL); /* behind the prompt there is an answer */
+    return tokens[at - plan->n_prompt];
 }
 
 /* A token of the answer that ended it, or a part of it before a state was continued. */
@@ -321,7 +325,7 @@ static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
         return;
     }
     lx_buffer_puts(out, "bytes:");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; text != NULL && i < n; i++)
         lx_buffer_printf(out, "\\x%02x", (unsigned char)text[i]);
 }
 

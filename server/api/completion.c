@@ -137,6 +137,7 @@ enum { HELD_TOKENS = 3 };
 static lx_completion_size answer_size(const lx_completion_params *p, const lx_work_params *w,
                                       lx_plan *const *plans)
 {
+    assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
     lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
                                .n_top = p->n_logprobs,
                                .pending = LX_STREAM_TOKENS + HELD_TOKENS +
@@ -145,7 +146,7 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
                                .chat = p->chat,
                                .stream = p->stream};
     for (int32_t i = 0; i < p->n_prompts; i++) {
-        assert(plans[i] != NULL); /* all or none were made */
+        assert(plans[i] != NULL);
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }

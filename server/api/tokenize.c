@@ -63,7 +63,7 @@ static void respond(lx_status st, const lx_error *err, const lx_served_model *se
                                      .finish = finish,
                                      .release = release,
                                      .deadline_ns = lx_now_ns() + READ_S * LX_NS_PER_S};
-    else if (st == LX_ERR_BUSY)
+    else if (st == LX_ERR_BUSY && served != NULL)
         lx_respond_unstarted(rs, st, err, lx_engine_retry_after_s(served->engine));
     else if (served == NULL && st == LX_ERR_NOT_FOUND)
         lx_respond_error(rs, 404, "model_not_found", "model", err->text);
@@ -157,10 +157,12 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
         return st;
     lx_buffer_init(&text, (size_t)most);
     st = decode(model->tokenizer, p, &text, err);
-    if (st == LX_OK)
+    if (st == LX_OK) {
         lx_json_write_content(&text, &(*out)->body);
-    else
+    } else {
         release(*out);
+        *out = NULL;
+    }
     lx_buffer_fini(&text);
     return st;
 }

@@ -109,7 +109,11 @@ static void write_piece(const lx_tokenizer *t, int32_t id, lx_buffer *out)
 {
     size_t n = 0;
     const char *text = lx_tokenizer_token(t, id, &n);
-    json_t *piece = json_stringn(text != NULL ? text : "", n); /* NULL when that is not UTF-8 */
+    if (text == NULL) {
+        text = "";
+        n = 0;
+    }
+    json_t *piece = json_stringn(text, n); /* NULL when that is not UTF-8 */
     lx_json_dump(json_pack("{s:i, s:o}", "id", (int)id, "piece",
                            piece != NULL ? piece : make_bytes(text, n)),
                  out);
