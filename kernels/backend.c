@@ -9,8 +9,8 @@
 
 const char *lx_isa_name(lx_isa isa)
 {
-    static const char *const names[] = {"auto",       "plain",      "avx2", "avx512",
-                                        "avx512bf16", "avx512vnni", "amx",  "amxplain"};
+    static const char *const names[] = {"auto",       "plain", "avx2",     "avx512", "avx512bf16",
+                                        "avx512vnni", "amx",   "amxplain", "neon",   "neondot"};
     return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : NULL;
 }
 

@@ -75,6 +75,8 @@ struct lx_backend {
  *   avx512vnni             int8 only: the bits of the first three
  *   amx                    auto: bf16 on tiles, bits of its own; int8: the bits of the first three
  *   amxplain               the bits of amx in plain C, slowly: never chosen by auto
+ *   neon                   every precision, the bits of the first three
+ *   neondot                int8 only: the same
  */
 typedef enum lx_isa {
     LX_ISA_AUTO,
@@ -84,10 +86,12 @@ typedef enum lx_isa {
     LX_ISA_AVX512_BF16,
     LX_ISA_AVX512_VNNI,
     LX_ISA_AMX,
-    LX_ISA_AMX_PLAIN
+    LX_ISA_AMX_PLAIN,
+    LX_ISA_NEON,
+    LX_ISA_NEON_DOT
 } lx_isa;
 
-/* As in options and descriptions, "auto" to "amxplain"; NULL behind the last. Static; any thread.
+/* As in options and descriptions, "auto" to "neondot"; NULL behind the last. Static; any thread.
  */
 const char *lx_isa_name(lx_isa isa);
 

@@ -52,6 +52,22 @@ static bool has_amx(void)
            may_use_tiles();
 }
 
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+static bool has_neon(void)
+{
+    enum { ASIMD = 1 << 1 };
+    return (getauxval(AT_HWCAP) & ASIMD) != 0;
+}
+
+static bool has_neondot(void)
+{
+    enum { ASIMDDP = 1 << 20 };
+    return has_neon() && (getauxval(AT_HWCAP) & ASIMDDP) != 0;
+}
+
 #endif
 
 static bool has_plain(void)
@@ -78,6 +94,9 @@ static const choice choices[] = {
     {LX_ISA_AVX512_VNNI, BIT(LX_PRECISION_INT8), has_avx512vnni, &lx_cpu_avx512vnni},
     {LX_ISA_AVX512, ANY, has_avx512, &lx_cpu_avx512},
     {LX_ISA_AVX2, ANY, has_avx2, &lx_cpu_avx2},
+#elif defined(__aarch64__)
+    {LX_ISA_NEON_DOT, BIT(LX_PRECISION_INT8), has_neondot, &lx_cpu_neondot},
+    {LX_ISA_NEON, ANY, has_neon, &lx_cpu_neon},
 #endif
     {LX_ISA_PLAIN, ANY, has_plain, &lx_cpu_plain},
     {LX_ISA_AMX_PLAIN, ROUNDED, has_plain, &lx_cpu_amxplain},

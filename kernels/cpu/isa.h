@@ -223,6 +223,8 @@ extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain;
 #if defined(__x86_64__)
 extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512, lx_cpu_avx512bf16, lx_cpu_avx512vnni,
     lx_cpu_amx;
+#elif defined(__aarch64__)
+extern const lx_cpu_isa lx_cpu_neon, lx_cpu_neondot;
 #endif
 
 #endif

@@ -43,7 +43,7 @@ typedef struct lx_cli_model_options {
          .kind = LX_OPTION_CHOICE,                                                                 \
          .offset = offsetof(type, member.isa),                                                     \
          .fallback = "auto",                                                                       \
-         .choices = "auto|plain|avx2|avx512|avx512bf16|avx512vnni|amx|amxplain",                   \
+         .choices = "auto|plain|avx2|avx512|avx512bf16|avx512vnni|amx|amxplain|neon|neondot",      \
          .value = "NAME",                                                                          \
          .help = "instruction set of the cpu back end"},                                           \
     {                                                                                              \

@@ -81,7 +81,8 @@ static void run_device(const options *o, const char *name, lx_isa isa, int threa
 #include "tests/conformance/tests.def"
     };
     bool products =
-        isa == LX_ISA_AMX_PLAIN || (precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI);
+        isa == LX_ISA_AMX_PLAIN ||
+        (precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT);
     size_t n_files = products ? 2 : sizeof files / sizeof files[0];
     static device dut, oracle;
     char label[96];
@@ -136,6 +137,8 @@ static const struct {
     {LX_ISA_PLAIN, LX_PRECISION_INT8, 2},     {LX_ISA_AVX2, LX_PRECISION_INT8, 2},
     {LX_ISA_AVX512, LX_PRECISION_INT8, 2},    {LX_ISA_AVX512_VNNI, LX_PRECISION_INT8, 2},
     {LX_ISA_AMX_PLAIN, LX_PRECISION_INT8, 1}, {LX_ISA_AMX, LX_PRECISION_INT8, 2},
+    {LX_ISA_NEON, LX_PRECISION_F32, 3},       {LX_ISA_NEON, LX_PRECISION_INT8, 2},
+    {LX_ISA_NEON_DOT, LX_PRECISION_INT8, 2},
 };
 
 int main(int argc, char **argv)

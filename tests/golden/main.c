@@ -72,6 +72,7 @@ int main(int argc, char **argv)
     run(argv[1], argv[2], "cpu", LX_ISA_PLAIN, "cpu plain");
     run(argv[1], argv[2], "cpu", LX_ISA_AVX2, "cpu avx2");
     run(argv[1], argv[2], "cpu", LX_ISA_AVX512, "cpu avx512");
+    run(argv[1], argv[2], "cpu", LX_ISA_NEON, "cpu neon");
     run(argv[1], argv[2], "cuda", LX_ISA_AUTO, "cuda");
     (void)printf("%d passed, %d failed\n", passed, failed);
     return failed != 0 || passed == 0;

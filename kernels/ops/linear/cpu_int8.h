@@ -43,12 +43,17 @@ V16_FN void add_bytes_group(v16u *sums, const uint32_t *x, const uint32_t *w, co
         add_bytes(sums, x, v16_load_pairs(w), v, rows, panels);
 }
 
-/* Where the sums of panel v over a chunk start. */
+/* Where the sums of panel v over a chunk start: at 0 where the inputs are signed. */
 V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int rows,
                         const int panels)
 {
     if (v < panels) {
+#ifdef V16_SIGNED_BYTES
+        v16u start = {0};
+        (void)from;
+#else
         v16u start = v16_load_pairs(from);
+#endif
 #define BODY_START(r)                                                                              \
     if (r < rows)                                                                                  \
         sums[r * panels + v] = start;

@@ -47,8 +47,15 @@ static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 
 #endif
 
+/* A number of quantise is stored plus this, by default so that it is unsigned. */
+#ifdef V16_SIGNED_BYTES
+#define BODY_BYTE_ZERO 0.0f
+#else
+#define BODY_BYTE_ZERO 128.0f
+#endif
+
 /*
- * n inputs of a row as whole numbers, plus 128 so that they are unsigned, and their scale. Where
+ * n inputs of a row as whole numbers plus BODY_BYTE_ZERO, and their scale. Where
  * one is not finite the scale is NaN, and so is every output.
  */
 static inline void quantise(uint32_t *to, const float *from, int64_t n)
@@ -63,8 +70,8 @@ static inline void quantise(uint32_t *to, const float *from, int64_t n)
     bool usable = largest > LX_CPU_LEAST_INT8;
     v16 inverse = v16_set1(usable ? 127.0f / largest : 0.0f);
     float scale = (usable ? largest / 127.0f : 0.0f) + v16_sum(nothing);
-    /* 1.5 * 2^23 + 128: the sum's low bits are the nearest whole number plus 128 */
-    v16 shift = v16_set1(12582912.0f + 128.0f);
+    /* 1.5 * 2^23 and more: the sum's low bits are the nearest whole number plus that */
+    v16 shift = v16_set1(12582912.0f + BODY_BYTE_ZERO);
     for (int64_t i = 0; i < n; i += 16) {
         v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
         v16_store_low_bytes((uint8_t *)to + i, v16_fma(v, inverse, shift));

@@ -1,0 +1,36 @@
+/*
+ * NEON with products of signed bytes (Cortex-A76, Neoverse N1, Apple M1 and later), for precision
+ * int8: the same bits as every other instruction set gives it. Everything else is as in isa_neon.c.
+ */
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/isa.h"
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("arch=armv8.2-a+dotprod")
+#endif
+
+#define V16_SIGNED_BYTES 1
+#include "kernels/cpu/v16_neon.h"
+
+#define BODY_NAME "neondot"
+#define BODY_TABLE lx_cpu_neondot
+#include "kernels/cpu/shapes_neon.h"
+
+#include "kernels/cpu/body.h"
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+typedef int lx_no_such_isa; /* a file may not be empty */
+#endif
