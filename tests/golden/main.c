@@ -41,7 +41,7 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
     if (only != NULL && strcmp(only, name) != 0)
         return;
     lx_status st = lx_backend_open(name, &options, &be, &err);
-    if (st == LX_ERR_UNSUPPORTED && only == NULL) {
+    if (st == LX_ERR_UNSUPPORTED && (only == NULL || isa != LX_ISA_AUTO)) {
         (void)printf("%-28s not on this machine: %s\n", what, err.text);
         return;
     }
