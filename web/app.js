@@ -12,7 +12,7 @@ import { how } from './how.js';
 import { images } from './images.js';
 
 const TABS = { couplets, images, how };
-const MODALITIES = { couplets: 'text', images: 'image' };
+const TASKS = { couplets: 'couplet', images: 'image' };
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
 
 /* --- tabs -------------------------------------------------------------------------------------- */
@@ -69,8 +69,8 @@ function makeTabs() {
 }
 
 async function findServed() {
-  for (const name of Object.keys(MODALITIES)) {
-    served[name] = await findModel(MODALITIES[name]) !== null;
+  for (const name of Object.keys(TASKS)) {
+    served[name] = await findModel(TASKS[name]) !== null;
   }
   if (location.hash === '') followHash();
   requestRender();

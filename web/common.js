@@ -93,10 +93,10 @@ function loadModels() {
   return modelsRequest;
 }
 
-/* The first model that makes this ('text' or 'image'); null when there is none. */
-export async function findModel(modality) {
+/* The first model of this task ('couplet', 'image'); null when there is none. */
+export async function findModel(task) {
   const models = await loadModels();
-  return models.find((m) => m.architecture?.output_modalities?.includes(modality)) ?? null;
+  return models.find((m) => m.meta?.task === task) ?? null;
 }
 
 /* --- words ------------------------------------------------------------------------------------- */

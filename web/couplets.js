@@ -54,7 +54,7 @@ const chars = (text) => Array.from(text);
 
 /* The couplet model, told to the page's state; an ApiError when none is served. */
 async function loadModel() {
-  const model = await findModel('text');
+  const model = await findModel('couplet');
   if (!model) throw new ApiError(404, { message: 'no couplet model' });
   const { state_bytes: stateBytes, max_chars: maxChars } = model.meta || {};
   state.model = { id: model.id, stateBytes, maxChars };

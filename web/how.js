@@ -88,7 +88,7 @@ const words = () => WORDS[page.lang];
 
 async function loadModel() {
   if (state.model) return;
-  const model = await findModel('text');
+  const model = await findModel('couplet');
   if (!model) {
     state.model = null;
     return;

@@ -83,6 +83,10 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err) LX_MUST_USE;
 
+/* The first model of the task, for a page that knows that task; LX_ERR_NOT_FOUND. */
+lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out,
+                           lx_error *err) LX_MUST_USE;
+
 /* LX_ERR_NOT_FOUND, with the names that there are. */
 lx_status lx_api_no_model(const lx_api *api, lx_error *err);
 

@@ -63,6 +63,18 @@ static lx_served_model *first_of(lx_api *api, lx_modality modality)
     return NULL;
 }
 
+lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
+{
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
+        lx_served_model *m = lx_serving_at(api->serving, i);
+        if (strcmp(m->model->task->name, task) == 0) {
+            *out = m;
+            return LX_OK;
+        }
+    }
+    return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served", task);
+}
+
 lx_status lx_api_no_model(const lx_api *api, lx_error *err)
 {
     char names[160] = "";

@@ -22,11 +22,11 @@ static void respond_failure(lx_response *rs, const lx_form *form, lx_status stat
     lx_page_respond(rs, lx_status_http(status), &page);
 }
 
-/* The first model of a kind; *err says what is missing. */
-static lx_status find_model(lx_api *api, lx_modality modality, lx_served_model **out, lx_error *err)
+/* The first model of a task; *err says what is missing. */
+static lx_status find_model(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
 {
     lx_status st = lx_api_check_ready(api, err);
-    return st == LX_OK ? lx_api_find_model(api, "", modality, out, err) : st;
+    return st == LX_OK ? lx_api_find_task(api, task, out, err) : st;
 }
 
 static lx_sampling_params sampling_of(const lx_form *form)
@@ -107,7 +107,7 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
                                lx_response *rs, int32_t *retry_after_s, lx_error *err)
 {
     lx_served_model *served = NULL;
-    lx_status st = find_model(api, LX_TEXT, &served, err);
+    lx_status st = find_model(api, "couplet", &served, err);
     couplet_form *f = st == LX_OK ? calloc(1, sizeof *f) : NULL;
     if (st == LX_OK && f == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
@@ -194,7 +194,7 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
                              lx_response *rs, int32_t *retry_after_s, lx_error *err)
 {
     lx_served_model *served = NULL;
-    lx_status st = find_model(api, LX_IMAGE, &served, err);
+    lx_status st = find_model(api, "image", &served, err);
     image_form *f = st == LX_OK ? calloc(1, sizeof *f) : NULL;
     if (st == LX_OK && f == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");

@@ -382,3 +382,12 @@ def test_penalties_out_of_range_are_refused(port, field):
     for value in (2.5, -2.01, "1", [1], True):
         reply = complete(port, model="bytes", prompt="a", **{field: value})
         assert reply.status == 400 and reply.error["param"] == field, reply.text
+
+
+def test_the_page_answers_with_couplets(port):
+    """Models of text beside the couplets', and before it by name, are not taken for it."""
+    form = b"upper=%E6%B5%B7%E4%B8%8A%E6%98%8E%E6%9C%88&n=2&temperature=0.8&seed=7"
+    assert call(port, "GET", "/v1/models").json()["data"][0]["id"] == "bytes"
+    reply = call(port, "POST", "/", form, {"Content-Type": "application/x-www-form-urlencoded"})
+    best = complete_ok(port, model="couplet", prompt="海上明月", n=2, temperature=0.8, seed=7)
+    assert reply.status == 200 and best["choices"][0]["text"] in reply.text
