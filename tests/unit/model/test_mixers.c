@@ -41,9 +41,11 @@ static const struct {
     lx_isa isa;
     int32_t n_threads;
 } backends[] = {{"reference", LX_ISA_AUTO, 1},
-#ifndef __SANITIZE_THREAD__ /* which takes ten times as long, and has nothing to find in these */
+#ifndef __SANITIZE_THREAD__ /* which takes ten times as long, and has nothing to find here */
                 {"cpu", LX_ISA_PLAIN, 1},
+#ifndef __SANITIZE_ADDRESS__ /* nor this beside three threads */
                 {"cpu", LX_ISA_AUTO, 1},
+#endif
 #endif
                 {"cpu", LX_ISA_AUTO, 3}};
 
