@@ -11,7 +11,8 @@ A recipe is an object with
 
 The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
 learning rate is constant after the warm-up and falls linearly to zero over the last part of
---tokens, so a run may be resumed with another --tokens before that fall begins. With --ema the
+--tokens, so a run may be resumed with another --tokens before that fall begins. With --minutes the
+run ends after that time, however many tokens it has seen, and the rate follows the clock. With --ema the
 figures and the export are those of an exponential moving average of the weights. The learning curve
 is drawn to RUN_DIR/curve.png at every validation.
 """
@@ -39,12 +40,13 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--init", type=pathlib.Path, help="begin with the weights of this exported model")
     p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
     p.add_argument("--tokens", type=float, default=tokens, help="tokens to train on")
+    p.add_argument("--minutes", type=float, help="time to train for, in place of --tokens")
     p.add_argument("--batch-tokens", type=int, default=batch_tokens)
     p.add_argument("--muon-lr", type=float, default=0.02, help="hidden matrices")
     p.add_argument("--adam-lr", type=float, default=0.003, help="embeddings, norms, biases")
     p.add_argument("--head-lr", type=float, default=head_lr, help="the head")
-    p.add_argument("--warmup", type=float, default=0.01, help="part of the tokens")
-    p.add_argument("--decay", type=float, default=0.4, help="part of the tokens")
+    p.add_argument("--warmup", type=float, default=0.01, help="part of the run")
+    p.add_argument("--decay", type=float, default=0.4, help="part of the run")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -112,12 +114,13 @@ class Run:
         self.optimizers = make_optimizers(recipe.model, args)
         self.average = Average(recipe.model, args.ema)
         self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
-        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0}
+        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0}
         args.run.mkdir(parents=True, exist_ok=True)
         self.path = args.run / "checkpoint.pt"
         self.load()
         self.log_file = open(args.run / "log.jsonl", "a", encoding="utf-8")
         self.start, self.start_tokens, self.last_save = time.time(), self.counters["tokens"], time.time()
+        self.start_seconds = self.counters["seconds"]
         self.losses = []
         self.bar = tqdm(total=round(args.tokens), initial=self.start_tokens, unit="token", unit_scale=True,
                         smoothing=0.05, disable=None)
@@ -134,7 +137,7 @@ class Run:
         with torch.no_grad():  # a checkpoint of a run without an average starts one
             for mean, saved in zip(self.average.means, state.get("average") or self.average.parameters):
                 mean.copy_(saved)
-        self.counters = {k: state[k] for k in self.counters}
+        self.counters = {k: state.get(k, 0) for k in self.counters}
         print(f"resumed at {self.counters['tokens'] / 1e6:.1f} M tokens", flush=True)
 
     def save(self):
@@ -145,12 +148,19 @@ class Run:
         self.path.with_suffix(".tmp").replace(self.path)
         self.last_save = time.time()
 
+    def progress(self) -> float:
+        """The part of the run that is over: of its time, if it has one, else of its tokens."""
+        if self.args.minutes:
+            return self.counters["seconds"] / (60 * self.args.minutes)
+        return self.counters["tokens"] / self.args.tokens
+
     def done(self) -> bool:
-        return self.counters["tokens"] >= self.args.tokens or time.time() - self.start > self.args.stop_after
+        return self.progress() >= 1 or time.time() - self.start > self.args.stop_after
 
     def step(self, batch):
         c = self.counters
-        factor = rate(c["tokens"] / self.args.tokens, self.args.warmup, self.args.decay)
+        c["seconds"] = self.start_seconds + time.time() - self.start
+        factor = rate(self.progress(), self.args.warmup, self.args.decay)
         for o, rates in zip(self.optimizers, self.base_rates):
             for g, lr in zip(o.param_groups, rates):
                 g["lr"] = lr * factor
