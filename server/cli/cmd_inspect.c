@@ -237,7 +237,7 @@ int lx_command_inspect(int argc, char **argv)
     }
     lx_error err = {0};
     lx_model *model = NULL;
-    lx_status st = lx_model_load(dir != NULL ? dir : o.local.model, &model, &err);
+    lx_status st = lx_cli_load_model(dir != NULL ? dir : o.local.model, &model, &err);
     if (st != LX_OK)
         return lx_cli_fail(&command, st, &err);
     (o.json ? print_json : print_text)(model, o.tensors);
