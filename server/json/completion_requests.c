@@ -28,29 +28,17 @@ static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
     return LX_OK;
 }
 
-static lx_status keep_ids(const json_t *list, lx_prompt *p, lx_error *err)
-{
-    size_t n = json_array_size(list);
-    p->ids = malloc((n + 1) * sizeof *p->ids); /* never of size 0 */
-    if (p->ids == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
-    for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_array_get(list, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > INT32_MAX)
-            return lx_fail(err, LX_ERR_INVALID, "prompt",
-                           "prompt: a list of tokens may hold only whole numbers that are tokens");
-        p->ids[p->n_ids++] = (int32_t)json_integer_value(id);
-    }
-    return LX_OK;
-}
-
 static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
 {
     if (json_is_string(value))
         return keep_text(value, &p->prompts[p->n_prompts++], err);
-    if (json_is_array(value))
-        return keep_ids(value, &p->prompts[p->n_prompts++], err);
+    if (json_is_array(value)) {
+        lx_prompt *prompt = &p->prompts[p->n_prompts++];
+        size_t n = 0;
+        lx_status st = lx_json_keep_ids(value, "prompt", &prompt->ids, &n, err);
+        prompt->n_ids = (int32_t)n; /* a body has fewer values: scan.h */
+        return st;
+    }
     return lx_fail(err, LX_ERR_INVALID, "prompt",
                    "prompt must be a string, a list of strings, a list of tokens or a list of such "
                    "lists");
