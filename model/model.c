@@ -266,21 +266,24 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
 /* A folder without vocab.txt is fine here: the task says whether it needs one. */
 static lx_status load_vocab(lx_model *m, lx_error *err)
 {
-    char path[MAX_PATH];
+    char path[MAX_PATH], *bytes = NULL;
+    size_t n = 0;
     lx_error why;
     if (m->config.tokenizer[0] != '\0')
         return load_tokenizer(m, err);
     lx_status st = join(path, m->dir, "vocab.txt", err);
     if (st != LX_OK)
         return st;
-    st = lx_vocab_load(path, &m->vocab, &why);
+    st = lx_file_read(path, LX_VOCAB_MAX_FILE, &bytes, &n, &why);
     if (st == LX_ERR_NOT_FOUND)
         return LX_OK;
+    if (st == LX_OK) {
+        m->hash = lx_file_hash(m->hash, bytes, n);
+        st = lx_vocab_read(bytes, n, lx_file_label(path), &m->vocab, &why);
+    }
     if (st == LX_OK)
-        st = lx_tokenizer_load_file(path, &m->tokenizer, &why);
-    if (st == LX_OK)
-        return hash_file(m, path, err);
-    return lx_fail(err, st, why.param, "%s", why.text);
+        st = lx_tokenizer_new_characters(m->vocab, &m->tokenizer, &why);
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
 static lx_status check_task(lx_model *m, lx_error *err)
@@ -321,8 +324,8 @@ void lx_model_free(lx_model *m)
 {
     if (m == NULL)
         return;
+    lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
     lx_vocab_free(m->vocab);
-    lx_tokenizer_free(m->tokenizer);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);
