@@ -13,6 +13,7 @@
 
 #include "model/formats/file.h"
 #include "model/formats/hugging_face/folder.h"
+#include "model/formats/hugging_face/names.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -55,7 +56,8 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
 static void expect_norm(tensor_check *c, const char *prefix, int64_t d)
 {
     expect(c, prefix, ".weight", 0, d);
-    expect(c, prefix, ".bias", 0, d);
+    if (!c->model->config.rms_norm)
+        expect(c, prefix, ".bias", 0, d);
 }
 
 static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, int64_t inputs)

@@ -109,7 +109,8 @@ static void print_text(const lx_model *m, bool tensors)
     (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
                  c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
     print_mixers(c);
-    (void)printf("norm         %s, eps %g\n", wirings[c->wiring], (double)c->norm_eps);
+    (void)printf("norm         %s%s, eps %g\n", wirings[c->wiring], c->rms_norm ? ", rms" : "",
+                 (double)c->norm_eps);
     (void)printf("activation   %s\n", c->activation == LX_ACT_GELU ? "gelu" : "relu");
     (void)printf("inputs      ");
     for (int32_t i = 0; i < c->n_inputs; i++)

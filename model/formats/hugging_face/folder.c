@@ -1,4 +1,4 @@
-/* Which kind a folder is of, what all kinds have in common, and names of tensors (see folder.h). */
+/* Which kind a folder is of, and what all kinds have in common (see folder.h). */
 #include "model/formats/hugging_face/folder.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { MAX_FILE_BYTES = 1 << 20 };
 enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
-static const lx_hf_kind *const kinds[] = {&lx_hf_rwkv7};
+static const lx_hf_kind *const kinds[] = {&lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net};
 
 /* Of training, of other programs and of ways to compute the same. */
 static const char *const ignored[] = {"_name_or_path",
@@ -169,40 +169,4 @@ lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs, l
     free(text);
     free(config);
     return st;
-}
-
-/* --- names --- */
-
-/* What stands behind `part` in a name that begins with it; NULL where it does not. */
-static const char *behind(const char *name, const char *part)
-{
-    size_t n = strlen(part);
-    return strncmp(name, part, n) == 0 && (name[n] == '.' || name[n] == '\0') ? name + n : NULL;
-}
-
-static void translate(const lx_tensor_name *names, const char *own, char *out, size_t size)
-{
-    for (const lx_tensor_name *name = names; name->own != NULL; name++) {
-        const char *rest = behind(own, name->own);
-        if (rest != NULL) {
-            (void)snprintf(out, size, "%s%s", name->theirs, rest);
-            return;
-        }
-    }
-    (void)snprintf(out, size, "%s", own);
-}
-
-void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, char out[LX_HF_NAME])
-{
-    static const char layers[] = "layers.";
-    const size_t n = sizeof layers - 1;
-    if (names == NULL) {
-        (void)snprintf(out, LX_HF_NAME, "%s", own);
-    } else if (strncmp(own, layers, n) != 0) {
-        translate(names->model, own, out, LX_HF_NAME);
-    } else {
-        size_t digits = strspn(own + n, "0123456789");
-        int used = snprintf(out, LX_HF_NAME, "%s%.*s.", names->layers, (int)digits, own + n);
-        translate(names->layer, own + n + digits + 1, out + used, LX_HF_NAME - (size_t)used);
-    }
 }

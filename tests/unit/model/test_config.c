@@ -324,6 +324,8 @@ static const rule rules_of_all[] = {
     {"\"d_ff\": 1024", "\"d_ff\": 262145", "d_ff"},
     {"\"pre\"", "\"Pre\"", "norm must be \"pre\" or \"post\""},
     {"1e-05", "0", "norm_eps"},
+    {"\"norm\": \"pre\"", "\"norm\": \"pre\", \"norm_kind\": \"batch\"",
+     "norm_kind must be \"layer\" or \"rms\""},
     {"1e-05", "-1e-05", "norm_eps"},
     {"1e-05", "1e-40", "norm_eps"},
     {"1e-05", "2", "norm_eps"},
