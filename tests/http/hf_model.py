@@ -32,8 +32,21 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
 
 
-def write(folder, config, tensors_of, seed=1):
-    """tensors_of: of folders.py, what the config asks for. Returns the tokenizer."""
+def write_shards(folder, tensors, n):
+    """Files of about as many tensors each, and their index."""
+    names, weight_map = list(tensors), {}
+    for i in range(n):
+        part = names[i * len(names) // n : (i + 1) * len(names) // n]
+        file = f"model-{i + 1:05}-of-{n:05}.safetensors"
+        write_safetensors(folder / file, {name: tensors[name] for name in part})
+        weight_map |= dict.fromkeys(part, file)
+    total = sum(len(data) for _, data in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
+
+
+def write(folder, config, tensors_of, seed=1, shards=0):
+    """tensors_of: of folders.py, what the config asks for; in so many shards, or in one file. Returns the tokenizer."""
     folder.mkdir(parents=True)
     tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
     config = config | {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
@@ -42,5 +55,8 @@ def write(folder, config, tensors_of, seed=1):
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": 2, "eos_token_id": 3}))
     (folder / "tokenizer.json").write_text(tokenizer.to_str())
-    write_safetensors(folder / "model.safetensors", tensors)
+    if shards:
+        write_shards(folder, tensors, shards)
+    else:
+        write_safetensors(folder / "model.safetensors", tensors)
     return tokenizer

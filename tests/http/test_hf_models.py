@@ -91,10 +91,41 @@ def test_what_a_folder_is(models):
     assert "model.layers.1.attn.q_conv1d.weight" in said.stdout
 
 
-def test_what_is_not_supported_is_named(tmp_path):
+@pytest.mark.parametrize("shards", [1, 3])
+def test_shards_are_one_file(models, server, tmp_path, shards):
+    config, tensors = KINDS["delta_net"]
+    hf_model.write(tmp_path / "delta_net", config, tensors, shards=shards)
+    want = text(complete_ok(server.port, model="delta_net", max_tokens=30, **FIELDS))
+    with Server("--model", tmp_path / "delta_net") as sharded:
+        assert text(complete_ok(sharded.port, model="delta_net", max_tokens=30, **FIELDS)) == want
+
+
+def test_a_shard_that_is_cut_off(tmp_path):
+    config, tensors = KINDS["delta_net"]
+    hf_model.write(tmp_path / "model", config, tensors, shards=2)
+    last = tmp_path / "model" / "model-00002-of-00002.safetensors"
+    last.write_bytes(last.read_bytes()[:-5])
+    for command in (["inspect"], ["serve", "--port", "0", "--model"]):
+        said = run(*command, tmp_path / "model")
+        (line,) = (line for line in said.stderr.splitlines() if line.startswith("linnet "))
+        assert said.returncode == 1 and "model-00002-of-00002.safetensors: tensor " in line and "the file has" in line, line
+
+
+def test_all_that_is_not_supported_is_named(tmp_path):
     config, tensors = KINDS["gated_deltanet"]
     hf_model.write(tmp_path / "model", config, tensors)
     path = tmp_path / "model" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"attn": {"layers": [1], "num_heads": 2}}))
+    other = {"attn": {"layers": [1], "num_heads": 2}, "conv_size": 7, "beams": 3, "quantization_config": {}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | other))
     said = run("inspect", tmp_path / "model")
+    lines = said.stderr.splitlines()
+    assert said.returncode == 1 and len(lines) == 4, said.stderr
+    for key in other:
+        (line,) = (line for line in lines if f"config.json: {key} " in line)
+    said = run("generate", "--model", tmp_path / "model", "--prompt", "a")
     assert said.returncode == 1 and "attn must be null" in said.stderr and said.stderr.count("\n") == 1, said.stderr
+    path.write_text(json.dumps({"model_type": "gpt2"}))
+    said = run("inspect", tmp_path / "model")
+    assert said.returncode == 1 and 'gpt2 is not supported: those that are: "rwkv7"' in said.stderr, said.stderr
+    said = run("inspect", "--kinds")
+    assert said.returncode == 0 and "model_type of folders of Hugging Face: rwkv7, " in said.stdout

@@ -5,14 +5,18 @@
 #include <jansson.h>
 
 #include "model/config.h"
+#include "model/formats/hugging_face/faults.h"
 #include "model/formats/hugging_face/names.h"
 
 enum { LX_HF_MAX_WIDTH = 1 << 16, LX_HF_MAX_D_FF = 1 << 18 };
 
-/* The first fault stays, and makes later calls do nothing. */
+/* The first fault stays, and makes later calls do nothing; with `report` they report every one
+   instead, and go on as if its key were missing. */
 typedef struct lx_hf_reader {
     const char *path;
     json_t *root;
+    lx_hf_report *report; /* NULL: none */
+    void *context;
     lx_status st;
     lx_error *err;
 } lx_hf_reader;
