@@ -255,6 +255,7 @@ static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
     static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE};
     lx_config_object h = lx_config_section(r, s, "head", "head.");
     c->head_kind = kind_of[lx_config_word(r, h, "kind", kinds)];
+    c->plain_head = lx_config_has(r, h, "bias") && !lx_config_flag(r, h, "bias");
     if (c->head_kind == LX_HEAD_CATEGORICAL) {
         c->head_size = c->n_values = lx_config_int(r, h, "size", 1, MAX_IDS);
     } else {
