@@ -13,6 +13,8 @@
 
 #include "model/formats/file.h"
 #include "model/formats/hugging_face/folder.h"
+#include "model/formats/hugging_face/names.h"
+#include "model/formats/shards.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -55,7 +57,8 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
 static void expect_norm(tensor_check *c, const char *prefix, int64_t d)
 {
     expect(c, prefix, ".weight", 0, d);
-    expect(c, prefix, ".bias", 0, d);
+    if (!c->model->config.rms_norm)
+        expect(c, prefix, ".bias", 0, d);
 }
 
 static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, int64_t inputs)
@@ -240,9 +243,7 @@ static lx_status set_layers(lx_model *m, lx_error *err)
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
-    lx_status st = join(path, m->dir, "model.safetensors", err);
-    if (st == LX_OK)
-        st = lx_safetensors_open(path, &m->weights, err);
+    lx_status st = lx_shards_open(m->dir, path, sizeof path, &m->weights, err);
     if (st == LX_OK)
         st = check_tensors(m, path, err);
     if (st == LX_OK) {
@@ -318,6 +319,18 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     }
     *out = m;
     return LX_OK;
+}
+
+lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context, lx_error *err)
+{
+    char path[MAX_PATH];
+    lx_status st = join(path, dir, "config.json", err);
+    return st == LX_OK ? lx_hf_config_faults(path, report, context, err) : st;
+}
+
+const char *lx_model_type(int32_t i)
+{
+    return lx_hf_model_type(i);
 }
 
 void lx_model_free(lx_model *m)

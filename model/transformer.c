@@ -1,7 +1,7 @@
 /*
  * The forward pass (see transformer.h). Weights are prepared once; a step queues the same sequence
  * of operations whatever its batch looks like. Only the output rows go through final norm and head:
- * LayerNorm works on rows, so gathering before it changes nothing but the cost.
+ * a norm works on rows, so gathering before it changes nothing but the cost.
  */
 #include "model/transformer.h"
 
@@ -183,13 +183,24 @@ static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, cons
 static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const lx_norm_weights *n,
                        int32_t d, lx_rows rows)
 {
-    t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
-                                            .x = x,
-                                            .gamma = n->gamma,
-                                            .beta = n->beta,
-                                            .d = d,
-                                            .eps = t->model->config.norm_eps,
-                                            .rows = rows});
+    float eps = t->model->config.norm_eps;
+    if (t->model->config.rms_norm)
+        t->be->ops->head_norm(t->be, &(lx_head_norm_args){.y = y,
+                                                          .x = {x, d, 0},
+                                                          .gamma = n->gamma,
+                                                          .n_heads = 1,
+                                                          .d = d,
+                                                          .kind = LX_NORM_RMS,
+                                                          .eps = eps,
+                                                          .rows = rows});
+    else
+        t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
+                                                .x = x,
+                                                .gamma = n->gamma,
+                                                .beta = n->beta,
+                                                .d = d,
+                                                .eps = eps,
+                                                .rows = rows});
 }
 
 /* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */
