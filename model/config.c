@@ -24,6 +24,8 @@ enum {
     MAX_SIDE = 4096,
     MAX_VALUES = 1 << 20,
     MAX_CONTEXT = 1 << 18, /* a state keeps its prompt: server/states/blob.h */
+    MAX_ALPHABET = 1 << 16,
+    MAX_LENGTH = 1 << 16,
 };
 
 /* --- the parts of the file --- */
@@ -364,6 +366,15 @@ static void take_text(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_config_release(s, "text");
 }
 
+static void take_copy(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    lx_config_object t = lx_config_section(r, s, "copy", "copy.");
+    c->alphabet = lx_config_int(r, t, "alphabet", 1, MAX_ALPHABET);
+    c->max_chars = lx_config_int(r, t, "length", 1, MAX_LENGTH);
+    lx_config_finish(r, t);
+    lx_config_release(s, "copy");
+}
+
 static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
 {
     lx_config_object s = {root, ""};
@@ -382,6 +393,8 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
     c->begin = -1;
     if (strcmp(c->task, "text") == 0)
         take_text(r, s, c);
+    if (strcmp(c->task, "copy") == 0)
+        take_copy(r, s, c);
     lx_config_finish(r, s);
 }
 
