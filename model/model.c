@@ -156,9 +156,10 @@ static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
     return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
 }
 
-static lx_status join(char *path, const char *dir, const char *file, lx_error *err)
+static lx_status join(char *path, const char *dir, const char *base, const char *file,
+                      lx_error *err)
 {
-    int n = snprintf(path, MAX_PATH, "%s/%s", dir, file);
+    int n = snprintf(path, MAX_PATH, "%s/%s%s%s", dir, base, base[0] != '\0' ? "/" : "", file);
     if (n < 0 || n >= MAX_PATH)
         return lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", file);
     return LX_OK;
@@ -180,11 +181,16 @@ static lx_status load_config(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
     bool is_theirs = false;
-    lx_status st = join(path, m->dir, "config.json", err);
+    lx_status st = join(path, m->dir, "", "config.json", err);
     if (st == LX_OK)
         st = lx_hf_config_load(path, &m->config, &is_theirs, err);
     if (st == LX_OK && !is_theirs)
         st = lx_config_load(path, &m->config, err);
+    if (st == LX_OK)
+        st = hash_file(m, path, err);
+    if (st != LX_OK || m->config.base[0] == '\0')
+        return st;
+    st = join(path, m->dir, m->config.base, "config.json", err);
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
@@ -240,7 +246,7 @@ static lx_status set_layers(lx_model *m, lx_error *err)
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
-    lx_status st = join(path, m->dir, "model.safetensors", err);
+    lx_status st = join(path, m->dir, m->config.base, "model.safetensors", err);
     if (st == LX_OK)
         st = lx_safetensors_open(path, &m->weights, err);
     if (st == LX_OK)
@@ -257,7 +263,7 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
     char path[MAX_PATH];
     if (strcmp(m->config.tokenizer, "bytes") == 0)
         return lx_tokenizer_new_bytes(&m->tokenizer, err);
-    lx_status st = join(path, m->dir, m->config.tokenizer, err);
+    lx_status st = join(path, m->dir, m->config.base, m->config.tokenizer, err);
     if (st == LX_OK)
         st = lx_tokenizer_load_file(path, &m->tokenizer, err);
     return st == LX_OK ? hash_file(m, path, err) : st;
@@ -270,7 +276,7 @@ static lx_status load_vocab(lx_model *m, lx_error *err)
     lx_error why;
     if (m->config.tokenizer[0] != '\0')
         return load_tokenizer(m, err);
-    lx_status st = join(path, m->dir, "vocab.txt", err);
+    lx_status st = join(path, m->dir, m->config.base, "vocab.txt", err);
     if (st != LX_OK)
         return st;
     st = lx_vocab_load(path, &m->vocab, &why);

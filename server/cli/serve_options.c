@@ -24,7 +24,7 @@ static const lx_option options[] = {
      .env = "LINNET_MODELS",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(models),
-     .value = "DIR",
+     .value = "DIR[:DIR]",
      .help = "serve every subfolder with a config.json [weights without --model]"},
     LX_CLI_MODEL_OPTION(lx_serve_options, local, .help = "serve this model's folder"),
     LX_CLI_BACKEND_OPTIONS(lx_serve_options, local),
