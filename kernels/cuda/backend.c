@@ -75,6 +75,8 @@ static void cuda_close(lx_backend *be)
         if (c->frames[i].done != NULL)
             (void)cudaEventDestroy(c->frames[i].done);
     }
+    if (c->settled != NULL)
+        (void)cudaEventDestroy(c->settled);
     const cudaStream_t streams[] = {c->moves, c->capture, c->stream};
     for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
         if (streams[i] != NULL)
@@ -179,6 +181,8 @@ static lx_status start(lx_cuda *c, lx_error *err)
         e = cudaStreamCreateWithFlags(&c->capture, cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = cudaStreamCreateWithFlags(&c->moves, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&c->settled, cudaEventDisableTiming);
     for (int32_t i = 0; i < LX_CUDA_STEPS && e == cudaSuccess; i++)
         e = cudaEventCreateWithFlags(&c->frames[i].done, cudaEventDisableTiming);
     if (e != cudaSuccess)

@@ -373,18 +373,12 @@ static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_byt
     return n_bytes == 0 ? LX_OK : check_copy(c, cudaMemcpyAsync(to, from, n_bytes, kind, stream));
 }
 
-/* What is queued as moves from here on comes after what was queued for the state until now. */
+/* What is queued as moves from here on comes after what was queued for the state until now. Where
+   another thread records the event too, before it is waited for, it only comes later. */
 static lx_status begin_moves(lx_cuda *c)
 {
-    cudaEvent_t now = NULL;
-    lx_status st = check_copy(c, cudaEventCreateWithFlags(&now, cudaEventDisableTiming));
-    if (st != LX_OK)
-        return st;
-    st = check_copy(c, cudaEventRecord(now, c->stream));
-    if (st == LX_OK)
-        st = check_copy(c, cudaStreamWaitEvent(c->moves, now, 0));
-    (void)cudaEventDestroy(now); /* once it has happened */
-    return st;
+    lx_status st = check_copy(c, cudaEventRecord(c->settled, c->stream));
+    return st == LX_OK ? check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0)) : st;
 }
 
 static lx_status wait_for_moves(lx_cuda *c)
