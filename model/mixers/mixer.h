@@ -34,11 +34,12 @@ typedef enum lx_param_kind {
     LX_PARAM_INT,  /* a whole number from min to max */
     LX_PARAM_WORD, /* one of `words`; its value is its place among them */
     LX_PARAM_INTS, /* a list of 1 to LX_MAX_PARAM_LIST of them; one such key a mixer at most */
+    LX_PARAM_FLAG, /* true or false */
     LX_PARAM_EPS   /* a small number that keeps a quotient finite, 1e-30 to 1 */
 } lx_param_kind;
 
 typedef union lx_param_value {
-    int32_t i; /* INT, WORD */
+    int32_t i; /* INT, WORD; FLAG: 0 or 1 */
     float f;   /* EPS */
 } lx_param_value;
 
@@ -79,8 +80,8 @@ typedef struct lx_mixer_tensor {
 typedef struct lx_mixer_derived {
     int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
     int64_t n;
-    /* `from`: the arrays, one behind the other; NULL without any. */
-    void (*fill)(int64_t n, const float *from, float *to);
+    /* `from`: the arrays, one behind the other; NULL without any. c: the mixer that declared it. */
+    void (*fill)(const lx_mixer_config *c, int64_t n, const float *from, float *to);
 } lx_mixer_derived;
 
 /* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
@@ -157,7 +158,8 @@ void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, 
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
-                          void (*fill)(int64_t n, const float *from, float *to));
+                          void (*fill)(const lx_mixer_config *c, int64_t n, const float *from,
+                                       float *to));
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);

@@ -28,6 +28,7 @@ KINDS = {
         {"kind": "gau_quad", "n_heads": 1, "d_key": 8, "d_value": 64, "div": "count", "div_place": "outside"},
         image_model.LINEAR,
     ],
+    "spans": {"kind": "adaptive_span", "max_span": 90, "ramp": 5, "spans": [3, 30, 80], "pad_memory": True},
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
 }
