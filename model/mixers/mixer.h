@@ -134,6 +134,7 @@ struct lx_mixer {
     const char *summary; /* one line for `linnet inspect --kinds` */
     bool is_feed_forward;
     bool is_whole_layer; /* its layers have no feed-forward net beside it */
+    bool is_recomputed;  /* its state is there during a step only; of all layers or none */
     int32_t n_params;
     const lx_mixer_param *params;
     /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.

@@ -22,6 +22,7 @@ KINDS = {
     "linear": image_model.LINEAR,
     "rwkv7": image_model.RWKV7,
     "softmax": {"kind": "softmax"},
+    "recomputed": {"kind": "softmax_recompute"},
     "window": {"kind": "sliding_window", "window": 20, "sinks": 2},
     "global": {"kind": "global_window", "window": 20, "global_prefix": 18},
     "gau": [
@@ -73,6 +74,11 @@ def test_a_picture_goes_on(server, kind):
         blob = base64.b64encode(blob_of(server.port, state)).decode()
         for start in (state, copy, blob):
             assert picture_from(server.port, start, model=kind) == whole, (tokens, start[:40])
+
+
+def test_what_is_recomputed_is_what_is_kept(server):
+    """The same weights, with a cache and without."""
+    assert picture(server.port, model="recomputed", seed=3) == picture(server.port, model="softmax", seed=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
