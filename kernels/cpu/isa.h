@@ -99,6 +99,10 @@ typedef struct lx_cpu_attend_kept {
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
     bool by_count, leave_unseeing;
+    /* see lx_rows_distances: all d_key rows of `keys`, the head's row of `weights`; or NULL */
+    const float *distance_keys, *distance_weights;
+    int32_t n_distances;
+    bool zeros_before;
     bool together;  /* several tokens' rows may be kept before the first of them reads */
     float *scratch; /* lx_cpu_attend_kept_scratch(d_key, d_value) floats of this thread */
 } lx_cpu_attend_kept;

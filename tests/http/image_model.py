@@ -88,6 +88,8 @@ def layer_shapes(conf, i):
     result = norm(f"{layer}norm1") | norm(f"{layer}norm2") | product(f"{layer}attn.qkv", 2 * keys + values, d) | out
     if own["kind"] == "global_window":
         result |= product(f"{layer}attn.global", 2 * keys + values, d)
+    if own["kind"] == "adaptive_span":
+        result[f"{layer}attn.distance"] = ([own.get("d_key", d // HEADS), own["max_span"]], 1.0)
     return result | product(f"{layer}ff.up", D_FF, d) | product(f"{layer}ff.down", d, D_FF)
 
 
