@@ -27,7 +27,7 @@ typedef struct lx_hf_kind {
     void (*read)(lx_hf_reader *r, lx_config *out);
 } lx_hf_kind;
 
-extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net;
+extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda;
 
 /* "FILE: KEY WHAT" */
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what);
@@ -39,8 +39,9 @@ double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, do
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value);
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);
 void lx_hf_only_null(lx_hf_reader *r, const char *key);
-/* What all texts have: task, inputs, head and tokenizer, from vocab_size on. */
-void lx_hf_read_text(lx_hf_reader *r, lx_config *c);
+/* What all texts have: task, inputs, head and tokenizer, from vocab_size on; the last two as they
+   are usually. */
+void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context);
 /* Blocks of fla's kinds: names, norms, sizes and a gated feed-forward net; n_layers as usual. */
 void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,
                        const struct lx_tensor_names *tied_names, int32_t n_layers);
