@@ -69,6 +69,18 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
     return st;
 }
 
+static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error *err)
+{
+    for (int32_t i = 0; i < m->config.n_layers; i++) {
+        const lx_mixer *mixer = lx_config_mixer(&m->config, i)->mixer;
+        if (mixer->is_on != NULL && !mixer->is_on(be->ops))
+            return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                           "%s: attention %s is not on the back end %s: use --device cpu", m->name,
+                           mixer->name, be->ops->name);
+    }
+    return LX_OK;
+}
+
 lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
                              int32_t max_outputs, lx_transformer **out, lx_error *err)
 {
@@ -84,7 +96,9 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
         .max_tokens = max_tokens,
         .max_outputs = max_outputs,
     };
-    lx_status st = lx_weights_load(model, be, &t->weights, err);
+    lx_status st = check_mixers(model, be, err);
+    if (st == LX_OK)
+        st = lx_weights_load(model, be, &t->weights, err);
     if (st == LX_OK)
         st = new_activations(t, err);
     if (st == LX_OK && model->recomputes)

@@ -30,6 +30,7 @@ KINDS = {
         image_model.LINEAR,
     ],
     "spans": {"kind": "adaptive_span", "max_span": 90, "ramp": 5, "spans": [3, 30, 80], "pad_memory": True},
+    "lsh": {"kind": "lsh", "rounds": 4, "buckets": 8, "cap": 9, "scale": "key"},
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
 }
