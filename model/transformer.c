@@ -123,9 +123,11 @@ lx_backend *lx_transformer_backend(const lx_transformer *t)
 /* What the back end would find only when the states have already moved on. */
 static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t output, lx_error *err)
 {
-    if (!(s->temperature >= 0) || !isfinite(s->temperature) || !(s->top_p > 0) || s->top_k < 0)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: temperature %g, top_p %g, top_k %d",
-                       output, (double)s->temperature, (double)s->top_p, s->top_k);
+    if (!lx_sampling_cuts_are_valid(s))
+        return lx_fail(err, LX_ERR_INVALID, NULL,
+                       "output %d: temperature %g, top_p %g, top_k %d, min_p %g, typical_p %g",
+                       output, (double)s->temperature, (double)s->top_p, s->top_k, (double)s->min_p,
+                       (double)s->typical_p);
     if (s->forced < -1 || s->forced >= n_ids)
         return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: forced id %d of %d", output,
                        s->forced, n_ids);
@@ -135,8 +137,7 @@ static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t out
                            s->banned[i], n_ids);
     }
     for (int32_t i = 0; i < s->n_biases; i++) {
-        if (s->biases[i].id < 0 || s->biases[i].id >= n_ids ||
-            !(fabsf(s->biases[i].add) <= LX_MAX_BIAS))
+        if (s->biases[i].id < 0 || s->biases[i].id >= n_ids || !lx_bias_is_valid(&s->biases[i]))
             return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: bias %g for id %d of %d", output,
                            (double)s->biases[i].add, s->biases[i].id, n_ids);
     }

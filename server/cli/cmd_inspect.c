@@ -262,7 +262,7 @@ int lx_command_inspect(int argc, char **argv)
     lx_error err = {0};
     lx_model *model = NULL;
     dir = dir != NULL ? dir : o.local.model;
-    lx_status st = lx_model_load(dir, &model, &err);
+    lx_status st = lx_cli_load_model(dir, &model, &err);
     if (st != LX_OK)
         return fail(dir, st, &err);
     (o.json ? print_json : print_text)(model, o.tensors);
