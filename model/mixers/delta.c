@@ -46,8 +46,6 @@ const char *lx_mixer_check_delta(const lx_mixer_config *c, const lx_delta *d)
 
 static void declare_tensors(const lx_mixer_config *c, const lx_delta *d, lx_mixer_parts *p)
 {
-    static const char *const convs[] = {"attn.q_conv.weight", "attn.k_conv.weight",
-                                        "attn.v_conv.weight"};
     int32_t keys = columns_of(c, d, K), values = columns_of(c, d, V);
     lx_mixer_add_map(p, "attn.q", keys, c->d_model);
     lx_mixer_add_map(p, "attn.k", keys, c->d_model);
@@ -56,7 +54,7 @@ static void declare_tensors(const lx_mixer_config *c, const lx_delta *d, lx_mixe
     lx_mixer_add_map(p, "attn.out", c->d_model, values);
     lx_mixer_add_array(p, "attn.norm.weight", 0, c->d_value);
     for (int32_t i = 0; i < PARTS && d->taps > 0; i++)
-        lx_mixer_add_array(p, convs[i], columns_of(c, d, i), d->taps);
+        lx_mixer_add_array(p, lx_mixer_conv_tensors[i], columns_of(c, d, i), d->taps);
     if (d->decay == LX_DECAY_CHANNEL) {
         lx_mixer_add_map(p, "attn.f1", d->rank, c->d_model);
         lx_mixer_add_map(p, "attn.f2", decays_of(c, d), d->rank);
@@ -88,7 +86,6 @@ static void declare_derived(const lx_mixer_config *c, const lx_delta *d, lx_mixe
 
 void lx_mixer_declare_delta(const lx_mixer_config *c, const lx_delta *d, lx_mixer_parts *p)
 {
-    static const char *const fields[] = {"q_conv", "k_conv", "v_conv"};
     bool conv = d->taps > 0;
     int32_t keys = columns_of(c, d, K), values = columns_of(c, d, V);
     declare_tensors(c, d, p);
@@ -111,7 +108,7 @@ void lx_mixer_declare_delta(const lx_mixer_config *c, const lx_delta *d, lx_mixe
     p->n_heads = c->n_heads;
     lx_mixer_add_field(p, "S", c->d_key, c->d_value);
     for (int32_t i = 0; i < PARTS && conv; i++)
-        lx_mixer_add_field_once(p, fields[i], d->taps - 1, columns_of(c, d, i));
+        lx_mixer_add_field_once(p, lx_mixer_conv_fields[i], d->taps - 1, columns_of(c, d, i));
 }
 
 /* q, k or v, the convolution's inputs being kept behind the heads, those of q first. */
@@ -120,21 +117,14 @@ static void queue_part(const lx_mixer_call *call, const lx_delta *d, int32_t par
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
     int32_t n = columns_of(c, d, part);
-    int64_t offset = call->offset + lx_mixer_heads_floats(call->parts);
+    int64_t behind = 0;
     for (int32_t i = 0; i < part; i++)
-        offset += (int64_t)(d->taps - 1) * columns_of(c, d, i);
+        behind += (int64_t)(d->taps - 1) * columns_of(c, d, i);
     lx_mixer_product(call, d->taps > 0 ? s[Q_IN + part] : s[part], call->x, W_Q + part, LX_ACT_NONE,
                      NULL);
     if (d->taps > 0)
-        call->be->ops->short_conv(call->be,
-                                  &(lx_short_conv_args){.y = s[part],
-                                                        .x = {s[Q_IN + part], n, 0},
-                                                        .weights = call->derived[TAPS + part],
-                                                        .states = call->states,
-                                                        .offset = offset,
-                                                        .d = n,
-                                                        .taps = d->taps,
-                                                        .f = LX_FN_SILU});
+        lx_mixer_convolve(call, s[part], s[Q_IN + part], n, d->taps, call->derived[TAPS + part],
+                          behind);
     else
         lx_mixer_gate(call, s[part], n, (lx_gate_args){.f = LX_FN_SILU});
     if (part != V)

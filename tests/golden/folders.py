@@ -66,6 +66,28 @@ PLAIN = DELTA | {"model_type": "delta_net", "architectures": ["DeltaNetForCausal
                  "expand_v": 1.0, "use_beta": True, "use_output_norm": True, "qk_norm": "l2", "qk_activation": "silu"}
 
 
+GLA = FLA | {"model_type": "gla", "architectures": ["GLAForCausalLM"], "num_heads": 4, "num_kv_heads": None, "expand_k": 0.5,
+             "expand_v": 1.0, "feature_map": None, "use_short_conv": False, "conv_size": 4, "use_output_gate": True,
+             "clamp_min": None, "elementwise_affine": True, "use_gk": True, "use_gv": False}
+
+
+def gla_tensors(c, **other):
+    d, heads = c["hidden_size"], c["num_heads"]
+    shared = heads // (c["num_kv_heads"] or heads)
+    keys, values = int(d * c["expand_k"]), int(d * c["expand_v"])
+    norm_name = "g_norm_swish_gate" if c["use_output_gate"] and c["fuse_norm"] else "g_norm"
+    out = {"q_proj.weight": tensor([keys, d]), "k_proj.weight": tensor([keys // shared, d]),
+           "v_proj.weight": tensor([values // shared, d]), "gk_proj.0.weight": tensor([16, d]),
+           "gk_proj.1.weight": tensor([keys // shared, 16]), "gk_proj.1.bias": tensor([keys // shared], -2, 2),
+           f"{norm_name}.weight": norm(values // heads), "o_proj.weight": tensor([d, values])}
+    if c["use_output_gate"]:
+        out["g_proj.weight"] = tensor([values, d])
+    if c["use_short_conv"]:
+        out |= {f"{part}_conv1d.weight": tensor([n, 1, c["conv_size"]], 0.2, 0.5)
+                for part, n in (("q", keys), ("k", keys // shared), ("v", values // shared))}
+    return fla_tensors(c, out | other)
+
+
 MAMBA2 = {"model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "bos_token_id": 0, "chunk_size": 256, "conv_kernel": 4,
           "eos_token_id": 2, "expand": 2, "head_dim": 8, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.1,
           "layer_norm_epsilon": 1e-5, "n_groups": 1, "num_heads": 4, "num_hidden_layers": 2, "pad_token_id": 1,

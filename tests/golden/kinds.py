@@ -126,6 +126,27 @@ def delta(w, c, memory, x):
     return w["o_proj.weight"] @ out
 
 
+def gla(w, c, memory, x):
+    heads = c["num_heads"]
+    shared = heads // (c["num_kv_heads"] or heads)
+    parts = {}
+    for part in "qkv":
+        parts[part] = w[f"{part}_proj.weight"] @ x
+        if c["use_short_conv"]:
+            parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
+    decay = sigmoid(w["gk_proj.1.weight"] @ (w["gk_proj.0.weight"] @ x) + w["gk_proj.1.bias"]) ** (1 / 16)
+    q = parts["q"].reshape(heads, -1)
+    k, v, decay = (numpy.repeat(row.reshape(heads // shared, -1), shared, 0) for row in (parts["k"], parts["v"], decay))
+    out = []
+    for h in range(heads):
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1])))
+        memory.states[h] = state = decay[h][:, None] * state + numpy.outer(k[h], v[h])
+        norm = w["g_norm_swish_gate.weight" if "g_norm_swish_gate.weight" in w else "g_norm.weight"]
+        out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), norm, c["norm_eps"]))
+    out = numpy.concatenate(out)
+    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
+
+
 def fla_model(mixer):
     def logits(w, c, ids):
         def below(prefix):
@@ -213,6 +234,14 @@ def cases():
         "b_proj.weight": folders.tensor([2, 16], 0, 9), "A_log": folders.tensor([2], 0, 9),
         "dt_bias": folders.tensor([12], 8, 30)})), fla_model(delta)
     for name, config in (
+        ("gla", folders.GLA | {"num_kv_heads": 2, "use_short_conv": True, "conv_size": 3}),
+        ("gla_ungated", folders.GLA | {"use_output_gate": False, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.gla_tensors(config), fla_model(gla)
+    unfused = folders.GLA | {"fuse_norm": False}
+    yield "gla_extremes", unfused, folders.in_bf16(folders.gla_tensors(unfused, **{
+        "gk_proj.1.bias": folders.tensor([8], -100, 200)})), fla_model(gla)  # decays next to 0 and 1
+    for name, config in (
         ("mamba2", folders.MAMBA2),
         ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
         ("mamba2_fla", folders.FLA_MAMBA2 | {"n_groups": 2}),
@@ -255,6 +284,16 @@ REFUSED = {
         ({"num_heads": 3}, "num_heads must divide the columns"),
         ({"expand_k": 0.51}, "expand_k does not give a whole number"),
         ({"head_dim": 4}, "head_dim is not a known key"),
+    ],
+    "gla": [
+        ({"feature_map": "relu"}, "feature_map must be null"),
+        ({"clamp_min": -5.0}, "clamp_min must be null"),
+        ({"elementwise_affine": False}, "elementwise_affine must be true"),
+        ({"num_kv_heads": 3}, "num_kv_heads must divide num_heads"),
+        ({"expand_k": 0.3}, "expand_k does not give a whole number of columns"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"fuse_norm": False}, "attn.g_norm.weight is missing"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "swish"'),
     ],
     "kda": [
         ({"safe_gate": True}, "safe_gate must be false"),

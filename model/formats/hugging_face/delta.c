@@ -10,8 +10,6 @@
  *
  * num_heads counts heads of keys, num_v_heads those of values. Every norm has the same eps.
  */
-#include <math.h>
-
 #include "model/formats/hugging_face/reader.h"
 
 enum { MAX_HEADS = 1024, MAX_HEAD_SIZE = 4096 };
@@ -46,15 +44,6 @@ static const struct lx_tensor_names names = {layer_names, "model.layers.", lx_hf
 static const struct lx_tensor_names tied_names = {layer_names, "model.layers.",
                                                   lx_hf_tied_model_names};
 
-/* Whole columns of `size` times the factor of a key; 0 after a fault. */
-static int32_t expanded(lx_hf_reader *r, const char *key, int32_t size, double fallback)
-{
-    double n = size * lx_hf_number(r, key, 1e-3, 1024, fallback);
-    if (r->st == LX_OK && (fabs(n - nearbyint(n)) > 1e-5 * n || n < 1 || n > LX_HF_MAX_WIDTH))
-        lx_hf_wrong(r, key, "does not give a whole number of columns");
-    return r->st == LX_OK ? (int32_t)nearbyint(n) : 0;
-}
-
 /* What both kinds have; taps are 0 without convolutions. */
 static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
 {
@@ -88,7 +77,7 @@ static void read_heads(lx_hf_reader *r, lx_mixer_config *m, int32_t n_heads, int
     if (m->n_heads % keys != 0)
         lx_hf_wrong(r, "num_v_heads", "must be a multiple of num_heads");
     m->d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, head_dim);
-    m->d_value = expanded(r, "expand_v", m->d_key, expand_v);
+    m->d_value = lx_hf_columns(r, "expand_v", m->d_key, expand_v);
     lx_mixer_value(m, "key_heads")->i = keys;
 }
 
@@ -118,8 +107,8 @@ static void read_plain(lx_hf_reader *r, lx_config *c)
     lx_mixer_config m = {.mixer = lx_mixer_find("delta_net")};
     lx_hf_read_blocks(r, c, &names, &tied_names, 24);
     m.n_heads = lx_hf_int(r, "num_heads", 1, MAX_HEADS, 16);
-    int32_t keys = expanded(r, "expand_k", c->d_model, 1);
-    int32_t values = expanded(r, "expand_v", c->d_model, 1);
+    int32_t keys = lx_hf_columns(r, "expand_k", c->d_model, 1);
+    int32_t values = lx_hf_columns(r, "expand_v", c->d_model, 1);
     if (keys % m.n_heads != 0 || values % m.n_heads != 0)
         lx_hf_wrong(r, "num_heads", "must divide the columns of keys and of values");
     m.d_key = keys / m.n_heads;

@@ -27,7 +27,8 @@ typedef struct lx_hf_kind {
     void (*read)(lx_hf_reader *r, lx_config *out);
 } lx_hf_kind;
 
-extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda;
+extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda,
+    lx_hf_gla;
 
 /* "FILE: KEY WHAT" */
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what);
@@ -45,6 +46,8 @@ void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t 
 /* Blocks of fla's kinds: names, norms, sizes and a gated feed-forward net; n_layers as usual. */
 void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,
                        const struct lx_tensor_names *tied_names, int32_t n_layers);
+/* `size` times the factor of a key, whole columns; 1 after a fault. */
+int32_t lx_hf_columns(lx_hf_reader *r, const char *key, int32_t size, double fallback);
 extern const lx_tensor_name lx_hf_model_names[], lx_hf_tied_model_names[];
 #define LX_HF_GATED_MLP_NAMES                                                                      \
     {"ff.gate", "mlp.gate_proj"}, {"ff.up", "mlp.up_proj"},                                        \
