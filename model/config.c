@@ -65,9 +65,12 @@ static void take_sizes(lx_config_reader *r, lx_config_object s, lx_config *c)
 static void take_norm(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     static const char *const wirings[] = {"pre", "post", "reversible", NULL}; /* as in lx_wiring */
+    static const char *const kinds[] = {"layer", "rms", NULL};
     static const char *const activations[] = {"relu", "gelu", NULL};
     static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
     c->wiring = (lx_wiring)lx_config_word(r, s, "norm", wirings);
+    if (lx_config_has(r, s, "norm_kind"))
+        c->rms_norm = lx_config_word(r, s, "norm_kind", kinds) == 1;
     c->norm_eps = lx_config_eps(r, s, "norm_eps");
     c->input_norm = lx_config_has(r, s, "input_norm") && lx_config_flag(r, s, "input_norm");
     c->activation = activation_of[lx_config_word(r, s, "activation", activations)];
@@ -254,6 +257,7 @@ static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
     static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE};
     lx_config_object h = lx_config_section(r, s, "head", "head.");
     c->head_kind = kind_of[lx_config_word(r, h, "kind", kinds)];
+    c->plain_head = lx_config_has(r, h, "bias") && !lx_config_flag(r, h, "bias");
     if (c->head_kind == LX_HEAD_CATEGORICAL) {
         c->head_size = c->n_values = lx_config_int(r, h, "size", 1, MAX_IDS);
     } else {

@@ -148,6 +148,8 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
         .step = (uint32_t)step,
         .temperature = (float)r->params->sampling.temperature,
         .top_p = (float)r->params->sampling.top_p,
+        .min_p = (float)r->params->sampling.min_p,
+        .typical_p = (float)r->params->sampling.typical_p,
         .top_k = r->params->sampling.top_k,
         .forced = -1,
         .n_top = r->params->n_top,

@@ -64,7 +64,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
     qkv, matrices, head, rest = [], [], [], []
     for name, p in model.named_parameters():
-        if name.startswith("layers.") and p.ndim == 2:
+        if name.startswith("layers.") and p.ndim == 2 and "_conv" not in name:
             (qkv if "qkv" in name else matrices).append(p)
         else:
             (head if name.startswith("head.") else rest).append(p)
