@@ -140,7 +140,7 @@ works_from_anywhere() { inside sh -c 'cd /tmp && linnet generate --prompt 海上
 upgrade() {
     echo "threads = 1" >>"$root/etc/linnet/linnet.conf"
     dpkg-deb -R "$package" "$work/later" && sed -i 's/^Version: .*/&+later/' "$work/later/DEBIAN/control" &&
-        dpkg-deb --root-owner-group -b "$work/later" "$root/tmp/later.deb" &&
+        dpkg-deb -Zgzip --root-owner-group -b "$work/later" "$root/tmp/later.deb" &&
         inside apt-get install -y /tmp/later.deb && inside dpkg -s linnet | grep -q '^Version: .*+later'
 }
 configuration_is_kept() { grep -qx "threads = 1" "$root/etc/linnet/linnet.conf" && configuration_is_private; }
