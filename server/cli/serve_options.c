@@ -25,7 +25,7 @@ static const lx_option options[] = {
      .env = "LINNET_MODELS",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(models),
-     .value = "DIR",
+     .value = "DIR[:DIR]",
      .help = "serve every subfolder with a config.json [without --model: the models that came with "
              "linnet]"},
     LX_CLI_MODEL_OPTION(lx_serve_options, local,

@@ -63,6 +63,7 @@ static int compare_names(const void *a, const void *b)
 static lx_status list_folders(const char *parent, lx_folder_list *l, lx_error *err)
 {
     DIR *d = opendir(parent);
+    int32_t first = l->n;
     if (d == NULL)
         return lx_fail(err, LX_ERR_IO, "models", "%s: %s", parent, strerror(errno));
     lx_status st = LX_OK;
@@ -76,13 +77,28 @@ static lx_status list_folders(const char *parent, lx_folder_list *l, lx_error *e
             st = add_folder(l, dir, err);
     }
     (void)closedir(d);
-    qsort(l->dirs, (size_t)l->n, sizeof *l->dirs, compare_names);
+    qsort(l->dirs + first, (size_t)(l->n - first), sizeof *l->dirs, compare_names);
+    return st;
+}
+
+/* "DIR:DIR": the models of one folder after those of the other. */
+static lx_status list_parents(const char *parents, lx_folder_list *l, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (const char *at = parents; at != NULL && st == LX_OK;) {
+        size_t n = strcspn(at, ":");
+        char *parent = strndup(at, n);
+        st = parent != NULL ? list_folders(parent, l, err)
+                            : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a folder's name");
+        free(parent);
+        at = at[n] == ':' ? at + n + 1 : NULL;
+    }
     return st;
 }
 
 lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l, lx_error *err)
 {
-    lx_status st = o->models_dir != NULL ? list_folders(o->models_dir, l, err) : LX_OK;
+    lx_status st = o->models_dir != NULL ? list_parents(o->models_dir, l, err) : LX_OK;
     bool found = false;
     if (st == LX_OK && o->model_dir != NULL)
         st = find_config(o->model_dir, &found, err);
