@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -412,6 +413,17 @@ static void check_mixer(const char *kind)
     json_decref(table);
 }
 
+static void every_mixer_has_a_table(void **state)
+{
+    (void)state;
+    for (int32_t i = 0; lx_mixer_at(i) != NULL; i++) {
+        char path[4096];
+        (void)snprintf(path, sizeof path, "%s/%s.json", MIXER_CASES, lx_mixer_at(i)->name);
+        if (access(path, R_OK) != 0)
+            fail_msg("%s is not there", path);
+    }
+}
+
 static const char *only; /* the one that is asked for, NULL: all */
 
 static void every_mixer_keeps_the_laws(void **state)
@@ -428,6 +440,7 @@ static void every_mixer_keeps_the_laws(void **state)
 int main(int argc, char **argv)
 {
     only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mixer_keeps_the_laws)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mixer_has_a_table),
+                                       cmocka_unit_test(every_mixer_keeps_the_laws)};
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
