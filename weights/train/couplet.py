@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import couplet_data as data
 import trainer
 from linear_transformer import LinearTransformer, model_config, override
+from unfit import Unfit
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -49,6 +50,8 @@ class Couplet:
     def __init__(self, args):
         self.args = args
         self.vocabulary, self.pairs, self.held_out = load_data(args)
+        if not self.held_out:
+            raise Unfit("the couplets are too few: none of them is held out")
         self.config = make_config(self.vocabulary)
         override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)

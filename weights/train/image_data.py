@@ -16,9 +16,12 @@ back, so the streams cost a window of fixed size and nothing in the recurrent st
 """
 
 import gzip
+import math
 import pathlib
 
 import numpy as np
+
+from unfit import Unfit
 
 LEVELS = 256
 START = NONE = LEVELS
@@ -26,22 +29,36 @@ CLASSES = NO_CLASS = 10
 NEIGHBOURS = {"ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
 
 
+def find(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """The file of that name, packed or not."""
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.exists():
+            return path
+    raise Unfit(f"{folder} has neither {name} nor {name}.gz")
+
+
+def read_values(path: pathlib.Path, magic: int, dimensions: int, what: str) -> np.ndarray:
+    """uint8, of the shape that the idx file names."""
+    try:
+        data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
+    except (OSError, EOFError) as error:
+        raise Unfit(f"{path}: {error}") from error
+    start = 4 * (1 + dimensions)
+    head = np.frombuffer(data[:start], ">i4") if len(data) >= start else [0]
+    shape = tuple(int(n) for n in head[1:])
+    if head[0] != magic or min(shape) < 0 or len(data) != start + math.prod(shape):
+        raise Unfit(f"{path}: not an idx file of 8-bit {what}")
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
 def read_idx(path: pathlib.Path) -> np.ndarray:
     """uint8 [images, height, width]"""
-    data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
-    magic, count, height, width = np.frombuffer(data, ">i4", 4)
-    if magic != 2051 or len(data) != 16 + count * height * width:
-        raise ValueError(f"{path}: not an idx file of 8-bit images")
-    return np.frombuffer(data, np.uint8, offset=16).reshape(count, height, width)
+    return read_values(path, 2051, 3, "images")
 
 
 def read_labels(path: pathlib.Path) -> np.ndarray:
     """uint8 [images]"""
-    data = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
-    magic, count = np.frombuffer(data, ">i4", 2)
-    if magic != 2049 or len(data) != 8 + count:
-        raise ValueError(f"{path}: not an idx file of 8-bit labels")
-    return np.frombuffer(data, np.uint8, offset=8)
+    return read_values(path, 2049, 1, "labels")
 
 
 def stream_sizes(names: list[str], height: int, width: int) -> list[tuple[str, int]]:

@@ -20,6 +20,7 @@ import image_data as data
 import logistic_mixture
 import trainer
 from linear_transformer import LinearTransformer, model_config, override
+from unfit import Unfit
 
 HELD_OUT = 5000
 SIDE = 28
@@ -51,14 +52,33 @@ def make_config(streams: list[str], head: str) -> dict:
     return model_config("image", data.stream_sizes(streams, SIDE, SIDE), HEADS[head], image=image)
 
 
+def check(images: np.ndarray, labels: np.ndarray, args):
+    """Whether the data is what this recipe is for, and enough of it."""
+    count, height, width = images.shape
+    size = args.batch_tokens // (SIDE * SIDE)
+    if (height, width) != (SIDE, SIDE):
+        raise Unfit(f"the images have {width} x {height} pixels, and this recipe is for {SIDE} x {SIDE}")
+    if len(labels) != count:
+        raise Unfit(f"{count} images have {len(labels)} labels")
+    if size < 1:
+        raise Unfit(f"--batch-tokens {args.batch_tokens} is less than an image of {SIDE * SIDE}")
+    if count < HELD_OUT + size:
+        raise Unfit(f"{count} images are too few: {HELD_OUT} are held out, and a batch has {size}")
+    if labels.max() >= data.CLASSES:
+        raise Unfit(f"label {labels.max()} is none of 0 to {data.CLASSES - 1}")
+    if not size <= args.validate_on <= HELD_OUT:
+        raise Unfit(f"--validate-on {args.validate_on} is not from a batch's {size} to {HELD_OUT} images")
+
+
 class Mnist:
     report, vocabulary = "bits_per_dim", None
 
     def __init__(self, args):
         self.args = args
-        images = data.read_idx(next(args.data.glob("train-images-idx3-ubyte*")))
+        images = data.read_idx(data.find(args.data, "train-images-idx3-ubyte"))
+        self.labels = data.read_labels(data.find(args.data, "train-labels-idx1-ubyte"))
+        check(images, self.labels, args)
         self.train, self.held_out = images[:-HELD_OUT], images[-HELD_OUT:]
-        self.labels = data.read_labels(next(args.data.glob("train-labels-idx1-ubyte*")))
         self.config = make_config(args.streams, args.head)
         override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)

@@ -23,6 +23,7 @@ import json
 import math
 import os
 import pathlib
+import sys
 import time
 
 import numpy as np
@@ -32,6 +33,7 @@ from tqdm import tqdm
 from curve import draw_curves
 from export import check_exportable, export_model, load_exported
 from muon import Muon
+from unfit import Unfit
 
 
 def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float, data: bool = True):
@@ -176,6 +178,9 @@ class Run:
         self.bar.update(self.recipe.count(batch))
         c["step"], c["batch"] = c["step"] + 1, c["batch"] + 1
         self.losses.append(loss.item())
+        if not math.isfinite(self.losses[-1]):  # before a checkpoint is overwritten with it
+            raise Unfit(f"the loss of step {c['step']} is {self.losses[-1]}: go on from the last checkpoint with lower rates "
+                        f"(--muon-lr {self.args.muon_lr / 2:g} --adam-lr {self.args.adam_lr / 2:g}), or look for broken data")
         if c["step"] % 50 == 0:
             self.log(factor)
         if time.time() - self.last_save > 300:
@@ -221,15 +226,17 @@ class Run:
     def epoch(self):
         c = self.counters
         rng = np.random.default_rng([self.args.seed, c["epoch"]])
-        for batch in self.recipe.batches(rng)[c["batch"] :]:
+        batches = self.recipe.batches(rng)
+        if not batches:
+            raise Unfit(f"the data is too little: it does not fill one batch of {self.args.batch_tokens} tokens (--batch-tokens)")
+        for batch in batches[c["batch"] :]:
             self.step(batch)
             if self.done():
                 return
         c["epoch"], c["batch"] = c["epoch"] + 1, 0
 
 
-def run(make_recipe, args):
-    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports."""
+def train(make_recipe, args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     recipe = make_recipe(args)
@@ -239,3 +246,11 @@ def run(make_recipe, args):
     while not state.done():
         state.epoch()
     state.finish()
+
+
+def run(make_recipe, args):
+    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports."""
+    try:
+        train(make_recipe, args)
+    except Unfit as error:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error}")
