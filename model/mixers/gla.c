@@ -45,8 +45,10 @@ static int32_t columns_of(const lx_mixer_config *c, int32_t part)
                        : key_heads_of(c) * c->d_value;
 }
 
-static void fill_sixteenth(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to)
+static void fill_sixteenth(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                           const float *from, float *to)
 {
+    (void)c;
     (void)tensor;
     (void)from;
     for (int64_t i = 0; i < n; i++)

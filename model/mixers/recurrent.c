@@ -7,39 +7,44 @@ const char *const lx_mixer_conv_tensors[] = {"attn.q_conv.weight", "attn.k_conv.
                                              "attn.v_conv.weight"};
 const char *const lx_mixer_conv_fields[] = {"q_conv", "k_conv", "v_conv"};
 
-void lx_mixer_fill_transposed(const lx_mixer_tensor *tensor, int64_t n, const float *from,
-                              float *to)
+void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                              const float *from, float *to)
 {
+    (void)c;
     int64_t cols = tensor->cols, rows = n / cols;
     for (int64_t i = 0; i < n; i++)
         to[i % cols * rows + i / cols] = from[i];
 }
 
-void lx_mixer_fill_repeated(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to)
+void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                            const float *from, float *to)
 {
+    (void)c;
     for (int64_t i = 0; i < n; i++)
         to[i] = from[i % tensor->cols];
 }
 
-void lx_mixer_fill_decay(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to)
+void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                         const float *from, float *to)
 {
+    (void)c;
     int64_t each = n / tensor->cols;
     for (int64_t i = 0; i < n; i++)
         to[i] = -expf(from[i / each]);
 }
 
-void lx_mixer_fill_minus_one(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to)
+void lx_mixer_fill_minus_one(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                             const float *from, float *to)
 {
-    (void)tensor;
-    (void)from;
+    (void)c, (void)tensor, (void)from;
     for (int64_t i = 0; i < n; i++)
         to[i] = -1.0f;
 }
 
-void lx_mixer_fill_two(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to)
+void lx_mixer_fill_two(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                       const float *from, float *to)
 {
-    (void)tensor;
-    (void)from;
+    (void)c, (void)tensor, (void)from;
     for (int64_t i = 0; i < n; i++)
         to[i] = 2.0f;
 }

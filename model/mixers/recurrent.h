@@ -10,15 +10,18 @@ extern const char *const lx_mixer_conv_tensors[3], *const lx_mixer_conv_fields[3
 /* --- for lx_mixer_add_derived --- */
 
 /* A tensor's rows as columns: taps of a convolution, which files hold channel by channel. */
-void lx_mixer_fill_transposed(const lx_mixer_tensor *tensor, int64_t n, const float *from,
-                              float *to);
+void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                              const float *from, float *to);
 /* A vector again and again: what all heads share. */
-void lx_mixer_fill_repeated(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to);
+void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                            const float *from, float *to);
 /* -exp of every number, each as often in a row as there is room: A of A_log. */
-void lx_mixer_fill_decay(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to);
-void lx_mixer_fill_minus_one(const lx_mixer_tensor *tensor, int64_t n, const float *from,
-                             float *to);
-void lx_mixer_fill_two(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to);
+void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                         const float *from, float *to);
+void lx_mixer_fill_minus_one(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                             const float *from, float *to);
+void lx_mixer_fill_two(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                       const float *from, float *to);
 
 /* --- for `queue` --- */
 
