@@ -43,6 +43,7 @@
 #include "kernels/ops/attend_lsh/op.h"
 #include "kernels/ops/attend_rows/op.h"
 #include "kernels/ops/bonus/op.h"
+#include "kernels/ops/chunk_sums/op.h"
 #include "kernels/ops/embed/op.h"
 #include "kernels/ops/gate/op.h"
 #include "kernels/ops/gather/op.h"

@@ -50,7 +50,7 @@ static const float *find_tile(const lx_model *m, const lx_branch *b, int32_t hea
     if (p->ring > 0) {
         int32_t n = p->ring / LX_ROWS_TILE, kept = lx_ring_kept(p->patterns, p->n_patterns);
         int64_t place = (int64_t)head * n + lx_ring_place(tile, n, kept);
-        return state + b->state_offset + place * floats;
+        return state + b->state_offset + lx_mixer_fields_floats(p) + place * floats;
     }
     int32_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
     const float *page = state + m->state.fixed_floats + tile / in_page * m->state.page_floats;

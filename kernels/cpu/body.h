@@ -16,6 +16,7 @@
 #include "kernels/ops/attend_lsh/cpu.h"
 #include "kernels/ops/attend_rows/cpu.h"
 #include "kernels/ops/bonus/cpu.h"
+#include "kernels/ops/chunk_sums/cpu.h"
 #include "kernels/ops/embed/cpu.h"
 #include "kernels/ops/gate/cpu.h"
 #include "kernels/ops/head_norm/cpu.h"
@@ -35,6 +36,7 @@ const lx_cpu_isa BODY_TABLE = {
     .recurrence = recurrence,
     .attend_kept = attend_kept,
     .lsh = lsh,
+    .chunk_sums = chunk_sums,
     .gate = gate,
     .head_norm = head_norm,
     .short_conv = short_conv,

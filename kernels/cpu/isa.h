@@ -121,6 +121,16 @@ typedef struct lx_cpu_lsh {
     float *scratch; /* lx_cpu_lsh_scratch() floats of this thread */
 } lx_cpu_lsh;
 
+/* Columns of one sequence; v, y and s begin at the first one. */
+typedef struct lx_cpu_chunks_job {
+    lx_cpu_inputs q, k, v;
+    float *y, *s; /* of finished chunks; d_key rows further on, of the open one */
+    int64_t n_tokens;
+    int32_t position; /* of the first token */
+    int32_t d_key, d_value, columns, chunk;
+    float scale;
+} lx_cpu_chunks_job;
+
 #define LX_CPU_QUERIES 4 /* tokens whose queries share the reading of a row, at most */
 /* Some elements of a row, all at the first one; NULL for what is not there. */
 typedef struct lx_cpu_gating {
@@ -187,6 +197,7 @@ typedef struct lx_cpu_isa {
     void (*recurrence)(const lx_cpu_recurrence *job);
     void (*attend_kept)(const lx_cpu_attend_kept *job);
     void (*lsh)(const lx_cpu_lsh *job);
+    void (*chunk_sums)(const lx_cpu_chunks_job *job);
     void (*gate)(const lx_cpu_gating *job);
     void (*head_norm)(const lx_cpu_head *job);
     void (*short_conv)(const lx_cpu_conv *job);

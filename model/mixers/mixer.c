@@ -93,11 +93,22 @@ void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row)
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring)
 {
-    assert(p->n_fields == 0 && p->row_key == 0);
+    assert(p->row_key == 0);
     p->n_heads = n_heads;
     p->row_key = d_key;
     p->row_value = d_value;
     p->ring = ring;
+}
+
+void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
+                               const lx_rows_pattern *pattern)
+{
+    int32_t ring = 0;
+    lx_status st = lx_rows_ring(pattern, 1, &ring, NULL);
+    assert(st == LX_OK && ring > 0);
+    (void)st;
+    lx_mixer_add_rows(p, n_heads, d_key, d_value, ring);
+    p->patterns[p->n_patterns++] = *pattern;
 }
 
 void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token)
@@ -144,10 +155,14 @@ int64_t lx_mixer_ring_floats(const lx_mixer_parts *p)
     return ring_floats(p, p->ring);
 }
 
+int64_t lx_mixer_fields_floats(const lx_mixer_parts *p)
+{
+    return lx_mixer_heads_floats(p) + field_floats(p, true);
+}
+
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 {
-    return lx_mixer_heads_floats(p) + field_floats(p, true) +
-           ring_floats(p, (int64_t)p->ring + p->second_ring);
+    return lx_mixer_fields_floats(p) + ring_floats(p, (int64_t)p->ring + p->second_ring);
 }
 
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)

@@ -103,7 +103,7 @@ typedef struct lx_mixer_parts {
     lx_mixer_derived derived[LX_MAX_MIXER_DERIVED];
     int32_t n_heads; /* how often the fields, or the rows, repeat; 0 without a state */
     lx_state_field fields[LX_MAX_MIXER_FIELDS];
-    /* Rows (k, v) as attend_rows keeps them, instead of fields: `ring` of them in the slot, or all
+    /* Rows (k, v) as attend_rows keeps them: `ring` of them in the slot, behind the fields, or all
        in pages where ring is 0. row_key 0: none. */
     int32_t row_key, row_value, ring;
     int64_t token_floats; /* of a token in pages, as an operation lays them out; 0: none */
@@ -174,6 +174,9 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
                        int32_t ring);
 /* So many floats a token in pages. */
 void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token);
+/* The same with a ring that is large enough for this pattern, which all heads have. */
+void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
+                               const lx_rows_pattern *pattern);
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
 
@@ -182,6 +185,8 @@ void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
 int64_t lx_mixer_head_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_heads_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_ring_floats(const lx_mixer_parts *p);
+/* Of all fields: where in the layer's part of the slot the ring begins. */
+int64_t lx_mixer_fields_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 

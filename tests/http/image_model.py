@@ -80,8 +80,9 @@ def layer_shapes(conf, i):
     own = conf | (conf["attention"][i] if isinstance(conf["attention"], list) else conf["attention"])
     keys, values = (own["n_heads"] * own.get(size, d // HEADS) for size in ("d_key", "d_value"))
     out = product(f"{layer}attn.out", d, values)
-    if own["kind"] == "gau_quad":
-        arrays = {f"{layer}attn.{name}": ([keys], 1.0) for name in ("gamma_q", "beta_q", "gamma_k", "beta_k")}
+    if own["kind"] in ("gau_quad", "flash"):
+        maps = ("q", "k") if own["kind"] == "gau_quad" else ("q", "k", "far_q", "far_k")
+        arrays = {f"{layer}attn.{name}_{of}": ([keys], 1.0) for of in maps for name in ("gamma", "beta")}
         return norm(f"{layer}norm1") | product(f"{layer}attn.uvz", 2 * values + keys, d) | arrays | out
     if own["kind"] == "rwkv7":
         parts = rwkv7_shapes(i == 0) | channel_mix_shapes()

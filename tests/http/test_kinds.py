@@ -31,6 +31,7 @@ KINDS = {
     ],
     "spans": {"kind": "adaptive_span", "max_span": 90, "ramp": 5, "spans": [3, 30, 80], "pad_memory": True},
     "lsh": {"kind": "lsh", "rounds": 4, "buckets": 8, "cap": 9, "scale": "key"},
+    "flash": {"kind": "flash", "n_heads": 1, "d_key": 8, "d_value": 64, "chunk": 20},
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
 }
