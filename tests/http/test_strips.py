@@ -62,6 +62,7 @@ def test_models_of_several_folders_are_served(server):
     assert [(m["height"], m["period"]) for m in found.values()] == [
         (PERIOD, PERIOD), (PERIOD * COUNT, PERIOD), (PERIOD * COUNT, PERIOD)]
     assert [m["attention"] for m in found.values()] == [["linear"], ["softmax"], ["linear"]]
+    assert [m["state_grows"] for m in found.values()] == [False, True, False]
     assert len({m["fingerprint"] for m in found.values()}) == 3
     assert len({m["n_params"] for m in found.values()}) == 1
 
