@@ -22,6 +22,8 @@ enum {
     MAX_SIDE = 4096,
     MAX_VALUES = 1 << 20,
     MAX_CONTEXT = 1 << 18, /* a state keeps its prompt: server/states/blob.h */
+    MAX_ALPHABET = 1 << 16,
+    MAX_LENGTH = 1 << 16,
 };
 
 /* --- the parts of the file --- */
@@ -61,9 +63,12 @@ static void take_sizes(lx_config_reader *r, lx_config_object s, lx_config *c)
 static void take_norm(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     static const char *const wirings[] = {"pre", "post", "reversible", NULL}; /* as in lx_wiring */
+    static const char *const kinds[] = {"layer", "rms", NULL};
     static const char *const activations[] = {"relu", "gelu", NULL};
     static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
     c->wiring = (lx_wiring)lx_config_word(r, s, "norm", wirings);
+    if (lx_config_has(r, s, "norm_kind"))
+        c->rms_norm = lx_config_word(r, s, "norm_kind", kinds) == 1;
     c->norm_eps = lx_config_eps(r, s, "norm_eps");
     c->input_norm = lx_config_has(r, s, "input_norm") && lx_config_flag(r, s, "input_norm");
     c->activation = activation_of[lx_config_word(r, s, "activation", activations)];
@@ -250,6 +255,7 @@ static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
     static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE};
     lx_config_object h = lx_config_section(r, s, "head", "head.");
     c->head_kind = kind_of[lx_config_word(r, h, "kind", kinds)];
+    c->plain_head = lx_config_has(r, h, "bias") && !lx_config_flag(r, h, "bias");
     if (c->head_kind == LX_HEAD_CATEGORICAL) {
         c->head_size = c->n_values = lx_config_int(r, h, "size", 1, MAX_IDS);
     } else {
@@ -362,6 +368,15 @@ static void take_text(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_config_release(s, "text");
 }
 
+static void take_copy(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    lx_config_object t = lx_config_section(r, s, "copy", "copy.");
+    c->alphabet = lx_config_int(r, t, "alphabet", 1, MAX_ALPHABET);
+    c->max_chars = lx_config_int(r, t, "length", 1, MAX_LENGTH);
+    lx_config_finish(r, t);
+    lx_config_release(s, "copy");
+}
+
 static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
 {
     lx_config_object s = {root, ""};
@@ -380,6 +395,8 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
     c->begin = -1;
     if (strcmp(c->task, "text") == 0)
         take_text(r, s, c);
+    if (strcmp(c->task, "copy") == 0)
+        take_copy(r, s, c);
     lx_config_finish(r, s);
 }
 

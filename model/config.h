@@ -42,6 +42,7 @@ typedef struct lx_config {
     int32_t n_layers, n_heads, d_model, d_ff;
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
     lx_wiring wiring;
+    bool rms_norm; /* the norms are RMSNorm, without a bias, instead of LayerNorm */
     float norm_eps;
     bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
@@ -57,7 +58,8 @@ typedef struct lx_config {
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
     int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
-    int32_t max_chars;    /* couplet: the longest line, 0 for other tasks */
+    int32_t max_chars;    /* couplet: the longest line, copy: the longest sequence; otherwise 0 */
+    int32_t alphabet;     /* copy: its symbols, otherwise 0 */
     char tokenizer[LX_MAX_NAME];       /* text: a file of the folder, or "bytes"; otherwise "" */
     int32_t context;                   /* text: tokens of prompt and answer, at most; otherwise 0 */
     int32_t begin;                     /* text: the token before every prompt, -1: none */

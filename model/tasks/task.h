@@ -20,6 +20,7 @@ typedef struct lx_plan {
     int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
     int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
     int32_t n_new;       /* tokens a complete answer has, at most where the task says `ends` */
+    int32_t n_unknown;   /* characters of the prompt that the vocabulary has not: read as <unk> */
     int32_t n_pieces;    /* tokens the prompt's own text has, see render_prompt */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */

@@ -157,6 +157,15 @@ static lx_status list_tokens(const lx_model *model, const lx_task_request *reque
     return list->status == LX_ERR_TOO_LARGE ? too_long(most, err) : st;
 }
 
+static int32_t count_unknown(const lx_model *model, const lx_task_request *request,
+                             const lx_token_list *list)
+{
+    int32_t unknown = lx_tokenizer_find(model->tokenizer, "<unk>"), count = 0;
+    for (size_t i = 0; request->ids == NULL && unknown >= 0 && i < list->n; i++)
+        count += list->ids[i] == unknown;
+    return count;
+}
+
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
@@ -176,6 +185,7 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
         lx_token_list_fini(&list);
         return st;
     }
+    plan->n_unknown = count_unknown(model, request, &list);
     plan->prompt_ids = list.ids;
     plan->n_prompt = plan->n_pieces = (int32_t)list.n;
     plan->n_new = c->context - plan->n_prompt;

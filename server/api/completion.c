@@ -134,6 +134,14 @@ _Static_assert(sizeof(lx_choice) <= LX_COST_CHOICE, "cost.h counts a choice");
 /* A character comes whole: its first bytes wait for the last. */
 enum { HELD_TOKENS = 3 };
 
+static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *plans)
+{
+    lx_json_notes notes = p->notes;
+    for (int32_t i = 0; i < p->n_prompts; i++)
+        notes.unknown += plans[i]->n_unknown;
+    return notes;
+}
+
 static lx_completion_size answer_size(const lx_completion_params *p, const lx_work_params *w,
                                       lx_plan *const *plans)
 {
@@ -150,6 +158,8 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }
+    lx_json_notes notes = all_notes(p, plans);
+    size.n_warnings = lx_json_count_notes(&notes);
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
     if (p->return_state || p->suspend != NULL)
         size.n_states = (int64_t)p->n_prompts * n_samples;
@@ -214,6 +224,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
         return NULL;
     }
     c->max_text = (size_t)lx_cost_completion_text(&size);
+    c->notes = all_notes(p, plans);
     c->include_usage = p->include_usage;
     c->chat = p->chat;
     c->echo = p->echo;

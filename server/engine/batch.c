@@ -40,7 +40,7 @@ static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
 {
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
     lx_slot_view v = {.phase = LX_SLOT_FREE};
-    if (r == NULL || r->ending || r->failed || s->phase == LX_SLOT_FREE)
+    if (r == NULL || r->ending || r->failed || s->moving || s->phase == LX_SLOT_FREE)
         return v;
     if (s->phase == LX_SLOT_DECODE) {
         v.phase = may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
@@ -148,6 +148,8 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
         .step = (uint32_t)step,
         .temperature = (float)r->params->sampling.temperature,
         .top_p = (float)r->params->sampling.top_p,
+        .min_p = (float)r->params->sampling.min_p,
+        .typical_p = (float)r->params->sampling.typical_p,
         .top_k = r->params->sampling.top_k,
         .forced = -1,
         .n_top = r->params->n_top,

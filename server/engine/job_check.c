@@ -58,5 +58,6 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
 
 bool lx_job_penalizes(const lx_job_params *p)
 {
-    return p->sampling.frequency_penalty != 0 || p->sampling.presence_penalty != 0;
+    const lx_sampling_params *s = &p->sampling;
+    return s->frequency_penalty != 0 || s->presence_penalty != 0 || lx_sampling_repeats(s);
 }

@@ -69,6 +69,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
                                  c->usage != NULL ? make_usage(c->usage) : json_null()) == 0;
     if (ok && c->timings != NULL)
         ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
+    if (ok && c->notes != NULL && lx_json_count_notes(c->notes) > 0)
+        ok = json_object_set_new(root, "warnings", lx_json_make_notes(c->notes)) == 0;
     if (ok && c->states != NULL)
         ok = json_object_set_new(root, "states",
                                  lx_json_load(c->states, strlen(c->states), 0, &e)) == 0;

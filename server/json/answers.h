@@ -42,6 +42,7 @@ typedef struct lx_completion_params {
     bool echo;       /* the prompt, then its completion */
     bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
     lx_sampling_params sampling;
+    lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
     char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
@@ -90,7 +91,8 @@ typedef struct lx_json_completion {
     bool null_usage;            /* without usage, say "usage": null */
     const lx_json_timings *timings;
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
-    const char *states; /* NULL, or JSON of what was kept: lx_json_append_kept */
+    const lx_json_notes *notes; /* sent as warnings; NULL: none */
+    const char *states;         /* NULL, or JSON of what was kept: lx_json_append_kept */
 } lx_json_completion;
 
 void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);

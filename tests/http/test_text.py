@@ -377,6 +377,74 @@ def test_penalties_and_biases_of_every_sample(port):
     assert only(plain)["text"] != texts[0]
 
 
+@pytest.mark.parametrize("model", ["bytes", "words"])
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_repetition_penalty_counts_prompt_and_answer(port, model, temperature):
+    fields = {"model": model, "temperature": temperature, "ignore_eos": True, "return_state": True, "repetition_penalty": 3}
+    whole = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, **fields)
+    begun = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=11, **fields)
+    rest = complete_ok(port, state=begun["states"][0]["id"], max_tokens=19, **fields)
+    assert tokens_of(port, rest) == tokens_of(port, whole)
+    one = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, **{**fields, "repetition_penalty": 1})
+    plain = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, model=model, temperature=temperature, ignore_eos=True)
+    assert only(one)["text"] == only(plain)["text"] != only(whole)["text"]
+
+
+def test_what_the_prompt_has_is_penalized(port):
+    """The likeliest next token stands in a prompt of 200 others only once, and that is enough to lose its place."""
+    fields = {"model": "bytes", "temperature": 0, "max_tokens": 1, "logprobs": 5, "ignore_eos": True}
+    for seed in range(40):
+        prompt = [(seed * 7 + i) % 256 for i in range(20)]
+        first = tokens_of(port, complete_ok(port, prompt=prompt, return_state=True, **fields))[0]
+        again = complete_ok(port, prompt=prompt, return_state=True, repetition_penalty=10, **fields)
+        if first in prompt:
+            assert tokens_of(port, again)[0] != first
+            return
+    pytest.fail("no prompt had the likeliest token")
+
+
+def test_min_p_and_typical_p_leave_one_token(port):
+    fields = {"model": "words", "prompt": PROMPT, "max_tokens": 20, "ignore_eos": True}
+    greedy = only(complete_ok(port, **fields, temperature=0))["text"]
+    assert only(complete_ok(port, **fields, temperature=5, min_p=1, seed=3))["text"] == greedy
+    typical = {only(complete_ok(port, **fields, temperature=1.5, typical_p=1e-6, seed=s))["text"] for s in range(4)}
+    assert len(typical) == 1
+    free = {only(complete_ok(port, **fields, temperature=1.5, typical_p=1, min_p=0, seed=s))["text"] for s in range(4)}
+    assert len(free) == 4
+
+
+@pytest.mark.parametrize("field, values", [("repetition_penalty", (0, 11, "1")), ("min_p", (-0.1, 1.5, [1])), ("typical_p", (0, 1.01, True))])
+def test_cuts_out_of_range_are_refused(port, field, values):
+    for value in values:
+        reply = complete(port, model="bytes", prompt="a", **{field: value})
+        assert reply.status == 400 and reply.error["param"] == field, reply.text
+
+
+# --- warnings
+
+UNKNOWN = "characters that are not in the vocabulary, read as <unk>: "
+
+
+def test_ignored_fields_are_told(port):
+    fields = {"model": "bytes", "prompt": PROMPT, "max_tokens": 3, "seed": 1, "ignore_eos": True}
+    plain = complete_ok(port, **fields)
+    assert "warnings" not in plain
+    told = complete_ok(port, **fields, repeat_penalty=1.3, mirostat=2, grammar=None, user="me")
+    assert [w["param"] for w in told["warnings"]] == ["repeat_penalty", "mirostat"]
+    assert told["warnings"][0]["message"] == "repeat_penalty changes nothing here"
+    assert told["choices"] == plain["choices"]
+    events = list(stream_ok(port, **fields, n=2, tools=[]))
+    assert [w["param"] for w in events[0]["warnings"]] == ["tools"]
+    assert not any("warnings" in e for e in events[1:])
+
+
+def test_unknown_characters_are_told(port):
+    told = complete_ok(port, model="couplet", prompt="海㒲明月")
+    assert told["warnings"] == [{"param": "prompt", "message": UNKNOWN + "1"}]
+    two = complete_ok(port, model="couplet", prompt=["海上明月", "㒲㒲"])
+    assert two["warnings"][0]["message"] == UNKNOWN + "2"
+
+
 @pytest.mark.parametrize("field", ["frequency_penalty", "presence_penalty"])
 def test_penalties_out_of_range_are_refused(port, field):
     for value in (2.5, -2.01, "1", [1], True):

@@ -326,7 +326,11 @@ static const rule rules_of_all[] = {
     {"\"d_ff\": 1024", "\"d_ff\": 0", "d_ff"},
     {"\"d_ff\": 1024", "\"d_ff\": 262145", "d_ff"},
     {"\"pre\"", "\"Pre\"", "norm must be \"pre\" or \"post\""},
+    {"\"kind\": \"categorical\"", "\"kind\": \"categorical\", \"bias\": 0",
+     "head.bias must be true or false"},
     {"1e-05", "0", "norm_eps"},
+    {"\"norm\": \"pre\"", "\"norm\": \"pre\", \"norm_kind\": \"batch\"",
+     "norm_kind must be \"layer\" or \"rms\""},
     {"1e-05", "-1e-05", "norm_eps"},
     {"1e-05", "1e-40", "norm_eps"},
     {"1e-05", "2", "norm_eps"},
@@ -363,7 +367,7 @@ static const rule rules_of_all[] = {
     {"\"size\": 33", "\"size\": 33, \"x\": 1", "inputs[1].x is not a known key"},
     {"\"categorical\"", "\"softmax\"", "head.kind must be \"categorical\""},
     {"\"size\": 99", "\"size\": 0", "head.size"},
-    {"\"size\": 99", "\"size\": 99, \"bias\": true", "head.bias is not a known key"},
+    {"\"size\": 99", "\"size\": 99, \"scale\": true", "head.scale is not a known key"},
     {", \"max_chars\": 32", "", "max_chars is missing"},
     {"\"max_chars\": 32", "\"max_chars\": 0", "max_chars"},
     {"\"max_chars\": 32", "\"max_chars\": 32, \"max_chars\": 32", "duplicate"},
@@ -380,6 +384,21 @@ static void every_rule_is_kept(void **state)
 {
     (void)state;
     expect_rules(good, rules_of_all, sizeof rules_of_all / sizeof *rules_of_all);
+}
+
+static void a_copy_model_is_read(void **state)
+{
+    (void)state;
+    static lx_config c;
+    char *task = scratch_replace(good, "\"couplet\"", "\"copy\"");
+    char *copy =
+        scratch_replace(task, "\"max_chars\": 32", "\"copy\": {\"alphabet\": 10, \"length\": 9}");
+    assert_int_equal(load(copy, strlen(copy), &c, NULL), LX_OK);
+    assert_true(c.alphabet == 10 && c.max_chars == 9);
+    expect_rules(copy, (rule[]){{"t\": 10", "t\": 0", "copy.alphabet must be a whole"}}, 1);
+    expect_rules(copy, (rule[]){{"h\": 9", "h\": 65537", "copy.length must be"}}, 1);
+    free(copy);
+    free(task);
 }
 
 static void what_is_no_object_is_refused(void **state)
@@ -476,6 +495,7 @@ int main(void)
         cmocka_unit_test(the_largest_image_is_read),
         cmocka_unit_test(every_rule_is_kept),
         cmocka_unit_test(every_rule_of_images_is_kept),
+        cmocka_unit_test(a_copy_model_is_read),
         cmocka_unit_test(what_is_no_object_is_refused),
         cmocka_unit_test(a_huge_file_is_not_read),
         cmocka_unit_test(a_long_path_leaves_room_for_the_fault),
