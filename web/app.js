@@ -2,17 +2,31 @@
  * Linnet's page: a tab for each kind of model, one that says how it works, and a switch of languages.
  *
  * The tab shown follows from the URL's hash: "#images" and what begins with "#images&" is the
- * images' tab, "#how" alike, everything else the couplets'. A tab whose kind of model is not served
- * is offered only while its own link is open, and then says so. Without this script the page shows
- * both forms and the article.
+ * images' tab, the others alike, everything else the couplets'. A tab whose kind of model is not
+ * served is offered only while its own link is open, and then says so. Its script is loaded when it is
+ * opened first. Without this script the page shows both forms and the article.
  */
-import { $, bytesText, findModel, onRender, page, requestRender } from './common.js';
-import { couplets } from './couplets.js';
-import { how } from './how.js';
-import { images } from './images.js';
+import {
+  $, bytesText, findModel, hashOf, isStrip, loadModels, loadStyle, onRender, page, requestRender,
+} from './common.js';
+import { racersOf, stripOf } from './strips.js';
 
-const TABS = { couplets, images, how };
-const TASKS = { couplets: 'couplet', images: 'image' };
+let style = null; // of the two demonstrations
+const withStyle = async (script) => {
+  style ??= loadStyle('/demos.css');
+  await style;
+  return import(script);
+};
+
+const LOAD = {
+  couplets: async () => (await import('./couplets.js')).couplets,
+  images: async () => (await import('./images.js')).images,
+  how: async () => (await import('./how.js')).how,
+  strip: async () => (await withStyle('./strip.js')).strip,
+  race: async () => (await withStyle('./race.js')).race,
+};
+const loaded = {}; // the tabs that have been opened
+let stateBytes = null; // of the first model
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
 
 /* --- tabs -------------------------------------------------------------------------------------- */
@@ -25,19 +39,30 @@ function show(name) {
   requestRender();
 }
 
+/* Calls then(tab) once the script is there, if the tab is still shown. */
+async function withTab(name, then) {
+  if (!loaded[name]) {
+    const tab = await LOAD[name]();
+    if (!loaded[name]) tab.start();
+    loaded[name] = tab;
+  }
+  if (page.tab === name) then(loaded[name]);
+  requestRender();
+}
+
 function openTab(name) {
   show(name);
-  history.replaceState(null, '', TABS[name].hash());
-  TABS[name].visit();
+  history.replaceState(null, '', loaded[name]?.hash() ?? `#${name}`);
+  withTab(name, (tab) => tab.visit());
 }
 
 /* Without a hash the first tab that is served. */
 function followHash() {
   const first = served.couplets || !served.images ? 'couplets' : 'images';
-  const named = /^#(images|how)(&|$)/.exec(location.hash)?.[1] ?? 'couplets';
-  const name = location.hash === '' ? first : named;
+  const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
+  const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
   show(name);
-  if (!TABS[name].follow()) TABS[name].visit();
+  withTab(name, (tab) => { if (!tab.follow()) tab.visit(); });
 }
 
 function onTabKey(event) {
@@ -69,10 +94,13 @@ function makeTabs() {
 }
 
 async function findServed() {
-  for (const name of Object.keys(TASKS)) {
-    served[name] = await findModel(TASKS[name]) !== null;
-  }
-  if (location.hash === '') followHash();
+  served.couplets = await findModel('couplet') !== null;
+  served.images = await findModel('image') !== null;
+  const models = await loadModels();
+  served.strip = stripOf(models) !== null;
+  served.race = racersOf(models).length > 0;
+  stateBytes = models.find((m) => m.meta?.state_bytes && !m.meta.state_grows && !isStrip(m))?.meta.state_bytes;
+  if (location.hash === '' && served.couplets === false) followHash();
   requestRender();
 }
 
@@ -100,16 +128,14 @@ function renderLanguage() {
 }
 
 function render() {
-  const tab = TABS[page.tab];
-  const bytes = Object.values(TABS).map((any) => any.stateBytes()).find(Boolean);
-  document.title = tab.titles[page.lang];
+  document.title = `Linnet · ${$(`${page.tab}-tab`).querySelector(`.${page.lang}`).textContent}`;
   renderLanguage();
   renderTabs();
   for (const span of document.querySelectorAll('.state-size')) {
-    const size = bytes ? bytesText(bytes) : '';
+    const size = stateBytes ? bytesText(stateBytes) : '';
     span.textContent = size && (span.parentElement.lang === 'zh' ? `（${size}）` : ` (${size})`);
   }
-  tab.render();
+  loaded[page.tab]?.render();
 }
 
 /* --- languages --------------------------------------------------------------------------------- */
@@ -133,10 +159,10 @@ function firstLanguage() {
 /* --- start ------------------------------------------------------------------------------------- */
 
 function start() {
+  if (!location.hash && hashOf(location.search)) history.replaceState(null, '', `/${hashOf(location.search)}`);
   page.lang = firstLanguage();
   onRender(render);
   makeTabs();
-  for (const tab of Object.values(TABS)) tab.start();
   document.querySelector('.claim [data-tab]').addEventListener('click', (event) => {
     event.preventDefault();
     openTab('how');

@@ -39,7 +39,7 @@ export async function get(path) {
 
 /* Forgets a state; one that is gone already is as good. */
 export function forgetState(id) {
-  fetch(`/v1/states/${id}`, { method: 'DELETE', keepalive: true }).catch(() => {});
+  return fetch(`/v1/states/${id}`, { method: 'DELETE', keepalive: true }).catch(() => {});
 }
 
 /* What stands in the state of one head: { s, z }. */
@@ -83,7 +83,7 @@ export async function* stream(path, body, signal) {
 let modelsRequest = null;
 
 /* The models served, asked for once; after a failure the next call asks again. */
-function loadModels() {
+export function loadModels() {
   modelsRequest = modelsRequest || get('/v1/models')
     .then(({ data }) => {
       if (data.length === 0) throw new ApiError(503, { message: 'no model is loaded yet' });
@@ -93,10 +93,13 @@ function loadModels() {
   return modelsRequest;
 }
 
+/* Whether the model makes strips of pictures, which have tabs of their own. */
+export const isStrip = ({ meta }) => meta?.period < meta?.height;
+
 /* The first model of this task ('couplet', 'image'); null when there is none. */
 export async function findModel(task) {
   const models = await loadModels();
-  return models.find((m) => m.meta?.task === task) ?? null;
+  return models.find((m) => m.meta?.task === task && !isStrip(m)) ?? null;
 }
 
 /* --- words ------------------------------------------------------------------------------------- */
@@ -146,8 +149,16 @@ export function explain(error, fields = {}, reason = () => '') {
 
 export function bytesText(bytes) {
   const kib = bytes / 1024;
-  return kib < 1024 ? `${Math.round(kib)} KiB` : `${(kib / 1024).toFixed(1)} MiB`;
+  if (kib < 1024) return `${Math.round(kib)} KiB`;
+  return kib < 1024 ** 2 ? `${(kib / 1024).toFixed(1)} MiB` : `${(kib / 1024 ** 2).toFixed(1)} GiB`;
 }
+
+export const count = (n) => n.toLocaleString('en');
+
+/* The fields behind the tab's name in the URL's hash. */
+export const hashFields = () => new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
+
+export const drawSeed = () => crypto.getRandomValues(new Uint32Array(1))[0];
 
 /* --- the document ------------------------------------------------------------------------------ */
 
@@ -170,6 +181,14 @@ export function requestRender() {
   });
 }
 
+/* Loads a style sheet of the page; done when it rules. */
+export function loadStyle(href) {
+  return new Promise((done) => {
+    const link = Object.assign(document.createElement('link'), { rel: 'stylesheet', href, onload: done, onerror: done });
+    document.head.append(link);
+  });
+}
+
 /* Sets text only where it changes, so that nothing is announced or laid out for nothing. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -180,11 +199,26 @@ export function say(text) {
   $('live').textContent = text;
 }
 
+/* The page's address as a link: what is behind the # as a query, so that a server can tell other sites
+   what the link shows. `hashOf` is the way back; '' for what is no such query. */
+export function linkOf(hash) {
+  const [name, ...rest] = hash.slice(1).split('&');
+  if (!name) return `${location.origin}/`;
+  const key = /^(couplets|images|how|strip|race)$/.test(name) ? 'tab' : 'line';
+  return `${location.origin}/?${[`${key}=${name}`, ...rest].join('&')}`;
+}
+
+export function hashOf(search) {
+  const [first, ...rest] = search.slice(1).split('&');
+  const name = /^(?:tab|line)=(.+)$/.exec(first)?.[1];
+  return name ? `#${[name, ...rest].join('&')}` : '';
+}
+
 /* A button that copies the page's address. */
 export function makeCopyButton(button) {
   button.hidden = !navigator.clipboard;
   button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(linkOf(location.hash));
     say(WORDS[page.lang].copied);
     button.classList.add('done');
     setTimeout(() => button.classList.remove('done'), 1500);

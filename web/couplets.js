@@ -9,7 +9,7 @@
  * What makes a couplet (line, seed, temperature, ...) is in the URL's hash: a link is a couplet.
  */
 import {
-  $, ApiError, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
+  $, ApiError, bytesText, calm, drawSeed, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
   setText, stream,
 } from './common.js';
 import { isPunctuation, rulesKept } from './rules.js';
@@ -105,7 +105,7 @@ function finishAnswer(answer) {
 let running = null; // AbortController of the run in progress
 
 function readForm() {
-  if ($('seed').value === '') $('seed').value = crypto.getRandomValues(new Uint32Array(1))[0];
+  if ($('seed').value === '') $('seed').value = drawSeed();
   return {
     upper: state.upper,
     n: Number($('n').value || $('n').defaultValue),
@@ -364,8 +364,6 @@ function savePicture() {
 
 /* The tab, as app.js knows it. */
 export const couplets = {
-  titles: { zh: 'Linnet · 对联', en: 'Linnet · Couplets' },
-
   start() {
     $('result').replaceChildren($('stage').content.cloneNode(true));
     $('form').noValidate = true; // the server judges, its answer is shown beside the input
@@ -383,8 +381,6 @@ export const couplets = {
     takeInput();
     loadModel().then(requestRender, () => {}); // a failure is shown when a line is sent
   },
-
-  stateBytes: () => state.model?.stateBytes,
 
   visit() {}, // it waits for a line
 

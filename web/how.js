@@ -6,7 +6,7 @@
  * hash. The article around it is in index.html.
  */
 import {
-  $, bytesText, calm, explain, findModel, forgetState, lookInside, makeCopyButton, page, post, requestRender,
+  $, bytesText, calm, drawSeed, explain, findModel, forgetState, hashFields, lookInside, makeCopyButton, page, post, requestRender,
   say, setText,
 } from './common.js';
 import { addedBetween, nothing, paintMemory, paintNumbers, readOut, shareOf, valueOf } from './memory.js';
@@ -238,7 +238,7 @@ const whole = (text) => (/^\d{1,15}$/.test(text ?? '') ? Number(text) : 0);
 
 /* Whether the hash asks for a line. */
 function follow() {
-  const fields = new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
+  const fields = hashFields();
   if (!fields.get('line')) return false;
   Object.assign(state, { line: fields.get('line'), seed: whole(fields.get('seed')) });
   Object.assign(state, { layer: whole(fields.get('layer')), head: whole(fields.get('head')) });
@@ -407,15 +407,13 @@ function renderPositions() {
 function onSubmit(event) {
   event.preventDefault();
   state.line = $('lab-line').value.replace(/\s+/gu, '');
-  [state.seed] = crypto.getRandomValues(new Uint32Array(1));
+  state.seed = drawSeed();
   state.wanted = null;
   walk();
 }
 
 /* The tab, as app.js knows it. */
 export const how = {
-  titles: { zh: 'Linnet · 原理', en: 'Linnet · How it works' },
-
   start() {
     $('lab').replaceChildren($('lab-parts').content.cloneNode(true));
     $('positions').replaceChildren($('position-parts').content.cloneNode(true));
@@ -434,8 +432,6 @@ export const how = {
     addEventListener('pagehide', forget);
     addEventListener('pageshow', (event) => { if (event.persisted && page.tab === 'how') walk(); });
   },
-
-  stateBytes: () => state.model?.stateBytes,
 
   render, follow, visit, hash,
 };

@@ -7,7 +7,7 @@
  * temperature, what was asked for and the drawing are in the URL's hash: a link is a sheet of pictures.
  */
 import {
-  $, bytesText, calm, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say, setText,
+  $, bytesText, calm, count, drawSeed, explain, findModel, hashFields, makeCopyButton, page, placeForKey, requestRender, say, setText,
   stream,
 } from './common.js';
 import { Pad } from './pad.js';
@@ -28,7 +28,7 @@ const WORDS = {
     fields: { n: '幅数', image: '图像', mask: '蒙版' },
     kept: (rows) => `保留上面 ${rows} 行`,
     made: (made, all) => `已画 ${made} / ${all} 像素`,
-    state: (size) => `每幅的状态 ${size}，画到哪个像素都一样大`,
+    state: (size, grows) => `每幅的状态${grows ? '至多' : ''} ${size}${grows ? '' : '，画到哪个像素都一样大'}`,
     cache: (size) => `换成 softmax 注意力，缓存此刻是 ${size}`,
     facts: (a) => [`种子 ${a.seed}`, `${a.seconds} 秒`, `每秒 ${a.rate} 像素`],
     stopped: '已停下',
@@ -46,7 +46,7 @@ const WORDS = {
     fields: { n: 'The number of pictures', image: 'The picture', mask: 'The mask' },
     kept: (rows) => `Keep the first ${rows} rows`,
     made: (made, all) => `${made} of ${all} pixels`,
-    state: (size) => `State of one picture: ${size}, the same at every pixel`,
+    state: (size, grows) => `State of one picture: ${size}, ${grows ? 'when it is whole' : 'the same at every pixel'}`,
     cache: (size) => `With softmax attention the cache would be ${size} by now`,
     facts: (a) => [`seed ${a.seed}`, `${a.seconds} s`, `${a.rate} pixels/s`],
     stopped: 'stopped',
@@ -70,7 +70,6 @@ let pad = null;
 let running = null; // AbortController of the run in progress
 
 const find = (selector) => document.querySelector(`#images ${selector}`);
-const count = (n) => n.toLocaleString('en');
 
 /* --- the model --------------------------------------------------------------------------------- */
 
@@ -83,6 +82,7 @@ function readModel({ id, meta }) {
     size: width * height * channels,
     classes: meta.classes ?? [],
     stateBytes: meta.state_bytes,
+    grows: meta.state_grows,
     cacheBytes: 2 * 4 * (meta.n_layers ?? 0) * (meta.n_embd ?? 0),
   };
 }
@@ -153,8 +153,7 @@ function finishAnswer(answer) {
 
 function readForm() {
   const field = (name) => $(`image-${name}`).value || $(`image-${name}`).defaultValue;
-  const drawn = crypto.getRandomValues(new Uint32Array(1))[0];
-  const seed = field('seed') === '' ? drawn : Number(field('seed'));
+  const seed = field('seed') === '' ? drawSeed() : Number(field('seed'));
   const wish = state.wish === null ? {} : { class: state.wish };
   return { n: Number(field('n')), temperature: Number(field('temperature')), seed, ...wish };
 }
@@ -280,7 +279,7 @@ function takeDrawing(fields) {
 
 /* Whether the hash asks for pictures. */
 function follow() {
-  const fields = new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
+  const fields = hashFields();
   for (const id of FIELDS) {
     $(`image-${id}`).value = fields.get(id) ?? $(`image-${id}`).defaultValue;
   }
@@ -387,7 +386,7 @@ function renderMeters(words) {
   const { channels, stateBytes, cacheBytes } = model;
   const inPixels = (values) => count(Math.floor(values / channels));
   setText(find('.made .text'), words.made(inPixels(made), inPixels(all)));
-  setText(find('.state .text'), words.state(bytesText(stateBytes)));
+  setText(find('.state .text'), words.state(bytesText(stateBytes), model.grows));
   setText(find('.cache .text'), words.cache(bytesText(cacheBytes * position)));
   find('.cache').hidden = cacheBytes === 0;
   const most = Math.max(cacheBytes * model.size, stateBytes);
@@ -465,8 +464,6 @@ function saveSheet() {
 
 /* The tab, as app.js knows it. */
 export const images = {
-  titles: { zh: 'Linnet · 手写数字', en: 'Linnet · Handwritten digits' },
-
   start() {
     $('image-result').replaceChildren($('studio').content.cloneNode(true));
     pad = new Pad(find('.pad'), requestRender);

@@ -50,6 +50,7 @@ void lx_handle_livez(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 
 /* --- errors, errors.c --- */

@@ -52,6 +52,7 @@ static lx_json_model describe(const lx_served_model *m)
         .classes = c->classes,
         .n_classes = c->n_classes,
         .slots = m->n_slots,
+        .state_grows = m->model->state.page_floats > 0,
     };
     list_kinds(c, &json);
     return json;

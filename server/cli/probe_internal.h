@@ -14,7 +14,7 @@ typedef struct lx_probe_link {
     lx_probe_tls *tls; /* NULL: plain */
 } lx_probe_link;
 
-/* Waits until the connection is ready for events (of poll()) or its time is over. */
+/* Waits until the connection is ready for events (of poll()) or until its deadline. */
 lx_status lx_probe_wait(const lx_probe_link *link, short events, lx_error *err) LX_MUST_USE;
 
 /* The handshake on a connection that is made. */

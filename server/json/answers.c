@@ -139,13 +139,14 @@ static json_t *make_model(const lx_json_model *m)
     const char *modality = m->width > 0 ? "image" : "text";
     json_t *root = json_pack(
         "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
-        "s:o}}",
+        "s:o, s:b}}",
         "id", m->id, "object", "model", "created", (json_int_t)m->created, "owned_by", "linnet",
         "architecture", "input_modalities", modality, "output_modalities", modality, "meta", "task",
         m->task, "n_params", (json_int_t)m->n_parameters, "n_vocab", (json_int_t)m->n_vocab,
         "n_embd", (json_int_t)m->n_embd, "n_layers", (json_int_t)m->n_layers, "n_heads",
         (json_int_t)m->n_heads, "state_bytes", (json_int_t)m->state_bytes, "slots",
-        (json_int_t)m->slots, "fingerprint", m->fingerprint, "attention", make_kinds(m));
+        (json_int_t)m->slots, "fingerprint", m->fingerprint, "attention", make_kinds(m),
+        "state_grows", (int)m->state_grows);
     if (root != NULL && !add_own_meta(json_object_get(root, "meta"), m)) {
         json_decref(root);
         root = NULL;

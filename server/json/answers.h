@@ -111,8 +111,9 @@ typedef struct lx_json_model {
     const char *tokenizer;            /* the family of their tokens */
     const char *kinds[LX_MAX_LAYERS]; /* [n_kinds] of attention, each once */
     int32_t n_kinds;
-    int64_t width, height, channels;           /* of images, otherwise 0 */
-    int64_t period;                            /* of a strip of images, see lx_config */
+    int64_t width, height, channels; /* of images, otherwise 0 */
+    bool state_grows;                /* with every token; otherwise state_bytes at any length */
+    int64_t period;                  /* of a strip of images, see lx_config */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
 } lx_json_model;

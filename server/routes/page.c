@@ -304,21 +304,38 @@ static void fill_seed(const lx_form *form, lx_buffer *out)
     lx_page_escape(form->seed_text, strlen(form->seed_text), out);
 }
 
-/* The places of the template; without a `fill` it is the result's. */
+static void fill_card(const lx_page *page, lx_buffer *out)
+{
+    const char *text = page->card != NULL ? page->card : "/card.png";
+    lx_page_escape(text, strlen(text), out);
+}
+
+static void fill_title(const lx_page *page, lx_buffer *out)
+{
+    const char *text = page->title != NULL
+                           ? page->title
+                           : "Linnet: however long it writes, its memory stays one size";
+    lx_page_escape(text, strlen(text), out);
+}
+
+/* The places of the template; with neither of the two it is the result's. */
 static const struct place {
     const char *mark;
     bool image; /* belongs to the images' form */
     void (*fill)(const lx_form *form, lx_buffer *out);
+    void (*fill_head)(const lx_page *page, lx_buffer *out);
 } places[] = {
-    {"{{upper}}", false, fill_upper},
-    {"{{n}}", false, fill_n},
-    {"{{temperature}}", false, fill_temperature},
-    {"{{seed}}", false, fill_seed},
-    {"{{image_n}}", true, fill_n},
-    {"{{image_temperature}}", true, fill_temperature},
-    {"{{image_seed}}", true, fill_seed},
-    {"<!--linnet:answers-->", false, NULL},
-    {"<!--linnet:images-->", true, NULL},
+    {"{{upper}}", false, fill_upper, NULL},
+    {"{{n}}", false, fill_n, NULL},
+    {"{{temperature}}", false, fill_temperature, NULL},
+    {"{{seed}}", false, fill_seed, NULL},
+    {"{{image_n}}", true, fill_n, NULL},
+    {"{{image_temperature}}", true, fill_temperature, NULL},
+    {"{{image_seed}}", true, fill_seed, NULL},
+    {"{{card}}", false, NULL, fill_card},
+    {"{{title}}", false, NULL, fill_title},
+    {"<!--linnet:answers-->", false, NULL, NULL},
+    {"<!--linnet:images-->", true, NULL, NULL},
 };
 
 static const struct place *find_place(const char *text, size_t bytes)
@@ -339,7 +356,9 @@ static void fill_place(const struct place *place, const lx_page *page, lx_buffer
     lx_form empty = {.image = place->image};
     fill_defaults(&empty);
     bool sent = page->form != NULL && page->form->image == place->image;
-    if (place->fill != NULL)
+    if (place->fill_head != NULL)
+        place->fill_head(page, out);
+    else if (place->fill != NULL)
         place->fill(sent ? page->form : &empty, out);
     else
         fill_result(page, place->image, out);

@@ -1,8 +1,8 @@
 /*
  * The page for browsers without JavaScript: the two forms it posts, and index.html with its places
  * filled in: {{upper}}, {{n}}, ... {{image_n}}, ..., the values of the inputs, and
- * <!--linnet:answers--> and <!--linnet:images-->, the answers or an error. Everything that comes
- * from outside is escaped.
+ * <!--linnet:answers--> and <!--linnet:images-->, the answers or an error; {{card}} and {{title}},
+ * what other sites show with a link. Everything that comes from outside is escaped.
  */
 #ifndef LINNET_SERVER_ROUTES_PAGE_H
 #define LINNET_SERVER_ROUTES_PAGE_H
@@ -58,6 +58,8 @@ typedef struct lx_page {
     const lx_buffer *images; /* of lx_page_add_image; NULL when none were asked for */
     bool grey;               /* the images are */
     int64_t seed;
+    const char *card;  /* address of the picture for other sites; NULL: the same for all links */
+    const char *title; /* for other sites, NULL: the page's own */
 } lx_page;
 
 /* Appends the markup of image i (0-based), a PNG, to a page's images. */

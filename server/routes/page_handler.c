@@ -1,4 +1,5 @@
 /* The page on a first visit, and its files. Its forms: form.c. */
+#include <stdio.h>
 #include <string.h>
 
 #include "server/api/api.h"
@@ -6,6 +7,7 @@
 #include "server/routes/page.h"
 
 enum { MAX_PAGE = 32 << 20 }; /* the images of an answer are in it */
+enum { MAX_CARD = 8192 };     /* a link's fields, its drawing among them */
 
 static const char html_type[] = "text/html; charset=utf-8";
 
@@ -33,11 +35,43 @@ void lx_page_respond(lx_response *rs, int status, const lx_page *page)
     add_security_headers(rs);
 }
 
+/* The address of /link.png for a link of the images' tab; "" for any other, and for one whose
+   fields are no plain text. */
+static void name_card(const lx_request *rq, char *out, size_t size)
+{
+    static const char *const names[] = {"n", "temperature", "seed", "class", "rows", "ink"};
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *tab = rq->argument(rq->query, "tab");
+    out[0] = '\0';
+    if (tab == NULL || strcmp(tab, "images") != 0 || rq->argument(rq->query, "seed") == NULL)
+        return;
+    size_t used = (size_t)snprintf(out, size, "/link.png");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = rq->argument(rq->query, names[i]);
+        if (text == NULL)
+            continue;
+        size_t room = size - used, need = strlen(text) + strlen(names[i]) + 2;
+        if (strspn(text, plain) != strlen(text) || need >= room) {
+            out[0] = '\0';
+            return;
+        }
+        used += (size_t)snprintf(out + used, room, "%c%s=%s", i == 0 ? '?' : '&', names[i], text);
+    }
+}
+
+/* A link's query says what other sites show with it; the page's script reads the same fields. */
 void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     (void)api;
-    (void)rq;
-    lx_page_respond(rs, 200, &(lx_page){0});
+    char card[MAX_CARD], title[LX_FORM_TEXT_BYTES];
+    name_card(rq, card, sizeof card);
+    const char *line = rq->argument(rq->query, "line");
+    bool has_line = line != NULL && line[0] != '\0' && strlen(line) + 32 < sizeof title;
+    if (has_line)
+        (void)snprintf(title, sizeof title, "%s · Linnet", line);
+    lx_page_respond(
+        rs, 200,
+        &(lx_page){.card = card[0] != '\0' ? card : NULL, .title = has_line ? title : NULL});
 }
 
 /* --- files --- */

@@ -13,6 +13,7 @@ static const struct route {
 } routes[] = {
     {"GET", "/", lx_handle_page},
     {"POST", "/", lx_handle_form},
+    {"GET", "/link.png", lx_handle_link_picture},
     {"POST", "/v1/completions", lx_handle_completions},
     {"POST", "/v1/chat/completions", lx_handle_chat},
     {"POST", "/v1/images/generations", lx_handle_images_generations},

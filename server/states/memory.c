@@ -275,7 +275,7 @@ static entry **find_alive(memory *m, const lx_owner *owner, const char *id)
 
 static lx_status not_found(const char *id, lx_error *err)
 {
-    return lx_fail(err, LX_ERR_NOT_FOUND, "state", "there is no state %s, or its time is over", id);
+    return lx_fail(err, LX_ERR_NOT_FOUND, "state", "there is no state %s, or it has expired", id);
 }
 
 static void memory_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,

@@ -201,7 +201,7 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
     result.blob = bytes;
     if (result.status == LX_ERR_NOT_FOUND)
         (void)lx_fail(&reported, LX_ERR_NOT_FOUND, "state",
-                      "there is no state %s, or its time is over", c->id);
+                      "there is no state %s, or it has expired", c->id);
     else if (result.status == LX_ERR_UNAVAILABLE)
         (void)unreachable(&why, &reported);
     else

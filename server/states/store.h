@@ -26,7 +26,7 @@ typedef struct lx_state_store lx_state_store;
 /*
  * How a call ended; called exactly once, by any thread, perhaps before the call has returned, with
  * none of the store's locks held.
- *   LX_ERR_NOT_FOUND    no such id, or its time is over
+ *   LX_ERR_NOT_FOUND    no such id, or it has expired
  *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"): try again when
  *                       something has expired
  *   LX_ERR_TOO_LARGE    the blob alone is over the store's limit

@@ -65,7 +65,7 @@ def origin():
     if "LINNET_URL" in os.environ:
         yield os.environ["LINNET_URL"].rstrip("/")
         return
-    with serve(os.environ.get("LINNET_MODELS_DIR", str(ROOT / "weights"))) as address:
+    with serve(os.environ.get("LINNET_MODELS_DIR", f"{ROOT}/weights:{ROOT}/weights/demo")) as address:
         yield address
 
 

@@ -11,6 +11,9 @@ TABS = {
     "images": ("#images&n=4&seed=3", "() => document.querySelector('.bits')?.textContent"),
     "how": ("#how&line=海上明月&seed=1&step=4",
             "() => document.querySelectorAll('.steps li').length === 6 && location.hash.includes('step=4')"),
+    "strip": ("#strip&turns=0.3&digits=4",
+              "() => location.hash.endsWith('digits=4') && !document.querySelector('#strip-fork')?.disabled"),
+    "race": ("#race", "() => document.querySelectorAll('.lanes tbody tr').length >= 2"),
 }
 WAYS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}},
@@ -22,7 +25,8 @@ WAYS = {
     "calm": {"reduced_motion": "reduce"},
     "chinese": {"locale": "zh-CN"},
 }
-BUDGET = 150_000  # bytes of the page and its scripts
+BUDGET = 150_000  # bytes of the page and its scripts, at a first visit
+ALL_TABS = 190_000  # of all tabs together
 
 
 def faults(page, **options):
@@ -33,12 +37,25 @@ def faults(page, **options):
     return [(fault["id"], [node["target"] for node in fault["nodes"]]) for fault in found]
 
 
+def prepare(page, tab):
+    """What is seen only after a click."""
+    if tab == "strip":
+        page.click("#strip-fork")
+        expect(page.locator(".ways button:enabled")).to_have_count(3)
+    if tab == "race":
+        page.click("#race-go")
+        page.wait_for_function(
+            "() => Array.from(document.querySelectorAll('.lanes td:nth-child(2)')).every((td) => td.textContent !== '0')")
+        page.click("#race-go")
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tab", TABS)
 def test_tab(open_page, screenshots, tab, way):
     hash_, ready = TABS[tab]
     page = open_page(hash_, **WAYS[way])
     page.wait_for_function(ready)
+    prepare(page, tab)
     page.evaluate("Promise.all(document.getAnimations().map((a) => a.finished.catch(() => {})))")
     # axe reads the colours of the style sheet, which forced ones replace
     rules = {"rules": {"color-contrast": {"enabled": False}}} if way == "forced" else {}
@@ -81,15 +98,34 @@ def test_what_is_special_is_said_above_the_fold(open_page):
             assert targets == ["#how", "https://arxiv.org/abs/2006.16236", "/docs"]
 
 
-def test_the_budget(browser, origin):
+def loaded_by(browser, address, ready):
+    """What is loaded until the tab is ready: bytes by URL."""
     page = browser.new_page()
     sizes = {}
     page.on("response", lambda answer: sizes.setdefault(answer.url, answer))
-    page.goto(origin)
+    page.goto(address)
     expect(page.locator(".state-size").first).not_to_be_empty()
+    page.wait_for_function(ready)
     loaded = {url: len(answer.body()) for url, answer in sizes.items() if "/v1/" not in url}
-    assert len(loaded) > 10 and sum(loaded.values()) <= BUDGET, loaded
     page.close()
+    return loaded
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_the_budget(browser, origin, tab):
+    """Page, styles and scripts of a first visit, whichever tab it begins with; a tab's script comes with the tab."""
+    loaded = loaded_by(browser, f"{origin}/{TABS[tab][0]}", TABS[tab][1])
+    assert len(loaded) > 7 and sum(loaded.values()) <= BUDGET, loaded
+    assert any(url.endswith(f"/{tab}.js") for url in loaded)
+    assert not any(url.endswith(f"/{other}.js") for url in loaded for other in TABS if other != tab)
+
+
+def test_the_budget_of_all_tabs(browser, origin):
+    """What a visitor has loaded who has opened every tab."""
+    loaded = {}
+    for hash_, ready in TABS.values():
+        loaded |= loaded_by(browser, f"{origin}/{hash_}", ready)
+    assert sum(loaded.values()) <= ALL_TABS, loaded
 
 
 def test_nothing_waits_for_the_models(open_page):

@@ -172,3 +172,75 @@ def test_other_sites_are_given_a_picture(open_page):
 def test_card(open_page, screenshots):
     """How web/card.png is made."""
     (screenshots / "card.png").write_bytes(draw(open_page()))
+
+
+def copied(page, button):
+    """The link that a button copies."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click(button)
+    expect(page.locator("#live")).to_have_text("Link copied")
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+def card_of(page, link):
+    """What other sites show with a link: its title, its picture."""
+    fresh = page.context.browser.new_context(java_script_enabled=False).new_page()
+    fresh.goto(link)
+    title, picture = (fresh.locator(f"meta[property='og:{name}']").get_attribute("content") for name in ("title", "image"))
+    fresh.context.close()
+    reply = page.context.request.get(page.url.split("/?")[0].split("/#")[0] + picture)
+    assert reply.ok and reply.headers["content-type"] == "image/png"
+    return title, reply.body()
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_link_of_pictures_has_a_card_of_its_own(images, drawn):
+    """The server paints the pictures of the link, in the page's colours; the link opens the same sheet."""
+    page = images(**VIEW)
+    if drawn:
+        stroke(page, [(9, 7), (13, 5), (18, 7), (18, 10), (14, 15)])
+    paint(page, n=4, seed=9, button="#complete" if drawn else "#paint")
+    values = painted(page)
+    link = copied(page, "#image-copy")
+    assert "/?tab=images&n=4&temperature=1&seed=9" in link and ("&ink=" in link) == drawn
+    _, card = card_of(page, link)
+    found = page.evaluate(READ, list(card))
+    assert (found["width"], found["height"]) == (1200, 630)
+    ink = page.evaluate("import('/picture.js').then(({ INK }) => INK.map(String))")
+    most = max(values, key=max)
+    scale = 9  # four pictures of 28 pixels and their gaps in 1140 x 570
+    expected = {}
+    for value in (v for picture in values for v in picture):
+        expected[ink[value]] = expected.get(ink[value], 0) + scale * scale
+    assert {c: found["colours"].get(c) for c in expected} == expected and max(most) > 200
+    fresh = images("?" + link.split("/?")[1], **VIEW)
+    assert painted(fresh) == values
+    assert fresh.evaluate("location.search") == "" and fresh.evaluate("location.hash").startswith("#images&n=4")
+
+
+def test_a_link_of_a_couplet_has_its_line_as_title(open_page):
+    page = open_page(**VIEW)
+    ask(page, UPPER)
+    answers = finished(page)
+    link = copied(page, "#copy")
+    title, _ = card_of(page, link)
+    assert title == f"{UPPER} · Linnet"
+    fresh = open_page("?" + link.split("/?")[1], **VIEW)
+    assert finished(fresh) == answers
+
+
+@pytest.mark.parametrize("query, param", [
+    ("n=4", "seed"), ("seed=x", "seed"), ("seed=1&n=65", "n"), ("seed=1&class=7", "class"), ("seed=1&class=-1", "class"),
+    ("seed=1&rows=3&ink=!", "ink"), ("seed=1&rows=3&ink=AAA", "ink"), ("seed=1&ink=AP8A_wD_ABM", "ink"),
+    ("seed=1&rows=28&ink=AP8A_wD_ABM", "rows"), ("seed=1&rows=3&ink=" + "A" * 9000, "ink"), ("seed=1&temperature=11", "temperature"),
+])
+def test_a_damaged_card_is_refused(open_page, query, param):
+    page = open_page()
+    reply = page.context.request.get(f"{page.url.split('#')[0]}link.png?{query}")
+    assert reply.status in (400, 414) and (reply.status == 414 or reply.json()["error"]["param"] == param)
+
+
+def test_a_title_is_only_text(open_page):
+    page = open_page()
+    reply = page.context.request.get(page.url.split("#")[0] + "?line=%22%3E%3Cscript%3E")
+    assert "&quot;&gt;&lt;script&gt; · Linnet" in reply.text()

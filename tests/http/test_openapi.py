@@ -71,6 +71,7 @@ def test_head_is_get_without_a_body(port, document):
             continue
         head, get = call(port, "HEAD", path), call(port, "GET", path)
         there = 404 if path.startswith("/v1/states/") else 200  # no state has the model's name
+        there = 400 if path == "/link.png" else there  # which wants a seed
         assert head.status == get.status == there and head.body == b"", path
         assert head.headers["content-type"] == get.headers["content-type"], path
 
@@ -122,6 +123,7 @@ def test_made_up_requests_are_answered_as_described(tmp_path):
              "--phases", "fuzzing", "--max-examples", "6",
              "--generation-deterministic", "--no-color",
              "--exclude-path", "/v1/models/reload",  # test_reload.py does
+             "--exclude-path", "/link.png",  # made-up queries are too long: 414, no refusal to the checker; test_share.py
              "--checks", CHECKS],
             cwd=tmp_path, capture_output=True, text=True, timeout=300,
         )

@@ -62,6 +62,7 @@ def test_models_of_several_folders_are_served(server):
     assert [(m["height"], m["period"]) for m in found.values()] == [
         (PERIOD, PERIOD), (PERIOD * COUNT, PERIOD), (PERIOD * COUNT, PERIOD)]
     assert [m["attention"] for m in found.values()] == [["linear"], ["softmax"], ["linear"]]
+    assert [m["state_grows"] for m in found.values()] == [False, True, False]
     assert len({m["fingerprint"] for m in found.values()}) == 3
     assert len({m["n_params"] for m in found.values()}) == 1
 
@@ -130,3 +131,14 @@ def test_another_height_needs_the_period(folder, tmp_path):
     (tmp_path / "base").symlink_to(folder / "base")
     result = run("inspect", change(tmp_path / "tall", base="../base", image={"height": 2 * PERIOD}))
     assert result.returncode != 0 and "row" in result.stderr
+
+
+@pytest.mark.parametrize("image, words", [
+    ({"period": 0}, "image.period must be"),
+    ({"height": 2 * PERIOD, "period": PERIOD - 1}, "image.period must divide"),
+    ({"base": ".."}, "image.base is not a known key"),
+])
+def test_a_wrong_strip_is_refused(folder, tmp_path, image, words):
+    (tmp_path / "base").symlink_to(folder / "base")
+    result = run("inspect", change(tmp_path / "wrong", base="../base", image=image))
+    assert result.returncode != 0 and words in result.stderr

@@ -183,9 +183,6 @@ static void every_rule_of_images_is_kept(void **state)
         {"\"height\": 20", "\"height\": 0", "image.height must be"},
         {"\"height\": 20", "\"height\": 4097", "image.height must be"},
         {"\"height\": 20, ", "", "image.height is missing"},
-        {"\"height\": 20", "\"height\": 20, \"period\": 0", "image.period must be"},
-        {"\"height\": 20", "\"height\": 20, \"period\": 3", "image.period must divide"},
-        {"\"height\": 20", "\"height\": 20, \"base\": \"..\"", "image.base is not a known key"},
         {"\"channels\": 3", "\"channels\": 2", "image.channels must be 1 (grey) or 3"},
         {"\"channels\": 3", "\"channels\": 4", "image.channels must be"},
         {"\"channels\": 3", "\"channels\": 3, \"depth\": 8", "image.depth is not a known key"},
@@ -400,12 +397,9 @@ static void what_is_no_object_is_refused(void **state)
     scratch_expect(load("[]", 2, &c, &err), &err, LX_ERR_FORMAT, "not a JSON object");
     scratch_expect(load("", 0, &c, &err), &err, LX_ERR_FORMAT, "empty");
     scratch_expect(lx_config_load(scratch_path("none"), &c, &err), &err, LX_ERR_NOT_FOUND, "none");
-    size_t n = 100000;
-    char *deep = malloc(n);
-    assert_non_null(deep);
-    memset(deep, '[', n);
-    scratch_expect(load(deep, n, &c, &err), &err, LX_ERR_FORMAT, "maximum parsing depth");
-    free(deep);
+    static char deep[100000];
+    memset(deep, '[', sizeof deep);
+    scratch_expect(load(deep, sizeof deep, &c, &err), &err, LX_ERR_FORMAT, "maximum parsing depth");
 }
 
 static void a_huge_file_is_not_read(void **state)

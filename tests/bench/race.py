@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Is what the page's race shows what `linnet bench --positions` measures?
+
+    .venv/bin/python tests/bench/race.py [--linnet build/linnet] [--threads 2] [--position 4096]
+
+Serves weights/demo, runs the race of the page in Chromium until every racer is past the position, and takes of each
+lane's points the median of those around it. After that, linnet bench measures the same position of the
+same models twice, with as many threads; the mean of both stands beside the page's figure. Ends with status 1 when they differ
+by more than --tolerance. On a machine that does other work at the same time neither figure means anything: the two runs
+of the bench, printed apart, show it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tests/browser"), str(ROOT / "tests/http")]
+import conftest  # noqa: E402 (its serve)
+
+LANES = "import('/race.js').then(({ race }) => race.lanes())"
+AROUND = 384  # positions on either side
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--linnet", type=Path, default=os.environ.get("LINNET", ROOT / "build" / "linnet"))
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--position", type=int, default=4096)
+    p.add_argument("--tolerance", type=float, default=0.2)
+    p.add_argument("--minutes", type=float, default=5, help="after which a racer that is slow gives up")
+    return p.parse_args()
+
+
+def bench(args, model):
+    command = [args.linnet, "bench", "--model", ROOT / "weights/demo" / model, "--positions", str(args.position),
+               "--threads", str(args.threads), "--json"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout)["rows"][0]["ms_per_token"]
+
+
+def race(args):
+    """Every lane of a race until all are past the position, or the time is over."""
+    until = args.position + AROUND
+    with conftest.serve(f"{ROOT}/weights:{ROOT}/weights/demo") as address, sync_playwright() as playwright:
+        chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{address}/#race")
+        page.locator(".lanes tbody tr").first.wait_for()
+        page.click("#race-go")
+        try:
+            page.wait_for_function(f"(until) => {LANES}.then((all) => all.every((lane) => lane.tokens >= until))",
+                                   arg=until, timeout=args.minutes * 60_000, polling=1000)
+        except Exception as error:  # what there is, is compared
+            print(f"not all racers came so far: {type(error).__name__}")
+        lanes = page.evaluate(LANES)
+        browser.close()
+    return lanes
+
+
+def main():
+    args = parse_arguments()
+    os.environ["LINNET"], os.environ["LINNET_THREADS"] = str(args.linnet), str(args.threads)
+    lanes, right = race(args), True
+    print("model             page ms   bench twice            difference")
+    for lane in lanes:
+        near = [p["ms"] for p in lane["points"] if abs((p["from"] + p["to"]) / 2 - args.position) <= AROUND]
+        if not near:
+            print(f"{lane['id']:16} did not come to position {args.position}")
+            continue
+        shown, measured = statistics.median(near), [bench(args, lane["id"]) for _ in range(2)]
+        difference = shown / statistics.mean(measured) - 1
+        right = right and abs(difference) <= args.tolerance
+        print(f"{lane['id']:16} {shown:8.3f}   {measured[0]:8.3f} {measured[1]:8.3f} {difference:13.1%}")
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""The race: models of one shape in several kinds, in turns, from their own states; what is shown is what was measured."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import image_model
+from conftest import serve
+
+LANES = "import('/race.js').then(({ race }) => race.lanes())"
+SPOKEN = re.compile(r"linear: [\d.]+ ms at position 1,820; softmax with cache: .*; sliding_window: ")
+
+
+def tokens(page):
+    return [int(text.replace(",", "")) for text in page.locator(".lanes td:nth-child(2)").all_inner_texts()]
+
+
+def start(page):
+    expect(page.locator(".lanes tbody tr").first).to_be_visible()
+    page.click("#race-go")
+    expect(page.locator("#race-go")).to_have_text("Pause")
+
+
+def stop(page):
+    """The turn under way is over too; what was measured."""
+    page.click("#race-go")
+    expect(page.locator("#race-go")).to_have_text("Go on")
+    return page.evaluate(LANES)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A server of three kinds of one shape, whose race is over in no time."""
+    models = tmp_path / "models"
+    kinds = {"a": image_model.LINEAR, "b": {"kind": "softmax"}, "c": {"kind": "sliding_window", "window": 64}}
+    image_model.write(models / "base", 14, 13)
+    for name, attention in kinds.items():
+        (models / name).mkdir()
+        keys = {"base": "../base", "image": {"height": 13 * 10, "period": 13}, "attention": attention}
+        (models / name / "config.json").write_text(json.dumps(keys))
+    with serve(models) as address:
+        yield address
+
+
+def test_every_kind_has_its_lane_and_its_measures(open_page, small):
+    page = open_page("#race", at=small)
+    sent = []
+    page.on("response", lambda answer: sent.append(answer.json()) if answer.url.endswith("/generations") else None)
+    start(page)
+    expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
+    names = page.locator(".lanes tbody th").all_inner_texts()
+    assert names == ["linear", "softmax with cache", "sliding_window"]
+    assert tokens(page) == [14 * 130] * 3
+    lanes = page.evaluate(LANES)
+    for lane, row in zip(lanes, page.locator(".lanes tbody tr").all()):
+        answers = [a for a in sent if a["model"] == lane["id"]]
+        assert [p["bytes"] for p in lane["points"]] == [a["states"][0]["memory_bytes"] for a in answers]
+        assert [p["to"] for p in lane["points"]] == [a["states"][0]["position"] for a in answers]
+        for point, answer in zip(lane["points"], answers):
+            t = answer["timings"]
+            if t["predicted_n"] > 1:
+                assert point["ms"] == pytest.approx((t["predicted_ms"] - t["state_ms"]) / (t["predicted_n"] - 1))
+        last = lane["points"][-1]
+        cells = row.locator("td").all_inner_texts()
+        assert cells[1] == f"{last['ms']:.3f}"
+        assert cells[3].replace(",", "") == str((1 << 30) // last["bytes"])
+    memory = [[p["bytes"] for p in lane["points"]] for lane in lanes]
+    assert len(set(memory[0])) == 1 and memory[1] == sorted(set(memory[1])) and memory[1][-1] > 2 * memory[1][0]
+    assert page.locator(".chart polyline").count() == 6
+    expect(page.locator(".chart svg").first).to_have_attribute("aria-label", SPOKEN)
+    expect(page.locator("#race-go")).to_be_disabled()
+
+
+def test_turns_are_of_equal_time(open_page):
+    """Who has computed least is next, so clocks differ by a turn at most."""
+    page = open_page("#race")
+    start(page)
+    page.wait_for_function("() => Number(document.querySelector('#race .facts').textContent.match(/[\\d.]+/)?.[0]) > 1",
+                           timeout=120_000)
+    lanes = stop(page)
+    longest = max(p["ms"] * (p["to"] - p["from"]) for lane in lanes for p in lane["points"])
+    clocks = [lane["ms"] for lane in lanes if lane["tokens"] < lane["size"]]
+    assert max(clocks) - min(clocks) <= longest * 1.01
+    assert len(lanes) >= 2 and all(lane["tokens"] > 0 for lane in lanes)
+
+
+def test_pause_go_on_and_anew(open_page, small):
+    page = open_page("#race", at=small)
+    start(page)
+    page.wait_for_function("() => !/^0/.test(document.querySelector('.lanes td:nth-child(2)').textContent)")
+    stop(page)
+    paused = tokens(page)
+    page.click("#race-go")
+    page.wait_for_function("(n) => Number(document.querySelector('.lanes td').textContent.replace(',', '')) >= n", arg=paused[0])
+    page.click("#race-new")
+    expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
+
+
+def test_chinese(open_page):
+    page = open_page("#race", locale="zh-CN")
+    expect(page.locator(".lanes tbody th").first).to_have_text("线性")
+    expect(page.locator("#race-go")).to_have_text("开跑")
+
+
+def test_picture(open_page, screenshots):
+    """docs/images/race.png"""
+    page = open_page("#race", viewport={"width": 1280, "height": 1000})
+    start(page)
+    page.wait_for_function(
+        "() => Array.from(document.querySelectorAll('.lanes td:nth-child(2)')).every((td) => td.textContent.length >= 5)",
+        timeout=240_000)
+    stop(page)
+    page.evaluate("document.activeElement.blur()")
+    page.screenshot(path=screenshots / "race.png", animations="disabled")
+    assert (screenshots / "race.png").stat().st_size > 20_000

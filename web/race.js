@@ -1,0 +1,268 @@
+/*
+ * A race of attention kinds: networks of one shape, each going on from its own state by POST
+ * /v1/images/generations, on this server, now. They take turns of equal computing time, so that none slows
+ * another. What is shown is measured by the server: the time of a token from the answer's `timings`, without
+ * the saving of the state, and the memory of a request from the state that was kept. Only "how many fit in
+ * 1 GiB" is a division, and says so.
+ */
+import {
+  $, bytesText, count, drawSeed, explain, forgetState, loadModels, page, post, requestRender, say, setText,
+} from './common.js';
+import { kindOf, racersOf } from './strips.js';
+
+const TURN_MS = 400; // of computing
+const PIECE = { first: 16, least: 8, most: 512 }; // tokens of a turn
+const GIB = 2 ** 30;
+const CHART = { width: 640, height: 230, left: 74, right: 20, top: 22, bottom: 34 };
+
+const MARKUP = `
+<p class="actions"><button id="race-go" class="primary" type="button"></button>
+  <button id="race-new" type="button"></button></p>
+<p id="race-error" class="error" role="alert"></p>
+<div class="wide" tabindex="0" role="region" aria-labelledby="race-title"><table class="lanes"><thead></thead><tbody></tbody></table></div>
+<p class="facts"></p>
+<figure class="chart" data-of="ms"><figcaption></figcaption><svg role="img"></svg></figure>
+<figure class="chart" data-of="bytes"><figcaption></figcaption><svg role="img"></svg></figure>`;
+
+const WORDS = {
+  zh: {
+    none: '这台服务器没有可以赛跑的模型（linnet serve --models weights:weights/demo）。',
+    go: '开跑', on: '接着跑', pause: '停', anew: '重来',
+    heads: ['注意力', '个数', '每个毫秒', '一个请求的内存', '1 GiB 容得下'],
+    kinds: { linear: '线性', softmax: 'softmax，带缓存', softmax_recompute: 'softmax，每次重算' },
+    facts: (lanes) => `各用了 ${lanes} 秒计算。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
+    ms: '每个 token 的毫秒，按位置', bytes: '一个请求的内存，按位置',
+    last: (kind, value, position) => `${kind}：位置 ${position} 处 ${value}`,
+    unit: '毫秒', said: '跑完了。',
+  },
+  en: {
+    none: 'This server has no models that can race (linnet serve --models weights:weights/demo).',
+    go: 'Start', on: 'Go on', pause: 'Pause', anew: 'Begin anew',
+    heads: ['Attention', 'Tokens', 'ms a token', 'Memory of a request', 'Fit in 1 GiB'],
+    kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
+    facts: (lanes) => `Computing time so far: ${lanes} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
+    ms: 'Milliseconds a token, by position', bytes: 'Memory of a request, by position',
+    last: (kind, value, position) => `${kind}: ${value} at position ${position}`,
+    unit: 'ms', said: 'The race is over.',
+  },
+};
+
+/* A lane: { id, kind, size: values of its picture, state: id or null, tokens, ms: computed so far, points }.
+   A point is { from, to, ms, bytes }: the positions of a turn, the time of one of its tokens, and the memory
+   at its end. */
+const state = {
+  lanes: [],
+  loaded: false,
+  failure: null,
+};
+
+let running = null; // AbortController of the run in progress
+
+const find = (selector) => document.querySelector(`#race ${selector}`);
+const words = () => WORDS[page.lang];
+
+async function loadLanes() {
+  if (state.loaded) return;
+  const models = racersOf(await loadModels());
+  state.lanes = models.map((model) => ({
+    id: model.id, kind: kindOf(model), size: model.meta.width * model.meta.height * model.meta.channels,
+    seed: 0, state: null, tokens: 0, ms: 0, points: [],
+  }));
+  state.loaded = true;
+}
+
+/* --- running ----------------------------------------------------------------------------------- */
+
+const isOver = (lane) => lane.tokens === lane.size;
+
+/* As many tokens as fill a turn at the last one's pace. */
+function pieceOf(lane) {
+  const last = lane.points.at(-1);
+  const wanted = last ? Math.round(TURN_MS / last.ms) : PIECE.first;
+  return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
+}
+
+async function takeTurn(lane, signal) {
+  const n = pieceOf(lane);
+  const from = lane.state ? { state: lane.state } : { model: lane.id, prompt: '', seed: lane.seed };
+  const body = { ...from, temperature: 1, max_tokens: n, return_state: true };
+  const { timings, states: [kept] } = await (await post('/v1/images/generations', body)).json();
+  if (signal.aborted) { // begun anew meanwhile
+    if (kept.id) forgetState(kept.id);
+    return;
+  }
+  if (lane.state) await forgetState(lane.state); // two large ones at once may be more than a server has room for
+  const decoding = timings.predicted_ms - timings.state_ms; // from the first token to the last
+  const ms = n > 1 ? decoding / (n - 1) : decoding + timings.prompt_ms;
+  lane.points.push({ from: lane.tokens, to: lane.tokens + n, ms, bytes: kept.memory_bytes });
+  Object.assign(lane, { state: kept.id, tokens: lane.tokens + n, ms: lane.ms + ms * n });
+  if (!kept.id) throw new TypeError('the state could not be kept');
+}
+
+/* Who has computed least is next. */
+async function run() {
+  const { signal } = running = new AbortController();
+  state.failure = null;
+  requestRender();
+  try {
+    await loadLanes();
+    for (;;) {
+      const [next] = state.lanes.filter((lane) => !isOver(lane)).sort((a, b) => a.ms - b.ms);
+      if (!next || running?.signal !== signal) break;
+      await takeTurn(next, signal);
+      requestRender();
+    }
+    if (state.lanes.length > 0 && state.lanes.every(isOver)) say(words().said);
+  } catch (error) {
+    state.failure = error;
+  }
+  if (running?.signal === signal) running = null;
+  requestRender();
+}
+
+/* The turn under way is finished and counts. */
+function pause() {
+  running = null;
+  requestRender();
+}
+
+function forget() {
+  running?.abort();
+  running = null;
+  for (const lane of state.lanes) {
+    if (lane.state) forgetState(lane.state);
+    Object.assign(lane, { seed: drawSeed(), state: null, tokens: 0, ms: 0, points: [] });
+  }
+}
+
+/* --- rendering --------------------------------------------------------------------------------- */
+
+const nameOf = ({ kind }) => words().kinds[kind] ?? kind;
+
+function render() {
+  const w = words();
+  const begun = state.lanes.some(({ tokens }) => tokens > 0);
+  const none = state.loaded && state.lanes.length === 0;
+  setText($('race-error'), none ? w.none : state.failure ? explain(state.failure) : '');
+  setText($('race-go'), running ? w.pause : begun ? w.on : w.go);
+  setText($('race-new'), w.anew);
+  $('race-go').disabled = none || (begun && state.lanes.every(isOver));
+  $('race-new').disabled = !begun;
+  find('.wide').hidden = state.lanes.length === 0;
+  const seconds = Math.max(0, ...state.lanes.map(({ ms }) => ms)) / 1000;
+  setText(find('.facts'), begun ? w.facts(seconds.toFixed(1)) : '');
+  renderTable(w);
+  for (const figure of document.querySelectorAll('#race .chart')) renderChart(figure, w);
+}
+
+function fillRow(row, texts, name) {
+  while (row.childElementCount < texts.length) {
+    const cell = document.createElement(row.childElementCount === 0 ? 'th' : name);
+    if (cell.localName === 'th') cell.scope = name === 'th' ? 'col' : 'row';
+    row.append(cell);
+  }
+  texts.forEach((text, i) => setText(row.children[i], text));
+}
+
+function renderTable(w) {
+  const [head, body] = [find('thead'), find('tbody')];
+  if (!head.firstElementChild) head.append(document.createElement('tr'));
+  fillRow(head.firstElementChild, w.heads, 'th');
+  while (body.childElementCount < state.lanes.length) body.append(document.createElement('tr'));
+  state.lanes.forEach((lane, i) => {
+    const last = lane.points.at(-1);
+    const row = body.children[i];
+    row.className = `lane-${i % 3}`;
+    fillRow(row, [
+      nameOf(lane), count(lane.tokens), last ? last.ms.toFixed(3) : '–', last ? bytesText(last.bytes) : '–',
+      last ? count(Math.floor(GIB / last.bytes)) : '–',
+    ], 'td');
+  });
+}
+
+/* 1, 2 or 5 times a power of ten, so that about four of them are in `most`. */
+function stepOf(most) {
+  const power = 10 ** Math.floor(Math.log10(most / 4));
+  return power * ([1, 2, 5].find((times) => (most / 4) / power <= times) ?? 10);
+}
+
+function element(name, attributes, text = '') {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
+}
+
+function axes(svg, at, topX, topY, label) {
+  const { width, height, left, right, top, bottom } = CHART;
+  svg.append(element('path', { class: 'axis', d: `M${left} ${top}V${height - bottom}H${width - right}` }));
+  for (let x = 0; x <= topX; x += stepOf(topX)) {
+    svg.append(element('text', { x: at(x, 0)[0], y: height - 12, 'text-anchor': 'middle' }, count(x)));
+  }
+  for (let y = stepOf(topY); y <= topY; y += stepOf(topY)) {
+    const [, level] = at(0, y);
+    svg.append(element('path', { class: 'grid', d: `M${left} ${level}H${width - right}` }));
+    svg.append(element('text', { x: left - 8, y: level + 5, 'text-anchor': 'end' }, label(y)));
+  }
+}
+
+/* Memory axes have steps of whole MiB, times steps of ms. */
+function renderChart(figure, w) {
+  const svg = figure.querySelector('svg');
+  const of = figure.dataset.of;
+  const unit = of === 'ms' ? 1 : 2 ** 20;
+  const label = (y) => (of === 'ms' ? `${Number(y.toPrecision(2))} ${w.unit}` : `${Number(y.toPrecision(2))} MiB`);
+  setText(figure.querySelector('figcaption'), w[of]);
+  figure.hidden = !state.lanes.some(({ points }) => points.length > 0);
+  if (figure.hidden) return;
+  const { width, height, left, right, top, bottom } = CHART;
+  const all = state.lanes.flatMap(({ points }) => points);
+  const topX = Math.max(...all.map(({ to }) => to));
+  const topY = Math.max(...all.map((point) => point[of] / unit)) * 1.08;
+  const at = (x, y) => [
+    (left + (x / topX) * (width - left - right)).toFixed(1),
+    height - bottom - (y / topY) * (height - top - bottom),
+  ];
+  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  svg.replaceChildren();
+  axes(svg, at, topX, topY, label);
+  const value = (point) => (of === 'ms' ? `${point.ms.toFixed(3)} ${w.unit}` : bytesText(point.bytes));
+  state.lanes.forEach(({ points }, i) => {
+    const middle = (p) => (of === 'ms' ? (p.from + p.to) / 2 : p.to);
+    const line = points.map((p) => at(middle(p), p[of] / unit).map((x) => Number(x).toFixed(1)).join());
+    svg.append(element('polyline', { class: `lane-${i % 3}`, points: line.join(' ') }));
+  });
+  svg.setAttribute('aria-label', state.lanes.filter(({ points }) => points.length > 0).map((lane) => (
+    w.last(nameOf(lane), value(lane.points.at(-1)), count(lane.tokens)))).join('; '));
+}
+
+/* The tab, as app.js knows it. */
+export const race = {
+  start() {
+    $('race-lab').innerHTML = MARKUP;
+    $('race-go').addEventListener('click', () => (running ? pause() : run()));
+    $('race-new').addEventListener('click', () => {
+      forget();
+      run();
+    });
+    addEventListener('pagehide', forget);
+    loadLanes().then(() => {
+      forget();
+      requestRender();
+    }, (error) => {
+      state.failure = error;
+      requestRender();
+    });
+  },
+
+  /* What was measured, for tests. */
+  lanes: () => state.lanes,
+
+  hash: () => '#race',
+
+  follow: () => false,
+
+  visit() {},
+
+  render,
+};
