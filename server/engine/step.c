@@ -45,6 +45,8 @@ static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
 {
     lx_run *r = &e->runs[e->slots[slot].run];
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_prefix_keep_answer(e, slot, err);
     r->n_done++;
     lx_runs_free_slot(e, slot);
     return st;
