@@ -40,6 +40,7 @@
 
 #include "common/status.h"
 #include "kernels/ops/attend_linear/op.h"
+#include "kernels/ops/attend_lsh/op.h"
 #include "kernels/ops/attend_rows/op.h"
 #include "kernels/ops/bonus/op.h"
 #include "kernels/ops/embed/op.h"
@@ -183,7 +184,8 @@ struct lx_kernels {
     lx_status (*state_copy)(lx_backend *be, lx_states *s, int32_t to, int32_t from,
                             int32_t n_pages);
     /* The state as fixed_floats f32, then n_pages times page_floats; operations say in their op.h
-       what lies where. */
+       what lies where. Both may be called by another thread and beside steps, as long as no step
+       that is begun before they return has a row of the slot. */
     lx_status (*state_export)(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
                               int32_t n_pages);
     lx_status (*state_import)(lx_backend *be, lx_states *s, int32_t slot, const float *src,
@@ -191,7 +193,7 @@ struct lx_kernels {
 
     /* --- a step --- */
     lx_status (*begin)(lx_backend *be, const lx_batch *batch, lx_error *err);
-    /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation */
+    /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation; NULL: not here */
 #define LX_OP(name) void (*name)(lx_backend * be, const lx_##name##_args *args);
 #include "kernels/ops.def"
     /* end() starts the step and says its number; sync() waits for that step and those before it. A

@@ -15,6 +15,8 @@
 #include "model/formats/file.h"
 #include "model/formats/hugging_face/chat.h"
 #include "model/formats/hugging_face/folder.h"
+#include "model/formats/hugging_face/names.h"
+#include "model/formats/shards.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -57,7 +59,8 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
 static void expect_norm(tensor_check *c, const char *prefix, int64_t d)
 {
     expect(c, prefix, ".weight", 0, d);
-    expect(c, prefix, ".bias", 0, d);
+    if (!c->model->config.rms_norm)
+        expect(c, prefix, ".bias", 0, d);
 }
 
 static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, int64_t inputs)
@@ -158,9 +161,10 @@ static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
     return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
 }
 
-static lx_status join(char *path, const char *dir, const char *file, lx_error *err)
+static lx_status join(char *path, const char *dir, const char *base, const char *file,
+                      lx_error *err)
 {
-    int n = snprintf(path, MAX_PATH, "%s/%s", dir, file);
+    int n = snprintf(path, MAX_PATH, "%s/%s%s%s", dir, base, base[0] != '\0' ? "/" : "", file);
     if (n < 0 || n >= MAX_PATH)
         return lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", file);
     return LX_OK;
@@ -182,11 +186,16 @@ static lx_status load_config(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
     bool is_theirs = false;
-    lx_status st = join(path, m->dir, "config.json", err);
+    lx_status st = join(path, m->dir, "", "config.json", err);
     if (st == LX_OK)
         st = lx_hf_config_load(path, &m->config, &is_theirs, err);
     if (st == LX_OK && !is_theirs)
         st = lx_config_load(path, &m->config, err);
+    if (st == LX_OK)
+        st = hash_file(m, path, err);
+    if (st != LX_OK || m->config.base[0] == '\0')
+        return st;
+    st = join(path, m->dir, m->config.base, "config.json", err);
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
@@ -213,6 +222,27 @@ static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
     return lx_file_hash(hash, c->params, sizeof c->params);
 }
 
+/* Where any layer is recomputed, all are: then the state is what the rows were given. */
+static lx_status set_recomputed(lx_model *m, lx_error *err)
+{
+    int32_t n = 0, n_layers = m->config.n_layers;
+    for (int32_t i = 0; i < n_layers; i++)
+        n += lx_config_mixer(&m->config, i)->mixer->is_recomputed;
+    if (n == 0)
+        return LX_OK;
+    for (int32_t i = 0; i < n_layers; i++) {
+        if (!lx_config_mixer(&m->config, i)->mixer->is_recomputed)
+            return lx_fail(err, LX_ERR_FORMAT, NULL,
+                           "%s/config.json: attention[%d] must be recomputed, as other layers are",
+                           lx_file_label(m->dir), i);
+    }
+    m->recomputes = true;
+    m->work = m->state;
+    m->state = (lx_state_layout){.page_floats = (int64_t)LX_PAGE_TOKENS * m->config.n_inputs};
+    m->state_hash = lx_file_hash(m->state_hash, &m->config.n_inputs, sizeof m->config.n_inputs);
+    return LX_OK;
+}
+
 /* What the layers consist of, and where their states lie in a slot: one behind the other. A
    feed-forward net without a state decides nothing about saved ones. */
 static lx_status set_layers(lx_model *m, lx_error *err)
@@ -236,15 +266,17 @@ static lx_status set_layers(lx_model *m, lx_error *err)
                 "must be %s, too, with heads like these",
                 lx_file_label(m->dir), i, lx_config_mixer(&m->config, i)->mixer->name);
     }
-    return LX_OK;
+    return set_recomputed(m, err);
 }
 
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
-    lx_status st = join(path, m->dir, "model.safetensors", err);
+    char base[MAX_PATH];
+    const char *dir = m->config.base[0] != '\0' ? base : m->dir;
+    lx_status st = dir == base ? join(base, m->dir, "", m->config.base, err) : LX_OK;
     if (st == LX_OK)
-        st = lx_safetensors_open(path, &m->weights, err);
+        st = lx_shards_open(dir, path, sizeof path, &m->weights, err);
     if (st == LX_OK)
         st = check_tensors(m, path, err);
     if (st == LX_OK) {
@@ -259,7 +291,7 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
     char path[MAX_PATH];
     if (strcmp(m->config.tokenizer, "bytes") == 0)
         return lx_tokenizer_new_bytes(&m->tokenizer, err);
-    lx_status st = join(path, m->dir, m->config.tokenizer, err);
+    lx_status st = join(path, m->dir, m->config.base, m->config.tokenizer, err);
     if (st == LX_OK)
         st = lx_tokenizer_load_file(path, &m->tokenizer, err);
     return st == LX_OK ? hash_file(m, path, err) : st;
@@ -273,7 +305,7 @@ static lx_status load_vocab(lx_model *m, lx_error *err)
     lx_error why;
     if (m->config.tokenizer[0] != '\0')
         return load_tokenizer(m, err);
-    lx_status st = join(path, m->dir, "vocab.txt", err);
+    lx_status st = join(path, m->dir, m->config.base, "vocab.txt", err);
     if (st != LX_OK)
         return st;
     st = lx_file_read(path, LX_VOCAB_MAX_FILE, &bytes, &n, &why);
@@ -348,6 +380,18 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     }
     *out = m;
     return LX_OK;
+}
+
+lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context, lx_error *err)
+{
+    char path[MAX_PATH];
+    lx_status st = join(path, dir, "", "config.json", err);
+    return st == LX_OK ? lx_hf_config_faults(path, report, context, err) : st;
+}
+
+const char *lx_model_type(int32_t i)
+{
+    return lx_hf_model_type(i);
 }
 
 void lx_model_free(lx_model *m)

@@ -7,23 +7,15 @@
  *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b; a mixer may be both
  *   logits = W_head x + b, for the output rows only; a mixture head's rows are its parameters
  *
- * Thread: one at a time per transformer (its activation buffers are shared by all calls).
+ * Thread: one at a time per transformer (its activation buffers are shared by all calls), but for
+ * moving states.
  */
 #ifndef LINNET_MODEL_TRANSFORMER_H
 #define LINNET_MODEL_TRANSFORMER_H
 
-#include "model/model.h"
+#include "model/step.h"
 
 typedef struct lx_transformer lx_transformer;
-
-typedef struct lx_step {
-    lx_batch batch;
-    /* [n_tokens, n_inputs], each checked against its table's size, or of lx_drawn_id */
-    const int32_t *ids;
-    const lx_sampling *sampling; /* [n_outputs] */
-    lx_sample *samples;          /* [n_outputs] out */
-    float *logits;               /* [n_outputs, head_size] out, the head's rows; NULL: not wanted */
-} lx_step;
 
 /* Prepares the weights on `be` and allocates activations for steps of at most max_tokens rows and
    max_outputs output rows. The model must outlive the transformer. */
@@ -58,7 +50,8 @@ lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slo
 /* Pages that both have stay as they are. */
 lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,
                                     int64_t rows, lx_error *err) LX_MUST_USE;
-/* To and from lx_model_state_floats(rows) floats. */
+/* To and from lx_model_state_floats(rows) floats. Any thread, and beside steps that have no row of
+   the slot. */
 lx_status lx_transformer_state_save(lx_transformer *t, const lx_states *s, int32_t slot,
                                     int64_t rows, float *to, lx_error *err) LX_MUST_USE;
 lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slot, int64_t rows,

@@ -75,10 +75,13 @@ static void cuda_close(lx_backend *be)
         if (c->frames[i].done != NULL)
             (void)cudaEventDestroy(c->frames[i].done);
     }
-    if (c->capture != NULL)
-        (void)cudaStreamDestroy(c->capture);
-    if (c->stream != NULL)
-        (void)cudaStreamDestroy(c->stream);
+    if (c->settled != NULL)
+        (void)cudaEventDestroy(c->settled);
+    const cudaStream_t streams[] = {c->moves, c->capture, c->stream};
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        if (streams[i] != NULL)
+            (void)cudaStreamDestroy(streams[i]);
+    }
     lx_turn_fini(&c->turn);
     (void)pthread_mutex_destroy(&c->lost_lock);
     free(c->ops);
@@ -105,6 +108,7 @@ static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
     return LX_OK;
 }
 
+#define LX_OP_HOST(name)
 #define LX_OP(name)                                                                                \
     static void queue_##name(lx_backend *be, const lx_##name##_args *args)                         \
     {                                                                                              \
@@ -136,6 +140,7 @@ static const lx_kernels table = {
     .state_export = lx_cuda_state_export,
     .state_import = lx_cuda_state_import,
     .begin = lx_cuda_begin,
+#define LX_OP_HOST(name)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
     .end = lx_cuda_end,
@@ -176,6 +181,10 @@ static lx_status start(lx_cuda *c, lx_error *err)
     cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = cudaStreamCreateWithFlags(&c->capture, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithFlags(&c->moves, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&c->settled, cudaEventDisableTiming);
     for (int32_t i = 0; i < LX_CUDA_STEPS && e == cudaSuccess; i++)
         e = cudaEventCreateWithFlags(&c->frames[i].done, cudaEventDisableTiming);
     if (e != cudaSuccess)

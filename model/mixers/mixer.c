@@ -60,7 +60,7 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
 }
 
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
-                          void (*fill)(int64_t n, const float *from, float *to))
+                          lx_mixer_fill *fill)
 {
     assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
     for (int32_t i = 0; i < n_from; i++)
@@ -98,6 +98,12 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
     p->row_key = d_key;
     p->row_value = d_value;
     p->ring = ring;
+}
+
+void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token)
+{
+    assert(p->row_key == 0);
+    p->token_floats = floats_per_token;
 }
 
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
@@ -147,7 +153,7 @@ int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)
 {
     int64_t row = (int64_t)p->row_key + p->row_value;
-    return p->ring > 0 ? 0 : p->n_heads * LX_PAGE_TOKENS * row;
+    return LX_PAGE_TOKENS * (p->token_floats + (p->ring > 0 ? 0 : p->n_heads * row));
 }
 
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,

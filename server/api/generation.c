@@ -373,7 +373,8 @@ static int32_t append_kept(const lx_state_saver *saver, int32_t index, lx_buffer
                                             .index = index,
                                             .tokens = s->tokens,
                                             .rows = s->rows,
-                                            .bytes = s->bytes},
+                                            .bytes = s->bytes,
+                                            .memory_bytes = s->memory_bytes},
                             text);
     }
     return index;
@@ -449,6 +450,7 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
         all.submitted = earlier(all.submitted, t.submitted);
         all.started = earlier(all.started, t.started);
         all.first_token = earlier(all.first_token, t.first_token);
+        all.last_token = t.last_token > all.last_token ? t.last_token : all.last_token;
         all.finished = t.finished > all.finished ? t.finished : all.finished;
         if (i == 0 || t.submitted_step < all.submitted_step)
             all.submitted_step = t.submitted_step;
@@ -467,6 +469,7 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
     out.ttft_ms = ms_between(all.submitted, all.first_token);
     out.prompt_ms = ms_between(all.started, all.first_token);
     out.predicted_ms = ms_between(all.first_token, all.finished);
+    out.state_ms = works[0].return_state ? ms_between(all.last_token, all.finished) : 0;
     out.total_ms = ms_between(all.submitted, all.finished);
     return out;
 }

@@ -41,7 +41,7 @@ static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
 {
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
     lx_slot_view v = {.phase = LX_SLOT_FREE};
-    if (r == NULL || r->ending || r->failed || s->phase == LX_SLOT_FREE)
+    if (r == NULL || r->ending || r->failed || s->moving || s->phase == LX_SLOT_FREE)
         return v;
     if (s->phase == LX_SLOT_DECODE) {
         v.phase = may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;

@@ -52,7 +52,7 @@ struct lx_job {
     lx_penalties *penalties; /* the engine's, NULL: none */
     lx_stops *stops;         /* NULL: none */
     lx_stop_tails *tails;    /* the engine's, NULL: no stops */
-    _Atomic int64_t submitted, started, first_token, ended;
+    _Atomic int64_t submitted, started, first_token, last_token, ended;
     _Atomic uint64_t submitted_step, started_step, ended_step;
     int32_t request_note; /* the engine's, of a request's first job */
     _Atomic int32_t cached_rows;
@@ -328,6 +328,7 @@ lx_job_times lx_job_get_times(const lx_job *job)
     return (lx_job_times){.submitted = atomic_load(&job->submitted),
                           .started = atomic_load(&job->started),
                           .first_token = atomic_load(&job->first_token),
+                          .last_token = atomic_load(&job->last_token),
                           .finished = atomic_load(&job->ended),
                           .submitted_step = atomic_load(&job->submitted_step),
                           .started_step = atomic_load(&job->started_step),
@@ -466,6 +467,8 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     if (job->tails != NULL && own)
         ended |= lx_stop_tails_follow(job->tails, i, n, job->tokens + row_of(job, i));
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
+    if (ended)
+        atomic_store(&job->last_token, lx_now_ns());
     if (ended)
         atomic_store_explicit(&s->ended, true, memory_order_release);
     return n + 1 >= atomic_load_explicit(&s->wanted, memory_order_relaxed);

@@ -83,6 +83,7 @@ typedef void (*lx_job_wake)(void *context);
 
 typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
     int64_t submitted, started, first_token, finished;
+    int64_t last_token; /* of the sample that ended last */
     /* How many steps the engine had done at three of these. */
     uint64_t submitted_step, started_step, finished_step;
 } lx_job_times;

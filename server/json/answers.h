@@ -115,10 +115,13 @@ typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
     int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    int64_t max_chars;                         /* of lines, 0 for other texts */
-    int64_t context;                           /* tokens of prompt and answer, of these */
-    const char *tokenizer;                     /* the family of their tokens */
+    int64_t max_chars;                /* of lines, 0 for other texts */
+    int64_t context;                  /* tokens of prompt and answer, of these */
+    const char *tokenizer;            /* the family of their tokens */
+    const char *kinds[LX_MAX_LAYERS]; /* [n_kinds] of attention, each once */
+    int32_t n_kinds;
     int64_t width, height, channels;           /* of images, otherwise 0 */
+    int64_t period;                            /* of a strip of images, see lx_config */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
 } lx_json_model;

@@ -29,6 +29,7 @@ typedef struct lx_json_logprobs {
 
 typedef struct lx_json_timings { /* milliseconds */
     double queue_ms, ttft_ms, prompt_ms, predicted_ms, total_ms;
+    double state_ms; /* of predicted_ms: saving states, after the last token */
     int64_t cache_n, prompt_n, predicted_n;
     int64_t queue_steps, total_steps; /* of the engine, before the first slot and in all */
 } lx_json_timings;

@@ -66,6 +66,7 @@ rig rig_start(rig_options o)
     options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;
     options.ahead = o.ahead;
+    options.move_bytes = o.move_bytes;
     r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
     r.metrics = calloc(1, sizeof *r.metrics);
     if (r.be == NULL || r.metrics == NULL)
@@ -80,6 +81,7 @@ rig rig_start(rig_options o)
 void rig_stop(rig *r)
 {
     gate_open();
+    gate_hold_moves(false);
     lx_engine_stop(r->engine);
     lx_transformer_free(r->transformer);
     r->be->ops->close(r->be);
