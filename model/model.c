@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/chat.h"
 #include "model/formats/file.h"
+#include "model/formats/hugging_face/chat.h"
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"
@@ -333,6 +335,34 @@ static lx_status check_task(lx_model *m, lx_error *err)
     return LX_OK;
 }
 
+/* What ends a message of its chats ends an answer, too. */
+static void add_end(lx_model *m, const char *name)
+{
+    lx_config *c = &m->config;
+    int32_t id = name != NULL ? lx_tokenizer_find(m->tokenizer, name) : -1;
+    for (int32_t i = 0; i < c->n_ends; i++)
+        id = c->ends[i] == id ? -1 : id;
+    if (id >= 0 && id < c->head_size && c->n_ends < LX_MAX_ENDS)
+        c->ends[c->n_ends++] = id;
+}
+
+static lx_status load_chat(lx_model *m, lx_error *err)
+{
+    char *text = NULL;
+    if (m->task->ends == NULL)
+        return LX_OK;
+    lx_status st = lx_hf_read_chat(m->dir, &text, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    m->has_template = true;
+    m->chat = lx_chat_find(text);
+    m->hash = lx_file_hash(m->hash, text, strlen(text));
+    free(text);
+    if (m->chat != NULL)
+        add_end(m, m->chat->end);
+    return LX_OK;
+}
+
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
 {
     lx_model *m = calloc(1, sizeof *m);
@@ -340,7 +370,7 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     m->hash = LX_HASH_SEED;
     lx_status (*const parts[])(lx_model *, lx_error *) = {load_config, set_layers, load_vocab,
-                                                          check_task, load_weights};
+                                                          check_task,  load_chat,  load_weights};
     lx_status st = set_name(m, dir, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
         st = parts[i](m, err);

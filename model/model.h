@@ -13,6 +13,7 @@
 
 struct lx_task_ops;
 struct lx_tokenizer;
+struct lx_chat_template;
 
 enum { LX_MAX_BRANCHES = 2 };
 
@@ -38,7 +39,9 @@ typedef struct lx_model {
     struct lx_tokenizer *tokenizer; /* of text, of couplets too; otherwise NULL */
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
-    uint64_t hash; /* of config, vocabulary and weights */
+    const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
+    bool has_template;                   /* it has one, known or not */
+    uint64_t hash;                       /* of config, vocabulary and weights */
     int64_t n_parameters;
     int32_t max_rows;    /* input rows that a state may absorb: the task's longest plan */
     lx_layer *layers;    /* [n_layers] */

@@ -73,13 +73,8 @@ static lx_status check_scored_prompt(const lx_completion_params *p, lx_error *er
 }
 
 /* Of an answer without a fixed end. */
-static lx_status check_open_ended(const lx_api *api, const lx_served_model *served,
-                                  const lx_completion_params *p, lx_error *err)
+static lx_status check_open_ended(const lx_api *api, const lx_completion_params *p, lx_error *err)
 {
-    if (p->chat)
-        return lx_fail(err, LX_ERR_INVALID, "model",
-                       "model %s has no template for chats: use /v1/completions",
-                       served->model->name);
     if (p->max_tokens > api->max_tokens)
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
                        "max_tokens is %d, but an answer has at most %d here (--max-tokens)",
@@ -92,8 +87,7 @@ static lx_status check_request(const lx_api *api, const lx_served_model *served,
                                const lx_completion_params *p, lx_error *err)
 {
     int32_t n_ids = served->model->config.n_values;
-    lx_status st =
-        served->model->task->ends != NULL ? check_open_ended(api, served, p, err) : LX_OK;
+    lx_status st = served->model->task->ends != NULL ? check_open_ended(api, p, err) : LX_OK;
     if (st != LX_OK)
         return st;
     if (p->no_tokens && (served->model->task->ends == NULL || p->from != NULL))

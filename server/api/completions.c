@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "server/api/completions.h"
+
+#include "server/api/chat.h"
 #include "server/api/state_resolve.h"
 #include "server/http/sse.h"
 
@@ -184,6 +186,8 @@ static void handle(lx_api *api, const lx_request *rq, read_function read, lx_res
     bool from_state = st == LX_OK && p.state != NULL;
     if (st == LX_OK && !from_state)
         st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+    if (st == LX_OK && p.chat && served != NULL)
+        st = lx_chat_prompt(served->model, &p, &err);
     if (from_state)
         resolve_state(api, &p, rq, rs);
     else if (st == LX_OK)

@@ -82,7 +82,9 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1 << 20,
      .value = "N",
-     .help = "also keep a state every N prompt tokens, each a step; 0: at ends and branches only"},
+     .help =
+         "also keep a state every N prompt tokens, each a step; 0: at ends and branches, and in "
+         "prompts of open texts where a step ends"},
     {.name = "http-threads",
      .env = "LINNET_HTTP_THREADS",
      .kind = LX_OPTION_INT,

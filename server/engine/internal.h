@@ -181,6 +181,7 @@ struct lx_engine {
     lx_moves moves;
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
+    int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer that is kept; with prefixes */
     int32_t *kept_pages;       /* [its places] the chains of their pages, -1: none */
     int32_t most_kept_pages;
 
@@ -283,6 +284,8 @@ int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_
 void lx_prefix_make_room(lx_engine *e, int32_t n);
 /* Keeps the state of a slot that has paused, if it has. */
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
+/* Keeps the state that a slot's answer ended with, where a prompt may go on from it. */
+lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- step.c --- */
 /* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out

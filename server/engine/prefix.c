@@ -7,7 +7,10 @@
  *
  * A state exists only where a step ends. So a prompt pauses: before its last row, as the same
  * prompt, or one that goes on from there, may come again; where it parts from a prompt that is
- * known, as a third one may part there too; and, if prefix_every says so, every so many rows.
+ * known, as a third one may part there too; and every so many rows, as a second one may part
+ * anywhere: as prefix_every says or, in prompts that can be long, where a step would end anyway.
+ * Where answers can be gone on from, as in a chat, the state that an answer ends with is kept, too:
+ * the next prompt begins with that prompt and that answer.
  *
  * The pages of states that grow are those of the pool: full ones are shared with the runs that
  * filled them and those that go on from there, the one after them is a copy. They are lent to what
@@ -17,6 +20,8 @@
  * it is, and must not become another client's answer.
  */
 #include "server/engine/internal.h"
+
+#include <string.h>
 
 /* Fewer rows than these are not worth a step of their own to a prompt that parts from another. */
 enum { MIN_BRANCH = 3 };
@@ -51,11 +56,24 @@ static int32_t nearer(int32_t row, int32_t a, int32_t b)
     return b > row && b < a ? b : a;
 }
 
+/* Whether prompts go on from answers: a line or a picture is complete. */
+static bool is_open(const lx_engine *e)
+{
+    return e->model->task->ends != NULL;
+}
+
+static int32_t grid_of(const lx_engine *e)
+{
+    if (e->options.prefix_every > 0 || !is_open(e))
+        return e->options.prefix_every;
+    return e->options.prompt_chunk;
+}
+
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 {
     if (!shares(e, r))
         return INT32_MAX;
-    int32_t every = e->options.prefix_every, last = r->plan->n_prompt - 1;
+    int32_t every = grid_of(e), last = r->plan->n_prompt - 1;
     int32_t pause = nearer(row, INT32_MAX, last);
     pause = nearer(row, pause, r->branch);
     if (every > 0 && row < last && row / every < last / every)
@@ -100,11 +118,11 @@ static bool has_room(const lx_engine *e, int32_t rows)
            open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
 }
 
-/* Gives the place full pages of the slot, and a free one; older states give way for it. */
-static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, lx_error *err)
+/* Gives the place full pages of the slot, and a free one; other states give way for it. */
+static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, int32_t rows, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
-    int32_t open = open_pages(e, s->prompt_row), full = s->prompt_row / LX_PAGE_TOKENS;
+    int32_t open = open_pages(e, rows), full = rows / LX_PAGE_TOKENS;
     int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - full);
     drop_pages(e, place); /* of what it kept before */
     (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);
@@ -118,7 +136,23 @@ static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, lx_error 
                                     e->page_list, err);
 }
 
-/* --- */
+/* --- keeping --- */
+
+/* The state of a slot that has seen ids [rows, n_inputs], and nothing else. */
+static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t rows, lx_error *err)
+{
+    if (!has_room(e, rows))
+        return LX_OK;
+    int32_t place = lx_prefix_cache_add(e->prefixes, ids, rows);
+    if (place < 0)
+        return LX_OK;
+    lx_status st = e->pages.n > 0 ? take_pages(e, place, slot, rows, err) : LX_OK;
+    if (st != LX_OK)
+        return st;
+    /* A device that cannot copy is lost, and the cache with it. */
+    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place), slot, rows,
+                                     err);
+}
 
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
 {
@@ -126,16 +160,23 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
     if (!s->paused)
         return LX_OK;
     s->paused = false;
-    if (!has_room(e, s->prompt_row))
+    return keep(e, slot, e->runs[s->run].plan->prompt_ids, s->prompt_row, err);
+}
+
+lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    int32_t n = 0, rows = lx_slot_rows(s, r), n_prompt = r->plan->n_prompt;
+    size_t width = (size_t)e->model->config.n_inputs;
+    const int32_t *tokens = NULL;
+    if (!shares(e, r) || !is_open(e) || r->params->n != 1 || rows <= n_prompt)
         return LX_OK;
-    int32_t place =
-        lx_prefix_cache_add(e->prefixes, e->runs[s->run].plan->prompt_ids, s->prompt_row);
-    if (place < 0)
-        return LX_OK;
-    lx_status st = e->pages.n > 0 ? take_pages(e, place, slot, err) : LX_OK;
-    if (st != LX_OK)
-        return st;
-    /* A device that cannot copy is lost, and the cache with it. */
-    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place), slot,
-                                     s->prompt_row, err);
+    n = lx_job_tokens(r->job, s->sample, &tokens, NULL);
+    if (rows != n_prompt + n - 1)
+        return LX_OK; /* it was cut short between a row and its token */
+    memcpy(e->answer_ids, r->plan->prompt_ids, (size_t)n_prompt * width * sizeof *e->answer_ids);
+    for (int32_t i = 0; i + 1 < n; i++)
+        e->model->task->input(r->plan, i, tokens, e->answer_ids + (size_t)(n_prompt + i) * width);
+    return keep(e, slot, e->answer_ids, rows, err);
 }

@@ -2,7 +2,9 @@
  * Prefixes in an array sorted by their rows. What has most rows in common with a given one stands
  * beside where that would stand, so the longest kept prefix is found by a few binary searches,
  * however many rows and prefixes there are. Keys are small beside the states they stand for; which
- * one was used least recently is found by looking at all of them, once a kept state.
+ * one gives way is found by looking at all of them, once a kept state. Each knows how many rows it
+ * has in common with the one before it: so a pass in order finds the longest kept prefix of each,
+ * on a stack of those that the entry at hand goes on from.
  */
 #include "server/engine/prefix_cache.h"
 
@@ -13,13 +15,15 @@
 typedef struct entry {
     int32_t *ids; /* [n, width] */
     int32_t n, place;
-    uint64_t used; /* the cache's time at its last use */
+    int32_t shared; /* rows in common with the entry before it, 0 for the first */
+    uint64_t used;  /* the cache's time at its last use */
 } entry;
 
 struct lx_prefix_cache {
     int32_t n_places, width, n;
     uint64_t time;
     entry *entries;  /* [n_places], the first n are sorted */
+    int32_t *stack;  /* [n_places] for a search: rows of the prefixes of an entry */
     int32_t *unused; /* [n_places] places, the first n_places - n have no prefix */
 };
 
@@ -28,14 +32,16 @@ lx_status lx_prefix_cache_new(int32_t n_places, int32_t width, lx_prefix_cache *
     lx_prefix_cache *c = calloc(1, sizeof *c);
     entry *entries = calloc((size_t)n_places, sizeof *entries);
     int32_t *unused = calloc((size_t)n_places, sizeof *unused);
-    if (c == NULL || entries == NULL || unused == NULL) {
+    int32_t *stack = calloc((size_t)n_places, sizeof *stack);
+    if (c == NULL || entries == NULL || unused == NULL || stack == NULL) {
         free(c);
         free(entries);
         free(unused);
+        free(stack);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_places);
     }
     *c = (lx_prefix_cache){
-        .n_places = n_places, .width = width, .entries = entries, .unused = unused};
+        .n_places = n_places, .width = width, .entries = entries, .stack = stack, .unused = unused};
     for (int32_t i = 0; i < n_places; i++)
         unused[i] = n_places - 1 - i;
     *out = c;
@@ -49,6 +55,7 @@ void lx_prefix_cache_free(lx_prefix_cache *c)
     if (c != NULL) {
         free(c->entries);
         free(c->unused);
+        free(c->stack);
     }
     free(c);
 }
@@ -145,21 +152,46 @@ lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, const int32_t *ids, int32_t n
 
 static void remove_at(lx_prefix_cache *c, int32_t index)
 {
-    free(c->entries[index].ids);
+    entry *e = &c->entries[index];
+    if (index + 1 < c->n && e->shared < e[1].shared)
+        e[1].shared = e->shared;
+    free(e->ids);
     c->n--;
     memmove(c->entries + index, c->entries + index + 1,
             (size_t)(c->n - index) * sizeof *c->entries);
 }
 
+/* What the loss of an entry costs: rows to compute anew, and for how long they were not used. */
+typedef struct loss {
+    uint64_t rows, age;
+} loss;
+
+static bool is_less(const loss *a, const loss *b)
+{
+    uint64_t left = a->rows * b->age, right = b->rows * a->age; /* rows / age, across */
+    return left < right || (left == right && a->age > b->age);
+}
+
 int32_t lx_prefix_cache_forget(lx_prefix_cache *c)
 {
-    int32_t oldest = 0;
-    if (c->n == 0)
+    int32_t least = -1, depth = 0;
+    loss best = {0};
+    for (int32_t i = 0; i < c->n; i++) {
+        const entry *e = &c->entries[i];
+        while (depth > 0 && c->stack[depth - 1] > e->shared)
+            depth--;
+        int32_t covered = depth > 0 ? c->stack[depth - 1] : 0;
+        loss l = {(uint64_t)(e->n - covered), c->time - e->used};
+        if (least < 0 || is_less(&l, &best)) {
+            least = i;
+            best = l;
+        }
+        c->stack[depth++] = e->n;
+    }
+    if (least < 0)
         return -1;
-    for (int32_t i = 1; i < c->n; i++)
-        oldest = c->entries[i].used < c->entries[oldest].used ? i : oldest;
-    int32_t place = c->entries[oldest].place;
-    remove_at(c, oldest);
+    int32_t place = c->entries[least].place;
+    remove_at(c, least);
     c->unused[c->n_places - c->n - 1] = place;
     return place;
 }
@@ -181,7 +213,11 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_ro
     index = find_index(c, ids, n_rows); /* one before it may be gone */
     memmove(c->entries + index + 1, c->entries + index,
             (size_t)(c->n - index) * sizeof *c->entries);
-    c->entries[index] = (entry){key, n_rows, place, ++c->time};
     c->n++;
+    c->entries[index] = (entry){.ids = key, .n = n_rows, .place = place, .used = ++c->time};
+    if (index > 0)
+        c->entries[index].shared = common(c, &c->entries[index - 1], ids, n_rows);
+    if (index + 1 < c->n)
+        c->entries[index + 1].shared = common(c, &c->entries[index + 1], ids, n_rows);
     return place;
 }

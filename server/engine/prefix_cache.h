@@ -1,7 +1,9 @@
 /*
  * Which prefixes of prompts have a state kept for them, and in which place: an index over places,
  * that touches no state itself. What the transformer has seen is the key: a prompt's input rows.
- * A prefix may have any number of rows. The least recently used one gives way.
+ * A prefix may have any number of rows. The one gives way whose loss costs least: what is kept of
+ * it beyond the next shorter kept prefix, in rows, divided by the time since its last use, is
+ * smallest; of equals the least recently used.
  *
  * Thread: one at a time.
  */
@@ -30,7 +32,7 @@ lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, const int32_t *ids, int32_t n
 /* A place for the state after ids[n_rows, width], n_rows >= 1, from now on found; another prefix
    may be forgotten for it. -1: it is there already, or there is no memory for its key. */
 int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows);
-/* Forgets the prefix that was used least recently and returns its place, -1: there is none. */
+/* Forgets the prefix whose loss costs least and returns its place, -1: there is none. */
 int32_t lx_prefix_cache_forget(lx_prefix_cache *c);
 int32_t lx_prefix_cache_count(const lx_prefix_cache *c);
 

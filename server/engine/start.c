@@ -109,6 +109,7 @@ static void release(lx_engine *e)
     lx_transformer_states_free(e->transformer, e->states);
     lx_pages_fini(&e->pages);
     lx_prefix_cache_free(e->prefixes);
+    free(e->answer_ids);
     free(e->kept_pages);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
         free_frame(&e->frames[i]);
@@ -163,7 +164,9 @@ static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
     int64_t most = page > 0 ? (bytes - *n * fixed) / page : 0;
     e->most_kept_pages = most < e->pages.n ? (int32_t)most : e->pages.n;
     e->kept_pages = malloc((size_t)*n * sizeof *e->kept_pages);
-    if (e->kept_pages == NULL)
+    size_t ids = (size_t)e->model->max_rows * (size_t)e->model->config.n_inputs;
+    e->answer_ids = malloc(ids * sizeof *e->answer_ids);
+    if (e->kept_pages == NULL || e->answer_ids == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", *n);
     for (int32_t i = 0; i < *n; i++)
         e->kept_pages[i] = -1;

@@ -51,6 +51,8 @@ static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
 {
     const lx_run *r = &e->runs[e->slots[slot].run];
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_prefix_keep_answer(e, slot, err);
     e->slots[slot].finished = e->slots[slot].moving;
     if (!e->slots[slot].moving)
         free_finished(e, slot);

@@ -13,6 +13,7 @@
 
 #include "common/buffer.h"
 #include "kernels/kernels.h"
+#include "model/chat.h"
 #include "model/config.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
@@ -28,6 +29,12 @@ typedef struct lx_prompt {
     int32_t *ids; /* [n_ids], owned */
     int32_t n_ids;
 } lx_prompt;
+
+typedef struct lx_chat_message {
+    lx_chat_role role;
+    char *text; /* owned */
+    size_t bytes;
+} lx_chat_message;
 
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
@@ -45,7 +52,9 @@ typedef struct lx_completion_params {
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules;
-    bool chat;   /* read from messages, answered as chat.completion */
+    bool chat;                 /* read from messages, answered as chat.completion */
+    lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
+    int32_t n_messages;
     char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */

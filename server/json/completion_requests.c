@@ -86,6 +86,39 @@ static const json_t *content_text(const json_t *message)
     return type != NULL && strcmp(type, "text") == 0 && json_is_string(text) ? text : NULL;
 }
 
+static bool read_role(const char *name, lx_chat_role *out)
+{
+    static const char *const names[] = {"system", "user", "assistant", "developer"};
+    static const lx_chat_role roles[] = {LX_CHAT_SYSTEM, LX_CHAT_USER, LX_CHAT_ASSISTANT,
+                                         LX_CHAT_SYSTEM};
+    for (size_t i = 0; name != NULL && i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *out = roles[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static lx_status keep_message(const json_t *message, size_t i, lx_completion_params *p,
+                              lx_error *err)
+{
+    const json_t *content = content_text(message);
+    lx_chat_message *m = &p->messages[i];
+    if (!read_role(json_string_value(lx_json_field(message, "role")), &m->role) || content == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "messages",
+                       "messages[%zu] must have a role, system, user or assistant, and a content "
+                       "of one text",
+                       i);
+    m->bytes = json_string_length(content);
+    m->text = malloc(m->bytes + 1);
+    if (m->text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+    memcpy(m->text, json_string_value(content), m->bytes + 1);
+    p->n_messages++;
+    return LX_OK;
+}
+
 static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_error *err)
 {
     const json_t *list = lx_json_field(root, "messages");
@@ -93,17 +126,18 @@ static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_e
     if (n < 1 || n > MAX_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, "messages",
                        "messages must be a list of 1 to %d messages", MAX_MESSAGES);
+    p->messages = calloc(n, sizeof *p->messages);
+    if (p->messages == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
     for (size_t i = 0; i < n; i++) {
-        const json_t *message = json_array_get(list, i);
-        if (json_string_value(lx_json_field(message, "role")) == NULL ||
-            content_text(message) == NULL)
-            return lx_fail(err, LX_ERR_INVALID, "messages",
-                           "messages[%zu] must have a role and a content of one text", i);
+        lx_status st = keep_message(json_array_get(list, i), i, p, err);
+        if (st != LX_OK)
+            return st;
     }
     const json_t *last = json_array_get(list, n - 1);
     if (strcmp(json_string_value(lx_json_field(last, "role")), "user") != 0)
         return lx_fail(err, LX_ERR_INVALID, "messages",
-                       "the last message must be the user's: it is the upper line");
+                       "the last message must be the user's: it is what is answered");
     lx_status st = reserve_prompts(1, p, err);
     return st == LX_OK ? keep_prompt(content_text(last), p, err) : st;
 }
@@ -358,8 +392,13 @@ void lx_completion_params_fini(lx_completion_params *p)
         free(p->prompts[i].ids);
     }
     free(p->prompts);
+    for (int32_t i = 0; i < p->n_messages; i++)
+        free(p->messages[i].text);
+    free(p->messages);
     free(p->biases);
     free(p->state);
+    p->messages = NULL;
+    p->n_messages = 0;
     p->state = NULL;
     p->prompts = NULL;
     p->biases = NULL;

@@ -403,6 +403,40 @@ def test_another_input_is_refused(tmp_path):
     assert said.returncode == 1 and "the text task has one" in said.stderr, said.stderr
 
 
+# --- prefixes
+
+
+@pytest.mark.parametrize("model", ["bytes", "rows"])
+def test_the_next_turn_starts_from_the_answer(models, model):
+    """Rows that are not computed again: all of the turns before, but for the answer's last token."""
+    fields = {"model": model, "max_tokens": 20, "ignore_eos": True, "logprobs": 2, "return_state": True}
+    said, cached, lengths = {}, {}, []
+    for name, flags in (("none", ["--prefix-cache-mb", "0"]), ("kept", [])):
+        with Server("--models", models[0], "--slots", "4", *flags) as own:
+            prompt, said[name], cached[name], lengths = [text_model.BEGIN, *b"User: hello"], [], [], []
+            for turn in range(4):
+                answer = complete_ok(own.port, prompt=prompt, seed=turn, **fields)
+                cached[name].append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+                said[name].append(answer["choices"])
+                prompt = prompt + tokens_of(own.port, answer)
+                lengths.append(len(prompt) - 1)
+                prompt = prompt + list(b" and then?")
+            assert own.metric("linnet_cached_prompt_tokens_total", model=model) == sum(cached[name])
+    assert said["kept"] == said["none"]
+    assert cached["none"] == [0] * 4 and cached["kept"] == [0, *lengths[:3]]
+
+
+def test_a_prompt_that_parts_in_the_middle_starts_from_where_a_step_ended(tmp_path):
+    folder = text_model.write_bytes(tmp_path / "long", context=1000)
+    fields = {"max_tokens": 4, "ignore_eos": True, "seed": 1}
+    begin = [(i * 37) % 256 for i in range(700)]
+    with Server("--model", folder, "--slots", "4") as kept, Server("--model", folder, "--prefix-cache-mb", "0") as none:
+        for prompt, rows in ((begin, 0), ([*begin[:600], 1, 2, 3], 512), (begin[:511], 256), ([*begin[:600], 7], 600)):
+            answer = complete_ok(kept.port, model="long", prompt=prompt, **fields)
+            assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == rows
+            assert answer["choices"] == complete_ok(none.port, model="long", prompt=prompt, **fields)["choices"]
+
+
 # --- penalties
 
 

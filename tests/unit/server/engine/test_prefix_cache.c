@@ -4,6 +4,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,12 +45,32 @@ static int32_t slow_find(const kept *all, const int32_t *ids, int32_t n, int32_t
     return best;
 }
 
-static int32_t least_used(const kept *all)
+/* Rows of all[i] beyond its longest kept prefix. */
+static int32_t alone(const kept *all, int32_t i)
 {
-    int32_t oldest = 0;
-    for (int32_t i = 1; i < PLACES; i++)
-        oldest = all[i].used < all[oldest].used ? i : oldest;
-    return oldest;
+    int32_t covered = 0;
+    for (int32_t k = 0; k < PLACES; k++) {
+        bool shorter = k != i && all[k].n < all[i].n && all[k].n > covered;
+        if (shorter && alike(&all[i], all[k].ids, all[k].n) == all[k].n)
+            covered = all[k].n;
+    }
+    return all[i].n - covered;
+}
+
+/* Whose loss costs least; `now` is the time of the last use of any. */
+static int32_t least_missed(const kept *all, int32_t now)
+{
+    int32_t least = 0;
+    double best = 1e30;
+    for (int32_t i = 0; i < PLACES; i++) {
+        double cost = now > all[i].used ? (double)alone(all, i) / (now - all[i].used) : 1e29;
+        bool older = all[i].used < all[least].used;
+        if (cost < best - 1e-12 || (cost < best + 1e-12 && older)) {
+            least = i;
+            best = cost;
+        }
+    }
+    return least;
 }
 
 static void finds_what_a_slow_search_finds(void **state)
@@ -59,7 +80,7 @@ static void finds_what_a_slow_search_finds(void **state)
     lx_prefix_cache *c = NULL;
     assert_int_equal(lx_prefix_cache_new(PLACES, WIDTH, &c, NULL), LX_OK);
     uint32_t random = 1;
-    int32_t n_found = 0, n_kept = 0;
+    int32_t n_found = 0, n_kept = 0, clock = 0;
     for (int32_t time = 1; time <= TRIES; time++) {
         int32_t ids[LONGEST * WIDTH], shared = 0;
         for (int32_t i = 0; i < LONGEST * WIDTH; i++) /* negative ones too: bytes, not numbers */
@@ -71,38 +92,43 @@ static void finds_what_a_slow_search_finds(void **state)
         assert_int_equal(found.rows, place >= 0 ? all[place].n : 0);
         assert_int_equal(found.shared, shared);
         if (place >= 0)
-            all[place].used = 2 * time;
+            all[place].used = ++clock;
         n_found += place >= 0;
         int32_t added = lx_prefix_cache_add(c, ids, n);
         assert_int_equal(added >= 0, place < 0 || all[place].n < n);
-        if (added < 0)
+        if (added < 0) {
+            all[place].used = ++clock;
             continue;
-        assert_int_equal(added, n_kept < PLACES ? n_kept : least_used(all));
+        }
+        assert_int_equal(added, n_kept < PLACES ? n_kept : least_missed(all, clock));
         n_kept++;
         memcpy(all[added].ids, ids, sizeof ids);
         all[added].n = n;
-        all[added].used = 2 * time + 1;
+        all[added].used = ++clock;
     }
     assert_int_equal(lx_prefix_cache_count(c), PLACES);
     assert_true(n_found > TRIES / 20);
     lx_prefix_cache_free(c);
 }
 
-static void what_was_used_least_is_forgotten(void **state)
+static void what_is_missed_least_is_forgotten(void **state)
 {
     (void)state;
-    static const int32_t ids[] = {1, 2, 3, 4};
+    static const int32_t ids[] = {1, 2, 3, 4}, other[] = {5, 6, 7};
     lx_prefix_cache *c = NULL;
     assert_int_equal(lx_prefix_cache_new(3, 1, &c, NULL), LX_OK);
     assert_int_equal(lx_prefix_cache_forget(c), -1);
     for (int32_t n = 1; n <= 3; n++)
         assert_int_equal(lx_prefix_cache_add(c, ids, n), n - 1);
     assert_int_equal(lx_prefix_cache_find(c, ids, 1).place, 0);
-    assert_int_equal(lx_prefix_cache_forget(c), 1);
+    assert_int_equal(lx_prefix_cache_forget(c), 1); /* a row each: the oldest */
     assert_int_equal(lx_prefix_cache_find(c, ids, 2).rows, 1);
     assert_int_equal(lx_prefix_cache_add(c, ids, 4), 1); /* a place that is free again */
+    assert_int_equal(lx_prefix_cache_forget(c), 2); /* 2 rows, 3 uses ago, beside 1, 1 use ago */
+    assert_int_equal(lx_prefix_cache_add(c, other, 3), 2);
+    assert_int_equal(lx_prefix_cache_forget(c), 0); /* 1 row, 2 uses ago, beside 3, 1 use ago */
+    assert_int_equal(lx_prefix_cache_find(c, ids, 4).rows, 4);
     assert_int_equal(lx_prefix_cache_forget(c), 2);
-    assert_int_equal(lx_prefix_cache_forget(c), 0);
     assert_int_equal(lx_prefix_cache_forget(c), 1);
     assert_int_equal(lx_prefix_cache_count(c), 0);
     lx_prefix_cache_free(c);
@@ -230,7 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_a_slow_search_finds),
-        cmocka_unit_test(what_was_used_least_is_forgotten),
+        cmocka_unit_test(what_is_missed_least_is_forgotten),
         cmocka_unit_test(a_prompt_starts_from_what_it_shares),
         cmocka_unit_test(every_row_may_be_kept),
         cmocka_unit_test(the_least_used_gives_way),

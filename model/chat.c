@@ -1,0 +1,58 @@
+/* The known templates (see chat.h). A hash is lx_file_hash of the template's text. */
+#include "model/chat.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "model/formats/file.h"
+
+static const lx_chat_template templates[] = {
+    {.name = "chatml", /* with line feeds or \\n in its strings, with or without a default */
+     .hashes = {UINT64_C(0xbb3d051c182ece0d), UINT64_C(0x312b5062e7e6811c),
+                UINT64_C(0xd2a18531832f2161), UINT64_C(0xcfa9121d9be9e7d0)},
+     .before = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
+     .behind = "<|im_end|>\n",
+     .answer = "<|im_start|>assistant\n",
+     .end = "<|im_end|>"},
+    {.name = "llama3",
+     .begin = "<|begin_of_text|>",
+     .before = {"<|start_header_id|>system<|end_header_id|>\n\n",
+                "<|start_header_id|>user<|end_header_id|>\n\n",
+                "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+     .behind = "<|eot_id|>",
+     .answer = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+     .end = "<|eot_id|>"},
+    {.name = "rwkv",
+     .begin = "<|rwkv_tokenizer_end_of_text|>",
+     .before = {"System: ", "User: ", "Assistant: "},
+     .behind = "\n\n",
+     .answer = "Assistant:",
+     .stop = "\n\nUser:"},
+};
+
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+static bool is_text_of(const lx_chat_template *t, uint64_t hash)
+{
+    for (int i = 0; i < LX_CHAT_TEXTS && t->hashes[i] != 0; i++) {
+        if (t->hashes[i] == hash)
+            return true;
+    }
+    return false;
+}
+
+const lx_chat_template *lx_chat_find(const char *text)
+{
+    uint64_t hash = lx_file_hash(LX_HASH_SEED, text, strlen(text));
+    for (int i = 0; i < N_TEMPLATES; i++) {
+        if (strcmp(text, templates[i].name) == 0 || is_text_of(&templates[i], hash))
+            return &templates[i];
+    }
+    return NULL;
+}
+
+void lx_chat_list(lx_buffer *out)
+{
+    for (int i = 0; i < N_TEMPLATES; i++)
+        lx_buffer_printf(out, "%s%s", i > 0 ? ", " : "", templates[i].name);
+}

@@ -1,0 +1,37 @@
+/*
+ * Chats as the prompt of a model of text: a short list of known templates, each a table of what
+ * stands around messages. Which one a model has is said by its tokenizer_config.json. Thread: any.
+ */
+#ifndef LINNET_MODEL_CHAT_H
+#define LINNET_MODEL_CHAT_H
+
+#include <stdint.h>
+
+#include "common/buffer.h"
+
+typedef enum lx_chat_role {
+    LX_CHAT_SYSTEM,
+    LX_CHAT_USER,
+    LX_CHAT_ASSISTANT,
+    LX_CHAT_ROLES
+} lx_chat_role;
+
+enum { LX_CHAT_TEXTS = 4 };
+
+typedef struct lx_chat_template {
+    const char *name;
+    uint64_t hashes[LX_CHAT_TEXTS];    /* of its texts in Jinja as models bring them; 0: no more */
+    const char *begin;                 /* the token before all; NULL: none */
+    const char *before[LX_CHAT_ROLES]; /* a message of each role, and behind any of them */
+    const char *behind;
+    const char *answer; /* behind the last message: here the answer begins */
+    const char *end;    /* the token that ends an answer; NULL: none of the template's own */
+    const char *stop;   /* a text that ends it; NULL: none */
+} lx_chat_template;
+
+/* By name or by the whole text; NULL for one that is not known. */
+const lx_chat_template *lx_chat_find(const char *text);
+/* "chatml, llama3, rwkv" */
+void lx_chat_list(lx_buffer *out);
+
+#endif

@@ -1,0 +1,13 @@
+/* A chat's messages as one prompt. */
+#ifndef LINNET_SERVER_API_CHAT_H
+#define LINNET_SERVER_API_CHAT_H
+
+#include "model/model.h"
+#include "server/json/answers.h"
+
+/* Puts the model's template around the messages and makes their tokens the request's one prompt,
+   with what ends the answer. Models whose answers are whole lines read the last message alone:
+   nothing is done for them. LX_ERR_INVALID with the field's name. */
+lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err) LX_MUST_USE;
+
+#endif
