@@ -40,6 +40,7 @@
 
 #include "common/status.h"
 #include "kernels/ops/attend_linear/op.h"
+#include "kernels/ops/attend_lsh/op.h"
 #include "kernels/ops/attend_rows/op.h"
 #include "kernels/ops/bonus/op.h"
 #include "kernels/ops/embed/op.h"
@@ -192,7 +193,7 @@ struct lx_kernels {
 
     /* --- a step --- */
     lx_status (*begin)(lx_backend *be, const lx_batch *batch, lx_error *err);
-    /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation */
+    /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation; NULL: not here */
 #define LX_OP(name) void (*name)(lx_backend * be, const lx_##name##_args *args);
 #include "kernels/ops.def"
     /* end() starts the step and says its number; sync() waits for that step and those before it. A

@@ -43,7 +43,10 @@ LX_RANGES_FN void lx_ranges_add_run(lx_rows_ranges *r, int32_t from, int32_t to)
 
 LX_RANGES_FN void lx_ranges_add_window(lx_rows_ranges *r, const lx_rows_pattern *p, int32_t i)
 {
-    int32_t step = p->dilation, all = i / step + 1;
+    int32_t step = p->dilation;
+    if (p->not_own && --i < 0)
+        return;
+    int32_t all = i / step + 1;
     int32_t n = p->window > 0 && p->window < all ? p->window : all;
     int32_t start = i - (n - 1) * step;
     if (start < p->sinks) { /* those are among the sinks */

@@ -138,6 +138,9 @@ static void take_param(lx_config_reader *r, lx_config_object s, const lx_mixer_p
     case LX_PARAM_WORD:
         out->i = lx_config_word(r, s, param->name, param->words);
         return;
+    case LX_PARAM_FLAG:
+        out->i = lx_config_flag(r, s, param->name);
+        return;
     case LX_PARAM_EPS:
         out->f = lx_config_eps(r, s, param->name);
         return;

@@ -9,6 +9,8 @@
 static const lx_branch *branch_of(const lx_model *m, int32_t layer)
 {
     const lx_layer *l = &m->layers[layer];
+    if (m->recomputes)
+        return NULL;
     for (int32_t b = 0; b < l->n_branches; b++) {
         if (l->branches[b].parts.row_key > 0)
             return &l->branches[b];

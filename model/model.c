@@ -220,6 +220,27 @@ static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
     return lx_file_hash(hash, c->params, sizeof c->params);
 }
 
+/* Where any layer is recomputed, all are: then the state is what the rows were given. */
+static lx_status set_recomputed(lx_model *m, lx_error *err)
+{
+    int32_t n = 0, n_layers = m->config.n_layers;
+    for (int32_t i = 0; i < n_layers; i++)
+        n += lx_config_mixer(&m->config, i)->mixer->is_recomputed;
+    if (n == 0)
+        return LX_OK;
+    for (int32_t i = 0; i < n_layers; i++) {
+        if (!lx_config_mixer(&m->config, i)->mixer->is_recomputed)
+            return lx_fail(err, LX_ERR_FORMAT, NULL,
+                           "%s/config.json: attention[%d] must be recomputed, as other layers are",
+                           lx_file_label(m->dir), i);
+    }
+    m->recomputes = true;
+    m->work = m->state;
+    m->state = (lx_state_layout){.page_floats = (int64_t)LX_PAGE_TOKENS * m->config.n_inputs};
+    m->state_hash = lx_file_hash(m->state_hash, &m->config.n_inputs, sizeof m->config.n_inputs);
+    return LX_OK;
+}
+
 /* What the layers consist of, and where their states lie in a slot: one behind the other. A
    feed-forward net without a state decides nothing about saved ones. */
 static lx_status set_layers(lx_model *m, lx_error *err)
@@ -243,7 +264,7 @@ static lx_status set_layers(lx_model *m, lx_error *err)
                 "must be %s, too, with heads like these",
                 lx_file_label(m->dir), i, lx_config_mixer(&m->config, i)->mixer->name);
     }
-    return LX_OK;
+    return set_recomputed(m, err);
 }
 
 static lx_status load_weights(lx_model *m, lx_error *err)

@@ -44,7 +44,9 @@ typedef struct lx_model {
     lx_layer *layers;    /* [n_layers] */
     uint64_t state_hash; /* of what decides a state's layout: kinds, their parameters and sizes */
     lx_state_layout
-        state; /* of one slot; how many pages there are is up to the maker of the states */
+        state;       /* of one slot; how many pages there are is up to the maker of the states */
+    bool recomputes; /* the state is the rows' ids: model/recompute.h */
+    lx_state_layout work; /* then what the layers' states have during a step */
 } lx_model;
 
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */

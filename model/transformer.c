@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/recompute.h"
 #include "model/weights.h"
 
 struct lx_transformer {
@@ -21,7 +22,8 @@ struct lx_transformer {
     lx_array *streams[2], *normed, *outputs, *logits;
     /* The mixers', for each branch of a layer as large as the largest layer wants them. */
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
-    lx_array *carried; /* from layer 0 to the others; NULL where it leaves nothing */
+    lx_array *carried;       /* from layer 0 to the others; NULL where it leaves nothing */
+    lx_recompute *recompute; /* of a model that recomputes, else NULL */
 };
 
 /* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
@@ -67,6 +69,18 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
     return st;
 }
 
+static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error *err)
+{
+    for (int32_t i = 0; i < m->config.n_layers; i++) {
+        const lx_mixer *mixer = lx_config_mixer(&m->config, i)->mixer;
+        if (mixer->is_on != NULL && !mixer->is_on(be->ops))
+            return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                           "%s: attention %s is not on the back end %s: use --device cpu", m->name,
+                           mixer->name, be->ops->name);
+    }
+    return LX_OK;
+}
+
 lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
                              int32_t max_outputs, lx_transformer **out, lx_error *err)
 {
@@ -82,9 +96,13 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
         .max_tokens = max_tokens,
         .max_outputs = max_outputs,
     };
-    lx_status st = lx_weights_load(model, be, &t->weights, err);
+    lx_status st = check_mixers(model, be, err);
+    if (st == LX_OK)
+        st = lx_weights_load(model, be, &t->weights, err);
     if (st == LX_OK)
         st = new_activations(t, err);
+    if (st == LX_OK && model->recomputes)
+        st = lx_recompute_new(model, be, max_tokens, &t->recompute, err);
     if (st != LX_OK) {
         lx_transformer_free(t);
         return st;
@@ -99,6 +117,7 @@ void lx_transformer_free(lx_transformer *t)
         return;
     const lx_kernels *ops = t->be->ops;
     lx_weights_free(&t->weights);
+    lx_recompute_free(t->recompute);
     lx_array *arrays[] = {t->streams[0], t->streams[1], t->normed,
                           t->outputs,    t->logits,     t->carried};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
@@ -279,13 +298,11 @@ static void queue_embeddings(lx_transformer *t, lx_states *states, const lx_step
     }
 }
 
-/* Everything of a step but its end. */
+/* Everything of a step that has been checked, but its end. */
 static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
 {
     int32_t n = 0;
-    lx_status st = check_step(t, s, err);
-    if (st == LX_OK)
-        st = t->be->ops->begin(t->be, &s->batch, err);
+    lx_status st = t->be->ops->begin(t->be, &s->batch, err);
     if (st != LX_OK)
         return st;
     queue_embeddings(t, states, s);
@@ -298,17 +315,44 @@ static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step 
     return LX_OK;
 }
 
-lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *s,
-                               uint64_t *number, lx_error *err)
+static lx_status start(lx_transformer *t, lx_states *states, const lx_step *s, uint64_t *number,
+                       lx_error *err)
 {
     lx_status st = queue_step(t, states, s, err);
     return st == LX_OK ? t->be->ops->end(t->be, number, err) : st;
 }
 
+/* A step that has been checked, to its end. */
+static lx_status run(void *transformer, lx_states *states, const lx_step *s, lx_error *err)
+{
+    lx_transformer *t = transformer;
+    uint64_t number = 0;
+    lx_status st = start(t, states, s, &number, err);
+    if (st == LX_OK)
+        st = lx_transformer_wait(t, number, err);
+    if (st != LX_OK || s->logits == NULL || s->batch.n_outputs == 0)
+        return st;
+    st = t->be->ops->array_download(t->be, t->logits, 0, s->logits,
+                                    (int64_t)s->batch.n_outputs * t->model->config.head_size);
+    return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "the logits could not be read");
+}
+
+lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *s,
+                               uint64_t *number, lx_error *err)
+{
+    lx_status st = check_step(t, s, err);
+    *number = 0; /* of one that has ended, where a step is run here */
+    if (st == LX_OK && t->recompute != NULL)
+        return lx_recompute_step(t->recompute, t, run, states, s, err);
+    return st == LX_OK ? start(t, states, s, number, err) : st;
+}
+
 lx_status lx_transformer_prepare(lx_transformer *t, lx_states *states, const lx_step *s,
                                  lx_error *err)
 {
-    lx_status st = queue_step(t, states, s, err);
+    lx_status st = check_step(t, s, err);
+    if (st == LX_OK)
+        st = queue_step(t, states, s, err);
     return st == LX_OK ? t->be->ops->prepare(t->be, err) : st;
 }
 
@@ -319,13 +363,8 @@ lx_status lx_transformer_wait(lx_transformer *t, uint64_t number, lx_error *err)
 
 lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
 {
-    uint64_t number = 0;
-    lx_status st = lx_transformer_start(t, states, s, &number, err);
-    if (st == LX_OK)
-        st = lx_transformer_wait(t, number, err);
-    if (st != LX_OK || s->logits == NULL || s->batch.n_outputs == 0)
-        return st;
-    st = t->be->ops->array_download(t->be, t->logits, 0, s->logits,
-                                    (int64_t)s->batch.n_outputs * t->model->config.head_size);
-    return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "the logits could not be read");
+    lx_status st = check_step(t, s, err);
+    if (st == LX_OK && t->recompute != NULL)
+        return lx_recompute_step(t->recompute, t, run, states, s, err);
+    return st == LX_OK ? run(t, states, s, err) : st;
 }

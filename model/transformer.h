@@ -13,18 +13,9 @@
 #ifndef LINNET_MODEL_TRANSFORMER_H
 #define LINNET_MODEL_TRANSFORMER_H
 
-#include "model/model.h"
+#include "model/step.h"
 
 typedef struct lx_transformer lx_transformer;
-
-typedef struct lx_step {
-    lx_batch batch;
-    /* [n_tokens, n_inputs], each checked against its table's size, or of lx_drawn_id */
-    const int32_t *ids;
-    const lx_sampling *sampling; /* [n_outputs] */
-    lx_sample *samples;          /* [n_outputs] out */
-    float *logits;               /* [n_outputs, head_size] out, the head's rows; NULL: not wanted */
-} lx_step;
 
 /* Prepares the weights on `be` and allocates activations for steps of at most max_tokens rows and
    max_outputs output rows. The model must outlive the transformer. */

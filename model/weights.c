@@ -97,16 +97,16 @@ static float *all_numbers(lx_weights *w, const lx_mixer_parts *parts, const lx_m
     return v;
 }
 
-static lx_status load_derived(lx_weights *w, const lx_mixer_parts *parts, const lx_mixer_derived *d,
+static lx_status load_derived(lx_weights *w, const lx_branch *b, const lx_mixer_derived *d,
                               lx_array **out, lx_error *err)
 {
     float *values = calloc((size_t)d->n, sizeof *values);
-    float *from = d->n_from > 0 ? all_numbers(w, parts, d) : NULL;
+    float *from = d->n_from > 0 ? all_numbers(w, &b->parts, d) : NULL;
     lx_status st = LX_OK;
     if (values == NULL || (d->n_from > 0 && from == NULL)) {
         st = no_memory("numbers derived from weights", "", err);
     } else {
-        d->fill(from != NULL ? &parts->tensors[d->from] : NULL, d->n, from, values);
+        d->fill(b->config, from != NULL ? &b->parts.tensors[d->from] : NULL, d->n, from, values);
         st = make_array(w, values, d->n, out, err);
     }
     free(from);
@@ -116,7 +116,8 @@ static lx_status load_derived(lx_weights *w, const lx_mixer_parts *parts, const 
 
 static lx_status load_branch(lx_weights *w, int32_t index, int32_t b, lx_error *err)
 {
-    const lx_mixer_parts *parts = &w->model->layers[index].branches[b].parts;
+    const lx_branch *branch = &w->model->layers[index].branches[b];
+    const lx_mixer_parts *parts = &branch->parts;
     lx_branch_weights *to = &w->layers[index].branches[b];
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
@@ -127,7 +128,7 @@ static lx_status load_branch(lx_weights *w, int32_t index, int32_t b, lx_error *
                              err);
     }
     for (int32_t i = 0; i < parts->n_derived && st == LX_OK; i++)
-        st = load_derived(w, parts, &parts->derived[i], &to->derived[i], err);
+        st = load_derived(w, branch, &parts->derived[i], &to->derived[i], err);
     return st;
 }
 

@@ -37,7 +37,7 @@ static void print_usage(FILE *out)
 static void print_version(void)
 {
     if (lx_commit[0] == '\0')
-        (void)printf("linnet %s\n", LX_VERSION);
+        (void)puts("linnet " LX_VERSION); /* one string, which scripts/sbom finds in the file */
     else
         (void)printf("linnet %s (%s)\n", LX_VERSION, lx_commit);
 }

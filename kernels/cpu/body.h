@@ -13,6 +13,7 @@
 #include "kernels/ops/linear/cpu.h"
 
 #include "kernels/ops/attend_linear/cpu.h"
+#include "kernels/ops/attend_lsh/cpu.h"
 #include "kernels/ops/attend_rows/cpu.h"
 #include "kernels/ops/bonus/cpu.h"
 #include "kernels/ops/embed/cpu.h"
@@ -33,6 +34,7 @@ const lx_cpu_isa BODY_TABLE = {
     .attend = attend,
     .recurrence = recurrence,
     .attend_kept = attend_kept,
+    .lsh = lsh,
     .gate = gate,
     .head_norm = head_norm,
     .short_conv = short_conv,

@@ -99,9 +99,27 @@ typedef struct lx_cpu_attend_kept {
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
     bool by_count, leave_unseeing;
+    /* see lx_rows_distances: all d_key rows of `keys`, the head's row of `weights`; or NULL */
+    const float *distance_keys, *distance_weights;
+    int32_t n_distances;
+    bool zeros_before;
     bool together;  /* several tokens' rows may be kept before the first of them reads */
     float *scratch; /* lx_cpu_attend_kept_scratch(d_key, d_value) floats of this thread */
 } lx_cpu_attend_kept;
+
+/* One head of one sequence by buckets; where its rows lie: in the op.h of the operation. */
+typedef struct lx_cpu_lsh {
+    const float *qk, *v, *hashes;
+    float *y, *last;
+    float *rows; /* the head's in page 0 of the pool */
+    const int32_t *pages;
+    int64_t page_stride, row; /* floats from page to page, from token to token */
+    int64_t n_tokens, x_stride, y_stride;
+    int32_t position; /* of the first token */
+    int32_t d_key, d_value, rounds, n_buckets, cap;
+    float scale;
+    float *scratch; /* lx_cpu_lsh_scratch() floats of this thread */
+} lx_cpu_lsh;
 
 #define LX_CPU_QUERIES 4 /* tokens whose queries share the reading of a row, at most */
 /* Some elements of a row, all at the first one; NULL for what is not there. */
@@ -168,6 +186,7 @@ typedef struct lx_cpu_isa {
     void (*attend)(const lx_cpu_attend *job);
     void (*recurrence)(const lx_cpu_recurrence *job);
     void (*attend_kept)(const lx_cpu_attend_kept *job);
+    void (*lsh)(const lx_cpu_lsh *job);
     void (*gate)(const lx_cpu_gating *job);
     void (*head_norm)(const lx_cpu_head *job);
     void (*short_conv)(const lx_cpu_conv *job);
@@ -217,6 +236,11 @@ static inline int64_t lx_cpu_attend_scratch(int64_t d_key)
 static inline int64_t lx_cpu_attend_kept_scratch(int64_t d_key, int64_t d_value)
 {
     return LX_CPU_QUERIES * ((d_key + 15) / 16 * 16 + (d_value + 15) / 16 * 16 + LX_ROWS_BLOCK);
+}
+
+static inline int64_t lx_cpu_lsh_scratch(int64_t rounds, int64_t n_buckets, int64_t cap)
+{
+    return (rounds * cap + 15) / 16 * 16 + (n_buckets / 2 + 15) / 16 * 16;
 }
 
 extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain;

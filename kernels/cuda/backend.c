@@ -108,6 +108,7 @@ static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
     return LX_OK;
 }
 
+#define LX_OP_HOST(name)
 #define LX_OP(name)                                                                                \
     static void queue_##name(lx_backend *be, const lx_##name##_args *args)                         \
     {                                                                                              \
@@ -139,6 +140,7 @@ static const lx_kernels table = {
     .state_export = lx_cuda_state_export,
     .state_import = lx_cuda_state_import,
     .begin = lx_cuda_begin,
+#define LX_OP_HOST(name)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
     .end = lx_cuda_end,

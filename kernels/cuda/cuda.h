@@ -45,6 +45,7 @@ typedef struct lx_cuda_kind {
     bool (*takes_rounded)(const void *args);
 } lx_cuda_kind;
 
+#define LX_OP_HOST(name)
 #define LX_OP(name) extern const lx_cuda_kind lx_cuda_op_##name;
 #include "kernels/ops.def"
 

@@ -25,11 +25,15 @@ typedef struct lx_delta {
     int32_t key_heads; /* H */
     int32_t taps;      /* 0, or 2 to LX_CONV_MOST_TAPS */
     bool twice;        /* beta is 0 to 2 */
-    /* HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number a head of values; tensors
-       attn.a, attn.A_log, attn.dt_bias. NONE: w = 1 */
+    /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number a head of values,
+       tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in place of
+       W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of each]. */
     lx_decay decay;
-    bool gated; /* g = silu(W_g x), tensor attn.g; otherwise 1 */
-    float eps;  /* of the norm */
+    /* NONE: g = 1. SILU: g = silu(W_g x), tensor attn.g. PAIR: g = sigmoid(W_g2 W_g1 x + b),
+       tensors attn.g1, attn.g2, the latter with a bias. */
+    enum { LX_DELTA_GATE_NONE, LX_DELTA_GATE_SILU, LX_DELTA_GATE_PAIR } gate;
+    int32_t rank; /* of the pairs */
+    float eps;    /* of the norm */
 } lx_delta;
 
 /* "KEY must ..." or NULL, as lx_mixer.check says; these keys are called key_heads and conv. */

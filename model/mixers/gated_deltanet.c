@@ -22,7 +22,7 @@ static lx_delta delta_of(const lx_mixer_config *c)
                       .taps = c->params[CONV].i,
                       .twice = c->params[BETA].i == 1,
                       .decay = LX_DECAY_HEAD,
-                      .gated = c->params[GATE].i == 1,
+                      .gate = c->params[GATE].i == 1 ? LX_DELTA_GATE_SILU : LX_DELTA_GATE_NONE,
                       .eps = c->params[EPS].f};
 }
 

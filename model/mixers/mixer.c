@@ -100,6 +100,12 @@ void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_
     p->ring = ring;
 }
 
+void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token)
+{
+    assert(p->row_key == 0);
+    p->token_floats = floats_per_token;
+}
+
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
 {
     lx_status st = lx_rows_ring(pattern, 1, &p->second_ring, NULL);
@@ -147,7 +153,7 @@ int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)
 {
     int64_t row = (int64_t)p->row_key + p->row_value;
-    return p->ring > 0 ? 0 : p->n_heads * LX_PAGE_TOKENS * row;
+    return LX_PAGE_TOKENS * (p->token_floats + (p->ring > 0 ? 0 : p->n_heads * row));
 }
 
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,

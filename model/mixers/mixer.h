@@ -34,11 +34,12 @@ typedef enum lx_param_kind {
     LX_PARAM_INT,  /* a whole number from min to max */
     LX_PARAM_WORD, /* one of `words`; its value is its place among them */
     LX_PARAM_INTS, /* a list of 1 to LX_MAX_PARAM_LIST of them; one such key a mixer at most */
+    LX_PARAM_FLAG, /* true or false */
     LX_PARAM_EPS   /* a small number that keeps a quotient finite, 1e-30 to 1 */
 } lx_param_kind;
 
 typedef union lx_param_value {
-    int32_t i; /* INT, WORD */
+    int32_t i; /* INT, WORD; FLAG: 0 or 1 */
     float f;   /* EPS */
 } lx_param_value;
 
@@ -75,9 +76,10 @@ typedef struct lx_mixer_tensor {
     lx_tensor_role role;
 } lx_mixer_tensor;
 
-/* Makes n numbers. `from`: the arrays that they are made of, one behind the other, the first of
-   them being `tensor`; both NULL without any. */
-typedef void lx_mixer_fill(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to);
+/* Makes n numbers. c: the mixer that declared them. `from`: the arrays that they are made of, one
+   behind the other, the first of them being `tensor`; both NULL without any. */
+typedef void lx_mixer_fill(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                           const float *from, float *to);
 
 /* Numbers that operations take but no file holds, made once when the weights are loaded. */
 typedef struct lx_mixer_derived {
@@ -104,7 +106,8 @@ typedef struct lx_mixer_parts {
     /* Rows (k, v) as attend_rows keeps them, instead of fields: `ring` of them in the slot, or all
        in pages where ring is 0. row_key 0: none. */
     int32_t row_key, row_value, ring;
-    int32_t n_patterns; /* of the heads in turn */
+    int64_t token_floats; /* of a token in pages, as an operation lays them out; 0: none */
+    int32_t n_patterns;   /* of the heads in turn */
     lx_rows_pattern patterns[LX_MAX_MIXER_PATTERNS];
     int32_t second_ring; /* such rows once more, behind the ring, in a ring of this size; 0: none */
     lx_rows_pattern second;                /* of all heads there */
@@ -136,6 +139,9 @@ struct lx_mixer {
     const char *summary; /* one line for `linnet inspect --kinds` */
     bool is_feed_forward;
     bool is_whole_layer; /* its layers have no feed-forward net beside it */
+    bool is_recomputed;  /* its state is there during a step only; of all layers or none */
+    /* Whether a back end has all operations that `queue` queues; NULL: every one has. */
+    bool (*is_on)(const lx_kernels *ops);
     int32_t n_params;
     const lx_mixer_param *params;
     /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.
@@ -166,6 +172,8 @@ void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, 
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring);
+/* So many floats a token in pages. */
+void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token);
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
 

@@ -62,24 +62,26 @@ enum { MIXES, DECAY_FACTOR, LEFT_OF_K, MINUS_ONE }; /* derived */
 /* Scratch: the mixes, then what becomes of them; the low-rank pairs have their middles last. */
 enum { R = N_MIXES, W, K, V, RATE, GATE, ERASED, ADDED, Y, W_LOW, A_LOW, V_LOW, G_LOW };
 
-static void fill_mixes(const lx_mixer_tensor *tensor, int64_t n, const float *from, float *to)
+static void fill_mixes(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                       const float *from, float *to)
 {
-    (void)tensor;
+    (void)c, (void)tensor;
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-static void fill_decay_factor(const lx_mixer_tensor *tensor, int64_t n, const float *from,
-                              float *to)
+static void fill_decay_factor(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                              const float *from, float *to)
 {
-    (void)tensor;
+    (void)c, (void)tensor;
     (void)from;
     for (int64_t i = 0; i < n; i++)
         to[i] = -0.606530659f; /* -e^(-1/2) */
 }
 
-static void fill_left_of_k(const lx_mixer_tensor *tensor, int64_t n, const float *k_a, float *to)
+static void fill_left_of_k(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                           const float *k_a, float *to)
 {
-    (void)tensor;
+    (void)c, (void)tensor;
     for (int64_t i = 0; i < n; i++)
         to[i] = 1.0f - k_a[i];
 }

@@ -67,6 +67,9 @@ static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, l
     case LX_PARAM_WORD:
         (void)printf(", %s %s", param->name, param->words[value.i]);
         return;
+    case LX_PARAM_FLAG:
+        (void)printf(", %s %s", param->name, value.i != 0 ? "true" : "false");
+        return;
     case LX_PARAM_EPS:
         (void)printf(", %s %g", param->name, (double)value.f);
         return;
@@ -186,6 +189,8 @@ static void print_kind_text(const lx_mixer *mixer)
             (void)printf(" a list of %d to %d, for the heads in turn", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf(" 1e-30 to 1");
+        else if (p->kind == LX_PARAM_FLAG)
+            (void)printf(" true or false%s", p->optional ? ", or left out" : "");
         else
             for (int32_t k = 0; p->words[k] != NULL; k++)
                 (void)printf(" %s\"%s\"", k > 0 ? "or " : "", p->words[k]);
@@ -205,6 +210,8 @@ static void print_kind_json(const lx_mixer *mixer)
                          p->kind == LX_PARAM_INTS ? "true" : "false", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf("\"min\": 1e-30, \"max\": 1}");
+        else if (p->kind == LX_PARAM_FLAG)
+            (void)printf("\"flag\": true}");
         else {
             (void)printf("\"words\": [");
             for (int32_t k = 0; p->words[k] != NULL; k++)

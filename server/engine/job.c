@@ -133,7 +133,7 @@ static lx_penalties_params penalties_params(const lx_plan *plan, const lx_job_pa
                                  .biases = p->biases,
                                  .n_biases = p->n_biases,
                                  .prompt = plan->prompt_ids,
-                                 .n_prompt = text ? plan->n_prompt : 0};
+                                 .n_prompt = text ? plan->n_prompt + plan->n_given : 0};
 }
 
 /* Counts what allocate() takes, and a plan's rows with what its task notes of each
@@ -191,8 +191,7 @@ static bool allocate(lx_job *job)
     job->tokens = calloc(n_tokens + 1, sizeof *job->tokens);
     job->logprobs = calloc(n_tokens + 1, sizeof *job->logprobs);
     job->states = keeps ? malloc(n * state_floats(job) * sizeof *job->states) : NULL;
-    job->targets =
-        copy_of(p->targets, p->targets != NULL ? n_tokens : 0, sizeof *job->targets, &ok);
+    job->targets = copy_of(p->targets, (size_t)p->n_targets, sizeof *job->targets, &ok);
     job->start = copy_of(p->start.state, start_floats(job), sizeof *job->start, &ok);
     job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
@@ -363,7 +362,7 @@ void lx_job_wait(lx_job *job)
 
 float lx_job_mean_logprob(const lx_job *job, int32_t i)
 {
-    int32_t n = lx_job_tokens(job, i, NULL, NULL) - job->params.start.n_tokens;
+    int32_t n = lx_job_tokens(job, i, NULL, NULL) - job->params.start.n_tokens - job->plan->n_given;
     return n > 0 ? (float)(job->samples[i].sum / n) : -__builtin_inff();
 }
 
@@ -449,7 +448,7 @@ static bool is_last(const lx_job *job, int32_t token, int32_t n)
     const lx_task_ops *task = job->plan->model->task;
     if (n == job->params.max_new)
         return true;
-    return job->targets == NULL && task->ends != NULL && task->ends(job->plan, token);
+    return n > job->params.n_targets && task->ends != NULL && task->ends(job->plan, token);
 }
 
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
@@ -458,13 +457,14 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     int32_t n = atomic_load_explicit(&s->n, memory_order_relaxed);
     job->tokens[row_of(job, i) + n] = token;
     job->logprobs[row_of(job, i) + n] = logprob;
-    s->sum += (double)logprob;
-    if (job->penalties != NULL)
+    bool own = n >= job->plan->n_given; /* no part of the prompt */
+    s->sum += own ? (double)logprob : 0;
+    if (job->penalties != NULL && own)
         lx_penalties_count(job->penalties, i, token);
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
     bool ended = is_last(job, token, n + 1);
-    if (job->tails != NULL)
+    if (job->tails != NULL && own)
         ended |= lx_stop_tails_follow(job->tails, i, n, job->tokens + row_of(job, i));
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
     if (ended)

@@ -24,6 +24,13 @@ static lx_frame *frame_of(lx_engine *e, uint64_t number)
 
 /* --- what came of a step --- */
 
+/* Whether the next token of the slot's sample is a target. */
+static bool is_scored(const lx_engine *e, int32_t slot)
+{
+    const lx_run *r = &e->runs[e->slots[slot].run];
+    return lx_job_tokens(r->job, e->slots[slot].sample, NULL, NULL) < r->params->n_targets;
+}
+
 static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
 {
     if (r->n_tokens == 0)
@@ -31,11 +38,6 @@ static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64
                              now - lx_job_get_times(r->job).submitted);
     if (s->token_ns != 0 && r->params->targets == NULL)
         lx_histogram_observe(&e->metrics->inter_token, now - s->token_ns);
-}
-
-static bool is_scored(const lx_engine *e, int32_t slot)
-{
-    return e->runs[e->slots[slot].run].params->targets != NULL;
 }
 
 static void free_finished(lx_engine *e, int32_t slot)

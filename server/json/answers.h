@@ -34,6 +34,7 @@ typedef struct lx_completion_params {
     lx_prompt *prompts; /* [n_prompts], owned */
     int32_t n_prompts;
     int32_t n, max_tokens; /* max_tokens 0: the whole answer */
+    bool no_tokens;        /* the client's max_tokens is 0: the prompt's scores are all it wants */
     int32_t best_of;       /* samples of which the n best are answered; 0: n */
     int32_t n_logprobs;    /* likeliest tokens beside each one; -1: no log-probabilities at all */
     lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */

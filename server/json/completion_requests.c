@@ -120,13 +120,24 @@ static lx_status read_cuts(const json_t *root, lx_sampling_params *s, lx_error *
     return st == LX_OK ? lx_json_read_real(root, "typical_p", 1e-6, 1, &s->typical_p, err) : st;
 }
 
+static lx_status read_max_tokens(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    p->max_tokens = 1;
+    lx_status st =
+        lx_json_read_int32(root, "max_tokens", p->chat ? 1 : 0, MAX_TOKENS, &p->max_tokens, err);
+    p->no_tokens = p->max_tokens == 0;
+    if (lx_json_field(root, "max_tokens") == NULL)
+        p->max_tokens = 0;
+    return st;
+}
+
 static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_params *p,
                                lx_error *err)
 {
     lx_sampling_params *s = &p->sampling;
     lx_status st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
     if (st == LX_OK)
-        st = lx_json_read_int32(root, "max_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
+        st = read_max_tokens(root, p, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &s->top_k, err);
     if (st == LX_OK)
@@ -312,6 +323,9 @@ static lx_status read_own_fields(const json_t *root, int32_t max_n, lx_completio
     if (p->chat)
         return read_response_format(root, err);
     lx_status st = lx_json_read_bool(root, "echo", &p->echo, err);
+    if (st == LX_OK && p->no_tokens && !p->echo)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "max_tokens must be at least 1; 0 is only allowed with echo: true");
     return st == LX_OK ? read_best_of(root, max_n, p, err) : st;
 }
 

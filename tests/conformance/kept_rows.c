@@ -17,6 +17,8 @@ static const lx_rows_pattern bounded[] = {
 static const lx_rows_pattern with_sinks[] = {WINDOW(20, 1, 3), WINDOW(4, 5, 17), WINDOW(64, 1, 0),
                                              PREFIX(37)};
 
+static const lx_rows_pattern spans[] = {SPAN(1), SPAN(40), SPAN(7), SPAN(290)};
+
 /* As many heads as patterns, all rows kept, or a ring with some tiles to spare. */
 static rows_case case_of(const lx_rows_pattern *patterns, size_t n, bool in_ring, int32_t spare)
 {
@@ -34,6 +36,13 @@ static rows_case squares(rows_case c, float divisor, bool by_count)
     return c;
 }
 
+static rows_case distances(rows_case c, int32_t n, bool zeros_before)
+{
+    c.n_distances = n;
+    c.zeros_before = zeros_before;
+    return c;
+}
+
 #define CASE(patterns, in_ring, spare) case_of(patterns, COUNT(patterns), in_ring, spare)
 
 void kept_cases(rows_case *cases)
@@ -48,6 +57,10 @@ void kept_cases(rows_case *cases)
         CASE(with_sinks, true, 2),
         squares(CASE(kept_all, false, 0), 50, false),
         squares(CASE(bounded, true, 1), 3, true),
+        CASE(spans, true, 0),
+        distances(CASE(spans, false, 0), 290, false),
+        distances(CASE(spans, true, 0), 300, true),
+        distances(CASE(spans, true, 2), 290, true),
     };
     memcpy(cases, all, sizeof all);
 }
@@ -114,6 +127,19 @@ lx_attend_rows_args kept_args(const rows_case *c, lx_array *y, const lx_array *q
                                  .by_count = c->by_count};
 }
 
+/* Keys up to 1, weights over 0 up to 1. */
+static void make_distances(device *d, const rows_case *c, lx_rows_distances *to)
+{
+    int64_t columns = c->n_distances + 2 * LX_ROWS_TILE, n = columns * c->d_key;
+    rng r = {77};
+    float *keys = floats(n), *weights = floats(columns * c->n_patterns);
+    fill(&r, keys, n, UNIFORM, 1, 1);
+    for (int64_t i = 0; i < columns * c->n_patterns; i++)
+        weights[i] = (float)(1 + random_below(&r, 100)) / 100;
+    *to = (lx_rows_distances){dev_array(d, keys, n), dev_array(d, weights, columns * c->n_patterns),
+                              c->n_distances, c->zeros_before};
+}
+
 bool kept_step(device *d, const rows_case *c, lx_states *s, int32_t n_seqs, const int32_t *length,
                const int32_t *slot, const int32_t *position, const float *qkv, float *y)
 {
@@ -121,12 +147,15 @@ bool kept_step(device *d, const rows_case *c, lx_states *s, int32_t n_seqs, cons
     int64_t n_y = (int64_t)b->n_tokens * c->heads * c->d_value;
     lx_array *in = dev_array(d, qkv, b->n_tokens * kept_width(c)), *out = dev_array(d, NULL, n_y);
     lx_attend_rows_args args = kept_args(c, out, in, s);
+    int32_t n_own = d->n_owned - 2;
+    if (c->n_distances > 0)
+        make_distances(d, c, &args.distances);
     b->position = position;
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->attend_rows(d->be, &args);
     bool ok = dev_finish(d) && dev_read(d, out, y, n_y);
-    d->k->array_free(d->be, d->owned[--d->n_owned].object);
-    d->k->array_free(d->be, d->owned[--d->n_owned].object);
+    while (d->n_owned > n_own)
+        d->k->array_free(d->be, d->owned[--d->n_owned].object);
     return ok;
 }
 

@@ -9,7 +9,11 @@
 #include "conformance.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
-#define SOFTMAX LX_WEIGHT_SOFTMAX, 1, false /* the last members of a case */
+#define SOFTMAX LX_WEIGHT_SOFTMAX, 1, false, 0, false /* the last members of a case */
+#define SPAN(w)                                                                                    \
+    {                                                                                              \
+        .kind = LX_PATTERN_WINDOW, .window = (w), .dilation = 1, .not_own = true                   \
+    }
 #define WINDOW(w, d, g)                                                                            \
     {                                                                                              \
         .kind = LX_PATTERN_WINDOW, .window = (w), .dilation = (d), .sinks = (g)                    \
@@ -43,14 +47,17 @@ typedef struct rows_case {
     lx_rows_weighting weighting;
     float divisor;
     bool by_count;
+    int32_t n_distances; /* 0: none */
+    bool zeros_before;
 } rows_case;
 
 enum { KEPT_BEFORE = 5, KEPT_BEHIND = 3 }; /* floats of other layers around this one's */
 
 extern const lx_rows_pattern kept_all[1]; /* that shows every row */
 
-/* Every pattern, a head each; in pages and in rings, with and without tiles to spare; squares. */
-#define KEPT_CASES 9
+/* Every pattern, a head each; in pages and in rings, with and without tiles to spare; squares;
+   distances. */
+#define KEPT_CASES 13
 void kept_cases(rows_case *cases);
 
 int64_t kept_width(const rows_case *c);  /* of a row of qkv */

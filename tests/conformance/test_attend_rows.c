@@ -27,7 +27,7 @@ static void scales(const rows_case *c, const float *qkv, int32_t n, double *scal
             double sum = 0;
             for (int64_t d = 0; d < dk; d++) {
                 k_most[d] = fmax(k_most[d], fabs((double)k[d]));
-                sum += fabs((double)q[d]) * k_most[d];
+                sum += fabs((double)q[d]) * (k_most[d] + (c->n_distances > 0 ? 1 : 0));
             }
             for (int64_t m = 0; m < dv; m++)
                 v_most = fmax(v_most, fabs((double)v[m]));
@@ -156,7 +156,9 @@ static bool squares_are_divided_as_published(device *dut, device *oracle)
                        forms[i].scale,
                        LX_WEIGHT_RELU2,
                        forms[i].divisor,
-                       forms[i].by_count};
+                       forms[i].by_count,
+                       0,
+                       false};
         float y[3];
         if (!kept_step(dut, &c, kept_states(dut, &c, 1), 1, &n, &zero, &zero, qkv, y))
             return false;
@@ -225,6 +227,9 @@ static const printed sets[] = {
     {PREFIX(3), 2, 0x7},
     {PREFIX(3), 3, 0},
     {PREFIX(16), 15, 0xffff},
+    {SPAN(3), 0, 0},
+    {SPAN(3), 2, 0x3},
+    {SPAN(3), 5, 0x1c},
     {STRIDED(3, true, false), 7, 0xe0},
     {STRIDED(3, false, true), 7, 0x92},
     {STRIDED(3, true, true), 7, 0xf2},

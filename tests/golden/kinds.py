@@ -93,10 +93,10 @@ class Rows:
 
 
 def delta(w, c, memory, x):
-    """Gated DeltaNet and DeltaNet."""
-    gated = c["model_type"] == "gated_deltanet"
+    """Gated DeltaNet, DeltaNet and KDA."""
+    gated, kda = c["model_type"] == "gated_deltanet", c["model_type"] == "kda"
     key_heads = c["num_heads"]
-    heads = (c.get("num_v_heads") or key_heads) if gated else key_heads
+    heads = c.get("num_v_heads") or key_heads
     parts = {}
     for part in "qkv":
         row = w[f"{part}_proj.weight"] @ x
@@ -106,19 +106,45 @@ def delta(w, c, memory, x):
     q, k = (numpy.repeat(l2(parts[part].reshape(key_heads, -1)), heads // key_heads, 0) for part in "qk")
     v = parts["v"].reshape(heads, -1)
     beta = sigmoid(w["b_proj.weight"] @ x) * (2 if c["allow_neg_eigval"] else 1)
-    alpha = numpy.ones(heads)
+    alpha = numpy.ones((heads, 1))
     if gated:
-        alpha = numpy.exp(-numpy.exp(w["A_log"]) * softplus(w["a_proj.weight"] @ x + w["dt_bias"]))
+        alpha = numpy.exp(-numpy.exp(w["A_log"]) * softplus(w["a_proj.weight"] @ x + w["dt_bias"]))[:, None]
+    if kda:
+        f = (w["f_proj.1.weight"] @ (w["f_proj.0.weight"] @ x) + w["dt_bias"]).reshape(heads, -1)
+        alpha = numpy.exp(-numpy.exp(w["A_log"])[:, None] * softplus(f))
     out = []
     for h in range(heads):
-        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1]))) * alpha[h]
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1]))) * alpha[h][:, None]
         state = state + beta[h] * numpy.outer(k[h], v[h] - k[h] @ state)
         memory.states[h] = state
         out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), w["o_norm.weight"], c["norm_eps"]))
     out = numpy.concatenate(out)
-    if c["use_gate"]:
+    if kda:
+        out = out * sigmoid(w["g_proj.1.weight"] @ (w["g_proj.0.weight"] @ x) + w["g_proj.1.bias"])
+    elif c["use_gate"]:
         out = out * silu(w["g_proj.weight"] @ x)
     return w["o_proj.weight"] @ out
+
+
+def gla(w, c, memory, x):
+    heads = c["num_heads"]
+    shared = heads // (c["num_kv_heads"] or heads)
+    parts = {}
+    for part in "qkv":
+        parts[part] = w[f"{part}_proj.weight"] @ x
+        if c["use_short_conv"]:
+            parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
+    decay = sigmoid(w["gk_proj.1.weight"] @ (w["gk_proj.0.weight"] @ x) + w["gk_proj.1.bias"]) ** (1 / 16)
+    q = parts["q"].reshape(heads, -1)
+    k, v, decay = (numpy.repeat(row.reshape(heads // shared, -1), shared, 0) for row in (parts["k"], parts["v"], decay))
+    out = []
+    for h in range(heads):
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1])))
+        memory.states[h] = state = decay[h][:, None] * state + numpy.outer(k[h], v[h])
+        norm = w["g_norm_swish_gate.weight" if "g_norm_swish_gate.weight" in w else "g_norm.weight"]
+        out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), norm, c["norm_eps"]))
+    out = numpy.concatenate(out)
+    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
 
 
 def fla_model(mixer):
@@ -143,6 +169,48 @@ def fla_model(mixer):
     return logits
 
 
+def mamba2_mixer(w, c, memory, x):
+    heads, size, groups, state_size = c["num_heads"], c["head_dim"], c["n_groups"], c["state_size"]
+    inner, channels = heads * size, heads * size + 2 * groups * state_size
+    projected = w["in_proj.weight"] @ x + w.get("in_proj.bias", 0)
+    z, row, d = numpy.split(projected, [inner, inner + channels])
+    row = silu(convolved(memory.append("row", row), w["conv1d.weight"]) + w.get("conv1d.bias", 0))
+    v, b, read = numpy.split(row, [inner, inner + groups * state_size])
+    v, b, read = v.reshape(heads, size), b.reshape(groups, -1), read.reshape(groups, -1)
+    step = softplus(d + w["dt_bias"])
+    out = numpy.empty((heads, size))
+    for h in range(heads):
+        g = h // (heads // groups)
+        state = memory.states.get(h, numpy.zeros((size, state_size)))
+        state = numpy.exp(-numpy.exp(w["A_log"][h]) * step[h]) * state + step[h] * numpy.outer(v[h], b[g])
+        memory.states[h] = state
+        out[h] = state @ read[g] + w["D"][h] * v[h]
+    out = out.reshape(-1)
+    eps = c.get("norm_eps", c.get("layer_norm_epsilon"))
+    if not c.get("rmsnorm", True):
+        out = out * silu(z)
+    elif c.get("norm_before_gate"):
+        out = rms_norm(out.reshape(groups, -1), w["norm.weight"].reshape(groups, -1), eps).reshape(-1) * silu(z)
+    else:
+        out = rms_norm((out * silu(z)).reshape(groups, -1), w["norm.weight"].reshape(groups, -1), eps).reshape(-1)
+    return w["out_proj.weight"] @ out + w.get("out_proj.bias", 0)
+
+
+def mamba2(w, c, ids):
+    """Logits."""
+    eps = c.get("norm_eps", c.get("layer_norm_epsilon"))
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    for token in ids:
+        x = w["backbone.embeddings.weight"][token]
+        for i, memory in enumerate(memories):
+            p = f"backbone.layers.{i}.mixer."
+            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+            x = x + mamba2_mixer(own, c, memory, rms_norm(x, w[f"backbone.layers.{i}.norm.weight"], eps))
+        head = w["backbone.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        out.append(head @ rms_norm(x, w["backbone.norm_f.weight"], eps))
+    return numpy.array(out)
+
+
 # --- cases
 
 
@@ -160,6 +228,34 @@ def cases():
     yield "delta_net", folders.PLAIN, folders.delta_tensors(folders.PLAIN), fla_model(delta)
     ungated = folders.PLAIN | {"use_gate": False, "allow_neg_eigval": True, "conv_size": 3}
     yield "delta_net_ungated", ungated, folders.delta_tensors(ungated), fla_model(delta)
+    shared = folders.KDA | {"num_v_heads": 4, "expand_v": 1.5, "allow_neg_eigval": True}
+    yield "kda", shared, folders.delta_tensors(shared), fla_model(delta)
+    yield "kda_extremes", folders.KDA, folders.in_bf16(folders.delta_tensors(folders.KDA, **{
+        "b_proj.weight": folders.tensor([2, 16], 0, 9), "A_log": folders.tensor([2], 0, 9),
+        "dt_bias": folders.tensor([12], 8, 30)})), fla_model(delta)
+    for name, config in (
+        ("gla", folders.GLA | {"num_kv_heads": 2, "use_short_conv": True, "conv_size": 3}),
+        ("gla_ungated", folders.GLA | {"use_output_gate": False, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.gla_tensors(config), fla_model(gla)
+    unfused = folders.GLA | {"fuse_norm": False}
+    yield "gla_extremes", unfused, folders.in_bf16(folders.gla_tensors(unfused, **{
+        "gk_proj.1.bias": folders.tensor([8], -100, 200)})), fla_model(gla)  # decays next to 0 and 1
+    for name, config in (
+        ("mamba2", folders.MAMBA2),
+        ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
+        ("mamba2_fla", folders.FLA_MAMBA2 | {"n_groups": 2}),
+        ("mamba2_gate_last", folders.FLA_MAMBA2 | {"n_groups": 2, "norm_before_gate": True, "conv_kernel": 2}),
+        ("mamba2_without_norm", folders.FLA_MAMBA2 | {"rmsnorm": False, "head_dim": 16, "num_heads": 2}),
+    ):
+        yield name, config, folders.mamba2_tensors(config), mamba2
+    steep = folders.in_bf16(folders.mamba2_tensors(folders.MAMBA2))
+    for name in steep:  # decays next to 0 and 1, softplus on both sides of its cut
+        if name.endswith("A_log"):
+            steep[name] = folders.tensor([4], 0, 9)
+        elif name.endswith("dt_bias"):
+            steep[name] = folders.tensor([4], 8, 30)
+    yield "mamba2_extremes", folders.MAMBA2, steep, mamba2
 
 
 # What is refused of a case's config, and what is said then.
@@ -189,6 +285,42 @@ REFUSED = {
         ({"expand_k": 0.51}, "expand_k does not give a whole number"),
         ({"head_dim": 4}, "head_dim is not a known key"),
     ],
+    "gla": [
+        ({"feature_map": "relu"}, "feature_map must be null"),
+        ({"clamp_min": -5.0}, "clamp_min must be null"),
+        ({"elementwise_affine": False}, "elementwise_affine must be true"),
+        ({"num_kv_heads": 3}, "num_kv_heads must divide num_heads"),
+        ({"expand_k": 0.3}, "expand_k does not give a whole number of columns"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"fuse_norm": False}, "attn.g_norm.weight is missing"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "swish"'),
+    ],
+    "kda": [
+        ({"safe_gate": True}, "safe_gate must be false"),
+        ({"lower_bound": -5.0}, "lower_bound must be null"),
+        ({"use_gate": True}, "use_gate is not a known key"),
+        ({"expand_v": 1.0}, "v_proj.weight has shape [36, 16]"),
+    ],
+    "mamba2": [
+        ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
+        ({"time_step_limit": [0.001, 1e30]}, "time_step_limit must be [0, Infinity]"),
+        ({"time_step_limit": {"__float__": "Infinity"}}, "time_step_limit must be [0, Infinity]"),
+        ({"rms_norm": False}, "rms_norm must be true"),
+        ({"num_heads": 5}, "num_heads times head_dim must be expand times hidden_size"),
+        ({"n_groups": 3}, "n_groups must divide num_heads"),
+        ({"conv_kernel": 5}, "conv_kernel must be a whole number from 2 to 4"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" for every layer'),
+        ({"rmsnorm": True}, "rmsnorm is not a known key"),
+        ({"use_bias": True}, "in_proj.bias is missing"),
+        ({"use_conv_bias": False}, "conv1d.bias is not one that the config asks for"),
+        ({"time_step_limit": [0, {"__float__": "Infinity"}], "state_size": 9}, "in_proj.weight has shape [88, 16]"),
+    ],
+    "mamba2_fla": [
+        ({"D_has_hdim": True}, "D_has_hdim must be false"),
+        ({"dt_limit": [0.0, 1.0]}, "dt_limit must be [0, Infinity]"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is not a known key"),
+    ],
 }
 
 
@@ -196,7 +328,8 @@ def write(name, config, tensors, logits):
     seed = 1 + sum(name.encode())
     ids = [int(u * 128 + 128) % IDS for u in uniform(seed + 1000, TOKENS)[0]]
     rows = logits(make_tensors(tensors, seed), config, ids)
-    lines = [f'"config": {json.dumps(config)}', f'"seed": {seed}', f'"ids": {json.dumps(ids)}',
+    config = json.dumps(config).replace("Infinity", '{"__float__": "Infinity"}')  # JSON has no word; transformers 5's
+    lines = [f'"config": {config}', f'"seed": {seed}', f'"ids": {json.dumps(ids)}',
              '"tensors": {\n  ' + ",\n  ".join(f"{json.dumps(n)}: {json.dumps(t)}" for n, t in tensors.items()) + "}",
              f'"columns": {json.dumps(list(COLUMNS))}',
              '"logits": {\n  ' + ",\n  ".join(

@@ -85,9 +85,15 @@ def layer_shapes(conf, i):
     if own["kind"] == "rwkv7":
         parts = rwkv7_shapes(i == 0) | CHANNEL_MIX
         return norm(f"{layer}norm1") | norm(f"{layer}norm2") | {layer + name: shape for name, shape in parts.items()}
-    result = norm(f"{layer}norm1") | norm(f"{layer}norm2") | product(f"{layer}attn.qkv", 2 * keys + values, d) | out
+    projected = product(f"{layer}attn.qkv", 2 * keys + values, d)
+    if own["kind"] == "lsh":
+        hashes = [own["rounds"] * (keys // own["n_heads"]), own["buckets"] // 2]
+        projected = product(f"{layer}attn.qk_v", keys + values, d) | {f"{layer}attn.hashes": (hashes, 1.0)}
+    result = norm(f"{layer}norm1") | norm(f"{layer}norm2") | projected | out
     if own["kind"] == "global_window":
         result |= product(f"{layer}attn.global", 2 * keys + values, d)
+    if own["kind"] == "adaptive_span":
+        result[f"{layer}attn.distance"] = ([own.get("d_key", d // HEADS), own["max_span"]], 1.0)
     return result | product(f"{layer}ff.up", D_FF, d) | product(f"{layer}ff.down", d, D_FF)
 
 

@@ -1,5 +1,5 @@
-"""Models of the copy task: tokens in and out, what is refused, states, and what eval counts beside what the server
-says to the same sequences."""
+"""Models of the copy task: tokens in and out, what is refused, states, what eval counts beside what the server says to
+the same sequences; and the shipped models, which copy."""
 
 import concurrent.futures
 import json
@@ -12,6 +12,7 @@ import image_model
 from client import call, complete, complete_ok, join_stream, stream_ok
 from copy_model import LENGTH, SYMBOLS
 from server import Server, run
+from settings import ROOT
 from test_states import fork_one
 
 KINDS = {
@@ -59,9 +60,9 @@ def philox(key, *counter):
     return c[0]
 
 
-def sequence(seed, index, length):
+def sequence(seed, index, length, alphabet=len(SYMBOLS)):
     """Those that eval draws, as docs/weights-format.md says."""
-    return [(philox(seed, i, index, 0, 0) >> 8) * len(SYMBOLS) >> 24 for i in range(length)]
+    return [(philox(seed, i, index, 0, 0) >> 8) * alphabet >> 24 for i in range(length)]
 
 
 # --- answers
@@ -201,6 +202,40 @@ def test_eval_takes_the_longest_sequences_unless_told(folder):
 def test_eval_refuses(folder, flags, words):
     result = run("eval", "--model", folder / "linear", *flags)
     assert result.returncode == 2 and words in result.stderr, result.stderr
+
+
+# --- the shipped models
+
+COPIES = ROOT / "weights" / "copy"
+SHIPPED = sorted(path.parent.name for path in COPIES.glob("*/config.json"))
+EXACT = {"linear", "softmax"}
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    with Server("--models", COPIES) as started:
+        yield started
+        started.wait_idle()
+
+
+@pytest.mark.parametrize("kind", SHIPPED)
+def test_a_shipped_model_copies(shipped, kind):
+    """Sequences of the greatest length; and from a state that is taken in the middle."""
+    length = {m["id"]: m["meta"]["max_chars"] for m in call(shipped.port, "GET", "/v1/models").json()["data"]}[kind]
+    sequences = ["".join(str(i) for i in sequence(seed, 0, length, 10)) for seed in range(8)]
+    answer = complete_ok(shipped.port, model=kind, prompt=sequences, temperature=0)
+    right = sum(a == b for text, c in zip(sequences, answer["choices"]) for a, b in zip(text, c["text"], strict=True))
+    assert right >= (1 if kind in EXACT else 0.98) * length * len(sequences)
+    begun = complete_ok(shipped.port, model=kind, prompt=sequences[0], temperature=0, max_tokens=length // 2, return_state=True)
+    rest = complete_ok(shipped.port, model=kind, state=begun["states"][0]["id"])
+    assert only(begun)["text"] + only(rest)["text"] == answer["choices"][0]["text"]
+
+
+@pytest.mark.parametrize("kind", sorted(EXACT))
+def test_a_shipped_model_copies_any_length(shipped, kind):
+    for length in (1, 2, 9, 31, 50):
+        text = "".join(str(i) for i in sequence(length, 0, length, 10))
+        assert only(complete_ok(shipped.port, model=kind, prompt=text, temperature=0))["text"] == text
 
 
 # --- models

@@ -16,6 +16,9 @@ from test_states import blob_of, fork_one
 KINDS = {
     "gated_deltanet": (folders.GATED | {"num_v_heads": 4}, folders.delta_tensors),
     "delta_net": (folders.PLAIN | {"tie_word_embeddings": True}, folders.delta_tensors),
+    "kda": (folders.KDA | {"num_v_heads": 4}, folders.delta_tensors),
+    "gla": (folders.GLA, folders.gla_tensors),
+    "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
 FIELDS = {"prompt": PROMPT, "seed": 6, "ignore_eos": True}

@@ -22,12 +22,15 @@ KINDS = {
     "linear": image_model.LINEAR,
     "rwkv7": image_model.RWKV7,
     "softmax": {"kind": "softmax"},
+    "recomputed": {"kind": "softmax_recompute"},
     "window": {"kind": "sliding_window", "window": 20, "sinks": 2},
     "global": {"kind": "global_window", "window": 20, "global_prefix": 18},
     "gau": [
         {"kind": "gau_quad", "n_heads": 1, "d_key": 8, "d_value": 64, "div": "count", "div_place": "outside"},
         image_model.LINEAR,
     ],
+    "spans": {"kind": "adaptive_span", "max_span": 90, "ramp": 5, "spans": [3, 30, 80], "pad_memory": True},
+    "lsh": {"kind": "lsh", "rounds": 4, "buckets": 8, "cap": 9, "scale": "key"},
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
 }
@@ -72,6 +75,11 @@ def test_a_picture_goes_on(server, kind):
         blob = base64.b64encode(blob_of(server.port, state)).decode()
         for start in (state, copy, blob):
             assert picture_from(server.port, start, model=kind) == whole, (tokens, start[:40])
+
+
+def test_what_is_recomputed_is_what_is_kept(server):
+    """The same weights, with a cache and without."""
+    assert picture(server.port, model="recomputed", seed=3) == picture(server.port, model="softmax", seed=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -164,11 +164,11 @@ def test_the_end_can_be_ignored(port):
         ({"prompt": "a" * 900_000}, "prompt", "more than the 200 tokens"),
         ({"prompt": [5] * 201}, "prompt", "more than the 200 tokens"),
         ({"prompt": [5, 260]}, "prompt", "token 2 is 260"),
-        ({"prompt": [-1]}, "prompt", "whole numbers"),
+        ({"prompt": [-1]}, "prompt", "whole number"),
         ({"prompt": []}, "prompt", "1 to 256"),
         ({"prompt": [[]]}, "prompt", "empty"),
         ({"prompt": "a", "max_tokens": 251}, "max_tokens", "at most 250"),
-        ({"prompt": "a", "max_tokens": -1}, "max_tokens", "from 1"),
+        ({"prompt": "a", "max_tokens": -1}, "max_tokens", "from 0"),
         ({"prompt": "a", "ignore_eos": 1}, "ignore_eos", "true or false"),
         ({"prompt": "a", "stop": 5}, "stop", "string"),
         ({"prompt": "a", "stop": [["a"]]}, "stop", "string"),
@@ -246,6 +246,70 @@ def test_log_probabilities_and_echo(port, model):
     assert model == "words" or any(name.startswith("bytes:\\x") for name in names)
     texts, _ = join_stream(stream_ok(port, **fields, echo=True, logprobs=5))
     assert texts[0] == choice["text"]
+
+
+@pytest.mark.parametrize("model", ["bytes", "words"])
+def test_an_echoed_prompt_has_the_scores_of_its_tokens(port, model):
+    """To the bit those that generating it token by token has."""
+    fields = {"model": model, "logprobs": 3, "temperature": 0}
+    first = [text_model.BEGIN] if model == "bytes" else []
+    ids = first + call(port, "POST", "/tokenize", {"model": model, "content": PROMPT + "\nab"}).json()["tokens"]
+    scored = complete_ok(port, prompt=ids, max_tokens=0, echo=True, **fields)
+    lists = only(scored)["logprobs"]
+    assert only(scored)["text"] == PROMPT + "\nab" == "".join(lists["tokens"])
+    assert only(scored)["finish_reason"] == "length"
+    assert scored["usage"]["prompt_tokens"] == len(ids) and scored["usage"]["completion_tokens"] == 0
+    assert lists["token_logprobs"][0] is None and lists["top_logprobs"][0] is None
+    for i in range(1, len(ids)):
+        step = complete_ok(port, prompt=ids[:i], max_tokens=1, logit_bias={str(ids[i]): 100}, **fields)
+        assert only(step)["logprobs"]["token_logprobs"] == [lists["token_logprobs"][i]]
+    whole = complete_ok(port, prompt=ids, max_tokens=7, echo=True, ignore_eos=True, **fields)
+    more = only(whole)["logprobs"]
+    assert {k: v[: len(ids)] for k, v in more.items()} == lists
+    plain = complete_ok(port, prompt=ids, max_tokens=7, ignore_eos=True, **fields)
+    assert more["token_logprobs"][len(ids) :] == only(plain)["logprobs"]["token_logprobs"]
+    assert only(whole)["mean_logprob"] == only(plain)["mean_logprob"]
+    assert whole["usage"]["completion_tokens"] == 7
+
+
+@pytest.mark.parametrize("model", ["bytes", "words"])
+def test_scores_of_the_prompt_change_no_answer(port, model):
+    fields = {"model": model, "prompt": PROMPT, "max_tokens": 40, "seed": 4, "frequency_penalty": 1,
+              "repetition_penalty": 1.5, "stop": [PROMPT[:2], "e"]}
+    plain = only(complete_ok(port, **fields))
+    echoed = only(complete_ok(port, **fields, echo=True, logprobs=0))
+    assert echoed["text"] == PROMPT + plain["text"]
+    assert echoed["finish_reason"] == plain["finish_reason"]
+    chunks = stream_ok(port, **fields, echo=True, logprobs=0)
+    streamed = [x for c in chunks for x in ((c["choices"] or [{}])[0].get("logprobs") or {}).get("token_logprobs", [])]
+    assert streamed == echoed["logprobs"]["token_logprobs"]
+
+
+def test_scores_of_one_token_and_of_many_prompts(port):
+    many = complete_ok(port, model="bytes", prompt=[[65], [65, 66], [67, 66, 65]], max_tokens=0, echo=True, logprobs=1)
+    lists = [c["logprobs"]["token_logprobs"] for c in many["choices"]]
+    assert [len(x) for x in lists] == [1, 2, 3] and [x[0] for x in lists] == [None] * 3
+    assert many["usage"]["prompt_tokens"] == 6 and [c["text"] for c in many["choices"]] == ["A", "AB", "CBA"]
+    alone = complete_ok(port, model="bytes", prompt=[67, 66, 65], max_tokens=0, echo=True, logprobs=1)
+    assert only(alone)["logprobs"]["token_logprobs"] == lists[2]
+    bare = complete_ok(port, model="bytes", prompt=[65, 66], max_tokens=0, echo=True)
+    assert only(bare)["text"] == "AB" and only(bare)["logprobs"] is None
+
+
+@pytest.mark.parametrize(
+    "fields, param",
+    [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 0, "logprobs": 1}, "max_tokens"),
+        ({"model": "couplet", "prompt": "海上", "max_tokens": 0, "echo": True}, "max_tokens"),
+        ({"echo": True, "logprobs": 1, "n": 2}, "n"),
+        ({"echo": True, "logprobs": 1, "best_of": 2}, "best_of"),
+        ({"echo": True, "logprobs": 1, "return_state": True}, "return_state"),
+    ],
+)
+def test_scores_that_cannot_be_are_refused(port, fields, param):
+    reply = complete(port, **{"model": "bytes", "prompt": "ab", **fields})
+    assert reply.status == 400 and reply.error["param"] == param, reply.text
 
 
 def test_a_score_is_what_generating_it_step_by_step_gives(port):

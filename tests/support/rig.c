@@ -100,9 +100,10 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
     lx_error err = {0};
     if (lx_plan_new(q->model != NULL ? q->model : model, &request, &plan, &err) != LX_OK)
         fail_msg("%s", err.text);
+    int32_t max_new = q->keep_state ? q->max_new : or_default(q->max_new, plan->n_new);
     lx_job_params p = {
         .n = or_default(q->n, 1),
-        .max_new = q->keep_state ? q->max_new : or_default(q->max_new, plan->n_new),
+        .max_new = max_new,
         .sampling = {.has_seed = true,
                      .seed = (int64_t)q->seed,
                      .temperature = q->temperature > 0 ? (double)q->temperature : 1,
@@ -110,6 +111,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
                      .top_k = q->top_k},
         .deadline_ns = q->timeout_ns != 0 ? lx_now_ns() + q->timeout_ns : INT64_MAX,
         .targets = q->targets,
+        .n_targets = q->targets != NULL ? max_new : 0,
         .start = q->start,
         .keep_state = q->keep_state,
         .suspendable = q->suspendable,

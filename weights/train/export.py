@@ -45,7 +45,8 @@ def write_raw(path: pathlib.Path, tensors: list[tuple[str, str, list[int], bytes
 
 def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabulary: list[str] | None):
     out.mkdir(parents=True, exist_ok=True)
-    write_safetensors(out / "model.safetensors", model.state_dict(), config)
+    config = mixers.learned_config(config, model.layers)
+    write_safetensors(out / "model.safetensors", mixers.of_the_file(model.state_dict(), model.layers), config)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     if vocabulary:
         (out / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
@@ -72,7 +73,7 @@ def load_exported(folder: pathlib.Path, model: torch.nn.Module):
     nothing until it is trained."""
     tensors = read_safetensors(folder / "model.safetensors")
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in mixers.of_the_file(dict(model.named_parameters()), model.layers).items():
             saved = tensors.pop(name, None)
             if saved is None and name.startswith("embed."):
                 parameter.zero_()

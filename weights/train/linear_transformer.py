@@ -37,8 +37,8 @@ def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers:
 
 
 def override(config: dict, settings: list[str]):
-    """Applies settings such as n_layers=4 or attention.eps=1e-5, where the field must be there, and mixer=NAME:
-    that kind in every layer, with its defaults."""
+    """Applies settings such as n_layers=4 or attention.eps=1e-5, and mixer=NAME: that kind in every layer, with its
+    defaults. The field must be there, but attention may get one that its kind's defaults lack."""
     for setting in settings:
         path, _, value = setting.partition("=")
         if path == "mixer":
@@ -48,6 +48,9 @@ def override(config: dict, settings: list[str]):
         part = config
         for parent in parents:
             part = part.get(parent) if isinstance(part, dict) else None
+        if parents == ["attention"] and field not in part:
+            part[field] = json.loads(value)
+            continue
         if not isinstance(part, dict) or not isinstance(part.get(field), (str, int, float, list)):
             raise SystemExit(f"--set {setting}: the config has no such value")
         kind = type(part[field])

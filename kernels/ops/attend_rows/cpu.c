@@ -21,6 +21,13 @@ static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
         .by_count = a->by_count,
         .leave_unseeing = a->leave_unseeing,
     };
+    if (a->distances.keys != NULL) {
+        job.n_distances = a->distances.n;
+        job.zeros_before = a->distances.zeros_before;
+        job.distance_keys = a->distances.keys->data;
+        job.distance_weights =
+            a->distances.weights->data + head % a->n_patterns * (a->distances.n + 2 * LX_ROWS_TILE);
+    }
     if (a->ring > 0) {
         int32_t least = 0;
         job.together = lx_rows_ring(a->patterns, a->n_patterns, &least, NULL) == LX_OK &&

@@ -10,6 +10,7 @@
 /* A query, and what has been summed for it so far. */
 typedef struct rows_query {
     lx_rows_ranges sees;
+    int32_t nearest;    /* the row of distance 0 */
     float *q;           /* [d_key] times the scale */
     float *x;           /* [LX_ROWS_BLOCK] of this block: logits, then weights */
     float *o;           /* [d_value] weighted values, relative to the largest logit */
@@ -23,6 +24,7 @@ typedef struct rows_query {
 typedef struct rows_tile {
     const float *k;
     const float *later; /* a tile that is read some time after this one; or this one */
+    int32_t row;        /* its first one's position */
     uint32_t lanes[LX_CPU_QUERIES];
 } rows_tile;
 
@@ -71,6 +73,7 @@ static int32_t rows_collect(const lx_cpu_attend_kept *a, const rows_work *w, int
     for (; next / LX_ROWS_BLOCK_TILES == number; list->n++) {
         rows_tile *one = &list->tile[list->n];
         one->k = one->later = rows_tile_at(a, next);
+        one->row = next * LX_ROWS_TILE;
         int32_t after = LX_ROWS_NO_TILE;
         for (int j = 0; j < nq; j++) {
             one->lanes[j] = lx_ranges_lanes(&w->query[j].sees, next);
@@ -93,6 +96,35 @@ static const float *rows_later(const lx_cpu_attend_kept *a, const rows_tile *til
     if (then->n > 0)
         return i < then->n ? then->tile[i].k : tile->k;
     return tile->k + a->to_next_head;
+}
+
+/* Where in the arrays of distances the column of a row lies; those behind it follow. */
+static int64_t rows_column(const lx_cpu_attend_kept *a, const rows_query *query, int32_t row)
+{
+    return (int64_t)LX_ROWS_TILE + a->n_distances - 1 - (query->nearest - row);
+}
+
+/* x + q . p of sixteen distances from this column on. */
+V16_FN v16 rows_add_distances(const lx_cpu_attend_kept *a, const float *q, int64_t column, v16 x)
+{
+    const float *p = a->distance_keys + column;
+    for (int64_t d = 0; d < a->d_key; d++, p += a->n_distances + 2 * LX_ROWS_TILE)
+        x = v16_fma(v16_set1(q[d]), v16_load(p), x);
+    return x;
+}
+
+/* The part of distances in the logits of a block. A tile that a query does not see may lie where
+   no distance is. */
+static void rows_distances(const lx_cpu_attend_kept *a, rows_work *w, int j)
+{
+    const rows_query *query = &w->query[j];
+    for (int32_t t = 0; t < w->now->n; t++) {
+        const rows_tile *tile = &w->now->tile[t];
+        float *x = query->x + t * LX_ROWS_TILE;
+        if (tile->lanes[j] != 0)
+            v16_store(
+                x, rows_add_distances(a, query->q, rows_column(a, query, tile->row), v16_load(x)));
+    }
 }
 
 /* q . k of nt tiles for nq queries; both are constants to the compiler, and small. */
@@ -166,7 +198,11 @@ static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
     float largest = v16_greatest(most);
     for (int32_t t = 0; t < w->now->n; t++) {
         float *x = query->x + t * LX_ROWS_TILE;
-        v16_store(x, rows_weight(v16_load(x), largest, a->divisor > 0));
+        v16 weight = rows_weight(v16_load(x), largest, a->divisor > 0);
+        if (a->distance_weights != NULL && w->now->tile[t].lanes[j] != 0)
+            weight = v16_mul(
+                weight, v16_load(a->distance_weights + rows_column(a, query, w->now->tile[t].row)));
+        v16_store(x, weight);
         rows_hide(x, w->now->tile[t].lanes[j], 0.0f);
         sum = v16_add(sum, v16_load(x));
     }
@@ -230,8 +266,11 @@ V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
         rows_logits(a, w, t, nq, at_once);
     for (; t < w->now->n; t++)
         rows_logits(a, w, t, nq, 1);
-    for (int j = 0; j < nq; j++)
+    for (int j = 0; j < nq; j++) {
+        if (a->distance_keys != NULL)
+            rows_distances(a, w, j);
         rows_weights(a, w, j);
+    }
     for (; at_once >= 4 && m + 64 <= a->d_value; m += 64)
         rows_values(a, w, m, nq, at_once >= 4 ? 4 : 1, 16);
     for (; at_once >= 2 && m + 32 <= a->d_value; m += 32)
@@ -242,12 +281,32 @@ V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
         rows_values(a, w, m, nq, 1, a->d_value - m);
 }
 
+/* Rows of zeros before the first token, which only add to the sum of weights. */
+static void rows_zeros(const lx_cpu_attend_kept *a, rows_query *query)
+{
+    int64_t column = rows_column(a, query, query->nearest + 1 - a->pattern->window);
+    int64_t end = rows_column(a, query, 0);
+    float x[LX_ROWS_TILE];
+    for (; column < end; column += LX_ROWS_TILE) {
+        uint32_t lanes = end - column < LX_ROWS_TILE ? (1u << (end - column)) - 1 : 0xffff;
+        v16_store(x, rows_add_distances(a, query->q, column, v16_set1(0.0f)));
+        rows_hide(x, lanes, -INFINITY);
+        float largest = v16_greatest(v16_load(x));
+        v16 weight = rows_weight(v16_load(x), largest, false);
+        v16_store(x, v16_mul(weight, v16_load(a->distance_weights + column)));
+        rows_hide(x, lanes, 0.0f);
+        rows_add(query, largest, v16_sum(v16_load(x)));
+    }
+}
+
 /* What a query is before its first block; its places in the scratch. */
 static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t t, float *scratch)
 {
     const float *q = a->q + t * a->x_stride;
     int32_t d_value = (a->d_value + 15) / 16 * 16;
-    *query = (rows_query){.sees = lx_ranges_of(a->pattern, a->position + (int32_t)t),
+    int32_t i = a->position + (int32_t)t;
+    *query = (rows_query){.sees = lx_ranges_of(a->pattern, i),
+                          .nearest = i - a->pattern->not_own,
                           .x = scratch,
                           .o = scratch + LX_ROWS_BLOCK,
                           .q = scratch + LX_ROWS_BLOCK + d_value,
@@ -255,6 +314,8 @@ static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t t
     memset(query->o, 0, (size_t)d_value * sizeof *query->o);
     for (int32_t d = 0; d < a->d_key; d++)
         query->q[d] = q[d] * a->scale;
+    if (a->zeros_before)
+        rows_zeros(a, query);
 }
 
 static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64_t t)

@@ -28,6 +28,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[8] = lx_cuda_key_float(divisor_of(a));
     w[9] = lx_cuda_key_pair(a->by_count, a->leave_unseeing);
     w[10] = op->in; /* where the patterns are; which they are, the device reads there */
+    w[11] = lx_cuda_key_address(a->distances.keys);
+    w[12] = lx_cuda_key_address(a->distances.weights);
+    w[13] = lx_cuda_key_pair(a->distances.n, a->distances.zeros_before);
 }
 
 /* NULL too where some rows are left as they are: those would not be rounded. */
@@ -65,6 +68,12 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                       .divisor = divisor_of(a),
                       .by_count = a->by_count,
                       .leave_unseeing = a->leave_unseeing};
+    if (a->distances.keys != NULL) {
+        k.zeros_before = a->distances.zeros_before;
+        k.distance_keys = a->distances.keys->data;
+        k.distance_weights = a->distances.weights->data;
+        k.n_distances = a->distances.n;
+    }
     return lx_cuda_launched(c, lx_cuda_launch_rows(&k, c->target), "attend_rows");
 }
 

@@ -16,9 +16,25 @@
 
 /* A head of a sequence. */
 struct rows_head {
-    float *tiles;         /* in the slot, or in page 0 */
-    const int32_t *pages; /* the slot's; NULL: a ring */
+    float *tiles;                  /* in the slot, or in page 0 */
+    const int32_t *pages;          /* the slot's; NULL: a ring */
+    const float *distance_weights; /* its row of them, or NULL */
 };
+
+/* Where in the arrays of distances the column of this row lies; `nearest` is that of distance 0. */
+LX_DEVICE int64_t column_of(const lx_cuda_rows &a, int32_t nearest, int32_t row)
+{
+    return (int64_t)LX_ROWS_TILE + a.n_distances - 1 - (nearest - row);
+}
+
+/* x + q . p of the distance in this column. */
+LX_DEVICE float add_distance(const lx_cuda_rows &a, const float *q, int64_t column, float x)
+{
+    const float *p = a.distance_keys + column;
+    for (int32_t d = 0; d < a.d_key; d++, p += a.n_distances + 2 * LX_ROWS_TILE)
+        x = fmaf(q[d], *p, x);
+    return x;
+}
 
 LX_DEVICE float *tile_at(const lx_cuda_rows &a, const rows_head &head, int32_t tile)
 {
@@ -73,7 +89,7 @@ LX_DEVICE rows_part part_of(const lx_cuda_rows &a, const rows_shared &all, int w
 
 /* Logits of the block's rows, this lane's to x; returns the largest. */
 LX_DEVICE float block_logits(const lx_cuda_rows &a, const rows_head &head, const float *q,
-                             const rows_part &p, int32_t tile0)
+                             const rows_part &p, int32_t tile0, int32_t nearest)
 {
     int32_t lane = (int32_t)threadIdx.x % 32;
     float most = -LX_INFINITY;
@@ -85,6 +101,8 @@ LX_DEVICE float block_logits(const lx_cuda_rows &a, const rows_head &head, const
             sum = 0.0f;
             for (int32_t d = 0; d < a.d_key; d++)
                 sum = fmaf(q[d], k[d * LX_ROWS_TILE], sum);
+            if (a.distance_keys != NULL)
+                sum = add_distance(a, q, column_of(a, nearest, tile0 * LX_ROWS_TILE + at), sum);
         }
         p.x[at] = sum;
         most = most > sum ? most : sum;
@@ -101,14 +119,17 @@ LX_DEVICE float weight_of(float x, float largest, bool squares)
     return squares ? r * r : lx_exp(x - largest);
 }
 
-/* Logits to weights; returns their sum, tile after tile. */
-LX_DEVICE float block_weights(const rows_part &p, float largest, bool squares)
+/* Logits to weights; returns their sum, tile after tile. The rows begin with `first`. */
+LX_DEVICE float block_weights(const lx_cuda_rows &a, const rows_head &head, const rows_part &p,
+                              float largest, int32_t first, int32_t nearest)
 {
     int32_t lane = (int32_t)threadIdx.x % 32;
     float sum = 0.0f;
     for (int32_t at = lane; at < LX_ROWS_BLOCK; at += 32) {
         bool seen = (p.lanes[at / LX_ROWS_TILE] >> at % LX_ROWS_TILE & 1u) != 0;
-        float w = seen ? weight_of(p.x[at], largest, squares) : 0.0f;
+        float w = seen ? weight_of(p.x[at], largest, a.divisor > 0.0f) : 0.0f;
+        if (seen && head.distance_weights != NULL)
+            w *= head.distance_weights[column_of(a, nearest, first + at)];
         p.x[at] = w;
         float other = __shfl_xor_sync(LX_ALL_LANES, w, 16, 32);
         sum += lane < 16 ? w : other;
@@ -119,15 +140,15 @@ LX_DEVICE float block_weights(const rows_part &p, float largest, bool squares)
 
 /* All lanes of a warp: the block of positions that holds this tile. */
 LX_DEVICE void read_block(const lx_cuda_rows &a, const rows_head &head, const lx_rows_ranges &sees,
-                          const float *q, const rows_part &p, int32_t tile)
+                          const float *q, const rows_part &p, int32_t tile, int32_t nearest)
 {
     int32_t lane = (int32_t)threadIdx.x % 32, tile0 = tile / LX_ROWS_BLOCK_TILES;
     tile0 *= LX_ROWS_BLOCK_TILES;
     if (lane < LX_ROWS_BLOCK_TILES)
         p.lanes[lane] = lx_ranges_lanes(&sees, tile0 + lane);
     __syncwarp(LX_ALL_LANES);
-    float largest = block_logits(a, head, q, p, tile0);
-    float sum = block_weights(p, largest, a.divisor > 0.0f);
+    float largest = block_logits(a, head, q, p, tile0, nearest);
+    float sum = block_weights(a, head, p, largest, tile0 * LX_ROWS_TILE, nearest);
     if (lane == 0) {
         *p.largest = a.divisor > 0.0f ? 0.0f : largest; /* squares are added as they are */
         *p.sum = sum;
@@ -154,14 +175,37 @@ struct rows_sum {
     float largest, sum;
 };
 
+/* Adds a sum of weights; returns the factor of the side with the smaller logit. */
+LX_DEVICE float add_sum(rows_sum &s, float largest, float sum)
+{
+    bool grown = largest > s.largest;
+    float factor = lx_exp(grown ? s.largest - largest : largest - s.largest);
+    s.sum = grown ? fmaf(s.sum, factor, sum) : fmaf(sum, factor, s.sum);
+    s.largest = grown ? largest : s.largest;
+    return factor;
+}
+
+/* Rows of zeros before the first token, which only add to the sum of weights: every half of every
+   warp for itself, sixteen at a time. */
+LX_DEVICE void add_zeros(const lx_cuda_rows &a, const rows_head &head, const float *q,
+                         int32_t nearest, int32_t window, rows_sum &s)
+{
+    int32_t lane = (int32_t)threadIdx.x % LX_ROWS_TILE;
+    int64_t end = column_of(a, nearest, 0);
+    for (int64_t at = column_of(a, nearest, nearest + 1 - window); at < end; at += LX_ROWS_TILE) {
+        bool seen = at + lane < end;
+        float x = seen ? add_distance(a, q, at + lane, 0.0f) : -LX_INFINITY;
+        float largest = lx_max16(x);
+        float w = seen ? lx_exp(x - largest) * head.distance_weights[at + lane] : 0.0f;
+        add_sum(s, largest, lx_sum16(w));
+    }
+}
+
 /* Adds a block's part; every thread its columns. */
 LX_DEVICE void add_part(const lx_cuda_rows &a, rows_sum &s, float *o, const rows_part &p)
 {
-    float largest = *p.largest;
-    bool grown = largest > s.largest;
-    float factor = lx_exp(grown ? s.largest - largest : largest - s.largest);
-    s.sum = grown ? fmaf(s.sum, factor, *p.sum) : fmaf(*p.sum, factor, s.sum);
-    s.largest = grown ? largest : s.largest;
+    bool grown = *p.largest > s.largest;
+    float factor = add_sum(s, *p.largest, *p.sum);
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += (int32_t)blockDim.x)
         o[m] = grown ? fmaf(o[m], factor, p.o[m]) : fmaf(p.o[m], factor, o[m]);
 }
@@ -169,15 +213,18 @@ LX_DEVICE void add_part(const lx_cuda_rows &a, rows_sum &s, float *o, const rows
 /* All that a token sees; its own row has been kept. */
 template <int WARPS>
 LX_DEVICE rows_sum read_rows(const lx_cuda_rows &a, const rows_head &head,
-                             const lx_rows_ranges &sees, const rows_shared &all)
+                             const lx_rows_ranges &sees, const rows_shared &all, int32_t nearest,
+                             int32_t window)
 {
     int warp = (int)threadIdx.x / 32;
     rows_sum s = {a.divisor > 0.0f ? 0.0f : -LX_INFINITY, 0.0f};
+    if (a.zeros_before)
+        add_zeros(a, head, all.q, nearest, window, s);
     for (int32_t tile = lx_ranges_next(&sees, 0); tile != LX_ROWS_NO_TILE;) {
         int n = 0;
         for (; n < WARPS && tile != LX_ROWS_NO_TILE; n++) {
             if (n == warp)
-                read_block(a, head, sees, all.q, part_of(a, all, n), tile);
+                read_block(a, head, sees, all.q, part_of(a, all, n), tile, nearest);
             tile = lx_ranges_next(&sees, (tile / LX_ROWS_BLOCK_TILES + 1) * LX_ROWS_BLOCK_TILES);
         }
         __syncthreads();
@@ -200,8 +247,9 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += WARPS * 32)
         all.o[m] = 0.0f;
     __syncthreads();
-    const lx_rows_ranges sees = lx_ranges_of(&a.patterns[at % a.n_patterns], i);
-    rows_sum s = read_rows<WARPS>(a, head, sees, all);
+    const lx_rows_pattern *pattern = &a.patterns[at % a.n_patterns];
+    const lx_rows_ranges sees = lx_ranges_of(pattern, i);
+    rows_sum s = read_rows<WARPS>(a, head, sees, all, i - pattern->not_own, pattern->window);
     float by = a.by_count ? a.divisor * (float)lx_ranges_rows(&sees) : a.divisor;
     by = a.divisor > 0.0f ? by : s.sum;
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += WARPS * 32) {
@@ -227,7 +275,10 @@ template <int WARPS> LX_KERNEL(WARPS * 32) attend_rows(const lx_cuda_rows a)
     float *o = shared + a.d_key;
     const rows_shared all = {shared, o, o + a.d_value, lanes, largest, sum};
     int32_t slot = a.slot[seq], rows = a.pages != NULL ? LX_PAGE_TOKENS : a.ring * LX_ROWS_TILE;
-    rows_head head = {a.tiles + at * rows * (a.d_key + a.d_value), NULL};
+    rows_head head = {a.tiles + at * rows * (a.d_key + a.d_value), NULL, NULL};
+    if (a.distance_weights != NULL)
+        head.distance_weights =
+            a.distance_weights + at % a.n_patterns * (a.n_distances + 2 * LX_ROWS_TILE);
     if (a.pages != NULL)
         head.pages = a.pages + (int64_t)slot * a.slot_pages;
     else

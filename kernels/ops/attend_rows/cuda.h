@@ -23,7 +23,9 @@ typedef struct lx_cuda_rows {
     int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
-    bool by_count, leave_unseeing;
+    bool by_count, leave_unseeing, zeros_before;
+    const float *distance_keys, *distance_weights; /* see lx_rows_distances; or NULL */
+    int32_t n_distances;
 } lx_cuda_rows;
 
 cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream);

@@ -67,7 +67,7 @@ static int64_t reach(const lx_rows_pattern *p)
 {
     switch (p->kind) {
     case LX_PATTERN_WINDOW:
-        return p->window == 0 ? 0 : (int64_t)(p->window - 1) * p->dilation + 1;
+        return p->window == 0 ? 0 : (int64_t)(p->window - 1) * p->dilation + 1 + p->not_own;
     case LX_PATTERN_PREFIX:
         return 1;
     case LX_PATTERN_STRIDED:
@@ -121,6 +121,24 @@ static lx_status check_place(const lx_attend_rows_args *a, lx_error *err)
     return LX_OK;
 }
 
+static lx_status check_distances(const lx_attend_rows_args *a, lx_error *err)
+{
+    const lx_rows_distances *d = &a->distances;
+    if (d->keys == NULL)
+        return LX_OK;
+    if (d->n < 1 || d->n > MOST_ROWS)
+        return bad(err, "there must be 1 to 67108864 distances");
+    if (a->weighting != LX_WEIGHT_SOFTMAX)
+        return bad(err, "distances go with softmax");
+    for (int32_t i = 0; i < a->n_patterns; i++) {
+        const lx_rows_pattern *p = &a->patterns[i];
+        if (p->kind != LX_PATTERN_WINDOW || p->dilation != 1 || p->sinks != 0 || p->window < 1 ||
+            p->window > d->n)
+            return bad(err, "distances go with windows of so many rows");
+    }
+    return LX_OK;
+}
+
 static lx_status check(const void *args, lx_error *err)
 {
     const lx_attend_rows_args *a = args;
@@ -139,7 +157,8 @@ static lx_status check(const void *args, lx_error *err)
         return bad(err, "there must be a pattern, and no more of them than heads");
     if (a->states == NULL)
         return bad(err, "states is NULL");
-    return check_place(a, err);
+    lx_status st = check_place(a, err);
+    return st == LX_OK ? check_distances(a, err) : st;
 }
 
 static void uses(const void *args, lx_uses *u)
@@ -148,6 +167,13 @@ static void uses(const void *args, lx_uses *u)
     int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
     u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, h * m, LX_ROWS_TOKENS};
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "qkv", a->qkv, h * (2 * d + m), LX_ROWS_TOKENS};
+    int64_t columns = (int64_t)a->distances.n + 2 * LX_ROWS_TILE;
+    if (a->distances.keys != NULL) {
+        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "keys of distances", a->distances.keys,
+                                     d * columns, LX_ROWS_TOKENS};
+        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "weights of distances", a->distances.weights,
+                                     a->n_patterns * columns, LX_ROWS_TOKENS};
+    }
     u->states = a->states;
     u->positions = true;
     u->pages = a->ring == 0;

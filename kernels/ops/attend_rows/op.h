@@ -21,7 +21,8 @@ typedef enum lx_pattern_kind {
  * first token. What a kind does not name is not looked at.
  *
  *   WINDOW         i, i - dilation, .., `window` of them (0: all), and the rows below `sinks`
- *                  (Beltagy et al. 2020: sliding, dilated, global by prefix)
+ *                  (Beltagy et al. 2020: sliding, dilated, global by prefix); with not_own the same
+ *                  of i - 1, and nothing for i = 0 (Sukhbaatar et al. 2019)
  *   PREFIX         below `sinks` all rows up to i, from there on none (the rows of Longformer's
  *                  global tokens, when they are the first ones)
  *   STRIDED        local: the last `stride` rows; column: i, i - stride, i - 2 stride, ..; at least
@@ -38,7 +39,7 @@ typedef struct lx_rows_pattern {
     lx_pattern_kind kind;
     int32_t window, dilation, sinks;
     int32_t stride, summary, cell;
-    bool local, column;
+    bool local, column, not_own;
     int32_t block, look_back, shift;
     bool or_own;
 } lx_rows_pattern;
@@ -53,10 +54,24 @@ typedef enum lx_rows_weighting {
 lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows, lx_error *err);
 
 /*
+ * What the distance x of a row adds, x = 0 for the nearest one that a token may see, so i - j, or
+ * with not_own i - 1 - j. Column c of both arrays belongs to x = LX_ROWS_TILE + n - 1 - c; the
+ * first and the last LX_ROWS_TILE columns are 0. (Sukhbaatar et al. 2019)
+ */
+typedef struct lx_rows_distances {
+    const lx_array *keys;    /* p [D, n + 2 * LX_ROWS_TILE]; NULL: distance adds nothing */
+    const lx_array *weights; /* m [n_patterns, n + 2 * LX_ROWS_TILE] */
+    int32_t n;               /* no pattern sees more rows */
+    bool zeros_before;       /* before the first token lie rows of zeros, which are seen too */
+} lx_rows_distances;
+
+/*
  * For every token of every sequence in order and every head, the token at position i of its
  * sequence:
  *     row i = (k, v), kept
  *     y = sum over j in A(i) of weight(scale q . k_j) v_j; 0 where A(i) is empty
+ *     with distances  w_j = m_x exp(scale q . (k_j + p_x)) over the sum of all w_j, in place of
+ *                     weight(): softmax and WINDOW with a window, a dilation of 1, no sinks only
  *
  * Rows lie in tiles of LX_ROWS_TILE: row j is number j mod 16 of tile j / 16. A tile holds k
  * transposed, [D][16], then v, [16][M]. From `offset` on lie of each head in turn its tiles: where
@@ -81,6 +96,7 @@ typedef struct lx_attend_rows_args {
     float divisor; /* above 0; these two of RELU2 only */
     bool by_count;
     bool leave_unseeing; /* where A(i) is empty y stays as it is, instead of 0 */
+    lx_rows_distances distances;
 } lx_attend_rows_args;
 
 #endif

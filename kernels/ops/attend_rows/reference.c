@@ -6,7 +6,9 @@
 /* Whether a token at position i sees row j <= i: the definitions at lx_rows_pattern. */
 static bool visible(const lx_rows_pattern *p, int32_t i, int32_t j)
 {
-    int32_t l = p->stride, b = p->block, back = i - j;
+    int32_t l = p->stride, b = p->block, back = i - p->not_own - j;
+    if (back < 0)
+        return false;
     switch (p->kind) {
     case LX_PATTERN_WINDOW:
         return j < p->sinks ||
@@ -66,34 +68,65 @@ static void keep(const head *at, int64_t i, const float *k, const float *v)
     memcpy(tile + d_key * LX_ROWS_TILE + lane * d_value, v, (size_t)d_value * sizeof *v);
 }
 
-static double logit(const head *at, const float *q, int64_t j)
+/* What a head's token sees of row j, which may be a row of zeros before the first token. */
+typedef struct query {
+    const head *at;
+    const lx_rows_pattern *p;
+    const float *q;
+    int32_t i;
+} query;
+
+/* Element x of a row of one of the arrays of distances. */
+static double of_distance(const lx_attend_rows_args *a, const lx_array *array, int64_t row,
+                          int32_t x)
 {
-    const float *k = tile_of(at, j) + j % LX_ROWS_TILE;
+    int64_t columns = (int64_t)a->distances.n + 2 * LX_ROWS_TILE;
+    return (double)array->data[row * columns + LX_ROWS_TILE + a->distances.n - 1 - x];
+}
+
+static double logit(const query *of, int32_t j)
+{
+    const lx_attend_rows_args *a = of->at->a;
+    const float *k = j < 0 ? NULL : tile_of(of->at, j) + j % LX_ROWS_TILE;
     double sum = 0;
-    for (int64_t d = 0; d < at->a->d_key; d++)
-        sum += (double)q[d] * (double)k[d * LX_ROWS_TILE];
-    return sum * (double)at->a->scale;
+    for (int64_t d = 0; d < a->d_key; d++) {
+        double key = j < 0 ? 0 : (double)k[d * LX_ROWS_TILE];
+        if (a->distances.keys != NULL)
+            key += of_distance(a, a->distances.keys, d, of->i - of->p->not_own - j);
+        sum += (double)of->q[d] * key;
+    }
+    return sum * (double)a->scale;
 }
 
 /* A row's weight before it is divided; largest: of the logits. */
-static double weight(const lx_attend_rows_args *a, double x, double largest)
+static double weight(const query *of, int32_t j, double largest)
 {
-    double r = x < 0 ? 0 : x;
-    return a->weighting == LX_WEIGHT_RELU2 ? r * r : exp(x - largest);
+    const lx_attend_rows_args *a = of->at->a;
+    double x = logit(of, j), r = x < 0 ? 0 : x;
+    if (a->weighting == LX_WEIGHT_RELU2)
+        return r * r;
+    if (a->distances.keys == NULL)
+        return exp(x - largest);
+    return exp(x - largest) * of_distance(a, a->distances.weights, of->at->h % a->n_patterns,
+                                          of->i - of->p->not_own - j);
 }
 
 static void attend_token(const head *at, int32_t i, const float *q, float *y)
 {
     const lx_attend_rows_args *a = at->a;
     const lx_rows_pattern *p = &a->patterns[at->h % a->n_patterns];
+    const query of = {at, p, q, i};
     double largest = -INFINITY, sum = 0, o[1024] = {0}; /* d_value at most */
-    int32_t seen = 0;
-    for (int32_t j = 0; j <= i; j++)
-        largest = visible(p, i, j) ? fmax(largest, logit(at, q, j)) : largest;
+    int32_t seen = 0, first = a->distances.zeros_before ? i - p->not_own + 1 - p->window : 0;
+    first = first < 0 ? first : 0;
+    for (int32_t j = first; j <= i; j++)
+        largest = visible(p, i, j) ? fmax(largest, logit(&of, j)) : largest;
+    for (int32_t j = first; j < 0; j++)
+        sum += weight(&of, j, largest);
     for (int32_t j = 0; j <= i; j++) {
         if (!visible(p, i, j))
             continue;
-        double w = weight(a, logit(at, q, j), largest);
+        double w = weight(&of, j, largest);
         const float *v = tile_of(at, j) + (int64_t)a->d_key * LX_ROWS_TILE +
                          (int64_t)(j % LX_ROWS_TILE) * a->d_value;
         sum += w;

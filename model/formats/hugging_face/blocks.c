@@ -1,5 +1,7 @@
 /* What fla's models have in common around their mixers (see reader.h): x += A(RMSNorm(x)), then
    x += MLP(RMSNorm(x)). */
+#include <math.h>
+
 #include "model/formats/hugging_face/reader.h"
 
 #define MODEL_NAMES(head)                                                                          \
@@ -10,6 +12,16 @@
 
 const lx_tensor_name lx_hf_model_names[] = {MODEL_NAMES("lm_head")};
 const lx_tensor_name lx_hf_tied_model_names[] = {MODEL_NAMES("model.embeddings")};
+
+int32_t lx_hf_columns(lx_hf_reader *r, const char *key, int32_t size, double fallback)
+{
+    double n = size * lx_hf_number(r, key, 1e-3, 1024, fallback);
+    if (r->st == LX_OK && (fabs(n - nearbyint(n)) > 1e-5 * n || n < 1 || n > LX_HF_MAX_WIDTH)) {
+        lx_hf_wrong(r, key, "does not give a whole number of columns");
+        n = 1;
+    }
+    return r->st == LX_OK ? (int32_t)nearbyint(n) : 1;
+}
 
 /* fla's own rule: two thirds of hidden_ratio times the width, up to a multiple of 256. */
 static int32_t read_d_ff(lx_hf_reader *r, int32_t d_model)

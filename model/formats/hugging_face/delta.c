@@ -1,20 +1,21 @@
 /*
- * Gated DeltaNet and DeltaNet as flash-linear-attention writes them (its GatedDeltaNetConfig,
- * DeltaNetConfig and the layers of these): the mixers gated_deltanet and delta_net with gated_mlp.
+ * Gated DeltaNet, DeltaNet and KDA as flash-linear-attention writes them (its GatedDeltaNetConfig,
+ * DeltaNetConfig, KDAConfig and the layers of these): the mixers gated_deltanet, delta_net and kda
+ * with gated_mlp.
  * Their own names for the parts:
  *
  *     attn_norm, mlp_norm      norm1, norm2        {q,k,v,a,b,g,o}_proj     attn.q, .. g, out
  *     o_norm                   attn.norm           {q,k,v}_conv1d           attn.q_conv, ..
+ *     f_proj.0, f_proj.1       attn.f1, attn.f2    g_proj.0, g_proj.1       attn.g1, attn.g2
  *
  * num_heads counts heads of keys, num_v_heads those of values. Every norm has the same eps.
  */
-#include <math.h>
-
 #include "model/formats/hugging_face/reader.h"
 
 enum { MAX_HEADS = 1024, MAX_HEAD_SIZE = 4096 };
 
 static const char *const gated_types[] = {"gated_deltanet", NULL};
+static const char *const kda_types[] = {"kda", NULL};
 static const char *const plain_types[] = {"delta_net", NULL};
 
 static const lx_tensor_name layer_names[] = {
@@ -26,6 +27,10 @@ static const lx_tensor_name layer_names[] = {
     {"attn.a", "attn.a_proj"},
     {"attn.b", "attn.b_proj"},
     {"attn.g", "attn.g_proj"},
+    {"attn.f1", "attn.f_proj.0"},
+    {"attn.f2", "attn.f_proj.1"},
+    {"attn.g1", "attn.g_proj.0"},
+    {"attn.g2", "attn.g_proj.1"},
     {"attn.out", "attn.o_proj"},
     {"attn.norm", "attn.o_norm"},
     {"attn.q_conv", "attn.q_conv1d"},
@@ -38,15 +43,6 @@ static const lx_tensor_name layer_names[] = {
 static const struct lx_tensor_names names = {layer_names, "model.layers.", lx_hf_model_names};
 static const struct lx_tensor_names tied_names = {layer_names, "model.layers.",
                                                   lx_hf_tied_model_names};
-
-/* Whole columns of `size` times the factor of a key; 0 after a fault. */
-static int32_t expanded(lx_hf_reader *r, const char *key, int32_t size, double fallback)
-{
-    double n = size * lx_hf_number(r, key, 1e-3, 1024, fallback);
-    if (r->st == LX_OK && (fabs(n - nearbyint(n)) > 1e-5 * n || n < 1 || n > LX_HF_MAX_WIDTH))
-        lx_hf_wrong(r, key, "does not give a whole number of columns");
-    return r->st == LX_OK ? (int32_t)nearbyint(n) : 0;
-}
 
 /* What both kinds have; taps are 0 without convolutions. */
 static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
@@ -69,20 +65,39 @@ static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
     c->mixers[0] = *m;
     c->n_mixers = 1;
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
-    lx_hf_read_text(r, c);
+    lx_hf_read_text(r, c, 32000, 2048);
+}
+
+/* Heads as gated_deltanet and kda count them, with what is usual. */
+static void read_heads(lx_hf_reader *r, lx_mixer_config *m, int32_t n_heads, int32_t head_dim,
+                       double expand_v)
+{
+    int32_t keys = lx_hf_int(r, "num_heads", 1, MAX_HEADS, n_heads);
+    m->n_heads = lx_hf_int(r, "num_v_heads", 1, MAX_HEADS, keys);
+    if (m->n_heads % keys != 0)
+        lx_hf_wrong(r, "num_v_heads", "must be a multiple of num_heads");
+    m->d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, head_dim);
+    m->d_value = lx_hf_columns(r, "expand_v", m->d_key, expand_v);
+    lx_mixer_value(m, "key_heads")->i = keys;
+}
+
+/* The pairs are as wide as a head of values. */
+static void read_kda(lx_hf_reader *r, lx_config *c)
+{
+    lx_mixer_config m = {.mixer = lx_mixer_find("kda")};
+    lx_hf_read_blocks(r, c, &names, &tied_names, 24);
+    read_heads(r, &m, 16, 128, 1);
+    lx_mixer_value(&m, "rank")->i = m.d_value;
+    lx_hf_only_flag(r, "safe_gate", false);
+    lx_hf_only_null(r, "lower_bound");
+    read_common(r, c, &m);
 }
 
 static void read_gated(lx_hf_reader *r, lx_config *c)
 {
     lx_mixer_config m = {.mixer = lx_mixer_find("gated_deltanet")};
     lx_hf_read_blocks(r, c, &names, &tied_names, 21);
-    int32_t keys = lx_hf_int(r, "num_heads", 1, MAX_HEADS, 6);
-    m.n_heads = lx_hf_int(r, "num_v_heads", 1, MAX_HEADS, keys);
-    if (m.n_heads % keys != 0)
-        lx_hf_wrong(r, "num_v_heads", "must be a multiple of num_heads");
-    m.d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, 256);
-    m.d_value = expanded(r, "expand_v", m.d_key, 2);
-    lx_mixer_value(&m, "key_heads")->i = keys;
+    read_heads(r, &m, 6, 256, 2);
     lx_mixer_value(&m, "gate")->i = lx_hf_flag(r, "use_gate", true);
     read_common(r, c, &m);
 }
@@ -92,8 +107,8 @@ static void read_plain(lx_hf_reader *r, lx_config *c)
     lx_mixer_config m = {.mixer = lx_mixer_find("delta_net")};
     lx_hf_read_blocks(r, c, &names, &tied_names, 24);
     m.n_heads = lx_hf_int(r, "num_heads", 1, MAX_HEADS, 16);
-    int32_t keys = expanded(r, "expand_k", c->d_model, 1);
-    int32_t values = expanded(r, "expand_v", c->d_model, 1);
+    int32_t keys = lx_hf_columns(r, "expand_k", c->d_model, 1);
+    int32_t values = lx_hf_columns(r, "expand_v", c->d_model, 1);
     if (keys % m.n_heads != 0 || values % m.n_heads != 0)
         lx_hf_wrong(r, "num_heads", "must divide the columns of keys and of values");
     m.d_key = keys / m.n_heads;
@@ -107,4 +122,5 @@ static void read_plain(lx_hf_reader *r, lx_config *c)
 }
 
 const lx_hf_kind lx_hf_gated_deltanet = {.model_types = gated_types, .read = read_gated};
+const lx_hf_kind lx_hf_kda = {.model_types = kda_types, .read = read_kda};
 const lx_hf_kind lx_hf_delta_net = {.model_types = plain_types, .read = read_plain};

@@ -13,7 +13,8 @@
 enum { MAX_FILE_BYTES = 1 << 20 };
 enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
-static const lx_hf_kind *const kinds[] = {&lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net};
+static const lx_hf_kind *const kinds[] = {
+    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda, &lx_hf_gla};
 
 /* Of training, of other programs and of ways to compute the same. */
 static const char *const ignored[] = {"_attn_implementation_autoset",
@@ -89,9 +90,9 @@ static void read_ends(lx_hf_reader *r, lx_config *c)
     lx_hf_ignore(r, (const char *const[]){"eos_token_id", NULL});
 }
 
-void lx_hf_read_text(lx_hf_reader *r, lx_config *c)
+void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context)
 {
-    int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, 32000);
+    int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, vocab_size);
     (void)snprintf(c->task, sizeof c->task, "text");
     c->inputs[0] = (lx_input){.name = "token", .size = n};
     c->n_inputs = 1;
@@ -99,7 +100,7 @@ void lx_hf_read_text(lx_hf_reader *r, lx_config *c)
     c->head_size = c->n_values = n;
     c->plain_head = true;
     c->begin = -1; /* the tokenizer's file says it */
-    c->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, 2048);
+    c->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, context);
     c->context = c->context < MAX_CONTEXT ? c->context : MAX_CONTEXT;
     read_ends(r, c);
     find_tokenizer(r, c);
@@ -153,6 +154,22 @@ static void read_config(lx_hf_reader *r, lx_config *out)
     refuse_rest(r);
 }
 
+/* Python writes numbers without a bound as JSON has no word for: they become the largest that it
+   has, which takes as many letters. */
+static void name_infinities(char *text)
+{
+    static const char infinity[] = "Infinity", largest[] = "1.0e+308";
+    bool in_text = false;
+    for (char *p = text; *p != '\0'; p++) {
+        if (*p == '"')
+            in_text = !in_text;
+        else if (in_text && *p == '\\' && p[1] != '\0')
+            p++;
+        else if (!in_text && strncmp(p, infinity, sizeof infinity - 1) == 0)
+            memcpy(p, largest, sizeof largest - 1);
+    }
+}
+
 /* The root of a file that is one of these; NULL for another, which is LX_OK. */
 static lx_status load_root(const char *path, json_t **root, lx_error *err)
 {
@@ -163,6 +180,7 @@ static lx_status load_root(const char *path, json_t **root, lx_error *err)
     lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n, err);
     if (st != LX_OK)
         return st;
+    name_infinities(text);
     json_t *all = lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e);
     free(text);
     if (all == NULL && e.text[0] == '\0') /* as for every other fault it has one */

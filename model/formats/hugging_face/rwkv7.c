@@ -128,7 +128,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     check_value_dim(r, c);
     read_mixers(r, c);
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
-    lx_hf_read_text(r, c);
+    lx_hf_read_text(r, c, 32000, 2048);
 }
 
 const lx_hf_kind lx_hf_rwkv7 = {.model_types = model_types, .read = read_config};

@@ -4,6 +4,9 @@
  * changing one token after the other. A mixer without a file fails. A case has the keys of its
  * kind in "attention", those of a feed-forward net in "feed_forward" beside a whole "attention";
  * either may have the whole of the other; "input_norm" as in config.json, "rms_norm" for RMSNorm.
+ *
+ *   test_mixers         every mixer
+ *   test_mixers NAME    this one
  */
 #include <math.h>
 #include <setjmp.h>
@@ -409,15 +412,22 @@ static void check_mixer(const char *kind)
     json_decref(table);
 }
 
+static const char *only; /* the one that is asked for, NULL: all */
+
 static void every_mixer_keeps_the_laws(void **state)
 {
     (void)state;
-    for (int32_t i = 0; lx_mixer_at(i) != NULL; i++)
-        check_mixer(lx_mixer_at(i)->name);
+    if (only != NULL)
+        assert_non_null(lx_mixer_find(only));
+    for (int32_t i = 0; lx_mixer_at(i) != NULL; i++) {
+        if (only == NULL || strcmp(only, lx_mixer_at(i)->name) == 0)
+            check_mixer(lx_mixer_at(i)->name);
+    }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    only = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mixer_keeps_the_laws)};
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -370,6 +370,31 @@ static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
     folder = before;
 }
 
+static void layers_are_recomputed_all_or_none(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_default;
+    lx_error err = {0};
+    lx_model *m = NULL;
+    o.attention = "[{\"kind\": \"softmax_recompute\"}, {\"kind\": \"softmax\"}]";
+    char *mixed = tiny_model_make("mixed", &o);
+    assert_non_null(mixed);
+    scratch_expect(lx_model_load(mixed, &m, &err), &err, LX_ERR_FORMAT,
+                   "attention[1] must be recomputed, as other layers are");
+    tiny_model_remove(mixed);
+    o.attention = "{\"kind\": \"softmax_recompute\"}";
+    char *all = tiny_model_make("all", &o);
+    assert_non_null(all);
+    if (lx_model_load(all, &m, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_true(m->recomputes);
+    assert_int_equal(m->state.fixed_floats, 0);
+    assert_int_equal(m->state.page_floats, LX_PAGE_TOKENS * m->config.n_inputs);
+    assert_int_equal(lx_model_kept_rows(m, 0, 10).n, 0);
+    lx_model_free(m);
+    tiny_model_remove(all);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -404,6 +429,7 @@ int main(void)
         cmocka_unit_test(the_parameters_of_a_mixer_are_those_it_declares),
         cmocka_unit_test(a_layer_that_needs_another_is_refused_without),
         cmocka_unit_test(a_mixer_may_take_the_place_of_the_feed_forward_net),
+        cmocka_unit_test(layers_are_recomputed_all_or_none),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -450,9 +450,40 @@ static void sizes_of_nothing_are_refused(void **state)
     free_subject(&s);
 }
 
+/* As on a device, which has not got every operation. */
+static void a_back_end_without_an_operation_refuses_its_kind(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_image;
+    lx_model *m = NULL;
+    lx_backend *be = NULL;
+    lx_transformer *t = NULL;
+    lx_error err = {0};
+    o.attention =
+        "{\"kind\": \"lsh\", \"rounds\": 2, \"buckets\": 4, \"cap\": 3, \"scale\": \"key\"}";
+    char *dir = tiny_model_make("buckets", &o);
+    assert_non_null(dir);
+    assert_int_equal(lx_model_load(dir, &m, &err), LX_OK);
+    assert_int_equal(lx_backend_open("cpu", &(lx_backend_options){.n_threads = 1}, &be, &err),
+                     LX_OK);
+    const lx_kernels *all = be->ops;
+    lx_kernels fewer = *all;
+    fewer.attend_lsh = NULL;
+    fewer.name = "smaller";
+    be->ops = &fewer;
+    assert_int_equal(lx_transformer_new(m, be, 4, 4, &t, &err), LX_ERR_UNSUPPORTED);
+    assert_string_equal(err.text, "buckets: attention lsh is not on the back end smaller: use "
+                                  "--device cpu");
+    be->ops = all;
+    be->ops->close(be);
+    lx_model_free(m);
+    tiny_model_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_back_end_without_an_operation_refuses_its_kind),
         cmocka_unit_test(logits_match_the_equations),
         cmocka_unit_test(outputs_are_the_rows_asked_for),
         cmocka_unit_test(a_sequence_may_be_split_and_mixed),

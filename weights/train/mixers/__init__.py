@@ -4,6 +4,7 @@
     class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind
         forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal
         IS_WHOLE_LAYER        true where it takes the place of the feed-forward net as well
+        IN_CONFIG, learned()  names of parameters that no file holds, and the keys of the config that they become
 
 whose parameters are called as the server calls its tensors behind "layers.I.attn.". The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
 """
@@ -28,6 +29,21 @@ def find(kind: str):
 def is_whole_layer(c: dict, layer: int) -> bool:
     """Whether the layer has no feed-forward net beside its mixer."""
     return getattr(find(own_config(c, layer)["kind"]).Mixer, "IS_WHOLE_LAYER", False)
+
+
+def learned_config(c: dict, layers) -> dict:
+    """The config, with the keys that the layers' mixers have learned."""
+    found = [own_config(c, i) | layer.attn.learned() if hasattr(layer.attn, "learned") else None
+             for i, layer in enumerate(layers)]
+    if not any(found):
+        return c
+    return c | {"attention": [own or own_config(c, i) for i, own in enumerate(found)]}
+
+
+def of_the_file(tensors: dict, layers) -> dict:
+    """A state_dict without what is in the config."""
+    names = {f"layers.{i}.attn.{name}" for i, layer in enumerate(layers) for name in getattr(layer.attn, "IN_CONFIG", ())}
+    return {name: tensor for name, tensor in tensors.items() if name not in names}
 
 
 def make(c: dict, layer: int):

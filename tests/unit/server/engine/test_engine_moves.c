@@ -1,7 +1,7 @@
 /*
- * States that come and go beside steps: one that stands still on its way holds up nobody else,
- * neither where it leaves nor where it comes in. Whoever is to be cancelled, suspended or forked
- * from it waits for it. The model's state grows, so its pages move too. With the argument "cuda":
+ * States that come and go beside steps: one that stands still on its way holds up no other job,
+ * neither where it leaves nor where it comes in. A job that is to be cancelled or suspended, and
+ * samples that start from it, wait for it. The model's state grows, so its pages move too. With the argument "cuda":
  * on that back end. That answers are the same bytes: test_engine_ahead.c.
  */
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static lx_job *submit_kept(rig *r)
     return rig_submit(r, &q);
 }
 
-static void nobody_waits_for_a_state_that_leaves(void **state)
+static void no_other_waits_for_a_state_that_leaves(void **state)
 {
     (void)state;
     rig r = start();
@@ -84,7 +84,7 @@ static void nobody_waits_for_a_state_that_leaves(void **state)
     rig_stop(&r);
 }
 
-static void nobody_waits_for_a_state_that_comes(void **state)
+static void no_other_waits_for_a_state_that_comes(void **state)
 {
     (void)state;
     rig r = start();
@@ -166,8 +166,8 @@ static void the_engine_ends_after_its_moves(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_waits_for_a_state_that_leaves),
-        cmocka_unit_test(nobody_waits_for_a_state_that_comes),
+        cmocka_unit_test(no_other_waits_for_a_state_that_leaves),
+        cmocka_unit_test(no_other_waits_for_a_state_that_comes),
         cmocka_unit_test(a_suspended_job_ends_with_its_state),
         cmocka_unit_test(the_engine_ends_after_its_moves),
     };

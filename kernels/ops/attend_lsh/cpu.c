@@ -1,0 +1,71 @@
+#include "kernels/cpu/cpu.h"
+
+static void run_head(const lx_cpu *c, const lx_attend_lsh_args *a, int32_t seq, int64_t head,
+                     float *scratch)
+{
+    const lx_batch *b = c->batch;
+    const lx_states *s = a->states;
+    int64_t n = a->n_heads, row = b->seq_start[seq], width = n * (a->d_key + a->d_value);
+    const float *x = a->qkv->data + row * width;
+    lx_cpu_lsh job = {
+        .qk = x + head * a->d_key,
+        .v = x + n * a->d_key + head * a->d_value,
+        .y = a->y->data + row * n * a->d_value + head * a->d_value,
+        .hashes = a->hashes->data,
+        .last = s->data + b->slot[seq] * s->stride + a->offset + head * a->rounds * a->n_buckets,
+        .rows = s->pool + a->page_offset + head * LX_PAGE_TOKENS * lx_lsh_row(a),
+        .pages = s->pages + (int64_t)b->slot[seq] * s->slot_pages,
+        .page_stride = s->page_stride,
+        .row = lx_lsh_row(a),
+        .n_tokens = b->seq_start[seq + 1] - row,
+        .x_stride = width,
+        .y_stride = n * a->d_value,
+        .position = b->position[seq],
+        .d_key = a->d_key,
+        .d_value = a->d_value,
+        .rounds = a->rounds,
+        .n_buckets = a->n_buckets,
+        .cap = a->cap,
+        .scale = a->scale,
+        .scratch = scratch,
+    };
+    c->isa->lsh(&job);
+}
+
+/* The work is laid out as sequence after sequence, head after head, each as long as its tokens; a
+   piece has what begins in its share of that line. */
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_attend_lsh_args *a = args;
+    const lx_batch *b = c->batch;
+    int64_t n = a->n_heads;
+    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
+        for (int64_t h = 0; h < n; h++) {
+            int64_t at = row * n + h * tokens;
+            if (at >= mine.from && at < mine.to)
+                run_head(c, a, seq, h, scratch);
+        }
+    }
+}
+
+static int64_t scratch(const lx_cpu *c, const void *args)
+{
+    const lx_attend_lsh_args *a = args;
+    (void)c;
+    return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, a->cap);
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    const lx_attend_lsh_args *a = args;
+    int64_t work = (int64_t)a->rounds * (a->n_buckets / 2 + a->cap) * a->d_key;
+    return (int64_t)c->batch->n_tokens * a->n_heads * work / 4096;
+}
+
+const lx_cpu_kind lx_cpu_op_attend_lsh = {.op = &lx_op_attend_lsh,
+                                          .scratch = scratch,
+                                          .pieces = pieces,
+                                          .pieces_a_thread = 4,
+                                          .run = run};
