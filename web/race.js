@@ -75,10 +75,10 @@ async function loadLanes() {
 
 const isOver = (lane) => lane.tokens === lane.size;
 
-/* As many tokens as fill a turn at the last one's pace. */
+/* As many tokens as fill a turn at the last one's pace; no more than twice its number, for some grow slower. */
 function pieceOf(lane) {
   const last = lane.points.at(-1);
-  const wanted = last ? Math.round(TURN_MS / last.ms) : PIECE.first;
+  const wanted = last ? Math.min(Math.round(TURN_MS / last.ms), 2 * (last.to - last.from)) : PIECE.first;
   return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
 }
 
