@@ -23,11 +23,14 @@ FROM tools AS source
 COPY . /source
 WORKDIR /source
 
+# What --version says beside the version: --build-arg COMMIT="$(git rev-parse --short=12 HEAD)".
 FROM source AS build
+ARG COMMIT=""
 RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=OFF -DCMAKE_INSTALL_LIBDIR=lib \
+        -DLINNET_COMMIT="${COMMIT}" \
     && cmake --build build --parallel "$(nproc)" \
     && cmake --install build --strip --prefix /out \
-    && mkdir -p /out/models && cp -r weights/. /out/models && chmod -R a+rX /out
+    && mv /out/share/linnet/models /out/models && chmod -R a+rX /out
 
 # The same sources with the CUDA back end; only the library of it goes into the image.
 FROM tools AS cuda-tools

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "kernels/backends.h"
 #include "kernels/plugin.h"
 
@@ -60,7 +61,9 @@ static lx_status choose_auto(const lx_backend_options *options, lx_backend **out
         *err = no_gpu;
         return st;
     }
-    (void)snprintf(why, size, "auto: cpu, for %s", no_gpu.text);
+    /* Most machines have none, and nothing is wrong with them. */
+    lx_log(LX_LOG_DEBUG, "device auto: no cuda: %s", no_gpu.text);
+    (void)snprintf(why, size, "auto: cpu");
     return lx_backend_open("cpu", options, out, err);
 }
 

@@ -185,7 +185,8 @@ struct lx_kernels {
     lx_status (*state_copy)(lx_backend *be, lx_states *s, int32_t to, int32_t from,
                             int32_t n_pages);
     /* The state as fixed_floats f32, then n_pages times page_floats; operations say in their op.h
-       what lies where. */
+       what lies where. Both may be called by another thread and beside steps, as long as no step
+       that is begun before they return has a row of the slot. */
     lx_status (*state_export)(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
                               int32_t n_pages);
     lx_status (*state_import)(lx_backend *be, lx_states *s, int32_t slot, const float *src,

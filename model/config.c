@@ -7,12 +7,10 @@
 
 #include "model/config_reader.h"
 #include "model/formats/file.h"
-#include "model/formats/json_memory.h"
 
 _Static_assert((int)LX_CONFIG_NAME == (int)LX_MAX_NAME, "names are read into fields of this size");
 
 enum {
-    MAX_FILE_BYTES = 1 << 20,
     MAX_HEADS = 1024,
     MAX_HEAD_SIZE = 4096,
     MAX_WIDTH = 1 << 16,
@@ -24,6 +22,8 @@ enum {
     MAX_SIDE = 4096,
     MAX_VALUES = 1 << 20,
     MAX_CONTEXT = 1 << 18, /* a state keeps its prompt: server/states/blob.h */
+    MAX_ALPHABET = 1 << 16,
+    MAX_LENGTH = 1 << 16,
 };
 
 /* --- the parts of the file --- */
@@ -63,9 +63,12 @@ static void take_sizes(lx_config_reader *r, lx_config_object s, lx_config *c)
 static void take_norm(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     static const char *const wirings[] = {"pre", "post", "reversible", NULL}; /* as in lx_wiring */
+    static const char *const kinds[] = {"layer", "rms", NULL};
     static const char *const activations[] = {"relu", "gelu", NULL};
     static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
     c->wiring = (lx_wiring)lx_config_word(r, s, "norm", wirings);
+    if (lx_config_has(r, s, "norm_kind"))
+        c->rms_norm = lx_config_word(r, s, "norm_kind", kinds) == 1;
     c->norm_eps = lx_config_eps(r, s, "norm_eps");
     c->input_norm = lx_config_has(r, s, "input_norm") && lx_config_flag(r, s, "input_norm");
     c->activation = activation_of[lx_config_word(r, s, "activation", activations)];
@@ -255,6 +258,7 @@ static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
     static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE};
     lx_config_object h = lx_config_section(r, s, "head", "head.");
     c->head_kind = kind_of[lx_config_word(r, h, "kind", kinds)];
+    c->plain_head = lx_config_has(r, h, "bias") && !lx_config_flag(r, h, "bias");
     if (c->head_kind == LX_HEAD_CATEGORICAL) {
         c->head_size = c->n_values = lx_config_int(r, h, "size", 1, MAX_IDS);
     } else {
@@ -304,11 +308,15 @@ static void take_image(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_config_object i = lx_config_section(r, s, "image", "image.");
     c->width = lx_config_int(r, i, "width", 1, MAX_SIDE);
     c->height = lx_config_int(r, i, "height", 1, MAX_SIDE);
+    if (lx_config_has(r, i, "period"))
+        c->period = lx_config_int(r, i, "period", 1, MAX_SIDE);
     c->n_channels = lx_config_int(r, i, "channels", 1, 3);
     if (r->st == LX_OK && c->n_channels == 2)
         lx_config_wrong(r, i, "channels", "must be 1 (grey) or 3 (red, green, blue)");
     if (r->st == LX_OK && (int64_t)c->width * c->height * c->n_channels > MAX_VALUES)
         lx_config_wrong(r, i, "width", "times height times channels is more than 1048576");
+    if (r->st == LX_OK && c->period > 0 && c->height % c->period != 0)
+        lx_config_wrong(r, i, "period", "must divide the height");
     if (lx_config_has(r, i, "classes"))
         take_classes(r, i, c);
     lx_config_finish(r, i);
@@ -363,6 +371,15 @@ static void take_text(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_config_release(s, "text");
 }
 
+static void take_copy(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    lx_config_object t = lx_config_section(r, s, "copy", "copy.");
+    c->alphabet = lx_config_int(r, t, "alphabet", 1, MAX_ALPHABET);
+    c->max_chars = lx_config_int(r, t, "length", 1, MAX_LENGTH);
+    lx_config_finish(r, t);
+    lx_config_release(s, "copy");
+}
+
 static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
 {
     lx_config_object s = {root, ""};
@@ -381,39 +398,23 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
     c->begin = -1;
     if (strcmp(c->task, "text") == 0)
         take_text(r, s, c);
+    if (strcmp(c->task, "copy") == 0)
+        take_copy(r, s, c);
     lx_config_finish(r, s);
-}
-
-static lx_status parse(const char *label, const char *text, size_t n_bytes, lx_config *c,
-                       lx_error *err)
-{
-    json_error_t e;
-    char what[JSON_ERROR_TEXT_LENGTH];
-    json_t *root = lx_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
-    if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", label);
-    if (root == NULL)
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s, line %d: %s", label, e.line,
-                       lx_file_quote(e.text, what, sizeof what));
-    lx_config_reader r = {label, LX_OK, err};
-    if (json_is_object(root))
-        take_all(&r, root, c);
-    else
-        r.st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: not a JSON object", label);
-    json_decref(root);
-    return r.st;
 }
 
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err)
 {
-    char *text = NULL;
-    size_t n_bytes = 0;
+    json_t *root = NULL;
     lx_config config;
     memset(&config, 0, sizeof config);
-    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
-    if (st == LX_OK)
-        st = parse(lx_file_label(path), text, n_bytes, &config, err);
-    free(text);
+    lx_status st = lx_config_read_file(path, &root, config.base, err);
+    if (st == LX_OK) {
+        lx_config_reader r = {lx_file_label(path), LX_OK, err};
+        take_all(&r, root, &config);
+        st = r.st;
+    }
+    json_decref(root);
     if (st == LX_OK)
         *out = config;
     return st;

@@ -7,6 +7,7 @@
 #ifndef LINNET_MODEL_CONFIG_H
 #define LINNET_MODEL_CONFIG_H
 
+#include "model/config_file.h"
 #include "model/mixers/mixer.h"
 
 enum {
@@ -34,10 +35,14 @@ typedef struct lx_input {
 } lx_input;
 
 typedef struct lx_config {
+    /* A folder, from this one on, whose config.json this one changes and whose weights, vocabulary
+       and tokenizer it shares; "": none. */
+    char base[LX_MAX_BASE];
     char task[LX_MAX_NAME];
     int32_t n_layers, n_heads, d_model, d_ff;
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
     lx_wiring wiring;
+    bool rms_norm; /* the norms are RMSNorm, without a bias, instead of LayerNorm */
     float norm_eps;
     bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
@@ -53,14 +58,16 @@ typedef struct lx_config {
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
     int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
-    int32_t max_chars;    /* couplet: the longest line, 0 for other tasks */
+    int32_t max_chars;    /* couplet: the longest line, copy: the longest sequence; otherwise 0 */
+    int32_t alphabet;     /* copy: its symbols, otherwise 0 */
     char tokenizer[LX_MAX_NAME];       /* text: a file of the folder, or "bytes"; otherwise "" */
     int32_t context;                   /* text: tokens of prompt and answer, at most; otherwise 0 */
     int32_t begin;                     /* text: the token before every prompt, -1: none */
     int32_t n_ends, ends[LX_MAX_ENDS]; /* text: tokens that end an answer */
     int32_t width, height;             /* image, otherwise 0 */
-    int32_t n_channels;                /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
-    int32_t n_classes;                 /* image: what it can be asked for, 0: nothing */
+    int32_t period;     /* image: rows of one picture of a strip, 0: it is one picture */
+    int32_t n_channels; /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
+    int32_t n_classes;  /* image: what it can be asked for, 0: nothing */
     /* What each class is called, with single spaces between: "seven 7 七"; the first is its name.
      */
     char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];

@@ -13,6 +13,8 @@
 
 #include "model/formats/file.h"
 #include "model/formats/hugging_face/folder.h"
+#include "model/formats/hugging_face/names.h"
+#include "model/formats/shards.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -55,7 +57,8 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
 static void expect_norm(tensor_check *c, const char *prefix, int64_t d)
 {
     expect(c, prefix, ".weight", 0, d);
-    expect(c, prefix, ".bias", 0, d);
+    if (!c->model->config.rms_norm)
+        expect(c, prefix, ".bias", 0, d);
 }
 
 static void expect_linear(tensor_check *c, const char *prefix, int64_t outputs, int64_t inputs)
@@ -156,9 +159,10 @@ static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
     return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
 }
 
-static lx_status join(char *path, const char *dir, const char *file, lx_error *err)
+static lx_status join(char *path, const char *dir, const char *base, const char *file,
+                      lx_error *err)
 {
-    int n = snprintf(path, MAX_PATH, "%s/%s", dir, file);
+    int n = snprintf(path, MAX_PATH, "%s/%s%s%s", dir, base, base[0] != '\0' ? "/" : "", file);
     if (n < 0 || n >= MAX_PATH)
         return lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", file);
     return LX_OK;
@@ -180,11 +184,16 @@ static lx_status load_config(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
     bool is_theirs = false;
-    lx_status st = join(path, m->dir, "config.json", err);
+    lx_status st = join(path, m->dir, "", "config.json", err);
     if (st == LX_OK)
         st = lx_hf_config_load(path, &m->config, &is_theirs, err);
     if (st == LX_OK && !is_theirs)
         st = lx_config_load(path, &m->config, err);
+    if (st == LX_OK)
+        st = hash_file(m, path, err);
+    if (st != LX_OK || m->config.base[0] == '\0')
+        return st;
+    st = join(path, m->dir, m->config.base, "config.json", err);
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
@@ -261,9 +270,11 @@ static lx_status set_layers(lx_model *m, lx_error *err)
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
-    lx_status st = join(path, m->dir, "model.safetensors", err);
+    char base[MAX_PATH];
+    const char *dir = m->config.base[0] != '\0' ? base : m->dir;
+    lx_status st = dir == base ? join(base, m->dir, "", m->config.base, err) : LX_OK;
     if (st == LX_OK)
-        st = lx_safetensors_open(path, &m->weights, err);
+        st = lx_shards_open(dir, path, sizeof path, &m->weights, err);
     if (st == LX_OK)
         st = check_tensors(m, path, err);
     if (st == LX_OK) {
@@ -278,7 +289,7 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
     char path[MAX_PATH];
     if (strcmp(m->config.tokenizer, "bytes") == 0)
         return lx_tokenizer_new_bytes(&m->tokenizer, err);
-    lx_status st = join(path, m->dir, m->config.tokenizer, err);
+    lx_status st = join(path, m->dir, m->config.base, m->config.tokenizer, err);
     if (st == LX_OK)
         st = lx_tokenizer_load_file(path, &m->tokenizer, err);
     return st == LX_OK ? hash_file(m, path, err) : st;
@@ -287,21 +298,24 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
 /* A folder without vocab.txt is fine here: the task says whether it needs one. */
 static lx_status load_vocab(lx_model *m, lx_error *err)
 {
-    char path[MAX_PATH];
+    char path[MAX_PATH], *bytes = NULL;
+    size_t n = 0;
     lx_error why;
     if (m->config.tokenizer[0] != '\0')
         return load_tokenizer(m, err);
-    lx_status st = join(path, m->dir, "vocab.txt", err);
+    lx_status st = join(path, m->dir, m->config.base, "vocab.txt", err);
     if (st != LX_OK)
         return st;
-    st = lx_vocab_load(path, &m->vocab, &why);
+    st = lx_file_read(path, LX_VOCAB_MAX_FILE, &bytes, &n, &why);
     if (st == LX_ERR_NOT_FOUND)
         return LX_OK;
+    if (st == LX_OK) {
+        m->hash = lx_file_hash(m->hash, bytes, n);
+        st = lx_vocab_read(bytes, n, lx_file_label(path), &m->vocab, &why);
+    }
     if (st == LX_OK)
-        st = lx_tokenizer_load_file(path, &m->tokenizer, &why);
-    if (st == LX_OK)
-        return hash_file(m, path, err);
-    return lx_fail(err, st, why.param, "%s", why.text);
+        st = lx_tokenizer_new_characters(m->vocab, &m->tokenizer, &why);
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
 static lx_status check_task(lx_model *m, lx_error *err)
@@ -338,12 +352,24 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     return LX_OK;
 }
 
+lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context, lx_error *err)
+{
+    char path[MAX_PATH];
+    lx_status st = join(path, dir, "", "config.json", err);
+    return st == LX_OK ? lx_hf_config_faults(path, report, context, err) : st;
+}
+
+const char *lx_model_type(int32_t i)
+{
+    return lx_hf_model_type(i);
+}
+
 void lx_model_free(lx_model *m)
 {
     if (m == NULL)
         return;
+    lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
     lx_vocab_free(m->vocab);
-    lx_tokenizer_free(m->tokenizer);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);

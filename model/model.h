@@ -7,6 +7,7 @@
 #define LINNET_MODEL_MODEL_H
 
 #include "model/config.h"
+#include "model/formats/hugging_face/faults.h"
 #include "model/formats/safetensors.h"
 #include "model/vocab.h"
 
@@ -50,6 +51,12 @@ typedef struct lx_model {
 
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
+
+/* Reports all of a folder's config.json that is not supported, where others wrote it. */
+lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context,
+                          lx_error *err) LX_MUST_USE;
+/* `model_type` i of the folders of others that are read; NULL behind the last. */
+const char *lx_model_type(int32_t i);
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
 
 /* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */

@@ -1,7 +1,7 @@
 /*
  * The forward pass (see transformer.h). Weights are prepared once; a step queues the same sequence
  * of operations whatever its batch looks like. Only the output rows go through final norm and head:
- * LayerNorm works on rows, so gathering before it changes nothing but the cost.
+ * a norm works on rows, so gathering before it changes nothing but the cost.
  */
 #include "model/transformer.h"
 
@@ -142,9 +142,11 @@ lx_backend *lx_transformer_backend(const lx_transformer *t)
 /* What the back end would find only when the states have already moved on. */
 static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t output, lx_error *err)
 {
-    if (!(s->temperature >= 0) || !isfinite(s->temperature) || !(s->top_p > 0) || s->top_k < 0)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: temperature %g, top_p %g, top_k %d",
-                       output, (double)s->temperature, (double)s->top_p, s->top_k);
+    if (!lx_sampling_cuts_are_valid(s))
+        return lx_fail(err, LX_ERR_INVALID, NULL,
+                       "output %d: temperature %g, top_p %g, top_k %d, min_p %g, typical_p %g",
+                       output, (double)s->temperature, (double)s->top_p, s->top_k, (double)s->min_p,
+                       (double)s->typical_p);
     if (s->forced < -1 || s->forced >= n_ids)
         return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: forced id %d of %d", output,
                        s->forced, n_ids);
@@ -154,8 +156,7 @@ static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t out
                            s->banned[i], n_ids);
     }
     for (int32_t i = 0; i < s->n_biases; i++) {
-        if (s->biases[i].id < 0 || s->biases[i].id >= n_ids ||
-            !(fabsf(s->biases[i].add) <= LX_MAX_BIAS))
+        if (s->biases[i].id < 0 || s->biases[i].id >= n_ids || !lx_bias_is_valid(&s->biases[i]))
             return lx_fail(err, LX_ERR_INVALID, NULL, "output %d: bias %g for id %d of %d", output,
                            (double)s->biases[i].add, s->biases[i].id, n_ids);
     }
@@ -201,13 +202,24 @@ static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, cons
 static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const lx_norm_weights *n,
                        int32_t d, lx_rows rows)
 {
-    t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
-                                            .x = x,
-                                            .gamma = n->gamma,
-                                            .beta = n->beta,
-                                            .d = d,
-                                            .eps = t->model->config.norm_eps,
-                                            .rows = rows});
+    float eps = t->model->config.norm_eps;
+    if (t->model->config.rms_norm)
+        t->be->ops->head_norm(t->be, &(lx_head_norm_args){.y = y,
+                                                          .x = {x, d, 0},
+                                                          .gamma = n->gamma,
+                                                          .n_heads = 1,
+                                                          .d = d,
+                                                          .kind = LX_NORM_RMS,
+                                                          .eps = eps,
+                                                          .rows = rows});
+    else
+        t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
+                                                .x = x,
+                                                .gamma = n->gamma,
+                                                .beta = n->beta,
+                                                .d = d,
+                                                .eps = eps,
+                                                .rows = rows});
 }
 
 /* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */

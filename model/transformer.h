@@ -7,7 +7,8 @@
  *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b; a mixer may be both
  *   logits = W_head x + b, for the output rows only; a mixture head's rows are its parameters
  *
- * Thread: one at a time per transformer (its activation buffers are shared by all calls).
+ * Thread: one at a time per transformer (its activation buffers are shared by all calls), but for
+ * moving states.
  */
 #ifndef LINNET_MODEL_TRANSFORMER_H
 #define LINNET_MODEL_TRANSFORMER_H
@@ -49,7 +50,8 @@ lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slo
 /* Pages that both have stay as they are. */
 lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,
                                     int64_t rows, lx_error *err) LX_MUST_USE;
-/* To and from lx_model_state_floats(rows) floats. */
+/* To and from lx_model_state_floats(rows) floats. Any thread, and beside steps that have no row of
+   the slot. */
 lx_status lx_transformer_state_save(lx_transformer *t, const lx_states *s, int32_t slot,
                                     int64_t rows, float *to, lx_error *err) LX_MUST_USE;
 lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slot, int64_t rows,

@@ -11,7 +11,7 @@
 #include "model/formats/file.h"
 #include "model/utf8.h"
 
-enum { MAX_FILE_BYTES = 16 << 20, MAX_ENTRIES = 1 << 20, MAX_SPECIALS = 256, MAX_SPECIAL = 31 };
+enum { MAX_ENTRIES = 1 << 20, MAX_SPECIALS = 256, MAX_SPECIAL = 31 };
 
 typedef struct entry {
     const char *text;
@@ -113,22 +113,29 @@ static lx_status parse(lx_vocab *v, size_t n_bytes, const char *label, lx_error 
     return sort_characters(v, label, err);
 }
 
-lx_status lx_vocab_load(const char *path, lx_vocab **out, lx_error *err)
+lx_status lx_vocab_read(char *bytes, size_t n, const char *label, lx_vocab **out, lx_error *err)
 {
-    size_t n_bytes = 0;
-    const char *label = lx_file_label(path);
     lx_vocab *v = calloc(1, sizeof *v);
-    if (v == NULL)
+    if (v == NULL) {
+        free(bytes);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for a vocabulary", label);
-    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &v->block, &n_bytes, err);
-    if (st == LX_OK)
-        st = parse(v, n_bytes, label, err);
+    }
+    v->block = bytes;
+    lx_status st = parse(v, n, label, err);
     if (st != LX_OK) {
         lx_vocab_free(v);
         return st;
     }
     *out = v;
     return LX_OK;
+}
+
+lx_status lx_vocab_load(const char *path, lx_vocab **out, lx_error *err)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    lx_status st = lx_file_read(path, LX_VOCAB_MAX_FILE, &bytes, &n, err);
+    return st == LX_OK ? lx_vocab_read(bytes, n, lx_file_label(path), out, err) : st;
 }
 
 void lx_vocab_free(lx_vocab *v)

@@ -52,7 +52,9 @@ static lx_status load_array(lx_weights *w, const char *prefix, const char *suffi
 static lx_status load_norm(lx_weights *w, const char *prefix, lx_norm_weights *n, lx_error *err)
 {
     lx_status st = load_array(w, prefix, ".weight", &n->gamma, err);
-    return st == LX_OK ? load_array(w, prefix, ".bias", &n->beta, err) : st;
+    if (st == LX_OK && !w->model->config.rms_norm)
+        st = load_array(w, prefix, ".bias", &n->beta, err);
+    return st;
 }
 
 static lx_status load_product(lx_weights *w, const char *prefix, lx_matrix **out, lx_error *err)
@@ -104,7 +106,7 @@ static lx_status load_derived(lx_weights *w, const lx_branch *b, const lx_mixer_
     if (values == NULL || (d->n_from > 0 && from == NULL)) {
         st = no_memory("numbers derived from weights", "", err);
     } else {
-        d->fill(b->config, d->n, from, values);
+        d->fill(b->config, from != NULL ? &b->parts.tensors[d->from] : NULL, d->n, from, values);
         st = make_array(w, values, d->n, out, err);
     }
     free(from);

@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 typedef struct lx_norm_weights {
-    lx_array *gamma, *beta;
+    lx_array *gamma, *beta; /* beta: NULL with RMSNorm */
 } lx_norm_weights;
 
 /* A residual branch: its norm, and its mixer's parameters in the order of their declaration. */

@@ -34,6 +34,14 @@ static void print_usage(FILE *out)
         out, "\nlinnet COMMAND --help describes a command; linnet --version prints the version.\n");
 }
 
+static void print_version(void)
+{
+    if (lx_commit[0] == '\0')
+        (void)puts("linnet " LX_VERSION); /* one string, which scripts/sbom finds in the file */
+    else
+        (void)printf("linnet %s (%s)\n", LX_VERSION, lx_commit);
+}
+
 /* What was written to standard output must have arrived there. */
 static int finish(int status)
 {
@@ -50,7 +58,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        (void)printf("linnet %s\n", LX_VERSION);
+        print_version();
         return finish(EXIT_SUCCESS);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {

@@ -75,10 +75,13 @@ static void cuda_close(lx_backend *be)
         if (c->frames[i].done != NULL)
             (void)cudaEventDestroy(c->frames[i].done);
     }
-    if (c->capture != NULL)
-        (void)cudaStreamDestroy(c->capture);
-    if (c->stream != NULL)
-        (void)cudaStreamDestroy(c->stream);
+    if (c->settled != NULL)
+        (void)cudaEventDestroy(c->settled);
+    const cudaStream_t streams[] = {c->moves, c->capture, c->stream};
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        if (streams[i] != NULL)
+            (void)cudaStreamDestroy(streams[i]);
+    }
     lx_turn_fini(&c->turn);
     (void)pthread_mutex_destroy(&c->lost_lock);
     free(c->ops);
@@ -178,6 +181,10 @@ static lx_status start(lx_cuda *c, lx_error *err)
     cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = cudaStreamCreateWithFlags(&c->capture, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithFlags(&c->moves, cudaStreamNonBlocking);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&c->settled, cudaEventDisableTiming);
     for (int32_t i = 0; i < LX_CUDA_STEPS && e == cudaSuccess; i++)
         e = cudaEventCreateWithFlags(&c->frames[i].done, cudaEventDisableTiming);
     if (e != cudaSuccess)

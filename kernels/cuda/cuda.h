@@ -98,6 +98,8 @@ struct lx_cuda {
     bool exact; /* precision f32: no product rounds its inputs */
     cudaStream_t stream;
     cudaStream_t capture;    /* steps are captured here: copies of other threads go to `stream` */
+    cudaStream_t moves;      /* states to and from the host, beside the steps in `stream` */
+    cudaEvent_t settled;     /* in `stream`: a state that moves is what it is to be */
     cudaStream_t target;     /* where run.c queues: one of these two */
     const lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
     lx_cuda_blas *blas;

@@ -15,6 +15,8 @@ static lx_cuda_row row_of(const lx_sampling *s)
                          .step = s->step,
                          .temperature = s->temperature,
                          .top_p = s->top_p,
+                         .min_p = s->min_p,
+                         .typical_p = s->typical_p,
                          .top_k = s->top_k,
                          .forced = s->forced};
 }

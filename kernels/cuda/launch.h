@@ -28,11 +28,12 @@ typedef struct lx_cuda_live {
 typedef struct lx_cuda_row {
     uint64_t seed;
     uint32_t sample, step;
-    float temperature, top_p;
+    float temperature, top_p, min_p, typical_p;
     int32_t top_k, forced;
     const float *mask; /* NULL for none */
     int64_t keep_at;   /* where in `drawn` the token goes, -1: nowhere */
-    int64_t banned_at, bias_at, top_at;
+    int64_t banned_at, top_at;
+    int64_t bias_at; /* in bytes, as their size divides no power of 2 */
     int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
 

@@ -361,20 +361,29 @@ static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32
     return lx_host_has_pages(s, slot, n_pages) ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
 }
 
-/* One part of a state; needs no waiting: what follows on the stream comes after. */
-static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
-                            enum cudaMemcpyKind kind)
+static lx_status check_copy(lx_cuda *c, cudaError_t e)
 {
-    if (n_bytes == 0)
-        return LX_OK;
-    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
 }
 
-static lx_status wait_for_copies(lx_cuda *c)
+/* One part of a state; needs no waiting: what follows on the stream comes after. */
+static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                            enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    cudaError_t e = cudaStreamSynchronize(c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+    return n_bytes == 0 ? LX_OK : check_copy(c, cudaMemcpyAsync(to, from, n_bytes, kind, stream));
+}
+
+/* What is queued as moves from here on comes after what was queued for the state until now. Where
+   another thread records the event too, before it is waited for, it only comes later. */
+static lx_status begin_moves(lx_cuda *c)
+{
+    lx_status st = check_copy(c, cudaEventRecord(c->settled, c->stream));
+    return st == LX_OK ? check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0)) : st;
+}
+
+static lx_status wait_for_moves(lx_cuda *c)
+{
+    return check_copy(c, cudaStreamSynchronize(c->moves));
 }
 
 lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
@@ -388,7 +397,7 @@ lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t 
         return st;
     /* Pageable memory has been read when the call returns. */
     return queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
-                      (size_t)n * sizeof *pages, cudaMemcpyHostToDevice);
+                      (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
 }
 
 lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
@@ -412,12 +421,12 @@ lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
     if (st != LX_OK || to == from)
         return st;
     st = queue_copy(c, s->data + to * s->stride, s->data + from * s->stride, float_bytes(s->floats),
-                    cudaMemcpyDeviceToDevice);
+                    cudaMemcpyDeviceToDevice, c->stream);
     for (int32_t i = 0; st == LX_OK && i < n_pages; i++) {
         float *page = lx_host_page(s, to, i);
         if (page != lx_host_page(s, from, i))
             st = queue_copy(c, page, lx_host_page(s, from, i), float_bytes(s->page_floats),
-                            cudaMemcpyDeviceToDevice);
+                            cudaMemcpyDeviceToDevice, c->stream);
     }
     return st;
 }
@@ -427,15 +436,17 @@ lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot,
 {
     lx_cuda *c = (lx_cuda *)be;
     lx_status st = check_pages(c, s, slot, n_pages);
+    if (st == LX_OK)
+        st = begin_moves(c);
     if (st != LX_OK)
         return st;
     st = queue_copy(c, dst, s->data + slot * s->stride, float_bytes(s->floats),
-                    cudaMemcpyDeviceToHost);
+                    cudaMemcpyDeviceToHost, c->moves);
     dst += s->floats;
     for (int32_t i = 0; st == LX_OK && i < n_pages; i++, dst += s->page_floats)
         st = queue_copy(c, dst, lx_host_page(s, slot, i), float_bytes(s->page_floats),
-                        cudaMemcpyDeviceToHost);
-    return st == LX_OK ? wait_for_copies(c) : st;
+                        cudaMemcpyDeviceToHost, c->moves);
+    return st == LX_OK ? wait_for_moves(c) : st;
 }
 
 lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
@@ -443,13 +454,15 @@ lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const
 {
     lx_cuda *c = (lx_cuda *)be;
     lx_status st = check_pages(c, s, slot, n_pages);
+    if (st == LX_OK)
+        st = begin_moves(c);
     if (st != LX_OK)
         return st;
     st = queue_copy(c, s->data + slot * s->stride, src, float_bytes(s->floats),
-                    cudaMemcpyHostToDevice);
+                    cudaMemcpyHostToDevice, c->moves);
     src += s->floats;
     for (int32_t i = 0; st == LX_OK && i < n_pages; i++, src += s->page_floats)
         st = queue_copy(c, lx_host_page(s, slot, i), src, float_bytes(s->page_floats),
-                        cudaMemcpyHostToDevice);
-    return st == LX_OK ? wait_for_copies(c) : st;
+                        cudaMemcpyHostToDevice, c->moves);
+    return st == LX_OK ? wait_for_moves(c) : st;
 }

@@ -35,6 +35,8 @@ struct lx_safetensors {
     uint64_t data_bytes;
     int32_t n;
     entry *entries; /* [n] in file order */
+    int32_t n_joined;
+    lx_safetensors **joined; /* [n_joined] whose tensors these are; map is NULL then */
     const char *label;
 };
 
@@ -330,6 +332,9 @@ void lx_safetensors_close(lx_safetensors *f)
         return;
     if (f->map != NULL)
         (void)munmap((void *)(uintptr_t)f->map, f->map_bytes);
+    for (int32_t i = 0; i < f->n_joined; i++)
+        lx_safetensors_close(f->joined[i]);
+    free(f->joined);
     free(f->entries);
     free(f);
 }
@@ -355,5 +360,43 @@ const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
 
 uint64_t lx_safetensors_hash(const lx_safetensors *f)
 {
-    return lx_file_hash(LX_HASH_SEED, f->map, f->map_bytes);
+    uint64_t hash = LX_HASH_SEED;
+    if (f->map != NULL)
+        return lx_file_hash(hash, f->map, f->map_bytes);
+    for (int32_t i = 0; i < f->n_joined; i++) {
+        uint64_t of_part = lx_safetensors_hash(f->joined[i]);
+        hash = lx_file_hash(hash, &of_part, sizeof of_part);
+    }
+    return hash;
+}
+
+/* --- several files --- */
+
+lx_status lx_safetensors_join(lx_safetensors *const *files, int32_t n, lx_safetensors **out,
+                              lx_error *err)
+{
+    lx_safetensors *f = calloc(1, sizeof *f);
+    int32_t total = 0;
+    for (int32_t i = 0; i < n; i++)
+        total += files[i]->n;
+    if (f != NULL) {
+        f->entries = calloc((size_t)total, sizeof *f->entries);
+        f->joined = calloc((size_t)n, sizeof(lx_safetensors *));
+    }
+    if (f == NULL || f->entries == NULL || f->joined == NULL) {
+        lx_safetensors_close(f);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d tensors", total);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < files[i]->n; k++) {
+            entry *e = &f->entries[f->n];
+            *e = files[i]->entries[k];
+            e->tensor.name = e->name;
+            e->tensor.idx = f->n++;
+        }
+    }
+    for (int32_t i = 0; i < n; i++)
+        f->joined[f->n_joined++] = files[i];
+    *out = f;
+    return LX_OK;
 }

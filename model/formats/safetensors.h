@@ -1,6 +1,7 @@
 /*
- * A safetensors file, memory-mapped read-only: 8 bytes of little-endian header length N, N bytes of
- * JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}}, then the data.
+ * A safetensors file (or several as one: shards), memory-mapped read-only: 8 bytes of
+ * little-endian header length N, N bytes of JSON {"name": {"dtype", "shape", "data_offsets":
+ * [begin, end]}}, then the data.
  *
  * Opening checks everything: the header's size, every dtype (F32, BF16, F16), that shape and dtype
  * give exactly end - begin bytes, that the tensors tile the data area with no gap, overlap or rest,
@@ -21,13 +22,17 @@ typedef struct lx_tensor {
 } lx_tensor;
 
 lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *err) LX_MUST_USE;
+/* Files that have no tensor of the same name as one: their tensors, file by file. It owns the
+   files; after an error the caller still does. */
+lx_status lx_safetensors_join(lx_safetensors *const *files, int32_t n, lx_safetensors **out,
+                              lx_error *err) LX_MUST_USE;
 void lx_safetensors_close(lx_safetensors *f); /* NULL is allowed */
 
 int32_t lx_safetensors_count(const lx_safetensors *f);
 const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i);          /* in file order */
 const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name); /* or NULL */
 
-/* 64-bit hash of all bytes of the file (lx_file_hash). */
+/* 64-bit hash of all bytes of the file (lx_file_hash), or of the hashes of joined ones. */
 uint64_t lx_safetensors_hash(const lx_safetensors *f);
 
 #endif

@@ -60,8 +60,7 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
 }
 
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
-                          void (*fill)(const lx_mixer_config *c, int64_t n, const float *from,
-                                       float *to))
+                          lx_mixer_fill *fill)
 {
     assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
     for (int32_t i = 0; i < n_from; i++)

@@ -76,12 +76,16 @@ typedef struct lx_mixer_tensor {
     lx_tensor_role role;
 } lx_mixer_tensor;
 
+/* Makes n numbers. c: the mixer that declared them. `from`: the arrays that they are made of, one
+   behind the other, the first of them being `tensor`; both NULL without any. */
+typedef void lx_mixer_fill(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                           const float *from, float *to);
+
 /* Numbers that operations take but no file holds, made once when the weights are loaded. */
 typedef struct lx_mixer_derived {
     int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
     int64_t n;
-    /* `from`: the arrays, one behind the other; NULL without any. c: the mixer that declared it. */
-    void (*fill)(const lx_mixer_config *c, int64_t n, const float *from, float *to);
+    lx_mixer_fill *fill;
 } lx_mixer_derived;
 
 /* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
@@ -162,8 +166,7 @@ void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, 
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
-                          void (*fill)(const lx_mixer_config *c, int64_t n, const float *from,
-                                       float *to));
+                          lx_mixer_fill *fill);
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);

@@ -22,7 +22,7 @@
  */
 #include <string.h>
 
-#include "model/mixers/mixer.h"
+#include "model/mixers/recurrent.h"
 
 enum { MAX_RANK = 1 << 16 };
 
@@ -62,31 +62,28 @@ enum { MIXES, DECAY_FACTOR, LEFT_OF_K, MINUS_ONE }; /* derived */
 /* Scratch: the mixes, then what becomes of them; the low-rank pairs have their middles last. */
 enum { R = N_MIXES, W, K, V, RATE, GATE, ERASED, ADDED, Y, W_LOW, A_LOW, V_LOW, G_LOW };
 
-static void fill_mixes(const lx_mixer_config *c, int64_t n, const float *from, float *to)
+static void fill_mixes(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                       const float *from, float *to)
 {
-    (void)c;
+    (void)c, (void)tensor;
     memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-static void fill_decay_factor(const lx_mixer_config *c, int64_t n, const float *from, float *to)
+static void fill_decay_factor(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                              const float *from, float *to)
 {
-    (void)c, (void)from;
+    (void)c, (void)tensor;
+    (void)from;
     for (int64_t i = 0; i < n; i++)
         to[i] = -0.606530659f; /* -e^(-1/2) */
 }
 
-static void fill_left_of_k(const lx_mixer_config *c, int64_t n, const float *k_a, float *to)
+static void fill_left_of_k(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                           const float *k_a, float *to)
 {
-    (void)c;
+    (void)c, (void)tensor;
     for (int64_t i = 0; i < n; i++)
         to[i] = 1.0f - k_a[i];
-}
-
-static void fill_minus_one(const lx_mixer_config *c, int64_t n, const float *from, float *to)
-{
-    (void)c, (void)from;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = -1.0f;
 }
 
 static int32_t keys_of(const lx_mixer_config *c)
@@ -135,7 +132,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_derived(p, X_R, N_MIXES, (int64_t)N_MIXES * c->d_model, fill_mixes);
     lx_mixer_add_derived(p, 0, 0, keys, fill_decay_factor);
     lx_mixer_add_derived(p, K_A, 1, keys, fill_left_of_k);
-    lx_mixer_add_derived(p, 0, 0, keys, fill_minus_one);
+    lx_mixer_add_derived(p, 0, 0, keys, lx_mixer_fill_minus_one);
     const int64_t scratch[] = {
         [R] = keys,
         [W] = keys,
@@ -172,27 +169,6 @@ static void queue_shift(const lx_mixer_call *call)
     call->be->ops->token_shift(call->be, &args);
 }
 
-/* Element by element in place; n columns of its main input. */
-static void queue_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_args args)
-{
-    args.x = (lx_columns){x, n, 0};
-    args.y = args.y != NULL ? args.y : x;
-    args.d = n;
-    args.rows = LX_ROWS_TOKENS;
-    call->be->ops->gate(call->be, &args);
-}
-
-/* y = W_second f(W_first x), the bias of the second if it has one. */
-static void queue_low_rank(const lx_mixer_call *call, int32_t y, int32_t mix, int32_t low,
-                           int32_t first, lx_function f)
-{
-    lx_array *middle = call->scratch[low];
-    lx_mixer_product(call, middle, call->scratch[mix], first, LX_ACT_NONE, NULL);
-    if (f != LX_FN_IDENTITY)
-        queue_gate(call, middle, (int32_t)call->parts->tensors[first].rows, (lx_gate_args){.f = f});
-    lx_mixer_product(call, call->scratch[y], middle, first + 1, LX_ACT_NONE, NULL);
-}
-
 /* v, which layer 0 leaves for the others. */
 static lx_array *queue_values(const lx_mixer_call *call)
 {
@@ -203,13 +179,13 @@ static lx_array *queue_values(const lx_mixer_call *call)
         return call->carried;
     }
     lx_mixer_product(call, s[V], s[MIX_V], W_V, LX_ACT_NONE, NULL);
-    queue_low_rank(call, Y, MIX_V, V_LOW, V1, LX_FN_IDENTITY);
-    queue_gate(call, s[Y], n,
-               (lx_gate_args){.y = s[V],
-                              .z = {s[V], n, 0},
-                              .other = {call->carried, n, 0},
-                              .f = LX_FN_SIGMOID,
-                              .weighing = LX_WEIGH_TOWARDS});
+    lx_mixer_low_rank(call, s[Y], s[MIX_V], s[V_LOW], V1, LX_FN_IDENTITY);
+    lx_mixer_gate(call, s[Y], n,
+                  (lx_gate_args){.y = s[V],
+                                 .z = {s[V], n, 0},
+                                 .other = {call->carried, n, 0},
+                                 .f = LX_FN_SIGMOID,
+                                 .weighing = LX_WEIGH_TOWARDS});
     return s[V];
 }
 
@@ -220,8 +196,8 @@ static void queue_keys(const lx_mixer_call *call)
     lx_array *const *s = call->scratch;
     int32_t n = keys_of(c);
     lx_mixer_product(call, s[K], s[MIX_K], W_K, LX_ACT_NONE, NULL);
-    queue_low_rank(call, RATE, MIX_A, A_LOW, A1, LX_FN_IDENTITY);
-    queue_gate(call, s[K], n, (lx_gate_args){.y = s[ERASED], .factor = call->arrays[K_K]});
+    lx_mixer_low_rank(call, s[RATE], s[MIX_A], s[A_LOW], A1, LX_FN_IDENTITY);
+    lx_mixer_gate(call, s[K], n, (lx_gate_args){.y = s[ERASED], .factor = call->arrays[K_K]});
     call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[ERASED],
                                                             .x = {s[ERASED], n, 0},
                                                             .n_heads = c->n_heads,
@@ -229,45 +205,41 @@ static void queue_keys(const lx_mixer_call *call)
                                                             .kind = LX_NORM_LENGTH,
                                                             .eps = 1e-12f,
                                                             .rows = LX_ROWS_TOKENS});
-    queue_gate(call, s[RATE], n,
-               (lx_gate_args){.y = s[ADDED],
-                              .z = {s[ERASED], n, 0},
-                              .factor = call->derived[MINUS_ONE],
-                              .f = LX_FN_SIGMOID,
-                              .weighing = LX_WEIGH_TIMES});
-    queue_gate(call, s[RATE], n,
-               (lx_gate_args){.y = s[K],
-                              .z = {s[K], n, 0},
-                              .factor = call->arrays[K_A],
-                              .offset = call->derived[LEFT_OF_K],
-                              .f = LX_FN_SIGMOID,
-                              .weighing = LX_WEIGH_TIMES});
-}
-
-static lx_head_columns heads(const lx_mixer_config *c, const lx_array *array, int32_t d)
-{
-    return (lx_head_columns){array, c->n_heads * d, 0, d, 1};
+    lx_mixer_gate(call, s[RATE], n,
+                  (lx_gate_args){.y = s[ADDED],
+                                 .z = {s[ERASED], n, 0},
+                                 .factor = call->derived[MINUS_ONE],
+                                 .f = LX_FN_SIGMOID,
+                                 .weighing = LX_WEIGH_TIMES});
+    lx_mixer_gate(call, s[RATE], n,
+                  (lx_gate_args){.y = s[K],
+                                 .z = {s[K], n, 0},
+                                 .factor = call->arrays[K_A],
+                                 .offset = call->derived[LEFT_OF_K],
+                                 .f = LX_FN_SIGMOID,
+                                 .weighing = LX_WEIGH_TIMES});
 }
 
 static void queue_recurrence(const lx_mixer_call *call, const lx_array *v)
 {
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
-    call->be->ops->recurrence(call->be, &(lx_recurrence_args){.y = s[Y],
-                                                              .q = heads(c, s[R], c->d_key),
-                                                              .k = heads(c, s[K], c->d_key),
-                                                              .v = heads(c, v, c->d_value),
-                                                              .w = heads(c, s[W], c->d_key),
-                                                              .a = heads(c, s[ERASED], c->d_key),
-                                                              .b = heads(c, s[ADDED], c->d_key),
-                                                              .states = call->states,
-                                                              .offset = call->offset,
-                                                              .n_heads = c->n_heads,
-                                                              .d_key = c->d_key,
-                                                              .d_value = c->d_value,
-                                                              .decay = LX_DECAY_CHANNEL,
-                                                              .correction = LX_CORRECT_PAIR,
-                                                              .scale = 1});
+    call->be->ops->recurrence(
+        call->be, &(lx_recurrence_args){.y = s[Y],
+                                        .q = lx_mixer_heads(s[R], c->n_heads, c->d_key),
+                                        .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
+                                        .v = lx_mixer_heads(v, c->n_heads, c->d_value),
+                                        .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
+                                        .a = lx_mixer_heads(s[ERASED], c->n_heads, c->d_key),
+                                        .b = lx_mixer_heads(s[ADDED], c->n_heads, c->d_key),
+                                        .states = call->states,
+                                        .offset = call->offset,
+                                        .n_heads = c->n_heads,
+                                        .d_key = c->d_key,
+                                        .d_value = c->d_value,
+                                        .decay = LX_DECAY_CHANNEL,
+                                        .correction = LX_CORRECT_PAIR,
+                                        .scale = 1});
 }
 
 /* What the heads read, normed, with the token's own value, gated. */
@@ -302,13 +274,13 @@ static void queue(const lx_mixer_call *call)
     lx_array *const *s = call->scratch;
     queue_shift(call);
     lx_mixer_product(call, s[R], s[MIX_R], W_R, LX_ACT_NONE, NULL);
-    queue_low_rank(call, W, MIX_W, W_LOW, W1, LX_FN_TANH);
-    queue_gate(call, s[W], keys_of(call->config),
-               (lx_gate_args){
-                   .factor = call->derived[DECAY_FACTOR], .f = LX_FN_SIGMOID, .exponent = true});
+    lx_mixer_low_rank(call, s[W], s[MIX_W], s[W_LOW], W1, LX_FN_TANH);
+    lx_mixer_gate(call, s[W], keys_of(call->config),
+                  (lx_gate_args){
+                      .factor = call->derived[DECAY_FACTOR], .f = LX_FN_SIGMOID, .exponent = true});
     queue_keys(call);
     const lx_array *v = queue_values(call);
-    queue_low_rank(call, GATE, MIX_G, G_LOW, G1, LX_FN_SIGMOID);
+    lx_mixer_low_rank(call, s[GATE], s[MIX_G], s[G_LOW], G1, LX_FN_SIGMOID);
     queue_recurrence(call, v);
     queue_read(call, v);
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);

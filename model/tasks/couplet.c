@@ -253,6 +253,8 @@ static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes, bool r
     st = read_line(model->vocab, &s, l, err);
     if (st != LX_OK)
         return st;
+    for (int32_t i = 0; i < l->n; i++)
+        plan->n_unknown += l->chars[i].id == l->unk;
     plan->n_prompt = l->n + 2;
     plan->n_new = plan->n_pieces = l->n;
     plan->runs_ahead = !rules;

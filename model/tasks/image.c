@@ -48,6 +48,13 @@ static const stream *find_stream(const char *name)
     return NULL;
 }
 
+/* Rows after which a picture of a strip ends. The next one's inputs are what they would be alone:
+   only the state knows of what stands above. */
+static int32_t period_of(const lx_config *c)
+{
+    return c->period > 0 ? c->period : c->height;
+}
+
 static int32_t stream_size(const lx_config *c, stream_kind kind)
 {
     switch (kind) {
@@ -55,13 +62,13 @@ static int32_t stream_size(const lx_config *c, stream_kind kind)
     case NEIGHBOUR:
         return LEVELS + 1;
     case ROW:
-        return c->height;
+        return period_of(c);
     case COLUMN:
         return c->width;
     case CHANNEL:
         return c->n_channels;
     case POSITION:
-        return lx_image_size(c);
+        return c->width * period_of(c) * c->n_channels;
     case CLASS:
         break;
     }
@@ -124,7 +131,7 @@ static int32_t neighbour(const lx_config *c, const raster *r, const int32_t *tok
 {
     int32_t channel = t % c->n_channels, pixel = t / c->n_channels;
     int32_t y = pixel / c->width + s->dy, x = pixel % c->width + s->dx;
-    if (y < 0 || x < 0 || x >= c->width)
+    if (pixel / c->width % period_of(c) + s->dy < 0 || x < 0 || x >= c->width)
         return OUTSIDE;
     return value_at(r, tokens, (y * c->width + x) * c->n_channels + channel);
 }
@@ -139,13 +146,13 @@ static void put_row(const lx_plan *plan, int32_t t, const int32_t *tokens, int32
         const stream *s = r->inputs[i];
         switch (s->kind) {
         case TOKEN:
-            ids[i] = t > 0 ? value_at(r, tokens, t - 1) : OUTSIDE;
+            ids[i] = t % stream_size(c, POSITION) > 0 ? value_at(r, tokens, t - 1) : OUTSIDE;
             break;
         case NEIGHBOUR:
             ids[i] = neighbour(c, r, tokens, t, s);
             break;
         case ROW:
-            ids[i] = pixel / c->width;
+            ids[i] = pixel / c->width % period_of(c);
             break;
         case COLUMN:
             ids[i] = pixel % c->width;
@@ -154,7 +161,7 @@ static void put_row(const lx_plan *plan, int32_t t, const int32_t *tokens, int32
             ids[i] = t % c->n_channels;
             break;
         case POSITION:
-            ids[i] = t;
+            ids[i] = t % stream_size(c, POSITION);
             break;
         case CLASS:
             ids[i] = r->class_number > 0 ? r->class_number - 1 : c->n_classes;

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
 #include "model/tasks/text.h"
 
-static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task};
+static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task,
+                                           &lx_copy_task};
 
 const lx_task_ops *lx_task_find(const char *name)
 {

@@ -19,8 +19,13 @@ typedef struct lx_plan {
     const lx_model *model;
     int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
     int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
-    int32_t n_new;       /* tokens a complete answer has, at most where the task says `ends` */
-    int32_t n_pieces;    /* tokens the prompt's own text has, see render_prompt */
+    /* Text, with score_prompt: so many tokens of the prompt behind its rows, prompt_ids + n_prompt,
+       are the first of the answer, so that they are scored; n_new counts them too. */
+    int32_t n_given;
+    bool scored;       /* asked for with score_prompt */
+    int32_t n_new;     /* tokens a complete answer has, at most where the task says `ends` */
+    int32_t n_unknown; /* characters of the prompt that the vocabulary has not: read as <unk> */
+    int32_t n_pieces;  /* tokens the prompt's own text has, see render_prompt */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
@@ -34,6 +39,7 @@ typedef struct lx_task_request {
     const int32_t *ids; /* instead of a text, its n_ids tokens; NULL: text */
     int32_t n_ids;
     int32_t max_prompt;    /* text: tokens that a prompt may have, 0: as the model's context says */
+    bool score_prompt;     /* text: see lx_plan.n_given; others ignore it */
     bool ignore_end;       /* text: the answer ends with its last token or a stop string only */
     bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
     const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */

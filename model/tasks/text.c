@@ -157,6 +157,15 @@ static lx_status list_tokens(const lx_model *model, const lx_task_request *reque
     return list->status == LX_ERR_TOO_LARGE ? too_long(most, err) : st;
 }
 
+static int32_t count_unknown(const lx_model *model, const lx_task_request *request,
+                             const lx_token_list *list)
+{
+    int32_t unknown = lx_tokenizer_find(model->tokenizer, "<unk>"), count = 0;
+    for (size_t i = 0; request->ids == NULL && unknown >= 0 && i < list->n; i++)
+        count += list->ids[i] == unknown;
+    return count;
+}
+
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
@@ -176,8 +185,12 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
         lx_token_list_fini(&list);
         return st;
     }
+    plan->n_unknown = count_unknown(model, request, &list);
     plan->prompt_ids = list.ids;
-    plan->n_prompt = plan->n_pieces = (int32_t)list.n;
+    plan->n_pieces = (int32_t)list.n;
+    plan->scored = request->score_prompt;
+    plan->n_prompt = plan->scored ? 1 : plan->n_pieces;
+    plan->n_given = plan->n_pieces - plan->n_prompt;
     plan->n_new = c->context - plan->n_prompt;
     plan->runs_ahead = request->ignore_end || c->n_ends == 0;
     plan->data = request->ignore_end ? plan : NULL;
@@ -237,7 +250,7 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
 
 static int32_t id_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 {
-    if (at < plan->n_prompt)
+    if (at < plan->n_pieces)
         return plan->prompt_ids[at];
     assert(tokens != NULL); /* behind the prompt there is an answer */
     return tokens[at - plan->n_prompt];
@@ -246,7 +259,7 @@ static int32_t id_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 /* A token of the answer that ended it, or a part of it before a state was continued. */
 static bool hidden_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 {
-    return at >= plan->n_prompt && is_end(&plan->model->config, id_at(plan, tokens, at));
+    return at >= plan->n_pieces && is_end(&plan->model->config, id_at(plan, tokens, at));
 }
 
 /* Puts the bytes of the token before those that are there, of which the last BEFORE count. */

@@ -12,7 +12,8 @@
 
 typedef struct characters {
     lx_tokenizer base;
-    lx_vocab *vocab;
+    const lx_vocab *vocab;
+    lx_vocab *owned; /* the same, or NULL when it is borrowed */
     int32_t unknown; /* -1 for none */
 } characters;
 
@@ -37,7 +38,7 @@ static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsig
 
 static void fini(lx_tokenizer *t)
 {
-    lx_vocab_free(((characters *)t)->vocab);
+    lx_vocab_free(((characters *)t)->owned);
 }
 
 static const lx_tokenizer_family family = {.name = "characters", .encode = encode, .fini = fini};
@@ -57,19 +58,31 @@ static lx_status fill(characters *c, lx_error *err)
     return st;
 }
 
-lx_status lx_characters_load(const char *path, lx_tokenizer **out, lx_error *err)
+lx_status lx_tokenizer_new_characters(const lx_vocab *vocab, lx_tokenizer **out, lx_error *err)
 {
     characters *c = calloc(1, sizeof *c);
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a tokenizer");
     c->base.family = &family;
-    lx_status st = lx_vocab_load(path, &c->vocab, err);
-    if (st == LX_OK)
-        st = fill(c, err);
+    c->vocab = vocab;
+    lx_status st = fill(c, err);
     if (st != LX_OK) {
         lx_tokenizer_free(&c->base);
         return st;
     }
     *out = &c->base;
     return LX_OK;
+}
+
+lx_status lx_characters_load(const char *path, lx_tokenizer **out, lx_error *err)
+{
+    lx_vocab *vocab = NULL;
+    lx_status st = lx_vocab_load(path, &vocab, err);
+    if (st == LX_OK)
+        st = lx_tokenizer_new_characters(vocab, out, err);
+    if (st == LX_OK)
+        ((characters *)*out)->owned = vocab;
+    else
+        lx_vocab_free(vocab);
+    return st;
 }

@@ -65,6 +65,11 @@ lx_status lx_tokenizer_load_file(const char *path, lx_tokenizer **out, lx_error 
 /* Bytes as tokens. */
 lx_status lx_tokenizer_new_bytes(lx_tokenizer **out, lx_error *err) LX_MUST_USE;
 
+/* Characters as tokens, of a vocabulary that must live as long. */
+struct lx_vocab;
+lx_status lx_tokenizer_new_characters(const struct lx_vocab *vocab, lx_tokenizer **out,
+                                      lx_error *err) LX_MUST_USE;
+
 void lx_tokenizer_free(lx_tokenizer *t); /* NULL is allowed */
 
 /* --- what it holds --- */

@@ -14,6 +14,7 @@ void lx_answer_init(lx_answer *a, const lx_work *w, int32_t sample, bool wants_l
 {
     *a = (lx_answer){.work = w, .sample = sample, .wants_logprobs = wants_logprobs};
     const lx_plan *plan = lx_job_plan(w->job);
+    a->first = w->params->start.n_tokens + plan->n_given;
     size_t most = (size_t)plan->n_pieces + (size_t)w->params->max_new + 1;
     lx_buffer_init(&a->text, most * (size_t)plan->model->token_bytes);
 }
@@ -81,7 +82,7 @@ static lx_status render(lx_answer *a, int32_t n, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     (void)lx_job_tokens(job, a->sample, &tokens, &logprobs);
     for (int32_t k = 0; k < n; k++) {
-        int32_t step = a->work->params->start.n_tokens + a->n_read++;
+        int32_t step = a->first + a->n_read++;
         size_t begin = a->text.length;
         plan->model->task->render(plan, step, tokens, &a->text);
         add_token(a, begin, (double)logprobs[step],
@@ -135,7 +136,7 @@ bool lx_answer_at_end(const lx_answer *a)
 {
     const lx_job *job = a->work->job;
     const lx_task_ops *task = lx_job_plan(job)->model->task;
-    int32_t n = a->work->params->start.n_tokens + a->n_read;
+    int32_t n = a->first + a->n_read;
     const int32_t *tokens = NULL;
     if (task->ends == NULL || a->n_read == 0)
         return false;
@@ -149,7 +150,7 @@ lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
     if (a->ended)
         return LX_OK;
     bool over = lx_job_sample_ended(w->job, a->sample); /* before its tokens are counted */
-    int32_t first = w->params->start.n_tokens; /* what was there before is not the answer's */
+    int32_t first = a->first; /* what was there before is not the answer's */
     int32_t there = lx_job_tokens(w->job, a->sample, NULL, NULL) - first;
     int32_t n = there - a->n_read;
     n = n < most - a->n_ready ? n : most - a->n_ready;
@@ -169,12 +170,18 @@ lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
 lx_status lx_answer_add_prompt(lx_answer *a, lx_error *err)
 {
     const lx_plan *plan = lx_job_plan(a->work->job);
+    const float *logprobs = NULL;
+    const lx_sample *top = lx_job_top(a->work->job, a->sample);
+    int32_t n_top = a->work->params->n_top;
     if (!make_room(a, plan->n_pieces))
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    (void)lx_job_tokens(a->work->job, a->sample, NULL, &logprobs);
     for (int32_t i = 0; i < plan->n_pieces; i++) {
         size_t begin = a->text.length;
+        int32_t step = plan->n_given > 0 ? i - plan->n_prompt : -1; /* -1: not predicted */
         plan->model->task->render_prompt(plan, i, &a->text);
-        add_token(a, begin, (double)NAN, NULL); /* the model does not predict it */
+        add_token(a, begin, step >= 0 ? (double)logprobs[step] : (double)NAN,
+                  step >= 0 && top != NULL ? top + (int64_t)step * n_top : NULL);
     }
     a->n_ready = plan->n_pieces;
     return text_status(a, err);

@@ -30,6 +30,7 @@ static lx_work_params work_params(const lx_api *api, const lx_model *model,
     return (lx_work_params){
         .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = wanted_tokens(api, model, p),
+        .prompt_only = p->no_tokens,
         .sampling = p->sampling,
         .timeout_ms = p->timeout_ms,
         .biases = p->biases,
@@ -52,6 +53,25 @@ static void name_prompt(const lx_completion_params *p, int32_t i, lx_error *err)
     memcpy(err->text, text, sizeof text);
 }
 
+/* An echoed prompt's log-probabilities are those of its tokens, as a part of the answer. */
+static bool scores_prompt(const lx_completion_params *p)
+{
+    return p->echo && p->from == NULL && (p->n_logprobs >= 0 || p->no_tokens);
+}
+
+static lx_status check_scored_prompt(const lx_completion_params *p, lx_error *err)
+{
+    const char *field = p->n > 1             ? "n"
+                        : p->best_of > 1     ? "best_of"
+                        : p->return_state    ? "return_state"
+                        : p->suspend != NULL ? p->suspend
+                                             : NULL;
+    if (field == NULL)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, field,
+                   "%s is not allowed where echo and logprobs ask for the prompt's scores", field);
+}
+
 /* Of an answer without a fixed end. */
 static lx_status check_open_ended(const lx_api *api, const lx_served_model *served,
                                   const lx_completion_params *p, lx_error *err)
@@ -64,7 +84,7 @@ static lx_status check_open_ended(const lx_api *api, const lx_served_model *serv
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
                        "max_tokens is %d, but an answer has at most %d here (--max-tokens)",
                        p->max_tokens, api->max_tokens);
-    return LX_OK;
+    return scores_prompt(p) ? check_scored_prompt(p, err) : LX_OK;
 }
 
 /* What can be known only with the model at hand. */
@@ -76,6 +96,9 @@ static lx_status check_request(const lx_api *api, const lx_served_model *served,
         served->model->task->ends != NULL ? check_open_ended(api, served, p, err) : LX_OK;
     if (st != LX_OK)
         return st;
+    if (p->no_tokens && (served->model->task->ends == NULL || p->from != NULL))
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "max_tokens 0 is for prompts of models of text without a form");
     if (p->n_biases > 0 && p->biases[p->n_biases - 1].id >= n_ids)
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
@@ -104,6 +127,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .ids = prompt->ids,
                                    .n_ids = prompt->n_ids,
                                    .max_prompt = api->max_prompt,
+                                   .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
                                    .rules = p->rules};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
@@ -134,6 +158,14 @@ _Static_assert(sizeof(lx_choice) <= LX_COST_CHOICE, "cost.h counts a choice");
 /* A character comes whole: its first bytes wait for the last. */
 enum { HELD_TOKENS = 3 };
 
+static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *plans)
+{
+    lx_json_notes notes = p->notes;
+    for (int32_t i = 0; i < p->n_prompts; i++)
+        notes.unknown += plans[i]->n_unknown;
+    return notes;
+}
+
 static lx_completion_size answer_size(const lx_completion_params *p, const lx_work_params *w,
                                       lx_plan *const *plans)
 {
@@ -150,6 +182,8 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
     }
+    lx_json_notes notes = all_notes(p, plans);
+    size.n_warnings = lx_json_count_notes(&notes);
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
     if (p->return_state || p->suspend != NULL)
         size.n_states = (int64_t)p->n_prompts * n_samples;
@@ -214,6 +248,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
         return NULL;
     }
     c->max_text = (size_t)lx_cost_completion_text(&size);
+    c->notes = all_notes(p, plans);
     c->include_usage = p->include_usage;
     c->chat = p->chat;
     c->echo = p->echo;

@@ -20,6 +20,8 @@ typedef struct lx_completion {
     int32_t n;          /* choices a prompt; its samples are the job's n */
     int32_t n_logprobs; /* see lx_completion_params */
     int32_t n_prompts;
+    lx_json_notes notes;
+    bool warned;         /* in a stream: the notes are in its first event */
     size_t max_text;     /* a whole answer has at most */
     lx_work *works;      /* [n_prompts] */
     lx_choice choices[]; /* [n_prompts, n] */

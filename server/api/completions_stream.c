@@ -9,13 +9,15 @@
 /* A pull stops at so many bytes: a slow reader's backlog is made piecewise. */
 enum { PULL_BYTES = 16 * 1024 };
 
-static void write_chunk(const lx_completion *c, const lx_json_choice *choice, lx_buffer *out)
+static void write_chunk(lx_completion *c, const lx_json_choice *choice, lx_buffer *out)
 {
     lx_json_completion chunk = lx_completion_frame(c);
     chunk.choices = choice;
     chunk.n_choices = 1;
     chunk.null_usage = c->include_usage;
     chunk.chunk = true;
+    chunk.notes = c->warned ? NULL : &c->notes;
+    c->warned = true;
     lx_sse_begin(out);
     lx_json_write_completion(&chunk, out);
     lx_sse_end(out);

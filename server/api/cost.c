@@ -24,6 +24,7 @@ enum {
     CHOICE = 4096,           /* lx_choice, lx_json_choice and a choice's tree */
     CHOICE_TEXT = 320,       /* its JSON but for the text */
     STATE_TEXT = 1024,       /* lx_json_append_kept: facts, or an error's text */
+    WARNING_TEXT = 256,      /* lx_json_make_notes */
     REAL_TEXT = 24,          /* a number with its comma */
     NAME_TEXT = 64,          /* the names of an entry of a chat's log-probabilities */
     BYTE_TEXT = 4,           /* a token's byte as a number */
@@ -95,17 +96,24 @@ static int64_t streamed_answer(const lx_completion_size *s)
     return answer_bytes(s, s->tokens < s->pending ? s->tokens : s->pending);
 }
 
+static int64_t warnings_tree(const lx_completion_size *s)
+{
+    return s->n_warnings *
+           (JSON_OBJECT + 2 * JSON_KEY + 2 * JSON_STRING + WARNING_TEXT + JSON_SLOT);
+}
+
 int64_t lx_cost_completion_text(const lx_completion_size *s)
 {
-    return HEAD + s->n_choices * choice_text(s) + lx_cost_states_text(s->n_states);
+    return HEAD + s->n_warnings * WARNING_TEXT + s->n_choices * choice_text(s) +
+           lx_cost_states_text(s->n_states);
 }
 
 int64_t lx_cost_completion(const lx_completion_size *s)
 {
-    int64_t kept = states(s->n_states);
+    int64_t kept = states(s->n_states) + warnings_tree(s);
     if (s->stream) /* a choice at a time */
-        return HEAD + s->n_choices * streamed_answer(s) + choice_work(s) + GROWN * choice_text(s) +
-               kept + STREAM;
+        return HEAD + s->n_choices * streamed_answer(s) + choice_work(s) +
+               GROWN * (choice_text(s) + s->n_warnings * WARNING_TEXT) + kept + STREAM;
     return GROWN * lx_cost_completion_text(s) + s->n_choices * choice_work(s) + kept;
 }
 

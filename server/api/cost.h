@@ -21,7 +21,8 @@ typedef struct lx_completion_size {
     int64_t tokens;      /* of a choice, at most; with the prompt's where it is echoed */
     int64_t pending;     /* of a stream's choice: tokens that are rendered and not sent, at most */
     int64_t token_bytes; /* of text that a token adds, see lx_model.token_bytes */
-    int32_t n_top;       /* likeliest tokens beside each; -1: no log-probabilities at all */
+    int32_t n_warnings;
+    int32_t n_top; /* likeliest tokens beside each; -1: no log-probabilities at all */
     bool chat, stream;
 } lx_completion_size;
 

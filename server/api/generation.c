@@ -28,8 +28,9 @@ void lx_work_choose_seed(lx_work_params *p)
 
 int32_t lx_work_new_tokens(const lx_work_params *p, const lx_plan *plan)
 {
-    int32_t most = plan->n_new - (p->from != NULL ? p->from->start.n_tokens : 0);
-    if (p->state_only)
+    int32_t there = p->from != NULL ? p->from->start.n_tokens : plan->n_given;
+    int32_t most = plan->n_new - there;
+    if (p->state_only || p->prompt_only)
         return 0;
     return p->max_new > 0 && p->max_new < most ? p->max_new : most;
 }
@@ -41,9 +42,11 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, cons
         timeout = p->timeout_ms * LX_NS_PER_MS;
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
+    int32_t max_new = start.n_tokens + plan->n_given + lx_work_new_tokens(p, plan);
+    const int32_t *given = plan->n_given > 0 ? plan->prompt_ids + plan->n_prompt : NULL;
     return (lx_job_params){
         .n = p->n,
-        .max_new = start.n_tokens + lx_work_new_tokens(p, plan),
+        .max_new = max_new,
         .start = start,
         .keep_state = p->return_state,
         .suspendable = p->suspend != NULL,
@@ -51,7 +54,8 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, cons
         .deadline_ns = now + timeout,
         .queue_deadline_ns = queue > 0 ? now + queue : 0,
         .first_deadline_ns = first > 0 ? now + first : 0,
-        .targets = p->targets,
+        .targets = p->targets != NULL ? p->targets : given,
+        .n_targets = p->targets != NULL ? max_new : plan->n_given,
         .n_biases = p->n_biases,
         .biases = p->biases,
         .n_top = p->n_top,
@@ -369,7 +373,8 @@ static int32_t append_kept(const lx_state_saver *saver, int32_t index, lx_buffer
                                             .index = index,
                                             .tokens = s->tokens,
                                             .rows = s->rows,
-                                            .bytes = s->bytes},
+                                            .bytes = s->bytes,
+                                            .memory_bytes = s->memory_bytes},
                             text);
     }
     return index;
@@ -410,7 +415,8 @@ int64_t lx_work_tokens(const lx_work *w)
     int64_t n = 0;
     for (int32_t i = 0; i < w->params->n; i++)
         n += lx_job_tokens(w->job, i, NULL, NULL) - w->params->start.n_tokens;
-    return n;
+    int32_t n_given = lx_job_plan(w->job)->n_given; /* with one sample only */
+    return n > n_given ? n - n_given : 0;
 }
 
 static double ms_between(int64_t from, int64_t to)
@@ -420,7 +426,8 @@ static double ms_between(int64_t from, int64_t to)
 
 int64_t lx_work_prompt_rows(const lx_work *w)
 {
-    return lx_job_plan(w->job)->n_prompt + w->params->start.n_tokens;
+    const lx_plan *plan = lx_job_plan(w->job);
+    return plan->n_prompt + plan->n_given + w->params->start.n_tokens;
 }
 
 static int64_t steps_between(uint64_t from, uint64_t to)
@@ -443,6 +450,7 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
         all.submitted = earlier(all.submitted, t.submitted);
         all.started = earlier(all.started, t.started);
         all.first_token = earlier(all.first_token, t.first_token);
+        all.last_token = t.last_token > all.last_token ? t.last_token : all.last_token;
         all.finished = t.finished > all.finished ? t.finished : all.finished;
         if (i == 0 || t.submitted_step < all.submitted_step)
             all.submitted_step = t.submitted_step;
@@ -461,6 +469,7 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
     out.ttft_ms = ms_between(all.submitted, all.first_token);
     out.prompt_ms = ms_between(all.started, all.first_token);
     out.predicted_ms = ms_between(all.first_token, all.finished);
+    out.state_ms = works[0].return_state ? ms_between(all.last_token, all.finished) : 0;
     out.total_ms = ms_between(all.submitted, all.finished);
     return out;
 }

@@ -26,6 +26,7 @@ typedef struct lx_work_params {
         *from;           /* the state to continue from, NULL: none; read by lx_work_start only */
     bool return_state;   /* keep the state of every sample in the store */
     bool state_only;     /* with it and n = 1: no new token */
+    bool prompt_only;    /* with a plan that is scored: no new token */
     const char *suspend; /* with n = 1: may end with its state when the server stops; see
                             lx_completion_params */
     lx_reserve *reserve; /* memory for it and its answer; every user takes a reference */

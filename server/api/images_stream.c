@@ -58,7 +58,8 @@ static bool write_values(lx_image_answer *a, int32_t i, int32_t count)
     if (a->unit == LX_STREAM_NO_VALUES)
         return false;
     int32_t made = a->images.given + count;
-    int32_t n = (lx_work_suspended(&a->images.work) ? made : whole_units(a, made)) - r->sent;
+    bool last = count == a->images.work.params->max_new || lx_work_suspended(&a->images.work);
+    int32_t n = (last ? made : whole_units(a, made)) - r->sent;
     if (n <= 0)
         return false;
     if (n > MAX_VALUES)
@@ -105,13 +106,14 @@ static bool write_partial(lx_image_answer *a, int32_t i, int32_t count)
     return true;
 }
 
-/* The last picture of a sample: whole, or, when the server stops, with the state to go on from. */
+/* The last picture of a sample: all that was asked for, or, when the server stops, with the state
+   to go on from. One that promises its state waits until that is kept. */
 static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
 {
     lx_image_reader *r = &a->readers[i];
     const lx_work *w = &a->images.work;
     bool whole = count == w->params->max_new;
-    if (r->done || (!whole && !lx_work_suspended(w)))
+    if (r->done || (!whole && !lx_work_suspended(w)) || (w->return_state && !lx_work_is_done(w)))
         return false;
     lx_buffer kept;
     lx_json_image_event e = {

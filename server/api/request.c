@@ -53,26 +53,23 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs)
     lx_respond_status(rs, LX_ERR_UNAVAILABLE, &err);
 }
 
-static lx_served_model *first_of(lx_api *api, lx_modality modality)
+/* The first model of that task or, with task NULL, of any that makes this. */
+static lx_served_model *first_of(lx_api *api, const char *task, lx_modality modality)
 {
     for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
         lx_served_model *m = lx_serving_at(api->serving, i);
-        if (m->model->task->modality == modality)
+        const lx_task_ops *t = m->model->task;
+        if (task != NULL ? strcmp(t->name, task) == 0 : t->modality == modality)
             return m;
     }
     return NULL;
 }
-
 lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
 {
-    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
-        lx_served_model *m = lx_serving_at(api->serving, i);
-        if (strcmp(m->model->task->name, task) == 0) {
-            *out = m;
-            return LX_OK;
-        }
-    }
-    return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served", task);
+    *out = first_of(api, task, LX_TEXT);
+    return *out != NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served", task);
 }
 
 lx_status lx_api_no_model(const lx_api *api, lx_error *err)
@@ -90,7 +87,7 @@ lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err)
 {
     lx_served_model *m =
-        name[0] == '\0' ? first_of(api, modality) : lx_serving_find(api->serving, name);
+        name[0] == '\0' ? first_of(api, NULL, modality) : lx_serving_find(api->serving, name);
     if (m == NULL && name[0] == '\0')
         return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
                        modality == LX_IMAGE ? "image" : "text");

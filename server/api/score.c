@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
 #include "model/tasks/picture.h"
@@ -28,9 +29,9 @@ static void write_answer(const lx_work *w, lx_buffer *out)
     lx_json_score answer = {
         .model = w->served->model->name,
         .fingerprint = w->served->fingerprint,
-        .mean_name = image                   ? "bits_per_dim"
-                     : task == &lx_text_task ? "nats_per_token"
-                                             : "nats_per_character",
+        .mean_name = image                      ? "bits_per_dim"
+                     : task == &lx_couplet_task ? "nats_per_character"
+                                                : "nats_per_token",
         .n_prompt = lx_job_plan(w->job)->n_prompt,
         .unit = image ? M_LN2 : 1.0,
         .timings = &timings,
@@ -100,6 +101,14 @@ static lx_status couplet_targets(const lx_score_params *p, scored *out, lx_error
     return st;
 }
 
+static lx_status copy_targets(const lx_score_params *p, scored *out, lx_error *err)
+{
+    lx_status st = allocate_targets(out, out->plan->n_new, err);
+    return st == LX_OK ? lx_copy_answer_ids(out->plan, p->completion, p->completion_bytes,
+                                            out->targets, err)
+                       : st;
+}
+
 /* The completion's own tokens, as if it had been generated. */
 static lx_status text_targets(const lx_score_params *p, scored *out, lx_error *err)
 {
@@ -133,7 +142,9 @@ static lx_status line_targets(const lx_api *api, lx_served_model *served, const 
     lx_status st = lx_plan_new(served->model, &request, &out->plan, err);
     if (st != LX_OK)
         return st;
-    return served->model->task == &lx_text_task ? text_targets(p, out, err)
+    if (served->model->task == &lx_text_task)
+        return text_targets(p, out, err);
+    return served->model->task == &lx_copy_task ? copy_targets(p, out, err)
                                                 : couplet_targets(p, out, err);
 }
 

@@ -130,6 +130,7 @@ static lx_status keep_one(lx_kept_state *k, const lx_api *api, const lx_served_m
     lx_state_make_id(k->id);
     k->tokens = lx_job_tokens(job, i, NULL, NULL);
     (void)lx_job_state(job, i, &k->rows);
+    k->memory_bytes = lx_model_state_floats(served->model, k->rows) * (int64_t)sizeof(float);
     lx_status st = lx_state_of_job(api, served, job, i, &blob, &k->err);
     k->bytes = blob.length;
     if (st == LX_OK)

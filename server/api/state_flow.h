@@ -53,6 +53,7 @@ typedef struct lx_kept_state {
     lx_error err;
     int32_t tokens, rows;
     size_t bytes;
+    int64_t memory_bytes; /* of the network's state in it */
 } lx_kept_state;
 
 typedef struct lx_state_saver {

@@ -1,5 +1,6 @@
 /* The routes that describe the server: models, capacity, health, metrics. */
 #include <stdio.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log_sink.h"
@@ -13,10 +14,23 @@ enum { MAX_BODY = 1 << 20 };
 
 static const char json_type[] = "application/json";
 
+/* The kinds of attention of its layers, in the order of their first layers. */
+static void list_kinds(const lx_config *c, lx_json_model *m)
+{
+    for (int32_t i = 0; i < c->n_mixers; i++) {
+        const char *name = c->mixers[i].mixer->name;
+        int32_t k = 0;
+        while (k < m->n_kinds && strcmp(m->kinds[k], name) != 0)
+            k++;
+        if (k == m->n_kinds)
+            m->kinds[m->n_kinds++] = name;
+    }
+}
+
 static lx_json_model describe(const lx_served_model *m)
 {
     const lx_config *c = &m->model->config;
-    return (lx_json_model){
+    lx_json_model json = {
         .id = m->model->name,
         .task = c->task,
         .fingerprint = m->fingerprint,
@@ -33,11 +47,14 @@ static lx_json_model describe(const lx_served_model *m)
             m->model->tokenizer != NULL ? lx_tokenizer_family_name(m->model->tokenizer) : "",
         .width = c->width,
         .height = c->height,
+        .period = c->period > 0 ? c->period : c->height,
         .channels = c->n_channels,
         .classes = c->classes,
         .n_classes = c->n_classes,
         .slots = m->n_slots,
     };
+    list_kinds(c, &json);
+    return json;
 }
 
 void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs)

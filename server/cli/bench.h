@@ -29,9 +29,15 @@ lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, in
                            lx_error *err) LX_MUST_USE;
 
 /* *median_ns: the median over groups of LX_BENCH_GROUP steps of the mean step of `batch` streams,
- * which the transformer allows. */
-lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_t *median_ns,
-                         lx_error *err) LX_MUST_USE;
+   which the transformer allows. All streams are at the same token, counted from 1, and move on with
+   the steps; behind the first one the transformer allows LX_BENCH_PREFILL_ROWS rows too. */
+lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int32_t position, int64_t steps,
+                         int64_t *median_ns, lx_error *err) LX_MUST_USE;
+
+/* Every slot but the first becomes a copy of a stream of `rows` rows that the first one takes in, a
+   copy in memory of its own. The transformer allows LX_BENCH_PREFILL_ROWS rows. */
+lx_status lx_bench_fill(lx_transformer *t, lx_states *states, int32_t n_slots, int32_t rows,
+                        lx_error *err) LX_MUST_USE;
 
 /* The median of n times; sorts them. */
 int64_t lx_bench_median(int64_t *times, int64_t n);

@@ -106,20 +106,23 @@ static lx_status run_step(workload *w, lx_transformer *t, lx_states *states, int
     return lx_transformer_wait(t, frame_of(w, step - w->ahead)->number, err);
 }
 
-/* The inputs of a step: the tokens of the step before, or deferred tokens for them. */
-static void next_inputs(workload *w, const lx_config *c, int64_t step)
+/* The inputs of a step: the tokens of the step before, or deferred tokens for them. `before`: rows
+   before the first step. */
+static void next_inputs(workload *w, const lx_config *c, int32_t before, int64_t step)
 {
     frame *f = frame_of(w, step);
     for (int32_t s = 0; s < w->batch; s++) {
+        f->position[s] = before + (int32_t)step;
+        if (step == 0)
+            continue;
         f->ids[s * c->n_inputs] = w->ahead > 0 ? lx_drawn_id((int32_t)(step - 1))
                                                : f->samples[s].token % c->inputs[0].size;
-        f->position[s] = (int32_t)step;
         f->sampling[s].step = (uint32_t)step;
     }
 }
 
-lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_t *median_ns,
-                         lx_error *err)
+lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int32_t position, int64_t steps,
+                         int64_t *median_ns, lx_error *err)
 {
     const lx_config *c = &lx_transformer_model(t)->config;
     lx_backend *be = lx_transformer_backend(t);
@@ -129,11 +132,12 @@ lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int64_t steps, int64_
     int64_t group = steps < LX_BENCH_GROUP ? steps : LX_BENCH_GROUP, n_groups = steps / group;
     int64_t warm = steps / 5 + 1, all = warm + n_groups * group, n = 0;
     if (st == LX_OK)
-        st = lx_transformer_states_new(t, batch, all, &states, err);
+        st = lx_transformer_states_new(t, batch, position - 1 + all, &states, err);
+    if (st == LX_OK && position > 1)
+        st = lx_bench_fill(t, states, batch, position - 1, err);
     for (; n < all && st == LX_OK; n++) {
         int64_t start = lx_now_ns();
-        if (n > 0)
-            next_inputs(&w, c, n);
+        next_inputs(&w, c, position - 1, n);
         st = run_step(&w, t, states, n, err);
         if (n >= warm)
             w.times[(n - warm) / group] += lx_now_ns() - start;

@@ -149,16 +149,45 @@ lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position
     return st;
 }
 
+/* Rows 0 .. rows - 1 of a slot that has seen nothing. */
+static lx_status take_in(stream *s, int32_t slot, int32_t rows, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t at = 0; at < rows && st == LX_OK; at += LX_BENCH_PREFILL_ROWS) {
+        int32_t left = rows - at;
+        int32_t count = left < LX_BENCH_PREFILL_ROWS ? left : LX_BENCH_PREFILL_ROWS;
+        st = run_rows(s, slot, at, count, NULL, err);
+    }
+    return st;
+}
+
+lx_status lx_bench_fill(lx_transformer *t, lx_states *states, int32_t n_slots, int32_t rows,
+                        lx_error *err)
+{
+    const lx_model *model = lx_transformer_model(t);
+    size_t n_inputs = (size_t)model->config.n_inputs;
+    stream s = {.t = t, .states = states};
+    s.ids = calloc(LX_BENCH_PREFILL_ROWS * n_inputs, sizeof *s.ids);
+    float *state = calloc((size_t)lx_model_state_floats(model, rows), sizeof *state);
+    lx_status st = s.ids != NULL && state != NULL
+                       ? take_in(&s, 0, rows, err)
+                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    if (st == LX_OK)
+        st = lx_transformer_state_save(t, states, 0, rows, state, err);
+    for (int32_t slot = 1; slot < n_slots && st == LX_OK; slot++)
+        st = lx_transformer_state_load(t, states, slot, rows, state, err);
+    free(s.ids);
+    free(state);
+    return st;
+}
+
 /* A whole prompt, chunk by chunk, from an empty state. */
 static lx_status prefill(stream *s, int32_t length, int64_t *ns, lx_error *err)
 {
     lx_status st = lx_transformer_state_zero(s->t, s->states, STREAM, err);
     int64_t start = lx_now_ns();
-    for (int32_t at = 0; at < length && st == LX_OK; at += LX_BENCH_PREFILL_ROWS) {
-        int32_t left = length - at;
-        int32_t count = left < LX_BENCH_PREFILL_ROWS ? left : LX_BENCH_PREFILL_ROWS;
-        st = run_rows(s, STREAM, at, count, NULL, err);
-    }
+    if (st == LX_OK)
+        st = take_in(s, STREAM, length, err);
     *ns = lx_now_ns() - start;
     return st;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cgroup.h"
+#include "server/cli/places.h"
 
 int32_t lx_cli_core_count(void)
 {
@@ -45,13 +46,20 @@ lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out, l
     return lx_backend_choose(o->device, &options, out, why, sizeof why, err);
 }
 
+lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err)
+{
+    char dir[LX_PLACE_BYTES];
+    lx_status st = lx_places_model(given, dir, err);
+    return st == LX_OK ? lx_model_load(dir, out, err) : st;
+}
+
 lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
                       lx_error *err)
 {
     *out = (lx_cli_model){0};
     lx_status st = lx_cli_open_backend(o, &out->be, err);
     if (st == LX_OK)
-        st = lx_model_load(o->model, &out->model, err);
+        st = lx_cli_load_model(o->model, &out->model, err);
     if (st == LX_OK)
         st =
             lx_transformer_new(out->model, out->be, max_tokens, max_tokens, &out->transformer, err);

@@ -21,7 +21,8 @@ typedef struct lx_cli_model_options {
     }
 
 #define LX_CLI_LOCAL_MODEL_OPTION(type, member)                                                    \
-    LX_CLI_MODEL_OPTION(type, member, .fallback = "weights/couplet", .help = "the model's folder")
+    LX_CLI_MODEL_OPTION(type, member, .fallback = "couplet",                                       \
+                        .help = "the model: a folder, or the name of one that came with linnet")
 
 #define LX_CLI_DEVICE_OPTIONS(type, member)                                                        \
     {.name = "device",                                                                             \
@@ -65,6 +66,13 @@ typedef struct lx_cli_model_options {
 #define LX_CLI_MODEL_OPTIONS(type, member)                                                         \
     LX_CLI_LOCAL_MODEL_OPTION(type, member), LX_CLI_BACKEND_OPTIONS(type, member)
 
+#define LX_CLI_CONFIG_OPTION(type, member)                                                         \
+    {                                                                                              \
+        .name = "config", .env = "LINNET_CONFIG", .kind = LX_OPTION_STRING,                        \
+        .offset = offsetof(type, member), .value = "FILE",                                         \
+        .help = "options of serve from a file, lines of name = value; arguments and variables win" \
+    }
+
 #define LX_CLI_SEED_OPTION(type, member, ...)                                                      \
     {                                                                                              \
         .name = "seed", .short_name = 's', .kind = LX_OPTION_INT,                                  \
@@ -90,6 +98,9 @@ typedef struct lx_cli_model {
     lx_model *model;
     lx_transformer *transformer;
 } lx_cli_model;
+
+/* Loads the model that a folder or a name says (server/cli/places.h). */
+lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err) LX_MUST_USE;
 
 /* What the options say about the back end. */
 lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o);

@@ -17,7 +17,7 @@ enum { MAX_LIST = 32, MAX_BATCH = 65536, MAX_POSITION = 1 << 24 };
 typedef struct bench_options {
     lx_cli_model_options local; /* its threads: one number of the list after another */
     const char *threads, *batch, *positions, *prefill;
-    int64_t steps;
+    int64_t at, steps;
     bool json;
 } bench_options;
 
@@ -39,6 +39,14 @@ static const lx_option options[] = {
      .fallback = "1,8,64,256",
      .value = "LIST",
      .help = "batch sizes, for example 1,64"},
+    {.name = "at",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(at),
+     .fallback = "1",
+     .min = 1,
+     .max = MAX_POSITION,
+     .value = "N",
+     .help = "batches begin at this token of every stream"},
     {.name = "positions",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(positions),
@@ -152,8 +160,9 @@ static lx_status bench_list(const bench_options *o, const lx_cli_model *m, int32
     lx_status st = LX_OK;
     for (int32_t i = 0; i < n && st == LX_OK; i++) {
         int64_t ns = 0;
-        st = (o->prefill != NULL ? lx_bench_prefill : lx_bench_batch)(m->transformer, list[i],
-                                                                      o->steps, &ns, err);
+        st = o->prefill != NULL
+                 ? lx_bench_prefill(m->transformer, list[i], o->steps, &ns, err)
+                 : lx_bench_batch(m->transformer, list[i], (int32_t)o->at, o->steps, &ns, err);
         if (st != LX_OK)
             break;
         if (o->json && i > 0)
@@ -183,7 +192,7 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
                                int32_t n, bool first, lx_error *err)
 {
     bool stream = o->positions != NULL || o->prefill != NULL;
-    int32_t max_rows = stream ? LX_BENCH_PREFILL_ROWS : 1;
+    int32_t max_rows = stream || o->at > 1 ? LX_BENCH_PREFILL_ROWS : 1;
     for (int32_t i = 0; i < n && !stream; i++)
         if (list[i] > max_rows)
             max_rows = list[i];
@@ -217,6 +226,8 @@ static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, l
 {
     if (o->positions != NULL && o->prefill != NULL)
         return lx_fail(err, LX_ERR_INVALID, "prefill", "either --positions or --prefill");
+    if (o->at > 1 && (o->positions != NULL || o->prefill != NULL))
+        return lx_fail(err, LX_ERR_INVALID, "at", "--at is for batches");
     if (o->positions != NULL)
         return parse_positions(o->positions, list, n, err);
     if (o->prefill != NULL)

@@ -1,7 +1,8 @@
 /*
- * linnet eval: how good a model is on a file; what is measured is the task's (eval_couplet.c,
- * eval_image.c).
+ * linnet eval: how good a model is on a file, or on sequences that it makes itself; what is
+ * measured is the task's (eval_couplet.c, eval_image.c, eval_copy.c).
  */
+#include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
 #include "server/cli/commands.h"
@@ -17,7 +18,15 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1e9,
      .value = "N",
-     .help = "only the first N pairs or images, 0: all"},
+     .help = "only the first N pairs or images, 0: all; sequences to copy, 0: 1,000"},
+    {.name = "length",
+     .kind = LX_OPTION_INT,
+     .offset = FIELD(length),
+     .fallback = "0",
+     .min = 0,
+     .max = 65536,
+     .value = "N",
+     .help = "copy: symbols of a sequence, 0: as many as the model reads"},
     {.name = "answers",
      .kind = LX_OPTION_FLAG,
      .offset = FIELD(answers),
@@ -25,28 +34,39 @@ static const lx_option options[] = {
      .help = "couplets: also write lower lines and count the rules they keep"},
     LX_CLI_TEMPERATURE_OPTION(lx_eval_options, temperature, .fallback = "0.8",
                               .help = "of the lines written"),
-    LX_CLI_SEED_OPTION(lx_eval_options, seed, .fallback = "1", .help = "of the lines written"),
+    LX_CLI_SEED_OPTION(lx_eval_options, seed, .fallback = "1",
+                       .help = "of the lines written; of the sequences to copy"),
     LX_CLI_JSON_OPTION(lx_eval_options, json),
 };
 
 static const lx_command command = {
     .name = "eval",
     .summary =
-        "Measures a model on FILE: couplets (one pair per line: upper TAB lower) or images (idx).",
+        "Measures a model on FILE: couplets (one pair per line: upper TAB lower) or images (idx);\n"
+        "one that copies without a file, on sequences drawn by --seed.",
     .positional = "FILE",
-    .min_positional = 1,
+    .min_positional = 0,
     .max_positional = 1,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .notes =
         "Couplets: nats per character of the lower line given the upper one, rules off; then\n"
         "the model's own lines. Images: bits per dimension (a pixel's mean surprise in bits);\n"
-        "FILE is in the format of MNIST's images, plain or .gz.\n",
+        "FILE is in the format of MNIST's images, plain or .gz. Copies: symbols right and whole\n"
+        "sequences right, always the likeliest symbol taken, and nats per symbol.\n",
 };
 
 static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                       lx_error *err)
 {
+    bool copies = local->model->task == &lx_copy_task;
+    if (copies != (path == NULL))
+        return lx_fail(err, LX_ERR_INVALID, NULL,
+                       copies ? "%s: a model that copies is measured without a FILE"
+                              : "%s: FILE is missing",
+                       o->local.model);
+    if (copies)
+        return lx_eval_copies(o, local, err);
     if (local->model->task == &lx_couplet_task)
         return lx_eval_couplets(o, path, local, err);
     if (local->model->task == &lx_image_task)

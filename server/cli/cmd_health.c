@@ -9,15 +9,17 @@
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 #include "server/cli/probe.h"
+#include "server/cli/serve_options.h"
 
 typedef struct health_options {
-    const char *host, *path, *tls_cert;
+    const char *host, *path, *tls_cert, *config;
     int64_t port;
     double timeout;
 } health_options;
 
 #define FIELD(member) offsetof(health_options, member)
 static const lx_option options[] = {
+    LX_CLI_CONFIG_OPTION(health_options, config),
     {.name = "host",
      .env = "LINNET_HOST",
      .kind = LX_OPTION_STRING,
@@ -62,6 +64,7 @@ static const lx_command command = {
     .summary = "Asks a running server whether it is ready.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .config_of = &lx_serve_command,
     .notes = "Exit status: 0 ready; 1 not ready or not there; 2 wrong arguments.\n",
 };
 

@@ -112,7 +112,8 @@ static void print_text(const lx_model *m, bool tensors)
     (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
                  c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
     print_mixers(c);
-    (void)printf("norm         %s, eps %g\n", wirings[c->wiring], (double)c->norm_eps);
+    (void)printf("norm         %s%s, eps %g\n", wirings[c->wiring], c->rms_norm ? ", rms" : "",
+                 (double)c->norm_eps);
     (void)printf("activation   %s\n", c->activation == LX_ACT_GELU ? "gelu" : "relu");
     (void)printf("inputs      ");
     for (int32_t i = 0; i < c->n_inputs; i++)
@@ -229,6 +230,29 @@ static void print_kinds(bool json)
         (json ? print_kind_json : print_kind_text)(lx_mixer_at(i));
     }
     (void)printf(json ? "]\n" : "");
+    for (int32_t i = 0; !json && lx_model_type(i) != NULL; i++)
+        (void)printf("%s%s", i == 0 ? "model_type of folders of Hugging Face: " : ", ",
+                     lx_model_type(i));
+    (void)printf(json ? "" : "\n");
+}
+
+/* --- folders that are not supported --- */
+
+static void print_fault(void *context, const lx_error *fault)
+{
+    int32_t *n = context;
+    (void)fprintf(stderr, "linnet inspect: %s\n", fault->text);
+    ++*n;
+}
+
+/* Of a folder that others wrote all that is not supported, otherwise what is wrong with it. */
+static int fail(const char *dir, lx_status st, const lx_error *err)
+{
+    int32_t n = 0;
+    lx_error ignored = {0};
+    if (lx_model_faults(dir, print_fault, &n, &ignored) == LX_OK && n > 0)
+        return 1;
+    return lx_cli_fail(&command, st, err);
 }
 
 int lx_command_inspect(int argc, char **argv)
@@ -244,9 +268,10 @@ int lx_command_inspect(int argc, char **argv)
     }
     lx_error err = {0};
     lx_model *model = NULL;
-    lx_status st = lx_model_load(dir != NULL ? dir : o.local.model, &model, &err);
+    dir = dir != NULL ? dir : o.local.model;
+    lx_status st = lx_cli_load_model(dir, &model, &err);
     if (st != LX_OK)
-        return lx_cli_fail(&command, st, &err);
+        return fail(dir, st, &err);
     (o.json ? print_json : print_text)(model, o.tensors);
     lx_model_free(model);
     return exit_status;

@@ -21,6 +21,8 @@
 #include "server/auth/secret.h"
 #include "server/cli/commands.h"
 #include "server/cli/drain.h"
+#include "server/cli/notify.h"
+#include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/json/scan.h"
 #include "server/routes/routes.h"
@@ -211,14 +213,27 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
     return LX_OK;
 }
 
-static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_error *err)
+/* What is served, with the folders' names, which live as long. */
+typedef struct served {
+    lx_serving_options options;
+    char models[LX_PLACE_BYTES], model[LX_PLACE_BYTES];
+} served;
+
+/* Finds the folders, and that they can be read, before anything is started. */
+static lx_status find_models(const lx_serve_options *o, served *s, lx_error *err)
 {
-    lx_serving_options s = {
+    lx_status st = LX_OK;
+    bool default_models = o->models == NULL && o->local.model == NULL;
+    if (default_models)
+        st = lx_places_models(s->models, err);
+    if (st == LX_OK && o->local.model != NULL)
+        st = lx_places_model(o->local.model, s->model, err);
+    s->options = (lx_serving_options){
         .backend = o->local.backend,
         .device = o->local.device,
         .backend_options = lx_cli_backend_options(&o->local),
-        .models_dir = o->models == NULL && o->local.model == NULL ? "weights" : o->models,
-        .model_dir = o->local.model,
+        .models_dir = default_models ? s->models : o->models,
+        .model_dir = o->local.model != NULL ? s->model : NULL,
         .n_slots = (int32_t)o->slots,
         .max_queue = (int32_t)o->queue,
         .page_bytes = o->state_mb << 20,
@@ -226,7 +241,7 @@ static lx_status load_models(const lx_serve_options *o, lx_serving *serving, lx_
         .prefix_every = (int32_t)o->prefix_every,
         .probe_ns = (int64_t)(o->probe_interval * 1e9),
     };
-    return lx_serving_load(serving, &s, err);
+    return st == LX_OK ? lx_serving_check(&s->options, err) : st;
 }
 
 /* --max-state-bytes, or what goes well with slots and weights in the same memory. */
@@ -359,11 +374,12 @@ static void block_signals(sigset_t *signals)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
-static void log_url(const char *host, int32_t port, bool tls)
+static void tell_ready(const char *host, int32_t port, bool tls)
 {
     bool v6 = strchr(host, ':') != NULL;
     lx_log(LX_LOG_INFO, "linnet %s ready: http%s://%s%s%s:%d", LX_VERSION, tls ? "s" : "",
            v6 ? "[" : "", host, v6 ? "]" : "", port);
+    lx_notify("READY=1");
 }
 
 /* Large blocks go back to the system when they are freed: otherwise the C library, once it has
@@ -383,9 +399,13 @@ int lx_command_serve(int argc, char **argv)
     return_large_blocks();
     set_log_level(o.log_level);
     lx_log_set_json(strcmp(o.log_format, "json") == 0);
+    served models;
+    lx_error err = {0};
+    lx_status st = find_models(&o, &models, &err);
+    if (st != LX_OK)
+        return lx_cli_fail(&lx_serve_command, st, &err);
     sigset_t signals;
     block_signals(&signals);
-    lx_error err = {0};
     lx_api api = {.max_n = (int32_t)o.max_n,
                   .max_prompt = (int32_t)o.max_prompt,
                   .max_tokens = (int32_t)o.max_tokens,
@@ -399,7 +419,7 @@ int lx_command_serve(int argc, char **argv)
     parts p = {0};
     lx_budget_init(&api.answers, "answer-memory", o.answer_memory << 20);
     lx_budget_init(&api.bodies, "body-memory", o.body_memory << 20);
-    lx_status st = lx_log_sink_start(lx_log_report_loss, &err);
+    st = lx_log_sink_start(lx_log_report_loss, &err);
     if (st == LX_OK)
         st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)
@@ -407,10 +427,11 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK)
         st = start_http(&o, &api, &p, &http, &err);
     if (st == LX_OK)
-        st = load_models(&o, api.serving, &err);
+        st = lx_serving_load(api.serving, &models.options, &err);
     if (st == LX_OK) {
-        log_url(o.host, lx_http_port(http), o.tls_key != NULL);
+        tell_ready(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals, &o, api.serving, http);
+        lx_notify("STOPPING=1");
         lx_drain(o.drain_timeout, api.serving, api.states, http, &signals);
     } else {
         exit_status = lx_cli_fail(&lx_serve_command, st, &err);

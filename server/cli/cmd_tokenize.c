@@ -11,6 +11,7 @@
 #include "model/tokenizers/tokenizer.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
+#include "server/cli/places.h"
 
 enum { MAX_LIST = 256 << 20, MAX_IDS = 64 << 20, MAX_OUTPUT = 512 << 20, CHUNK = 1 << 16 };
 
@@ -239,8 +240,11 @@ static lx_status run_input(const tokenize_options *o, const lx_tokenizer *t, lx_
 
 static lx_status open_tokenizer(const tokenize_options *o, lx_tokenizer **out, lx_error *err)
 {
-    if (o->tokenizer == NULL)
-        return lx_tokenizer_load(o->local.model, out, err);
+    char dir[LX_PLACE_BYTES];
+    if (o->tokenizer == NULL) {
+        lx_status st = lx_places_model(o->local.model, dir, err);
+        return st == LX_OK ? lx_tokenizer_load(dir, out, err) : st;
+    }
     if (strcmp(o->tokenizer, "bytes") == 0)
         return lx_tokenizer_new_bytes(out, err);
     return lx_tokenizer_load_file(o->tokenizer, out, err);

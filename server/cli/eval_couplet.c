@@ -16,7 +16,7 @@
 #include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "server/cli/eval.h"
-#include "server/engine/engine.h"
+#include "server/cli/eval_answers.h"
 
 enum { N_SLOTS = 128, MAX_LINE = 4096 };
 
@@ -152,58 +152,40 @@ static void judge(const lx_job *job, const char *upper, report *r, int mode)
     lx_buffer_fini(&text);
 }
 
-static lx_status answer_some(const lx_eval_options *o, const lx_model *model, lx_engine *engine,
-                             const pair *items, int32_t n, int mode, report *r, lx_error *err)
+/* What the answers are about: the pairs once freely, then with the rules. */
+typedef struct questions {
+    const pairs *pairs;
+    const lx_model *model;
+    report *report;
+} questions;
+
+static lx_status plan_answer(void *context, int32_t i, lx_plan **out, lx_error *err)
 {
-    lx_job *jobs[N_SLOTS] = {0};
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < n && st == LX_OK; i++) {
-        lx_plan *plan = NULL;
-        lx_task_request request = {
-            .text = items[i].upper, .text_bytes = strlen(items[i].upper), .rules = mode == 1};
-        st = lx_plan_new(model, &request, &plan, err);
-        if (st != LX_OK)
-            break;
-        lx_job_params params = {.n = 1,
-                                .max_new = plan->n_new,
-                                .sampling = {.has_seed = true,
-                                             .seed = o->seed,
-                                             .temperature = o->temperature,
-                                             .top_p = 1},
-                                .deadline_ns = INT64_MAX};
-        st = lx_job_new(plan, &params, NULL, NULL, &jobs[i], err);
-        if (st == LX_OK)
-            st = lx_engine_submit(engine, jobs[i], err);
-    }
-    for (int32_t i = 0; i < n && jobs[i] != NULL && st == LX_OK; i++) {
-        lx_job_wait(jobs[i]);
-        st = lx_job_status(jobs[i], err);
-        if (st == LX_OK)
-            judge(jobs[i], items[i].upper, r, mode);
-    }
-    for (int32_t i = 0; i < n; i++)
-        lx_job_unref(jobs[i]);
-    return st;
+    const questions *q = context;
+    const pair *item = &q->pairs->items[i % q->pairs->n];
+    lx_task_request request = {
+        .text = item->upper, .text_bytes = strlen(item->upper), .rules = i >= q->pairs->n};
+    return lx_plan_new(q->model, &request, out, err);
+}
+
+static void judge_answer(void *context, int32_t i, const lx_job *job)
+{
+    const questions *q = context;
+    judge(job, q->pairs->items[i % q->pairs->n].upper, q->report, i / q->pairs->n);
 }
 
 static lx_status answer(const lx_eval_options *o, const pairs *p, const lx_cli_model *local,
                         report *r, lx_error *err)
 {
-    static lx_metrics metrics;
-    lx_engine_options limits = {.n_slots = N_SLOTS,
-                                .max_queue = N_SLOTS,
-                                .max_tokens = LX_EVAL_ROWS,
-                                .prompt_chunk = 64,
-                                .prompt_beside = LX_EVAL_ROWS};
-    lx_engine *engine = NULL;
-    lx_status st = lx_engine_start(local->transformer, &limits, &metrics, &engine, err);
-    for (int mode = 0; mode < 2 && st == LX_OK; mode++)
-        for (int32_t i = 0; i < p->n && st == LX_OK; i += N_SLOTS)
-            st = answer_some(o, local->model, engine, p->items + i,
-                             p->n - i < N_SLOTS ? p->n - i : N_SLOTS, mode, r, err);
-    lx_engine_stop(engine);
+    questions q = {p, local->model, r};
+    lx_eval_answers a = {
+        .n = 2 * p->n,
+        .sampling = {.has_seed = true, .seed = o->seed, .temperature = o->temperature, .top_p = 1},
+        .context = &q,
+        .plan = plan_answer,
+        .judge = judge_answer};
     r->answered = true;
-    return st;
+    return lx_eval_answer(local, &a, err);
 }
 
 static void print_json(const report *r, const char *model)

@@ -1,10 +1,11 @@
 /*
  * Command-line options, driven by one table per command (see options.h).
  *
- * Values are set in three passes over the same setter: defaults, environment, arguments. So every
- * source is checked the same way and its message names where the value came from.
+ * Values are set in passes over the same setter: defaults, the file of --config, environment,
+ * arguments. So every source is checked the same way and its message names where the value came
+ * from.
  */
-#include "server/cli/options.h"
+#include "server/cli/options_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -61,8 +62,8 @@ static lx_status set_choice(const lx_option *o, void *field, const char *text, c
                    o->choices);
 }
 
-static lx_status set_option(const lx_option *o, void *values, const char *text, const char *source,
-                            lx_error *err)
+lx_status lx_option_set(const lx_option *o, void *values, const char *text, const char *source,
+                        lx_error *err)
 {
     void *field = (char *)values + o->offset;
     switch (o->kind) {
@@ -90,21 +91,27 @@ static void set_left_out(const lx_option *o, void *field)
 
 static lx_status set_defaults(const lx_command *c, void *values, lx_error *err)
 {
-    for (size_t i = 0; i < c->n_options; i++) {
+    lx_status st = LX_OK;
+    for (size_t i = 0; i < c->n_options && st == LX_OK; i++) {
+        const lx_option *o = &c->options[i];
+        if (o->fallback == NULL)
+            set_left_out(o, (char *)values + o->offset);
+        else
+            st = lx_option_set(o, values, o->fallback, o->name, err);
+    }
+    return st;
+}
+
+static lx_status set_from_environment(const lx_command *c, void *values, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (size_t i = 0; i < c->n_options && st == LX_OK; i++) {
         const lx_option *o = &c->options[i];
         const char *text = o->env != NULL ? getenv(o->env) : NULL;
-        const char *source = text != NULL ? o->env : o->name;
-        if (text == NULL)
-            text = o->fallback;
-        if (text == NULL) {
-            set_left_out(o, (char *)values + o->offset);
-            continue;
-        }
-        lx_status st = set_option(o, values, text, source, err);
-        if (st != LX_OK)
-            return st;
+        if (text != NULL)
+            st = lx_option_set(o, values, text, o->env, err);
     }
-    return LX_OK;
+    return st;
 }
 
 /* Edit distance of two short words, for "did you mean". */
@@ -131,17 +138,23 @@ static size_t edit_distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
-static lx_status fail_unknown(const lx_command *c, const char *arg, size_t n, lx_error *err)
+const char *lx_option_nearest(const lx_command *c, const char *name, size_t n)
 {
     const char *nearest = NULL;
     size_t best = 3; /* farther than two edits is no typo */
     for (size_t i = 0; i < c->n_options; i++) {
-        size_t d = edit_distance(arg, n, c->options[i].name);
+        size_t d = edit_distance(name, n, c->options[i].name);
         if (d < best) {
             best = d;
             nearest = c->options[i].name;
         }
     }
+    return nearest;
+}
+
+static lx_status fail_unknown(const lx_command *c, const char *arg, size_t n, lx_error *err)
+{
+    const char *nearest = lx_option_nearest(c, arg, n);
     if (nearest != NULL)
         return lx_fail(err, LX_ERR_INVALID, nearest, "unknown option --%.*s; did you mean --%s?",
                        (int)n, arg, nearest);
@@ -149,7 +162,7 @@ static lx_status fail_unknown(const lx_command *c, const char *arg, size_t n, lx
                    arg, c->name);
 }
 
-static const lx_option *find_long(const lx_command *c, const char *name, size_t n)
+const lx_option *lx_option_find(const lx_command *c, const char *name, size_t n)
 {
     for (size_t i = 0; i < c->n_options; i++)
         if (strlen(c->options[i].name) == n && strncmp(c->options[i].name, name, n) == 0)
@@ -174,12 +187,12 @@ static lx_status parse_option(const lx_command *c, int argc, char **argv, int *i
     bool is_long = arg[1] == '-';
     const char *name = is_long ? arg + 2 : arg + 1;
     size_t n = is_long ? strcspn(name, "=") : 1;
-    const lx_option *o = is_long ? find_long(c, name, n) : find_short(c, *name);
+    const lx_option *o = is_long ? lx_option_find(c, name, n) : find_short(c, *name);
     char source[80];
     if (o == NULL && is_long && n > 3 && strncmp(name, "no-", 3) == 0 && name[n] == '\0') {
-        o = find_long(c, name + 3, n - 3);
+        o = lx_option_find(c, name + 3, n - 3);
         if (o != NULL && o->kind == LX_OPTION_FLAG)
-            return set_option(o, values, "off", arg, err);
+            return lx_option_set(o, values, "off", arg, err);
         o = NULL;
     }
     if (o == NULL && !is_long)
@@ -196,7 +209,7 @@ static lx_status parse_option(const lx_command *c, int argc, char **argv, int *i
         value = argv[++*i];
     if (value == NULL)
         return lx_fail(err, LX_ERR_INVALID, o->name, "%s wants a value (%s)", source, o->value);
-    return set_option(o, values, value, source, err);
+    return lx_option_set(o, values, value, source, err);
 }
 
 static bool asks_for_help(const char *arg)
@@ -205,10 +218,10 @@ static bool asks_for_help(const char *arg)
            strcmp(arg, "--help=markdown") == 0;
 }
 
-lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *values,
-                           const char **positional, int *n_positional, lx_error *err)
+static lx_status parse_arguments(const lx_command *c, int argc, char **argv, void *values,
+                                 const char **positional, int *n_positional, lx_error *err)
 {
-    lx_status st = set_defaults(c, values, err);
+    lx_status st = LX_OK;
     int n = 0;
     bool only_positional = false;
     for (int i = 0; i < argc && st == LX_OK; i++) {
@@ -223,6 +236,35 @@ lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *val
         else
             st = lx_fail(err, LX_ERR_INVALID, NULL,
                          "unexpected argument \"%s\"; see linnet %s --help", argv[i], c->name);
+    }
+    *n_positional = n;
+    return st;
+}
+
+/* The path of --config, which arguments and environment have just set; NULL for none. */
+static const char *config_path(const lx_command *c, const void *values)
+{
+    const lx_option *o = lx_option_find(c, "config", strlen("config"));
+    return o != NULL ? *(const char *const *)(const void *)((const char *)values + o->offset)
+                     : NULL;
+}
+
+lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *values,
+                           const char **positional, int *n_positional, lx_error *err)
+{
+    int n = 0;
+    lx_status st = set_defaults(c, values, err);
+    if (st == LX_OK)
+        st = set_from_environment(c, values, err);
+    if (st == LX_OK)
+        st = parse_arguments(c, argc, argv, values, positional, &n, err);
+    const char *config = st == LX_OK ? config_path(c, values) : NULL;
+    if (config != NULL) { /* what wins over the file is set again */
+        st = lx_options_read_config(c, config, values, err);
+        if (st == LX_OK)
+            st = set_from_environment(c, values, err);
+        if (st == LX_OK)
+            st = parse_arguments(c, argc, argv, values, positional, &n, err);
     }
     if (st == LX_OK && n < c->min_positional)
         st = lx_fail(err, LX_ERR_INVALID, NULL, "%s is missing; see linnet %s --help",

@@ -4,7 +4,7 @@
  *
  * "--name value" and "--name=value"; a flag is "--name" or "--no-name", in the environment 1, on,
  * true, yes, enabled / 0, off, false, no, disabled. An argument wins over the environment, that
- * over the default.
+ * over the file of --config, where a command has that option, and that over the default.
  */
 #ifndef LINNET_SERVER_CLI_OPTIONS_H
 #define LINNET_SERVER_CLI_OPTIONS_H
@@ -45,13 +45,14 @@ typedef struct lx_command {
     const char *notes; /* text after the options in --help, NULL for none */
     const lx_option *options;
     size_t n_options;
+    const struct lx_command *config_of; /* whose file --config names; NULL: its own */
 } lx_command;
 
 /*
  * Fills `values` (the struct the offsets refer to). positional[max_positional] receives the other
  * arguments and *n_positional their number. argv[0] is the first argument after the command's name.
- * LX_ERR_INVALID with a text that names the flag (or variable), the value and what is allowed; an
- * unknown flag that resembles a known one is answered with a suggestion.
+ * LX_ERR_INVALID with a text that names the flag (variable, file and line), the value and what is
+ * allowed; an unknown flag that resembles a known one is answered with a suggestion.
  * LX_ERR_CANCELLED after --help, -h or --help=markdown: the caller prints the help and ends with
  * success.
  */

@@ -3,6 +3,7 @@
 
 #define FIELD(member) offsetof(lx_serve_options, member)
 static const lx_option options[] = {
+    LX_CLI_CONFIG_OPTION(lx_serve_options, config),
     {.name = "host",
      .env = "LINNET_HOST",
      .kind = LX_OPTION_STRING,
@@ -24,9 +25,12 @@ static const lx_option options[] = {
      .env = "LINNET_MODELS",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(models),
-     .value = "DIR",
-     .help = "serve every subfolder with a config.json [weights without --model]"},
-    LX_CLI_MODEL_OPTION(lx_serve_options, local, .help = "serve this model's folder"),
+     .value = "DIR[:DIR]",
+     .help = "serve every subfolder with a config.json [without --model: the models that came with "
+             "linnet]"},
+    LX_CLI_MODEL_OPTION(lx_serve_options, local,
+                        .help =
+                            "serve this model: a folder, or the name of one that came with linnet"),
     LX_CLI_BACKEND_OPTIONS(lx_serve_options, local),
     {.name = "slots",
      .env = "LINNET_SLOTS",
@@ -426,8 +430,9 @@ const lx_command lx_serve_command = {
     .summary = "Serves models over HTTP: the page at /, the API under /v1/.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .notes = "An argument takes precedence over its environment variable. SIGTERM or SIGINT lets\n"
-             "running answers finish and ends with status 0; a second one ends at once. SIGHUP\n"
-             "reads the models again: new weights serve new requests, running ones end on the\n"
-             "old ones.\n",
+    .notes =
+        "An argument takes precedence over its environment variable, and that over --config.\n"
+        "SIGTERM or SIGINT lets running answers finish and ends with status 0; a second one ends\n"
+        "at once. SIGHUP reads the models again: new weights serve new requests, running ones\n"
+        "end on the old ones.\n",
 };

@@ -3,8 +3,8 @@
  *
  * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
  * newest token, or, when its sample has just started from a shared state, the prompt's last row.
- * The rows after which a token is due are the output rows. A scored job's targets are known, so all
- * its rows are prompt rows, each with its target forced where one is due.
+ * The rows after which a token is due are the output rows. Targets are known, so their rows are
+ * prompt rows, each with its target forced where one is due.
  *
  * A slot advances when its rows are put into a step, not when that is done. What it has drawn since
  * then stands in its job as lx_drawn_id, and the task passes that on into the next input; a run
@@ -16,8 +16,9 @@
 
 int32_t lx_run_prompt_end(const lx_run *r)
 {
-    if (r->params->targets != NULL)
-        return r->plan->n_prompt + r->params->max_new - 1;
+    int32_t n_targets = r->params->n_targets, max_new = r->params->max_new;
+    if (n_targets > 0)
+        return r->plan->n_prompt + (n_targets < max_new ? n_targets : max_new - 1);
     bool state_only = r->params->max_new == r->params->start.n_tokens;
     /* The last row is each sample's own, or that of a request that continues from the state. */
     return r->plan->n_prompt - (r->params->n > 1 || state_only);
@@ -40,7 +41,7 @@ static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
 {
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
     lx_slot_view v = {.phase = LX_SLOT_FREE};
-    if (r == NULL || r->ending || r->failed || s->phase == LX_SLOT_FREE)
+    if (r == NULL || r->ending || r->failed || s->moving || s->phase == LX_SLOT_FREE)
         return v;
     if (s->phase == LX_SLOT_DECODE) {
         v.phase = may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
@@ -145,9 +146,11 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
     *sampling = (lx_sampling){
         .seed = (uint64_t)r->params->sampling.seed,
         .sample = r->params->start.first_sample + (uint32_t)s->sample,
-        .step = (uint32_t)step,
+        .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
         .temperature = (float)r->params->sampling.temperature,
         .top_p = (float)r->params->sampling.top_p,
+        .min_p = (float)r->params->sampling.min_p,
+        .typical_p = (float)r->params->sampling.typical_p,
         .top_k = r->params->sampling.top_k,
         .forced = -1,
         .n_top = r->params->n_top,
@@ -186,7 +189,7 @@ static void add_known_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
         memcpy(ids, r->plan->prompt_ids + (size_t)row * width, width * sizeof *ids);
     else
         e->model->task->input(r->plan, row - n_prompt, r->params->targets, ids);
-    if (step >= 0 && r->params->targets != NULL)
+    if (step >= 0 && step < r->params->n_targets)
         add_output(e, f, slot, step)->forced = r->params->targets[step];
 }
 
@@ -199,8 +202,9 @@ static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
         add_known_row(e, f, slot, s->prompt_row++);
     s->paused = s->prompt_row == pause;
     f->n_prompt_rows += n;
-    if (s->prompt_row < lx_run_prompt_end(r) || r->params->targets != NULL)
-        return; /* a scored job ends with its last token */
+    bool is_score = r->params->n_targets > 0 && r->params->n_targets == r->params->max_new;
+    if (s->prompt_row < lx_run_prompt_end(r) || is_score)
+        return; /* a score ends with its last token */
     r->ready = r->params->n > 1;
     r->prompted = r->params->max_new == 0;
     e->n_pending += r->ready; /* the place was its prompt's, and becomes its source */

@@ -10,7 +10,8 @@
  *   4. start one batch and read the results of the one `ahead` steps before (step.c)
  * Without any job it sleeps, and computes one row every probe_ns, so that a device that was lost
  * meanwhile is known before the next client comes.
- * The thread never sleeps while a job is with it, so cancellations and deadlines are noticed within
+ * The thread never sleeps while a job is with it, unless all its jobs wait for states that are on
+ * their way (moves.c), so cancellations and deadlines are noticed within
  * a step without timers.
  *
  * The queue's bound counts jobs that must wait. A job that is submitted while a slot is free and
@@ -100,11 +101,17 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
 /* Under the mutex, with nothing to do. False when it is time for a probe. */
 static bool wait_for_change(lx_engine *e)
 {
-    if (e->options.probe_ns == 0 || !atomic_load(&e->healthy))
+    if (e->options.probe_ns == 0 || e->oldest >= 0 || !atomic_load(&e->healthy))
         return pthread_cond_wait(&e->changed, &e->mutex) == 0;
     int64_t due = atomic_load(&e->last_step_ns) + e->options.probe_ns;
     struct timespec until = {.tv_sec = due / LX_NS_PER_S, .tv_nsec = due % LX_NS_PER_S};
     return pthread_cond_timedwait(&e->changed, &e->mutex, &until) != ETIMEDOUT;
+}
+
+/* Under the mutex. */
+static bool may_sleep(const lx_engine *e)
+{
+    return e->oldest < 0 || (e->awaits_moves && !lx_moves_done(e));
 }
 
 /* Waits for work, or until a probe is due, and takes it from the queue; false when the engine is to
@@ -115,7 +122,7 @@ static bool take_work(lx_engine *e, int64_t *now)
     lx_engine_admit(e, *now); /* also tells submit about slots that became free */
     count_beyond(e);
     e->probe_due = false;
-    while (!e->stopping && !e->probe_due && e->n_admitted + e->n_dropped == 0 && e->oldest < 0) {
+    while (!e->stopping && !e->probe_due && e->n_admitted + e->n_dropped == 0 && may_sleep(e)) {
         e->probe_due = !wait_for_change(e);
         *now = lx_now_ns();
         lx_engine_admit(e, *now);

@@ -39,9 +39,10 @@ typedef struct lx_engine_options {
     int64_t page_bytes;    /* of the pool that growing states share, 0: what all places can use */
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
     int32_t
-        prefix_every; /* also keep one every so many prompt rows, 0: only at ends and branches */
-    int64_t probe_ns; /* idle for so long, it computes one row to see that it can; 0: never */
-    int32_t ahead;    /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
+        prefix_every;   /* also keep one every so many prompt rows, 0: only at ends and branches */
+    int64_t move_bytes; /* a state of so many bytes is copied in and out beside steps, 0: 1 MiB */
+    int64_t probe_ns;   /* idle for so long, it computes one row to see that it can; 0: never */
+    int32_t ahead;      /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
 } lx_engine_options;
 
 /* The most steps that may be under way before a step, their tokens unread. */

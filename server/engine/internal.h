@@ -1,9 +1,9 @@
 /*
  * What the engine's files share: engine.c (queue, thread, public functions), admit.c (who
  * gets a place), runs.c (which job has which places), prefix.c (prompts' states that
- * are kept), batch.c (what a step computes), step.c (steps under way, and what comes
- * of them), prepare.c (before all). Everything outside the part marked "shared" is touched
- * by the engine's thread only.
+ * are kept), moves.c (states that come and go), batch.c (what a step computes), step.c (steps under
+ * way, and what comes of them), prepare.c (before all). Everything outside the part marked "shared"
+ * is touched by the engine's thread only.
  *
  * A slot is a row of a step, a place holds a state. There are more places than slots, so that a
  * sample can miss steps with its state where it is. An lx_slot is a place.
@@ -37,6 +37,7 @@ typedef struct lx_run {
     bool advanced;        /* got a token in this step that its reader waits for */
     bool failed;          /* a sample had no finite logits */
     bool prompted;        /* no new token is wanted, and the state is there */
+    bool saved;           /* it is to be suspended, and its states are kept or on their way */
     bool ending;          /* it ends as soon as its steps under way are done: nothing is added */
     int32_t under_way;    /* of its places, in steps under way */
     int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
@@ -69,7 +70,8 @@ typedef struct lx_queued {
     uint64_t order;
 } lx_queued;
 
-/* One without a run is free. One with a run and LX_SLOT_FREE holds a shared prompt's state. */
+/* One without a run is free. One with a run and LX_SLOT_FREE holds the state of a shared prompt, or
+   of a sample that is complete. */
 typedef struct lx_slot {
     lx_slot_phase phase;
     int32_t run;        /* -1: free */
@@ -78,6 +80,8 @@ typedef struct lx_slot {
     int32_t step;       /* tokens generated, those of steps under way too */
     int32_t pages;      /* the chain of them, as many as its run says; -1: none */
     int32_t under_way;  /* steps that compute rows of it */
+    bool moving;        /* its state is on its way: it computes nothing, and counts as under way */
+    bool finished;      /* its sample ends with that move */
     bool paused;        /* the state after this step's rows is to be kept for other prompts */
     uint64_t order;     /* of those of a request, smaller is older */
     uint64_t last_step; /* the newest that computes rows of it */
@@ -99,6 +103,27 @@ typedef struct lx_frame {
     lx_sampling *sampling;
     lx_sample *samples;
 } lx_frame;
+
+/* One of `to` and `from` is the job's memory, the other NULL. */
+typedef struct lx_move {
+    int32_t slot, rows;
+    float *to;
+    const float *from;
+    lx_status status;
+    lx_error error;
+} lx_move;
+
+/* Moves in the order they were asked for; number i is ring[i % n_places]. */
+typedef struct lx_moves {
+    bool runs; /* there is a thread: the model has states that are large */
+    pthread_t thread;
+    pthread_cond_t wanted;
+    int64_t large; /* bytes from which a state is moved beside steps */
+    lx_move *ring;
+    uint64_t asked, taken; /* written by the engine's thread; asked under the engine's mutex */
+    uint64_t done;         /* by the other one, likewise */
+    bool stopping;
+} lx_moves;
 
 struct lx_engine {
     lx_transformer *transformer;
@@ -143,6 +168,7 @@ struct lx_engine {
     int32_t n_pending; /* places that runs will still ask for */
     int32_t n_granted; /* of these, for now */
     uint64_t next_place_order, level;
+    bool awaits_moves;            /* nothing goes on before one is done, or a job comes */
     bool probe_due;               /* nothing happened for probe_ns */
     lx_job **admitted, **dropped; /* taken from the queue in this turn */
     uint64_t *admitted_order;
@@ -151,6 +177,8 @@ struct lx_engine {
     lx_pages pages;     /* admitting and freeing is the thread's, under the mutex or not */
     int32_t slot_pages; /* that a place may have */
     int32_t *page_list; /* [slot_pages] */
+
+    lx_moves moves;
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
     int32_t *kept_pages;       /* [its places] the chains of their pages, -1: none */
@@ -210,8 +238,22 @@ void lx_runs_leave_seat(lx_engine *e, int32_t slot);
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
 /* Ends runs that were cancelled, are late or are to be suspended. */
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
-/* Copies the state of the slot's sample to its job, if that keeps states. */
+/* Moves the state of the slot's sample to its job, if that keeps states; `moving` says that it is
+   on its way. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
+
+/* --- moves.c --- */
+lx_status lx_moves_init(lx_engine *e, lx_error *err) LX_MUST_USE;
+/* Moves that were asked for are finished first. */
+void lx_moves_fini(lx_engine *e);
+/* Moves a state now, or asks for it: then the place's `moving` is set until the move is taken. */
+lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err);
+/* Whether a move was asked for and not taken; under the mutex: whether the next one is done. */
+bool lx_moves_pending(const lx_engine *e);
+bool lx_moves_done(const lx_engine *e);
+/* The place of the next move that is done, and how it ended; -1 if none is (wait: none is pending).
+ */
+int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
 
 /* --- batch.c --- */
 /* How many of the plan's rows its first slot computes before a sample decodes. */
@@ -246,8 +288,12 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
 /* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out
    what has come of them. */
 lx_status lx_engine_step(lx_engine *e, lx_error *err);
-/* Waits for the steps under way and drops what comes of them. */
+/* Waits for the steps and moves under way and drops what comes of them. */
 void lx_engine_abandon(lx_engine *e);
+
+/* --- start.c --- */
+/* Starts a thread that takes no signals: they are for the main thread. */
+bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context);
 
 /* --- engine.c --- */
 /* The thread's function; its argument is the engine. */

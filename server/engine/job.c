@@ -52,7 +52,7 @@ struct lx_job {
     lx_penalties *penalties; /* the engine's, NULL: none */
     lx_stops *stops;         /* NULL: none */
     lx_stop_tails *tails;    /* the engine's, NULL: no stops */
-    _Atomic int64_t submitted, started, first_token, ended;
+    _Atomic int64_t submitted, started, first_token, last_token, ended;
     _Atomic uint64_t submitted_step, started_step, ended_step;
     int32_t request_note; /* the engine's, of a request's first job */
     _Atomic int32_t cached_rows;
@@ -120,6 +120,22 @@ static bool has_stops(const lx_job_params *p)
     return p->stops != NULL && p->stops->n > 0;
 }
 
+static lx_penalties_params penalties_params(const lx_plan *plan, const lx_job_params *p)
+{
+    const lx_sampling_params *s = &p->sampling;
+    bool text = plan->model->config.n_inputs == 1; /* so the prompt's rows are tokens */
+    return (lx_penalties_params){.n = p->n,
+                                 .max_new = p->max_new,
+                                 .frequency = (float)s->frequency_penalty,
+                                 .presence = (float)s->presence_penalty,
+                                 .repetition =
+                                     lx_sampling_repeats(s) ? (float)s->repetition_penalty : 1.0f,
+                                 .biases = p->biases,
+                                 .n_biases = p->n_biases,
+                                 .prompt = plan->prompt_ids,
+                                 .n_prompt = text ? plan->n_prompt + plan->n_given : 0};
+}
+
 /* Counts what allocate() takes, and a plan's rows with what its task notes of each
    (model/tasks/task.h); a growing buffer may have twice what is in it, and copies that when it
    grows. */
@@ -136,8 +152,9 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
     bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
     bytes += p->n_biases * (int64_t)sizeof(lx_bias);
+    lx_penalties_params penalties = penalties_params(plan, p);
     if (lx_job_penalizes(p))
-        bytes += lx_penalties_bytes(p->n, p->max_new, p->n_biases);
+        bytes += lx_penalties_bytes(&penalties);
     if (has_stops(p))
         bytes += (int64_t)sizeof(lx_stops) + lx_stop_tails_bytes(plan, p->n, p->stops);
     return bytes;
@@ -147,10 +164,9 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 static bool make_followers(lx_job *job)
 {
     const lx_job_params *p = &job->params;
+    lx_penalties_params penalties = penalties_params(job->plan, p);
     if (lx_job_penalizes(p))
-        job->penalties =
-            lx_penalties_new(p->n, p->max_new, (float)p->sampling.frequency_penalty,
-                             (float)p->sampling.presence_penalty, p->biases, p->n_biases);
+        job->penalties = lx_penalties_new(&penalties);
     if (job->stops != NULL)
         job->tails = lx_stop_tails_new(job->plan, p->n, job->stops);
     return (job->penalties != NULL || !lx_job_penalizes(p)) &&
@@ -175,8 +191,7 @@ static bool allocate(lx_job *job)
     job->tokens = calloc(n_tokens + 1, sizeof *job->tokens);
     job->logprobs = calloc(n_tokens + 1, sizeof *job->logprobs);
     job->states = keeps ? malloc(n * state_floats(job) * sizeof *job->states) : NULL;
-    job->targets =
-        copy_of(p->targets, p->targets != NULL ? n_tokens : 0, sizeof *job->targets, &ok);
+    job->targets = copy_of(p->targets, (size_t)p->n_targets, sizeof *job->targets, &ok);
     job->start = copy_of(p->start.state, start_floats(job), sizeof *job->start, &ok);
     job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
@@ -313,6 +328,7 @@ lx_job_times lx_job_get_times(const lx_job *job)
     return (lx_job_times){.submitted = atomic_load(&job->submitted),
                           .started = atomic_load(&job->started),
                           .first_token = atomic_load(&job->first_token),
+                          .last_token = atomic_load(&job->last_token),
                           .finished = atomic_load(&job->ended),
                           .submitted_step = atomic_load(&job->submitted_step),
                           .started_step = atomic_load(&job->started_step),
@@ -346,7 +362,7 @@ void lx_job_wait(lx_job *job)
 
 float lx_job_mean_logprob(const lx_job *job, int32_t i)
 {
-    int32_t n = lx_job_tokens(job, i, NULL, NULL) - job->params.start.n_tokens;
+    int32_t n = lx_job_tokens(job, i, NULL, NULL) - job->params.start.n_tokens - job->plan->n_given;
     return n > 0 ? (float)(job->samples[i].sum / n) : -__builtin_inff();
 }
 
@@ -432,7 +448,7 @@ static bool is_last(const lx_job *job, int32_t token, int32_t n)
     const lx_task_ops *task = job->plan->model->task;
     if (n == job->params.max_new)
         return true;
-    return job->targets == NULL && task->ends != NULL && task->ends(job->plan, token);
+    return n > job->params.n_targets && task->ends != NULL && task->ends(job->plan, token);
 }
 
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
@@ -441,15 +457,18 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     int32_t n = atomic_load_explicit(&s->n, memory_order_relaxed);
     job->tokens[row_of(job, i) + n] = token;
     job->logprobs[row_of(job, i) + n] = logprob;
-    s->sum += (double)logprob;
-    if (job->penalties != NULL)
+    bool own = n >= job->plan->n_given; /* no part of the prompt */
+    s->sum += own ? (double)logprob : 0;
+    if (job->penalties != NULL && own)
         lx_penalties_count(job->penalties, i, token);
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
     bool ended = is_last(job, token, n + 1);
-    if (job->tails != NULL)
+    if (job->tails != NULL && own)
         ended |= lx_stop_tails_follow(job->tails, i, n, job->tokens + row_of(job, i));
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
+    if (ended)
+        atomic_store(&job->last_token, lx_now_ns());
     if (ended)
         atomic_store_explicit(&s->ended, true, memory_order_release);
     return n + 1 >= atomic_load_explicit(&s->wanted, memory_order_relaxed);

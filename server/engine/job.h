@@ -49,9 +49,11 @@ typedef struct lx_job_params {
     /* The same for a job that has no slot by then (LX_ERR_BUSY, as nothing was computed), and for
        one that has no token by then (LX_ERR_TIMEOUT). 0: none. */
     int64_t queue_deadline_ns, first_deadline_ns;
-    /* [max_new], copied; NULL: generate. A job with targets is scored: its tokens are these, their
-       log-probabilities come from the same forward pass, many rows per step. n is 1. */
+    /* [n_targets], copied; NULL: generate. The first n_targets <= max_new tokens are these: they
+       are scored, their log-probabilities come from the same forward pass, many rows per step. What
+       follows is generated. n is 1. */
     const int32_t *targets;
+    int32_t n_targets;
     lx_job_start start;
     /* Keep the state each sample ends with. Then n = 1 may also ask for no new token at all,
        max_new = start.n_tokens: what comes back is the state that its first one would start from.
@@ -81,6 +83,7 @@ typedef void (*lx_job_wake)(void *context);
 
 typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
     int64_t submitted, started, first_token, finished;
+    int64_t last_token; /* of the sample that ended last */
     /* How many steps the engine had done at three of these. */
     uint64_t submitted_step, started_step, finished_step;
 } lx_job_times;

@@ -24,7 +24,7 @@ static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_err
 
 lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *err)
 {
-    bool none = p->keep_state && p->n == 1; /* is enough */
+    bool none = (p->keep_state || plan->scored) && p->n == 1; /* is enough */
     int32_t least = p->start.n_tokens + !none;
     lx_status st = check_start(plan, p, err);
     if (st != LX_OK)
@@ -44,11 +44,15 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
                        p->n, p->max_new);
     if (p->stops != NULL && plan->model->task->render == NULL)
         return lx_fail(err, LX_ERR_INVALID, "stop", "stop strings are for text");
+    if (p->n_targets < 0 || p->n_targets > p->max_new ||
+        (p->targets == NULL) != (p->n_targets == 0))
+        return lx_fail(err, LX_ERR_INVALID, "targets", "%d targets for at most %d tokens",
+                       p->n_targets, p->max_new);
     if (p->targets == NULL)
         return LX_OK;
     if (p->n != 1)
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
-    for (int32_t i = 0; i < p->max_new; i++) {
+    for (int32_t i = 0; i < p->n_targets; i++) {
         if (p->targets[i] < 0 || p->targets[i] >= plan->model->config.n_values)
             return lx_fail(err, LX_ERR_INVALID, "targets", "token %d is %d, not in 0 .. %d", i,
                            p->targets[i], plan->model->config.n_values - 1);
@@ -58,5 +62,6 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
 
 bool lx_job_penalizes(const lx_job_params *p)
 {
-    return p->sampling.frequency_penalty != 0 || p->sampling.presence_penalty != 0;
+    const lx_sampling_params *s = &p->sampling;
+    return s->frequency_penalty != 0 || s->presence_penalty != 0 || lx_sampling_repeats(s);
 }

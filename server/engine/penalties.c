@@ -10,49 +10,87 @@ typedef struct counted {
 } counted;
 
 struct lx_penalties {
-    float frequency, presence;
+    float frequency, presence, repetition;
     int32_t room;     /* of each sample's lists */
     int32_t *n;       /* [n samples] */
     lx_bias *biases;  /* [n samples, room] */
     counted *entries; /* [n samples, room], beside them */
 };
 
-int64_t lx_penalties_bytes(int32_t n, int32_t max_new, int32_t n_biases)
+/* Ids that a sample's list may have. */
+static int64_t room_of(const lx_penalties_params *p)
 {
-    int64_t each = (int64_t)(sizeof(lx_bias) + sizeof(counted)) * (max_new + n_biases);
-    return (int64_t)sizeof(lx_penalties) + n * (each + (int64_t)sizeof(int32_t));
+    return (int64_t)p->max_new + p->n_biases + (p->repetition != 1 ? p->n_prompt : 0);
 }
 
-static void begin(lx_penalties *p, int32_t n, const lx_bias *biases, int32_t n_biases)
+int64_t lx_penalties_bytes(const lx_penalties_params *p)
 {
-    for (int32_t i = 0; i < n; i++) {
-        size_t at = (size_t)i * (size_t)p->room;
-        p->n[i] = n_biases;
-        for (int32_t k = 0; k < n_biases; k++) {
-            p->biases[at + (size_t)k] = biases[k];
-            p->entries[at + (size_t)k] = (counted){.own = biases[k].add};
+    int64_t each = (int64_t)(sizeof(lx_bias) + sizeof(counted)) * room_of(p);
+    return (int64_t)sizeof(lx_penalties) + p->n * (each + (int64_t)sizeof(int32_t));
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = ((const lx_bias *)a)->id, y = ((const lx_bias *)b)->id;
+    return (x > y) - (x < y);
+}
+
+/* The request's biases and the prompt's tokens as one list, each id once. Returns how many. */
+static int32_t list_first(const lx_penalties_params *p, lx_bias *list)
+{
+    int32_t n = p->n_biases, n_prompt = p->repetition != 1 ? p->n_prompt : 0, last = 0;
+    for (int32_t k = 0; k < n; k++)
+        list[k] = p->biases[k];
+    for (int32_t k = 0; k < n_prompt; k++)
+        list[n++] = (lx_bias){p->prompt[k], 0, p->repetition};
+    if (n_prompt == 0 || n == 0)
+        return n;
+    qsort(list, (size_t)n, sizeof *list, by_id);
+    for (int32_t k = 1; k < n; k++) {
+        if (list[k].id != list[last].id) {
+            list[++last] = list[k];
+            continue;
         }
+        list[last].add += list[k].add; /* one of them is 0 */
+        list[last].divisor = p->repetition;
+    }
+    return last + 1;
+}
+
+static void begin(lx_penalties *p, const lx_penalties_params *params)
+{
+    int32_t first = list_first(params, p->biases);
+    for (int32_t i = 0; i < params->n; i++) {
+        size_t at = (size_t)i * (size_t)p->room;
+        p->n[i] = first;
+        if (i > 0)
+            memcpy(p->biases + at, p->biases, (size_t)first * sizeof *p->biases);
+        for (int32_t k = 0; k < first; k++)
+            p->entries[at + (size_t)k] = (counted){.own = p->biases[k].add};
     }
 }
 
-lx_penalties *lx_penalties_new(int32_t n, int32_t max_new, float frequency, float presence,
-                               const lx_bias *biases, int32_t n_biases)
+lx_penalties *lx_penalties_new(const lx_penalties_params *params)
 {
     lx_penalties *p = calloc(1, sizeof *p);
-    if (p == NULL)
+    int64_t room = room_of(params);
+    if (p == NULL || room > INT32_MAX) {
+        free(p);
         return NULL;
-    p->frequency = frequency;
-    p->presence = presence;
-    p->room = max_new + n_biases;
-    size_t most = (size_t)n * (size_t)p->room;
-    p->n = calloc((size_t)n, sizeof *p->n);
+    }
+    p->frequency = params->frequency;
+    p->presence = params->presence;
+    p->repetition = params->repetition;
+    p->room = (int32_t)room;
+    size_t most = (size_t)params->n * (size_t)room;
+    p->n = calloc((size_t)params->n, sizeof *p->n);
     p->biases = calloc(most, sizeof *p->biases);
     p->entries = calloc(most, sizeof *p->entries);
     if (p->n == NULL || p->biases == NULL || p->entries == NULL) {
         lx_penalties_free(p);
         return NULL;
     }
-    begin(p, n, biases, n_biases);
+    begin(p, params);
     return p;
 }
 
@@ -100,7 +138,7 @@ void lx_penalties_count(lx_penalties *p, int32_t i, int32_t token)
         entries[k] = (counted){.own = 0};
     }
     entries[k].count++;
-    biases[k] = (lx_bias){token, sum_of(p, &entries[k])};
+    biases[k] = (lx_bias){token, sum_of(p, &entries[k]), p->repetition != 1 ? p->repetition : 0};
 }
 
 const lx_bias *lx_penalties_biases(const lx_penalties *p, int32_t i, int32_t *n)

@@ -1,10 +1,12 @@
 /*
- * Penalties on what an answer has already: before token t of a sample is drawn, the logit of id i
- * is, as OpenAI defines it,
- *   b[i] - frequency * c[i] - presence * (c[i] > 0)
- * with b the logits with the request's own biases and c[i] how often i is among tokens 0 .. t - 1
- * of the answer, its history included; the prompt does not count. The sum is a list of biases for
- * every sample (kernels/ops/sample/op.h), in f32, kept within LX_MAX_BIAS. Its room is taken at
+ * Penalties on what prompt and answer have already: before token t of a sample is drawn, the logit
+ * of id i is
+ *   r(l[i]) + a[i] - frequency * c[i] - presence * (c[i] > 0)
+ * with l the logits, a the request's own biases and c[i] how often i is among tokens 0 .. t - 1 of
+ * the answer, its history included, as OpenAI defines it; the prompt does not count. r is Hugging
+ * Face's repetition penalty: r(l) = l / repetition where l > 0 and l * repetition elsewhere for ids
+ * that the prompt or the answer has, r(l) = l for others. All of it is a list of biases for every
+ * sample (kernels/ops/sample/op.h), in f32, its sums kept within LX_MAX_BIAS. Its room is taken at
  * once, so that counting allocates nothing. Thread: one at a time.
  */
 #ifndef LINNET_SERVER_ENGINE_PENALTIES_H
@@ -17,13 +19,21 @@
 
 typedef struct lx_penalties lx_penalties;
 
-/* For n samples of at most max_new tokens, whose biases are n_biases, ids ascending. NULL without
-   memory. */
-lx_penalties *lx_penalties_new(int32_t n, int32_t max_new, float frequency, float presence,
-                               const lx_bias *biases, int32_t n_biases);
+typedef struct lx_penalties_params {
+    int32_t n, max_new; /* samples, tokens of each at most */
+    float frequency, presence;
+    float repetition; /* 1: none; else a divisor as lx_bias has */
+    const lx_bias *biases;
+    int32_t n_biases;      /* ids ascending */
+    const int32_t *prompt; /* [n_prompt] tokens, in any order; read with a repetition only */
+    int32_t n_prompt;
+} lx_penalties_params;
+
+/* NULL without memory. */
+lx_penalties *lx_penalties_new(const lx_penalties_params *params);
 void lx_penalties_free(lx_penalties *p); /* NULL is allowed */
-/* What lx_penalties_new allocates. */
-int64_t lx_penalties_bytes(int32_t n, int32_t max_new, int32_t n_biases);
+/* What lx_penalties_new allocates, at most. */
+int64_t lx_penalties_bytes(const lx_penalties_params *params);
 
 /* Sample i has one more of this token, which is at most its max_new-th. */
 void lx_penalties_count(lx_penalties *p, int32_t i, int32_t token);

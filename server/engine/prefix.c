@@ -65,8 +65,8 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 
 /* --- pages --- */
 
-/* Whether a state of so many rows has a page that is not full. */
-static int32_t open_page(const lx_engine *e, int32_t rows)
+/* Pages that are not full of a state of so many rows: 0 or 1. */
+static int32_t open_pages(const lx_engine *e, int32_t rows)
 {
     return e->pages.n > 0 && rows % LX_PAGE_TOKENS != 0;
 }
@@ -75,7 +75,7 @@ int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_
 {
     *n = place >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
     return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[place - slot_of_place(e, 0)],
-                                    open_page(e, rows))
+                                    open_pages(e, rows))
                   : -1;
 }
 
@@ -97,14 +97,14 @@ void lx_prefix_make_room(lx_engine *e, int32_t n)
 static bool has_room(const lx_engine *e, int32_t rows)
 {
     return lx_model_state_pages(e->model, rows) <= e->most_kept_pages &&
-           open_page(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
+           open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
 }
 
 /* Gives the place full pages of the slot, and a free one; older states give way for it. */
 static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
-    int32_t open = open_page(e, s->prompt_row), full = s->prompt_row / LX_PAGE_TOKENS;
+    int32_t open = open_pages(e, s->prompt_row), full = s->prompt_row / LX_PAGE_TOKENS;
     int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - full);
     drop_pages(e, place); /* of what it kept before */
     (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);

@@ -148,7 +148,7 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
     float *room = lx_job_state_room(r->job, s->sample, rows);
     if (room == NULL || rows == 0)
         return LX_OK;
-    return lx_transformer_state_save(e->transformer, e->states, slot, rows, room, err);
+    return lx_moves_ask(e, &(lx_move){.slot = slot, .rows = rows, .to = room}, err);
 }
 
 /* --- runs --- */
@@ -195,8 +195,8 @@ static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_
 {
     const lx_job_start *start = &r->params->start;
     if (start->rows > 0)
-        return lx_transformer_state_load(e->transformer, e->states, slot, start->rows, start->state,
-                                         err);
+        return lx_moves_ask(e, &(lx_move){.slot = slot, .rows = start->rows, .from = start->state},
+                            err);
     if (kept >= 0)
         return lx_transformer_state_copy(e->transformer, e->states, slot, kept, r->first_row, err);
     return lx_transformer_state_zero(e->transformer, e->states, slot, err);
@@ -258,7 +258,8 @@ static lx_status copy_source(lx_engine *e, int32_t run, int32_t *slot, lx_error 
 static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_run *r = &e->runs[run];
-    for (; r->granted > 0; r->granted--, e->n_granted--, e->n_pending--) {
+    bool waits = r->granted > 0 && r->source >= 0 && e->slots[r->source].moving;
+    for (; r->granted > 0 && !waits; r->granted--, e->n_granted--, e->n_pending--) {
         bool last = r->next_sample == r->params->n - 1;
         int32_t slot = r->source;
         lx_status st = last ? LX_OK : copy_source(e, run, &slot, err);
@@ -304,15 +305,14 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 }
 
 /* Its one sample's state goes with it. */
-static lx_status suspend(lx_engine *e, int32_t run, lx_error *err)
+static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_status st = LX_OK;
+    e->runs[run].saved = true;
     for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
         if (e->slots[i].run == run)
             st = lx_runs_keep_state(e, i, err);
     }
-    if (st == LX_OK)
-        lx_job_mark_suspended(e->runs[run].job);
     return st;
 }
 
@@ -325,11 +325,16 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
         e->runs[i].ending = st != LX_OK;
         if (e->runs[i].under_way > 0)
             continue; /* its slots and its job's memory are still in use */
-        lx_status suspended = st == LX_ERR_UNAVAILABLE ? suspend(e, i, err) : LX_OK;
-        if (suspended != LX_OK)
-            return suspended;
-        if (st != LX_OK)
-            lx_runs_end(e, i, st, &why);
+        lx_status saved = LX_OK;
+        if (st == LX_ERR_UNAVAILABLE && !e->runs[i].saved)
+            saved = save_states(e, i, err);
+        if (saved != LX_OK)
+            return saved;
+        if (st == LX_OK || e->runs[i].under_way > 0)
+            continue;
+        if (st == LX_ERR_UNAVAILABLE)
+            lx_job_mark_suspended(e->runs[i].job);
+        lx_runs_end(e, i, st, &why);
     }
     return LX_OK;
 }

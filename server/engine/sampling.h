@@ -14,9 +14,17 @@ typedef struct lx_sampling_params {
     /* On what the answer has already (server/engine/penalties.h); 0: none. A run with one waits for
        every token before it draws the next. */
     double frequency_penalty, presence_penalty;
-    int32_t top_k; /* 0: no limit */
-    bool has_seed; /* false: none is chosen yet, as before a request becomes a job */
-    int64_t seed;  /* 0 .. LX_MAX_SEED */
+    double repetition_penalty; /* likewise, and on what the prompt has; 0 or 1: none */
+    double min_p, typical_p;   /* see lx_sampling (kernels/ops/sample/op.h); 0: none */
+    int32_t top_k;             /* 0: no limit */
+    bool has_seed;             /* false: none is chosen yet, as before a request becomes a job */
+    int64_t seed;              /* 0 .. LX_MAX_SEED */
 } lx_sampling_params;
+
+/* Whether repetition_penalty says anything. */
+static inline bool lx_sampling_repeats(const lx_sampling_params *s)
+{
+    return s->repetition_penalty != 0 && s->repetition_penalty != 1;
+}
 
 #endif

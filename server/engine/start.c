@@ -27,6 +27,8 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
     if (o->prefix_bytes < 0 || o->prefix_every < 0)
         return lx_fail(err, LX_ERR_INVALID, "prefix_cache_mb",
                        "prefix_bytes and prefix_every must be 0 or more");
+    if (o->move_bytes < 0)
+        return lx_fail(err, LX_ERR_INVALID, "move_bytes", "move_bytes must be 0 or more");
     if (o->prompt_beside < 1)
         return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, not at least 1",
                        o->prompt_beside);
@@ -194,25 +196,39 @@ static bool init_condition(pthread_cond_t *changed)
     return ok;
 }
 
-/* The thread takes no signals: they are for the main thread. */
-static lx_status start_thread(lx_engine *e, lx_error *err)
+bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context)
 {
     sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int code = pthread_create(thread, NULL, run, context);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return code == 0;
+}
+
+/* What threads share. The engine's has ended. */
+static void end_shared(lx_engine *e)
+{
+    lx_moves_fini(e);
+    (void)pthread_cond_destroy(&e->changed);
+    (void)pthread_mutex_destroy(&e->mutex);
+}
+
+static lx_status start_threads(lx_engine *e, lx_error *err)
+{
     if (pthread_mutex_init(&e->mutex, NULL) != 0)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     if (!init_condition(&e->changed)) {
         (void)pthread_mutex_destroy(&e->mutex);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&e->thread, NULL, lx_engine_run, e);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (code == 0)
+    lx_status st = lx_moves_init(e, err);
+    if (st == LX_OK && lx_engine_thread(&e->thread, lx_engine_run, e))
         return LX_OK;
-    (void)pthread_cond_destroy(&e->changed);
-    (void)pthread_mutex_destroy(&e->mutex);
-    return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "the engine's thread could not be started");
+    if (st == LX_OK)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "the engine's thread could not be started");
+    end_shared(e);
+    return st;
 }
 
 lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, lx_metrics *metrics,
@@ -247,7 +263,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
         atomic_store(&metrics->slots_total, options->n_slots);
         atomic_store(&metrics->pool_bytes, e->pages.n * lx_engine_page_bytes(e));
         atomic_store(&metrics->queue_limit, options->max_queue);
-        st = start_thread(e, err);
+        st = start_threads(e, err);
     }
     if (st != LX_OK) {
         release(e);
@@ -266,7 +282,6 @@ void lx_engine_stop(lx_engine *e)
     (void)pthread_cond_signal(&e->changed);
     (void)pthread_mutex_unlock(&e->mutex);
     (void)pthread_join(e->thread, NULL);
-    (void)pthread_cond_destroy(&e->changed);
-    (void)pthread_mutex_destroy(&e->mutex);
+    end_shared(e);
     release(e);
 }

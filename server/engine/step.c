@@ -24,6 +24,13 @@ static lx_frame *frame_of(lx_engine *e, uint64_t number)
 
 /* --- what came of a step --- */
 
+/* Whether the next token of the slot's sample is a target. */
+static bool is_scored(const lx_engine *e, int32_t slot)
+{
+    const lx_run *r = &e->runs[e->slots[slot].run];
+    return lx_job_tokens(r->job, e->slots[slot].sample, NULL, NULL) < r->params->n_targets;
+}
+
 static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
 {
     if (r->n_tokens == 0)
@@ -33,18 +40,33 @@ static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64
         lx_histogram_observe(&e->metrics->inter_token, now - s->token_ns);
 }
 
-static bool is_scored(const lx_engine *e, int32_t slot)
+static void free_finished(lx_engine *e, int32_t slot)
 {
-    return e->runs[e->slots[slot].run].params->targets != NULL;
+    e->runs[e->slots[slot].run].n_done++;
+    lx_runs_free_slot(e, slot);
 }
 
-/* The sample in the slot is complete. */
+/* The sample in the slot is complete, but for its state where that is on its way. */
 static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
 {
-    lx_run *r = &e->runs[e->slots[slot].run];
+    const lx_run *r = &e->runs[e->slots[slot].run];
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
-    r->n_done++;
-    lx_runs_free_slot(e, slot);
+    e->slots[slot].finished = e->slots[slot].moving;
+    if (!e->slots[slot].moving)
+        free_finished(e, slot);
+    else if (e->slots[slot].phase != LX_SLOT_FREE)
+        lx_runs_leave_seat(e, slot);
+    return st;
+}
+
+/* What waited for a state goes on. */
+static lx_status take_moves(lx_engine *e, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t slot = 0; st == LX_OK && (slot = lx_moves_take(e, false, &st, err)) >= 0;) {
+        if (e->slots[slot].finished)
+            free_finished(e, slot);
+    }
     return st;
 }
 
@@ -195,6 +217,8 @@ void lx_engine_abandon(lx_engine *e)
     (void)st; /* done or failed, nothing writes to their memory any more */
     while (e->n_done < e->n_started)
         (void)retire(e);
+    while (lx_moves_pending(e))
+        (void)lx_moves_take(e, true, &st, NULL);
 }
 
 /* How many steps may stay under way in this turn. */
@@ -209,11 +233,12 @@ static uint64_t may_stay(const lx_engine *e, const lx_frame *started)
 lx_status lx_engine_step(lx_engine *e, lx_error *err)
 {
     lx_frame *f = frame_of(e, e->n_started + 1);
-    lx_status st = LX_OK;
+    lx_status st = take_moves(e, err);
     f->begin_ns = lx_now_ns();
-    bool started = lx_engine_batch(e, f);
+    bool started = st == LX_OK && lx_engine_batch(e, f);
     if (started)
         st = start(e, f, err);
+    e->awaits_moves = !started && e->n_started == e->n_done && lx_moves_pending(e);
     uint64_t stay = may_stay(e, started ? f : NULL);
     while (st == LX_OK && e->n_started - e->n_done > stay)
         st = finish_oldest(e, err);

@@ -69,6 +69,10 @@ static void choose_id(lx_exchange *ex)
         (void)snprintf(ex->id, sizeof ex->id, "%s", id);
     else
         make_id(ex->http, ex->id);
+    const char *parent =
+        MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, "Traceparent");
+    if (parent != NULL) /* one that is malformed is as if it were not there, says its standard */
+        (void)lx_trace_id_read(parent, ex->trace);
 }
 
 static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)

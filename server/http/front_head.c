@@ -15,12 +15,19 @@ typedef struct request_line {
 
 /* What the server looks at, and what the library needs. */
 static const char *const used[] = {
-    "Accept",         "Access-Control-Request-Method",
-    "Authorization",  "Connection",
-    "Content-Length", "Content-Type",
-    "Expect",         "Host",
-    "If-None-Match",  "Origin",
-    "Sec-Fetch-Site", "Transfer-Encoding",
+    "Accept",
+    "Access-Control-Request-Method",
+    "Authorization",
+    "Connection",
+    "Content-Length",
+    "Content-Type",
+    "Expect",
+    "Host",
+    "If-None-Match",
+    "Origin",
+    "Sec-Fetch-Site",
+    "Traceparent",
+    "Transfer-Encoding",
     "X-Request-Id",
 };
 

@@ -118,3 +118,30 @@ bool lx_request_id_ok(const char *id)
     }
     return n >= 1 && n <= 64;
 }
+
+/* Whether n lower-case hexadecimal digits stand there, one of them not 0. */
+static bool is_hex_id(const char *text, size_t n)
+{
+    return strspn(text, "0123456789abcdef") >= n && strspn(text, "0") < n;
+}
+
+bool lx_trace_id_read(const char *traceparent, char out[LX_TRACE_ID + 1])
+{
+    enum { TRACE = 3, PARENT = 36, FLAGS = 53, LENGTH = 55 };
+    size_t n = strlen(traceparent);
+    bool first = strncmp(traceparent, "00", 2) == 0;
+    if (n < LENGTH || (first && n != LENGTH) || (n > LENGTH && traceparent[LENGTH] != '-'))
+        return false;
+    if (traceparent[TRACE - 1] != '-' || traceparent[PARENT - 1] != '-' ||
+        traceparent[FLAGS - 1] != '-')
+        return false;
+    const char *digits = "0123456789abcdef";
+    if (strncmp(traceparent, "ff", 2) == 0 || strspn(traceparent, digits) != 2 ||
+        strspn(traceparent + FLAGS, digits) != 2)
+        return false;
+    if (!is_hex_id(traceparent + TRACE, LX_TRACE_ID) || !is_hex_id(traceparent + PARENT, 16))
+        return false;
+    memcpy(out, traceparent + TRACE, LX_TRACE_ID);
+    out[LX_TRACE_ID] = '\0';
+    return true;
+}

@@ -33,4 +33,9 @@ int lx_header_check_end(lx_header_check *c, size_t max_body);
 /* True for a request id that is safe to repeat in a header and a log: [A-Za-z0-9._-]{1,64}. */
 bool lx_request_id_ok(const char *id);
 
+enum { LX_TRACE_ID = 32 }; /* hexadecimal digits */
+/* The trace's id in a `traceparent` (W3C Trace Context, 2021): "00-TRACE-PARENT-FLAGS", of later
+   versions the same beginning. False, and nothing is set, for anything else. */
+bool lx_trace_id_read(const char *traceparent, char out[LX_TRACE_ID + 1]);
+
 #endif

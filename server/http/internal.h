@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "server/http/front.h"
+#include "server/http/headers.h"
 #include "server/http/server.h"
 
 struct lx_exchange;
@@ -111,8 +112,9 @@ typedef struct lx_exchange {
     int64_t start_ns;
     int status; /* 0 until there is an answer */
     char id[LX_MAX_REQUEST_ID + 1];
-    char method[16], path[96]; /* for the log, cut */
-    char *shown;               /* the body's beginning, for the log; NULL unless asked for */
+    char trace[LX_TRACE_ID + 1]; /* "" without a traceparent */
+    char method[16], path[96];   /* for the log, cut */
+    char *shown;                 /* the body's beginning, for the log; NULL unless asked for */
 } lx_exchange;
 
 /* exchange.c */

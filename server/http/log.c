@@ -42,7 +42,7 @@ static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, d
     char address[64];
     name_address(ex, address, sizeof address);
     const char *who = ex->pass.who != NULL ? ex->pass.who : "";
-    lx_log_field fields[12];
+    lx_log_field fields[13];
     int n = 0;
     fields[n++] = (lx_log_field){.name = "message", .text = "request"};
     fields[n++] = (lx_log_field){.name = "id", .text = ex->id};
@@ -53,6 +53,8 @@ static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, d
     fields[n++] = (lx_log_field){.name = "body_bytes", .number = (double)ex->body_bytes};
     fields[n++] = (lx_log_field){.name = "address", .text = address};
     fields[n++] = (lx_log_field){.name = "outcome", .text = complete ? "complete" : "client left"};
+    if (ex->trace[0] != '\0')
+        fields[n++] = (lx_log_field){.name = "trace_id", .text = ex->trace};
     if (who[0] != '\0')
         fields[n++] = (lx_log_field){.name = "key", .text = who};
     if (ex->shown != NULL)
@@ -68,7 +70,7 @@ void lx_http_log_request(const lx_exchange *ex, bool complete)
     if (lx_log_is_json())
         log_json(level, ex, complete, ms);
     else
-        lx_log(level, "%s %s %s %d %.1f ms%s%s%s", ex->id, ex->method, ex->path, ex->status, ms,
-               complete ? "" : ", client left", ex->shown != NULL ? " " : "",
-               ex->shown != NULL ? ex->shown : "");
+        lx_log(level, "%s %s %s %d %.1f ms%s%s%s%s%s", ex->id, ex->method, ex->path, ex->status, ms,
+               complete ? "" : ", client left", ex->trace[0] != '\0' ? " trace_id=" : "", ex->trace,
+               ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
 }

@@ -69,6 +69,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
                                  c->usage != NULL ? make_usage(c->usage) : json_null()) == 0;
     if (ok && c->timings != NULL)
         ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
+    if (ok && c->notes != NULL && lx_json_count_notes(c->notes) > 0)
+        ok = json_object_set_new(root, "warnings", lx_json_make_notes(c->notes)) == 0;
     if (ok && c->states != NULL)
         ok = json_object_set_new(root, "states",
                                  lx_json_load(c->states, strlen(c->states), 0, &e)) == 0;
@@ -103,14 +105,26 @@ static json_t *make_classes(const lx_json_model *m)
     return list;
 }
 
+static json_t *make_kinds(const lx_json_model *m)
+{
+    json_t *list = json_array();
+    bool ok = list != NULL;
+    for (int32_t i = 0; i < m->n_kinds && ok; i++)
+        ok = json_array_append_new(list, json_string(m->kinds[i])) == 0;
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 /* What only models of one modality have; false when there was no memory. */
 static bool add_own_meta(json_t *meta, const lx_json_model *m)
 {
     json_t *own = NULL;
     if (m->width > 0)
-        own = json_pack("{s:I, s:I, s:I, s:o}", "width", (json_int_t)m->width, "height",
-                        (json_int_t)m->height, "channels", (json_int_t)m->channels, "classes",
-                        make_classes(m));
+        own = json_pack("{s:I, s:I, s:I, s:I, s:o}", "period", (json_int_t)m->period, "width",
+                        (json_int_t)m->width, "height", (json_int_t)m->height, "channels",
+                        (json_int_t)m->channels, "classes", make_classes(m));
     else if (m->context > 0)
         own = json_pack("{s:I, s:s}", "context", (json_int_t)m->context, "tokenizer", m->tokenizer);
     else
@@ -124,13 +138,14 @@ static json_t *make_model(const lx_json_model *m)
 {
     const char *modality = m->width > 0 ? "image" : "text";
     json_t *root = json_pack(
-        "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}}",
+        "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
+        "s:o}}",
         "id", m->id, "object", "model", "created", (json_int_t)m->created, "owned_by", "linnet",
         "architecture", "input_modalities", modality, "output_modalities", modality, "meta", "task",
         m->task, "n_params", (json_int_t)m->n_parameters, "n_vocab", (json_int_t)m->n_vocab,
         "n_embd", (json_int_t)m->n_embd, "n_layers", (json_int_t)m->n_layers, "n_heads",
         (json_int_t)m->n_heads, "state_bytes", (json_int_t)m->state_bytes, "slots",
-        (json_int_t)m->slots, "fingerprint", m->fingerprint);
+        (json_int_t)m->slots, "fingerprint", m->fingerprint, "attention", make_kinds(m));
     if (root != NULL && !add_own_meta(json_object_get(root, "meta"), m)) {
         json_decref(root);
         root = NULL;

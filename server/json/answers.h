@@ -34,6 +34,7 @@ typedef struct lx_completion_params {
     lx_prompt *prompts; /* [n_prompts], owned */
     int32_t n_prompts;
     int32_t n, max_tokens; /* max_tokens 0: the whole answer */
+    bool no_tokens;        /* the client's max_tokens is 0: the prompt's scores are all it wants */
     int32_t best_of;       /* samples of which the n best are answered; 0: n */
     int32_t n_logprobs;    /* likeliest tokens beside each one; -1: no log-probabilities at all */
     lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */
@@ -42,6 +43,7 @@ typedef struct lx_completion_params {
     bool echo;       /* the prompt, then its completion */
     bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
     lx_sampling_params sampling;
+    lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules;
     bool chat;   /* read from messages, answered as chat.completion */
     char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
@@ -90,7 +92,8 @@ typedef struct lx_json_completion {
     bool null_usage;            /* without usage, say "usage": null */
     const lx_json_timings *timings;
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
-    const char *states; /* NULL, or JSON of what was kept: lx_json_append_kept */
+    const lx_json_notes *notes; /* sent as warnings; NULL: none */
+    const char *states;         /* NULL, or JSON of what was kept: lx_json_append_kept */
 } lx_json_completion;
 
 void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);
@@ -103,10 +106,13 @@ typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
     int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    int64_t max_chars;                         /* of lines, 0 for other texts */
-    int64_t context;                           /* tokens of prompt and answer, of these */
-    const char *tokenizer;                     /* the family of their tokens */
+    int64_t max_chars;                /* of lines, 0 for other texts */
+    int64_t context;                  /* tokens of prompt and answer, of these */
+    const char *tokenizer;            /* the family of their tokens */
+    const char *kinds[LX_MAX_LAYERS]; /* [n_kinds] of attention, each once */
+    int32_t n_kinds;
     int64_t width, height, channels;           /* of images, otherwise 0 */
+    int64_t period;                            /* of a strip of images, see lx_config */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
 } lx_json_model;

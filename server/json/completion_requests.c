@@ -13,7 +13,8 @@ enum {
     MAX_TOKENS = 1000000,
     MAX_LOGPROBS = 5,
     MAX_BIAS = 100,
-    MAX_PENALTY = 2
+    MAX_PENALTY = 2,
+    MAX_REPETITION = 10
 };
 
 /* --- prompts --- */
@@ -28,29 +29,17 @@ static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
     return LX_OK;
 }
 
-static lx_status keep_ids(const json_t *list, lx_prompt *p, lx_error *err)
-{
-    size_t n = json_array_size(list);
-    p->ids = malloc((n + 1) * sizeof *p->ids); /* never of size 0 */
-    if (p->ids == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
-    for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_array_get(list, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > INT32_MAX)
-            return lx_fail(err, LX_ERR_INVALID, "prompt",
-                           "prompt: a list of tokens may hold only whole numbers that are tokens");
-        p->ids[p->n_ids++] = (int32_t)json_integer_value(id);
-    }
-    return LX_OK;
-}
-
 static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
 {
     if (json_is_string(value))
         return keep_text(value, &p->prompts[p->n_prompts++], err);
-    if (json_is_array(value))
-        return keep_ids(value, &p->prompts[p->n_prompts++], err);
+    if (json_is_array(value)) {
+        lx_prompt *prompt = &p->prompts[p->n_prompts++];
+        size_t n = 0;
+        lx_status st = lx_json_keep_ids(value, "prompt", &prompt->ids, &n, err);
+        prompt->n_ids = (int32_t)n; /* a body has fewer values: scan.h */
+        return st;
+    }
     return lx_fail(err, LX_ERR_INVALID, "prompt",
                    "prompt must be a string, a list of strings, a list of tokens or a list of such "
                    "lists");
@@ -121,13 +110,34 @@ static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_e
 
 /* --- fields --- */
 
+/* What OpenAI has not, and llama.cpp, Hugging Face and others have. */
+static lx_status read_cuts(const json_t *root, lx_sampling_params *s, lx_error *err)
+{
+    lx_status st = lx_json_read_real(root, "repetition_penalty", 0.01, MAX_REPETITION,
+                                     &s->repetition_penalty, err);
+    if (st == LX_OK)
+        st = lx_json_read_real(root, "min_p", 0, 1, &s->min_p, err);
+    return st == LX_OK ? lx_json_read_real(root, "typical_p", 1e-6, 1, &s->typical_p, err) : st;
+}
+
+static lx_status read_max_tokens(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    p->max_tokens = 1;
+    lx_status st =
+        lx_json_read_int32(root, "max_tokens", p->chat ? 1 : 0, MAX_TOKENS, &p->max_tokens, err);
+    p->no_tokens = p->max_tokens == 0;
+    if (lx_json_field(root, "max_tokens") == NULL)
+        p->max_tokens = 0;
+    return st;
+}
+
 static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_params *p,
                                lx_error *err)
 {
     lx_sampling_params *s = &p->sampling;
     lx_status st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
     if (st == LX_OK)
-        st = lx_json_read_int32(root, "max_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
+        st = read_max_tokens(root, p, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &s->top_k, err);
     if (st == LX_OK)
@@ -142,7 +152,7 @@ static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_
     if (st == LX_OK)
         st = lx_json_read_real(root, "presence_penalty", -MAX_PENALTY, MAX_PENALTY,
                                &s->presence_penalty, err);
-    return st;
+    return st == LX_OK ? read_cuts(root, s, err) : st;
 }
 
 static lx_status read_stream_options(const json_t *root, lx_completion_params *p, lx_error *err)
@@ -239,7 +249,7 @@ static lx_status keep_bias(const char *key, const json_t *value, lx_completion_p
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: token %d must have a number from %d to %d", id, -MAX_BIAS,
                        MAX_BIAS);
-    p->biases[p->n_biases++] = (lx_bias){id, (float)add};
+    p->biases[p->n_biases++] = (lx_bias){id, (float)add, 0};
     return LX_OK;
 }
 
@@ -313,6 +323,9 @@ static lx_status read_own_fields(const json_t *root, int32_t max_n, lx_completio
     if (p->chat)
         return read_response_format(root, err);
     lx_status st = lx_json_read_bool(root, "echo", &p->echo, err);
+    if (st == LX_OK && p->no_tokens && !p->echo)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                       "max_tokens must be at least 1; 0 is only allowed with echo: true");
     return st == LX_OK ? read_best_of(root, max_n, p, err) : st;
 }
 
@@ -414,8 +427,10 @@ static lx_status read_request(const char *body, size_t bytes, int32_t max_n, boo
     p->chat = chat;
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
-    if (st == LX_OK)
+    if (st == LX_OK) {
+        p->notes.ignored = lx_json_note_ignored(root);
         st = read_rest(root, max_n, p, err);
+    }
     json_decref(root);
     return st;
 }

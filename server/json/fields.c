@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/config.h"
@@ -97,6 +98,27 @@ lx_status lx_json_read_class(const json_t *root, int32_t *out, lx_error *err)
     lx_status st = lx_json_read_int32(root, "class", 0, LX_MAX_CLASSES - 1, &index, err);
     *out = index + 1;
     return st;
+}
+
+lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
+                           lx_error *err)
+{
+    size_t count = json_array_size(list); /* 0 for what is no array */
+    *n = 0;
+    if (!json_is_array(list))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a list of tokens", name);
+    *ids = malloc((count + 1) * sizeof **ids); /* never of size 0 */
+    if (*ids == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %zu tokens", count);
+    for (; *n < count; ++*n) {
+        const json_t *id = json_array_get(list, *n);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > INT32_MAX)
+            return lx_fail(err, LX_ERR_INVALID, name,
+                           "%s[%zu] is not a whole number that is a token", name, *n);
+        (*ids)[*n] = (int32_t)json_integer_value(id);
+    }
+    return LX_OK;
 }
 
 lx_status lx_json_read_suspend(const json_t *root, const char **out, lx_error *err)

@@ -46,6 +46,10 @@ lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_erro
 /* A string, borrowed from root; *out is NULL when absent and not required. */
 lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;
+/* A list of token ids, field `name`: *ids [*n] malloc'ed, also after a failure. The model may not
+   have them. */
+lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
+                           lx_error *err) LX_MUST_USE;
 /* "state": an id or base64, *out malloc'ed and NUL-terminated; NULL when absent. */
 lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err) LX_MUST_USE;
 /* A file as "data:TYPE;base64,...", see image_requests.h; NULL data when absent. */

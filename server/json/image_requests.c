@@ -272,10 +272,9 @@ static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *e
         st = lx_json_read_suspend(root, &p->suspend, err);
     if (st == LX_OK)
         st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
-    if (st == LX_OK && p->stream && (p->return_state || p->max_tokens > 0))
-        st = lx_fail(err, LX_ERR_INVALID, p->return_state ? "return_state" : "max_tokens",
-                     "%s is not allowed with stream: true",
-                     p->return_state ? "return_state" : "max_tokens");
+    if (st == LX_OK && p->stream && p->return_state && p->n > 1)
+        st = lx_fail(err, LX_ERR_INVALID, "return_state",
+                     "return_state with stream: true is for one picture: n must be 1");
     if (st == LX_OK && p->contact_sheet && p->max_tokens > 0)
         st = lx_fail(err, LX_ERR_INVALID, "max_tokens", "a contact sheet shows whole images");
     return st;

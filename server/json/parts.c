@@ -25,10 +25,10 @@ static bool add_rates(json_t *o, const char *what, int64_t n, double ms)
 json_t *lx_json_make_timings(const lx_json_timings *t)
 {
     json_t *o = json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I}", "queue_ms", lx_json_real_or_null(t->queue_ms), "ttft_ms",
-        lx_json_real_or_null(t->ttft_ms), "total_ms", lx_json_real_or_null(t->total_ms), "cache_n",
-        (json_int_t)t->cache_n, "queue_steps", (json_int_t)t->queue_steps, "total_steps",
-        (json_int_t)t->total_steps);
+        "{s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "queue_ms", lx_json_real_or_null(t->queue_ms),
+        "ttft_ms", lx_json_real_or_null(t->ttft_ms), "total_ms", lx_json_real_or_null(t->total_ms),
+        "state_ms", lx_json_real_or_null(t->state_ms), "cache_n", (json_int_t)t->cache_n,
+        "queue_steps", (json_int_t)t->queue_steps, "total_steps", (json_int_t)t->total_steps);
     if (o != NULL && add_rates(o, "prompt", t->prompt_n, t->prompt_ms) &&
         add_rates(o, "predicted", t->predicted_n, t->predicted_ms))
         return o;

@@ -29,6 +29,7 @@ typedef struct lx_json_logprobs {
 
 typedef struct lx_json_timings { /* milliseconds */
     double queue_ms, ttft_ms, prompt_ms, predicted_ms, total_ms;
+    double state_ms; /* of predicted_ms: saving states, after the last token */
     int64_t cache_n, prompt_n, predicted_n;
     int64_t queue_steps, total_steps; /* of the engine, before the first slot and in all */
 } lx_json_timings;
@@ -38,6 +39,22 @@ typedef struct lx_json_warning {
     const char *param, *message;
 } lx_json_warning;
 
+/* What there is to say of a request for text: fields that change nothing, characters that were
+   lost. */
+typedef struct lx_json_notes {
+    uint64_t ignored; /* a bit for each known field that was there: lx_json_note_ignored */
+    int64_t unknown;  /* characters of the prompts that were read as <unk> */
+} lx_json_notes;
+
+/* How many warnings they make. */
+static inline int32_t lx_json_count_notes(const lx_json_notes *n)
+{
+    return __builtin_popcountll(n->ignored) + (n->unknown > 0);
+}
+
+/* The list is NULL without memory. */
+uint64_t lx_json_note_ignored(const json_t *root);
+json_t *lx_json_make_notes(const lx_json_notes *notes);
 json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
 json_t *lx_json_make_timings(const lx_json_timings *t);
 /* In the form of completions, or in that of a chat. */

@@ -125,13 +125,14 @@ static json_t *make_state(const lx_json_state *s)
 {
     const lx_saved_state *x = s->state;
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:I}", "id", s->id, "object",
-        "state", "model", s->model != NULL ? json_string(s->model) : json_null(), "model_hash",
-        make_hash(x->model_hash), "modality", x->modality == LX_TEXT ? "text" : "image", "made_by",
-        x->made_by, "tokens", (int)x->start.n_tokens, "position", (int)x->start.rows, "bytes",
-        (json_int_t)s->bytes, "seed", (json_int_t)x->seed, "sample",
-        (json_int_t)x->start.first_sample, "n_layers", (int)x->n_layers, "expires_in_s",
-        (json_int_t)(s->ttl_ms / 1000));
+        "{s:s, s:s, s:o, s:o, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:i, s:I}", "id", s->id,
+        "object", "state", "model", s->model != NULL ? json_string(s->model) : json_null(),
+        "model_hash", make_hash(x->model_hash), "modality",
+        x->modality == LX_TEXT ? "text" : "image", "made_by", x->made_by, "tokens",
+        (int)x->start.n_tokens, "position", (int)x->start.rows, "bytes", (json_int_t)s->bytes,
+        "memory_bytes", (json_int_t)(lx_state_floats(x) * (int64_t)sizeof(float)), "seed",
+        (json_int_t)x->seed, "sample", (json_int_t)x->start.first_sample, "n_layers",
+        (int)x->n_layers, "expires_in_s", (json_int_t)(s->ttl_ms / 1000));
 }
 
 void lx_json_write_state(const lx_json_state *s, lx_buffer *out)
@@ -234,8 +235,9 @@ void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out)
     lx_json_dump(k->status != LX_OK
                      ? json_pack("{s:i, s:n, s:{s:s, s:s}}", "index", (int)k->index, "id", "error",
                                  "message", k->why, "code", lx_status_text(k->status))
-                     : json_pack("{s:i, s:s, s:s, s:i, s:i, s:I}", "index", (int)k->index, "id",
-                                 k->id, "object", "state", "tokens", (int)k->tokens, "position",
-                                 (int)k->rows, "bytes", (json_int_t)k->bytes),
+                     : json_pack("{s:i, s:s, s:s, s:i, s:i, s:I, s:I}", "index", (int)k->index,
+                                 "id", k->id, "object", "state", "tokens", (int)k->tokens,
+                                 "position", (int)k->rows, "bytes", (json_int_t)k->bytes,
+                                 "memory_bytes", (json_int_t)k->memory_bytes),
                  out);
 }

@@ -71,7 +71,8 @@ typedef struct lx_json_kept {
     lx_status status; /* LX_OK: kept */
     const char *why;  /* not */
     int32_t index, tokens, rows;
-    size_t bytes;
+    size_t bytes;         /* of the blob */
+    int64_t memory_bytes; /* of the network's state in it */
 } lx_json_kept;
 
 void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out);

@@ -45,26 +45,6 @@ lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_para
     return st;
 }
 
-static lx_status keep_tokens(const json_t *root, lx_detokenize_params *p, lx_error *err)
-{
-    const json_t *list = lx_json_field(root, "tokens");
-    size_t n = json_array_size(list); /* 0 for what is no array */
-    if (!json_is_array(list))
-        return lx_fail(err, LX_ERR_INVALID, "tokens", "tokens must be a list of tokens");
-    p->tokens = malloc((n + 1) * sizeof *p->tokens); /* never of size 0 */
-    if (p->tokens == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %zu tokens", n);
-    for (; p->n < n; p->n++) {
-        const json_t *id = json_array_get(list, p->n);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > INT32_MAX)
-            return lx_fail(err, LX_ERR_INVALID, "tokens",
-                           "tokens[%zu] is not a whole number that is a token", p->n);
-        p->tokens[p->n] = (int32_t)json_integer_value(id);
-    }
-    return LX_OK;
-}
-
 lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_params *p,
                                   lx_error *err)
 {
@@ -74,7 +54,7 @@ lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_
     if (st == LX_OK)
         st = lx_json_read_model(root, false, p->model, err);
     if (st == LX_OK)
-        st = keep_tokens(root, p, err);
+        st = lx_json_keep_ids(lx_json_field(root, "tokens"), "tokens", &p->tokens, &p->n, err);
     json_decref(root);
     return st;
 }

@@ -71,6 +71,14 @@ static lx_status load_all(lx_serving *s, const lx_folder_list *l, lx_error *err)
     return st;
 }
 
+lx_status lx_serving_check(const lx_serving_options *options, lx_error *err)
+{
+    lx_folder_list l = {.n = 0};
+    lx_status st = lx_folders_list(options, &l, err);
+    lx_folders_free(&l);
+    return st;
+}
+
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_error *err)
 {
     lx_folder_list l = {.n = 0};

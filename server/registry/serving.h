@@ -36,14 +36,15 @@ typedef struct lx_serving_options {
     const char *backend; /* NULL: the one `device` says, see lx_backend_choose */
     const char *device;
     lx_backend_options backend_options;
-    const char *models_dir; /* every subfolder with a config.json; NULL for none */
-    const char *model_dir;  /* one more; NULL for none */
-    int32_t n_slots;        /* a model; 0: from the memory that is free */
-    int32_t max_queue;      /* jobs, a model */
-    int64_t page_bytes;     /* of states' growing parts, a model; 0: from the memory that is free */
-    int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
-    int32_t prefix_every;   /* see lx_engine_options */
-    int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
+    const char
+        *models_dir; /* every subfolder with a config.json, of "DIR:DIR" of each; NULL: none */
+    const char *model_dir; /* one more; NULL for none */
+    int32_t n_slots;       /* a model; 0: from the memory that is free */
+    int32_t max_queue;     /* jobs, a model */
+    int64_t page_bytes;    /* of states' growing parts, a model; 0: from the memory that is free */
+    int64_t prefix_bytes;  /* of prompts' states that are kept, a model */
+    int32_t prefix_every;  /* see lx_engine_options */
+    int64_t probe_ns;      /* an idle engine steps so often, to see that it can; 0: never */
 } lx_serving_options;
 
 typedef enum lx_serving_state {
@@ -54,6 +55,8 @@ typedef enum lx_serving_state {
 } lx_serving_state;
 
 lx_status lx_serving_new(lx_serving **out, lx_error *err) LX_MUST_USE;
+/* Whether there are folders to load models from, and their configs can be read; loads nothing. */
+lx_status lx_serving_check(const lx_serving_options *options, lx_error *err) LX_MUST_USE;
 /* Loads every model, runs one real step of each and starts the engines. Once. */
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options,
                           lx_error *err) LX_MUST_USE;

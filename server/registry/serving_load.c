@@ -30,11 +30,18 @@ enum {
 
 /* --- which folders --- */
 
-static bool has_config(const char *dir)
+/* Whether a folder is a model's. One that cannot be looked into might be: leaving it out would be
+   silent. */
+static lx_status find_config(const char *dir, bool *found, lx_error *err)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s/config.json", dir);
-    return n > 0 && n < (int)sizeof path && access(path, F_OK) == 0;
+    if (n < 0 || n >= (int)sizeof path)
+        return lx_fail(err, LX_ERR_INVALID, "models", "a path is too long: %.100s", dir);
+    *found = access(path, R_OK) == 0;
+    if (*found || errno == ENOENT || errno == ENOTDIR)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_IO, "models", "%s: %s", path, strerror(errno));
 }
 
 static lx_status add_folder(lx_folder_list *l, const char *dir, lx_error *err)
@@ -56,24 +63,49 @@ static int compare_names(const void *a, const void *b)
 static lx_status list_folders(const char *parent, lx_folder_list *l, lx_error *err)
 {
     DIR *d = opendir(parent);
+    int32_t first = l->n;
     if (d == NULL)
         return lx_fail(err, LX_ERR_IO, "models", "%s: %s", parent, strerror(errno));
     lx_status st = LX_OK;
     for (const struct dirent *e = readdir(d); e != NULL && st == LX_OK; e = readdir(d)) {
         char dir[4096];
+        bool found = false;
         int n = snprintf(dir, sizeof dir, "%s/%s", parent, e->d_name);
-        if (e->d_name[0] != '.' && n < (int)sizeof dir && has_config(dir))
+        if (e->d_name[0] != '.' && n < (int)sizeof dir)
+            st = find_config(dir, &found, err);
+        if (st == LX_OK && found)
             st = add_folder(l, dir, err);
     }
     (void)closedir(d);
-    qsort(l->dirs, (size_t)l->n, sizeof *l->dirs, compare_names);
+    qsort(l->dirs + first, (size_t)(l->n - first), sizeof *l->dirs, compare_names);
+    return st;
+}
+
+/* "DIR:DIR": the models of one folder after those of the other. */
+static lx_status list_parents(const char *parents, lx_folder_list *l, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (const char *at = parents; at != NULL && st == LX_OK;) {
+        size_t n = strcspn(at, ":");
+        char *parent = strndup(at, n);
+        st = parent != NULL ? list_folders(parent, l, err)
+                            : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a folder's name");
+        free(parent);
+        at = at[n] == ':' ? at + n + 1 : NULL;
+    }
     return st;
 }
 
 lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l, lx_error *err)
 {
-    lx_status st = o->models_dir != NULL ? list_folders(o->models_dir, l, err) : LX_OK;
+    lx_status st = o->models_dir != NULL ? list_parents(o->models_dir, l, err) : LX_OK;
+    bool found = false;
     if (st == LX_OK && o->model_dir != NULL)
+        st = find_config(o->model_dir, &found, err);
+    if (st == LX_OK && o->model_dir != NULL && !found)
+        st = lx_fail(err, LX_ERR_NOT_FOUND, "model", "%s/config.json: %s", o->model_dir,
+                     strerror(ENOENT));
+    if (found)
         st = add_folder(l, o->model_dir, err);
     if (st == LX_OK && l->n == 0)
         st = lx_fail(err, LX_ERR_NOT_FOUND, "models", "no model found in %s",
@@ -233,7 +265,7 @@ static void name_isa(const char *text, char *out, size_t size)
     }
 }
 
-/* "linnet-0.1.0-1a2b...-cpu-avx512": build, weights, back end. */
+/* "linnet-0.2.0-1a2b...-cpu-avx512": build, weights, back end. */
 static void name_fingerprint(lx_served_model *m, const char *backend, const char *backend_text)
 {
     char isa[24];

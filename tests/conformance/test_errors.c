@@ -172,9 +172,10 @@ static bool broken_sample_is_refused(device *dut, device *oracle)
     world o = make_world(dut);
     uint8_t none[D + 1] = {0};
     int32_t outside[] = {D};
-    enum { N_BAD = 14 };
-    const lx_bias unsorted[] = {{1, 1}, {1, 1}}, foreign[] = {{D, 1}}, below[] = {{-1, 1}};
-    const lx_bias nan[] = {{0, NAN}}, huge[] = {{0, 2 * LX_MAX_BIAS}};
+    enum { N_BAD = 20 };
+    const lx_bias unsorted[] = {{1, 1, 0}, {1, 1, 0}}, foreign[] = {{D, 1, 0}};
+    const lx_bias below[] = {{-1, 1, 0}}, nan[] = {{0, NAN, 0}}, huge[] = {{0, 2 * LX_MAX_BIAS, 0}};
+    const lx_bias negative[] = {{0, 1, -2}}, divided[] = {{0, 1, 2 * LX_MAX_DIVISOR}};
     lx_sample top[LX_MAX_TOP + 1];
     const lx_sampling good = {.temperature = 1, .top_p = 1, .forced = -1};
     lx_sampling bad[N_BAD][2];
@@ -190,13 +191,17 @@ static bool broken_sample_is_refused(device *dut, device *oracle)
     bad[6][1].banned = outside;
     bad[6][1].n_banned = 1;
     bad[7][1].mask = dev_mask(dut, none, D + 1);
-    const lx_bias *biases[] = {unsorted, foreign, below, nan, huge};
-    for (int i = 0; i < 5; i++) {
+    const lx_bias *biases[] = {unsorted, foreign, below, nan, huge, negative, divided};
+    for (int i = 0; i < 7; i++) {
         bad[8 + i][1].biases = biases[i];
         bad[8 + i][1].n_biases = i == 0 ? 2 : 1;
     }
-    bad[13][1].top = top;
-    bad[13][1].n_top = D + 1 < LX_MAX_TOP ? D + 1 : LX_MAX_TOP + 1;
+    bad[15][1].min_p = -0.1f;
+    bad[16][1].min_p = 1.5f;
+    bad[17][1].min_p = NAN;
+    bad[18][1].typical_p = NAN;
+    bad[19][1].top = top;
+    bad[19][1].n_top = D + 1 < LX_MAX_TOP ? D + 1 : LX_MAX_TOP + 1;
     for (int i = 0; i < N_BAD; i++) {
         lx_sample_args args = {o.logits, D, bad[i], out, NULL};
         if (!begin_step(dut, &o))

@@ -53,7 +53,8 @@ static void add_biases(rng *r, int32_t n_ids, lx_sampling *s)
         if (id >= n_ids)
             break;
         float add = random_between(r, -2, 2);
-        biases[s->n_biases++] = (lx_bias){id, random_below(r, 8) == 0 ? 50 * add : add};
+        float divisor = random_below(r, 2) == 0 ? 0 : random_between(r, 0.3f, 2);
+        biases[s->n_biases++] = (lx_bias){id, random_below(r, 8) == 0 ? 50 * add : add, divisor};
     }
     s->biases = biases;
 }
@@ -62,12 +63,15 @@ static lx_sampling random_sampling(rng *r, int32_t n_ids, uint32_t step)
 {
     /* no top_p is a share that a few equals reach exactly: rounding would decide */
     static const float temperatures[] = {0, 0.3f, 1, 1, 2.5f},
-                       top_ps[] = {1, 1, 0.9f, 0.46f, 0.01f};
+                       top_ps[] = {1, 1, 0.9f, 0.46f, 0.01f}, min_ps[] = {0, 0, 0.02f, 0.3f, 1},
+                       typical_ps[] = {0, 0, 1, 0.83f, 0.27f};
     lx_sampling s = {.seed = 42 + random_below(r, 3),
                      .sample = random_below(r, 5),
                      .step = step,
                      .temperature = temperatures[random_below(r, 5)],
                      .top_p = top_ps[random_below(r, 5)],
+                     .min_p = min_ps[random_below(r, 5)],
+                     .typical_p = typical_ps[random_below(r, 5)],
                      .top_k = random_below(r, 2) == 0 ? 0 : 1 + (int32_t)random_below(r, 60),
                      .forced =
                          random_below(r, 20) == 0 ? (int32_t)random_below(r, (uint32_t)n_ids) : -1};
@@ -131,8 +135,10 @@ static bool check_case(device *dut, device *oracle, const sample_case *c)
     for (int32_t i = 0; i < c->rows; i++) {
         const lx_sampling *s = &c->how[i];
         CHECK(got[i].token == want[i].token,
-              "%d ids, row %d: id %d, not %d (temperature %g, top_k %d, top_p %g)", c->n_ids, i,
-              got[i].token, want[i].token, (double)s->temperature, s->top_k, (double)s->top_p);
+              "%d ids, row %d: id %d, not %d (temperature %g, top_k %d, top_p %g, min_p %g, "
+              "typical_p %g)",
+              c->n_ids, i, got[i].token, want[i].token, (double)s->temperature, s->top_k,
+              (double)s->top_p, (double)s->min_p, (double)s->typical_p);
         CHECK(same_sample(got[i], want[i]), "row %d: logprob %.9g, not %.9g", i,
               (double)got[i].logprob, (double)want[i].logprob);
         for (int32_t k = 0; k < s->n_top; k++) {
@@ -190,7 +196,7 @@ static bool biases_decide(device *dut, device *oracle)
 {
     (void)oracle;
     float logits[300] = {0};
-    const lx_bias biases[] = {{3, -100}, {7, 4}, {290, 4.5f}, {299, 100}};
+    const lx_bias biases[] = {{3, -100, 0}, {7, 4, 0}, {290, 4.5f, 0}, {299, 100, 0}};
     const int32_t banned[] = {299};
     uint8_t masked[300] = {0};
     lx_sample top[2], out;

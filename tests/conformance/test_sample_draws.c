@@ -16,10 +16,48 @@ static int by_weight(const void *pa, const void *pb)
     return (a[0] < b[0]) - (a[0] > b[0]);
 }
 
+static double share(const double (*list)[2], int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += list[i][0];
+    return sum;
+}
+
+/* Keeps the n first of a list of (weight, id), in that order, whose share reaches `wanted`. */
+static int shortest(const double (*list)[2], int n, double wanted)
+{
+    double all = share(list, n), sum = 0;
+    int k = 0;
+    while (k < n && (k == 0 || sum < wanted * all))
+        sum += list[k++][0];
+    return k;
+}
+
+/* By |log p + H|, as the papers on it say; the list is sorted by weight before and after. */
+static int typical(double (*list)[2], int n, double wanted)
+{
+    double all = share((const double(*)[2])list, n), entropy = 0, near[IDS][2];
+    for (int i = 0; i < n; i++)
+        entropy -= list[i][0] / all * log(list[i][0] / all);
+    for (int i = 0; i < n; i++) {
+        near[i][0] = -fabs(log(list[i][0] / all) + entropy);
+        near[i][1] = i;
+    }
+    qsort(near, (size_t)n, sizeof near[0], by_weight);
+    double again[IDS][2];
+    for (int i = 0; i < n; i++)
+        memcpy(again[i], list[(int)near[i][1]], sizeof again[i]);
+    n = shortest((const double(*)[2])again, n, wanted);
+    qsort(again, (size_t)n, sizeof again[0], by_weight);
+    memcpy(list, again, (size_t)n * sizeof again[0]);
+    return n;
+}
+
 /* The probabilities the request asks for, worked out here in yet another way. */
 static void probabilities(const float *logits, const lx_sampling *s, double *p)
 {
-    double sorted[IDS][2], total = 0, sum = 0, kept = 0;
+    double sorted[IDS][2];
     for (int i = 0; i < IDS; i++) {
         sorted[i][0] = exp((double)logits[i] / (double)s->temperature);
         sorted[i][1] = i;
@@ -27,15 +65,14 @@ static void probabilities(const float *logits, const lx_sampling *s, double *p)
     }
     qsort(sorted, IDS, sizeof sorted[0], by_weight);
     int n = s->top_k > 0 && s->top_k < IDS ? s->top_k : IDS;
+    if (s->typical_p > 0)
+        n = typical(sorted, n, (double)s->typical_p);
+    n = shortest((const double(*)[2])sorted, n, (double)s->top_p);
+    while (sorted[n - 1][0] < (double)s->min_p * sorted[0][0])
+        n--;
+    double kept = share((const double(*)[2])sorted, n);
     for (int i = 0; i < n; i++)
-        total += sorted[i][0];
-    for (int i = 0; i < n && (i == 0 || sum < (double)s->top_p * total); i++) {
-        sum += sorted[i][0];
-        p[(int)sorted[i][1]] = sorted[i][0];
-        kept += sorted[i][0];
-    }
-    for (int i = 0; i < IDS; i++)
-        p[i] /= kept;
+        p[(int)sorted[i][1]] = sorted[i][0] / kept;
 }
 
 /* Counts of `steps` x ROWS draws of one request, a row being sample number `row`. */
@@ -77,9 +114,12 @@ static bool check_frequencies(device *d, const float *logits, lx_sampling s)
             freedom++;
         }
     }
-    CHECK(chi2 < freedom + 5 * sqrt(2 * freedom + 2),
-          "chi-square %.1f with %.0f degrees of freedom (top_k %d, top_p %g, temperature %g)", chi2,
-          freedom, s.top_k, (double)s.top_p, (double)s.temperature);
+    CHECK(
+        chi2 < freedom + 5 * sqrt(2 * freedom + 2),
+        "chi-square %.1f with %.0f degrees of freedom (top_k %d, top_p %g, min_p %g, typical_p %g, "
+        "temperature %g)",
+        chi2, freedom, s.top_k, (double)s.top_p, (double)s.min_p, (double)s.typical_p,
+        (double)s.temperature);
     return true;
 }
 
@@ -99,7 +139,47 @@ static bool frequencies_are_probabilities(device *dut, device *oracle)
            check_frequencies(dut, logits, p) && check_frequencies(dut, logits, both);
 }
 
+static bool typical_and_min_p_are_probabilities(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {15};
+    float *logits = random_floats(&r, IDS, UNIFORM, 0, 0);
+    lx_sampling few = plain, typical_ones = plain, peaked = plain, all = plain;
+    few.min_p = 0.4f;
+    typical_ones.typical_p = 0.5f;
+    peaked.typical_p = 0.3f;
+    peaked.temperature = 0.2f;
+    all.top_k = 30;
+    all.typical_p = 0.85f;
+    all.top_p = 0.93f;
+    all.min_p = 0.2f;
+    all.temperature = 1.3f;
+    return check_frequencies(dut, logits, few) && check_frequencies(dut, logits, typical_ones) &&
+           check_frequencies(dut, logits, peaked) && check_frequencies(dut, logits, all);
+}
+
+/* One id has 20 shares of 69: it is less typical than the many others, and the first to go. */
+static bool the_likeliest_may_be_untypical(device *dut, device *oracle)
+{
+    (void)oracle;
+    float logits[IDS] = {0};
+    lx_sampling s = plain;
+    int count[IDS];
+    logits[20] = logf(20);
+    s.typical_p = 0.65f;
+    if (!count_draws(dut, logits, s, 1, count))
+        return false;
+    CHECK(count[20] == 0, "id 20 was drawn %d times", count[20]);
+    s.typical_p = 0.75f;
+    if (!count_draws(dut, logits, s, 1, count))
+        return false;
+    CHECK(count[20] > ROWS / 10, "id 20 was drawn %d times", count[20]);
+    return true;
+}
+
 const test sample_draw_tests[] = {
     {"frequencies_are_probabilities", frequencies_are_probabilities},
+    {"typical_and_min_p_are_probabilities", typical_and_min_p_are_probabilities},
+    {"the_likeliest_may_be_untypical", the_likeliest_may_be_untypical},
     {NULL, NULL},
 };

@@ -16,8 +16,35 @@ QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 SCALARS = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 
 
+# What the operator of Prometheus adds to Kubernetes, as far as deploy/ uses it: https://prometheus-operator.dev/docs/api-reference.
+OWN = {}
+
+
+def own(name, required, **types):
+    """Describes an object as the client's classes do."""
+    class Described:
+        openapi_types = types
+        attribute_map = {key: key for key in types}
+
+        def __init__(self, **values):
+            missing = [key for key in required if key not in values]
+            if missing:
+                raise ValueError(f"lacks {', '.join(missing)}")
+    OWN[name] = Described
+    return Described
+
+
+own("MonitorEndpoint", ["port"], port="str", path="str", scheme="str", interval="str", scrapeTimeout="str")
+own("MonitorSpec", ["selector", "endpoints"], selector="V1LabelSelector", endpoints="list[MonitorEndpoint]", jobLabel="str")
+own("monitoring.coreos.com/v1 ServiceMonitor", ["spec"], apiVersion="str", kind="str", metadata="V1ObjectMeta",
+    spec="MonitorSpec")
+
+
 def class_of(document):
     """The class that describes a document, by its apiVersion and kind."""
+    described = OWN.get(f"{document['apiVersion']} {document['kind']}")
+    if described is not None:
+        return described
     group, _, version = document["apiVersion"].rpartition("/")
     prefix = "".join(part.capitalize() for part in group.split(".")[:1]) if "." in group else ""
     version = version[0].upper() + version[1:]
@@ -56,7 +83,7 @@ def faults(value, kind, where):
         found = [f for k, v in value.items() for f in faults(v, entries[1], f"{where}.{k}")]
         named = where.rpartition(".")[2] in ("requests", "limits")
         return found + (faults_of_quantities(value, where) if named and not found else [])
-    return faults_of_object(value, getattr(client, kind), where)
+    return faults_of_object(value, OWN.get(kind) or getattr(client, kind), where)
 
 
 def faults_of_object(value, cls, where):

@@ -29,7 +29,7 @@ def test_composes_own_check(profile):
 def test_profiles():
     for profile, servers in PROFILES.items():
         started = {name for name, s in SERVICES.items() if profile in s.get("profiles", [profile])}
-        assert started == servers | {"redis", "haproxy", "prometheus", "grafana"}
+        assert started == servers | {"redis", "haproxy", "prometheus", "alertmanager", "grafana"}
     chosen = re.search(r"^COMPOSE_PROFILES=(\w+)$", (DEPLOY / ".env").read_text(), re.MULTILINE)
     assert chosen[1] in PROFILES
 
@@ -44,6 +44,18 @@ def test_services_are_closed():
         if name.startswith("linnet"):
             assert service["read_only"] is True
             assert "ports" not in service, f"{name} is reached without HAProxy"
+
+
+def test_no_log_fills_the_disk():
+    for name, service in SERVICES.items():
+        assert service["logging"]["options"]["max-size"] and int(service["logging"]["options"]["max-file"]) > 1, name
+
+
+def test_grafana_has_no_account_to_guess():
+    variables = SERVICES["grafana"]["environment"]
+    assert variables["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert variables["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert not [name for name in variables if "PASSWORD" in name]
 
 
 def test_there_is_time_to_drain():
@@ -78,6 +90,9 @@ def test_names_agree():
     targets = [t for job in scraped["scrape_configs"] for c in job.get("static_configs", [])
                for t in c["targets"]]
     assert targets == [f"haproxy{status}"]
+    (alertmanager,) = scraped["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    name, port = alertmanager.split(":")
+    assert any(published.endswith(f":{port}") for published in SERVICES[name]["ports"])
     for service in SERVICES.values():
         networks = service["networks"]
         assert set(networks) <= set(COMPOSE["networks"])

@@ -30,8 +30,8 @@ def documents(rendered):
     return {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(rendered)}
 
 
-def test_there_is_an_overlay_for_gpus():
-    assert {"base", "overlays/gpu", "overlays/minimal"} <= set(OVERLAYS)
+def test_the_overlays_of_the_manual_are_there():
+    assert {"base", "overlays/gpu", "overlays/minimal", "overlays/monitored", "overlays/public"} <= set(OVERLAYS)
 
 
 def test_rendered_manifests_are_right(rendered):
@@ -82,6 +82,19 @@ def test_a_fault_is_found(path, value, fault):
     broken = copy.deepcopy(document)
     change(broken, path, value)
     found = manifests.check(yaml.safe_dump(broken))[0]
+    assert any(fault in f for f in found), found
+
+
+@pytest.mark.parametrize("path, value, fault", [
+    (("spec", "selectors"), {}, "no such key"),
+    (("spec", "endpoints"), {"port": "http"}, "is no list"),
+    (("spec", "endpoints", 0), {"path": "/metrics"}, "port"),
+])
+def test_a_fault_of_a_monitor_is_found(path, value, fault):
+    document = yaml.safe_load((DEPLOY / "k8s/overlays/monitored/servicemonitor.yaml").read_text())
+    assert manifests.check(yaml.safe_dump(document))[0] == []
+    change(document, path, value)
+    found = manifests.check(yaml.safe_dump(document))[0]
     assert any(fault in f for f in found), found
 
 
@@ -142,3 +155,30 @@ def test_the_autoscaler_scales_the_deployment(documents):
         "apiVersion": "apps/v1", "kind": "Deployment", "name": "linnet"}
     assert hpa["spec"]["metrics"][0]["pods"]["metric"]["name"] == "linnet_queue_length"
     assert "replicas" not in documents["Deployment", "linnet"]["spec"]
+
+
+def test_the_monitor_selects_the_service_and_names_the_job(documents):
+    monitor = documents.get(("ServiceMonitor", "linnet"))
+    if monitor is None:
+        return
+    service = documents["Service", "linnet"]
+    labels = service["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert labels[monitor["spec"]["jobLabel"]] == "linnet"  # the job of deploy/prometheus and the dashboard
+    assert {e["port"] for e in monitor["spec"]["endpoints"]} <= {p["name"] for p in service["spec"]["ports"]}
+    redis = documents.get(("Service", "linnet-redis"))
+    assert redis is None or not monitor["spec"]["selector"]["matchLabels"].items() <= redis["metadata"]["labels"].items()
+
+
+def test_the_ingress_leads_to_the_service(documents):
+    ingress = documents.get(("Ingress", "linnet"))
+    if ingress is None:
+        return
+    hosts = {rule["host"] for rule in ingress["spec"]["rules"]}
+    assert {host for entry in ingress["spec"]["tls"] for host in entry["hosts"]} == hosts
+    backend = ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
+    service = documents["Service", backend["name"]]
+    assert backend["port"]["name"] in {p["name"] for p in service["spec"]["ports"]}
+    _, spec = pod_of(documents, "Deployment", "linnet")
+    allowed = {e["name"]: e["value"] for e in spec["containers"][0]["env"]}["LINNET_ALLOWED_HOSTS"]
+    assert set(allowed.split(",")) == hosts

@@ -13,8 +13,11 @@ from places import DEPLOY
 
 PROMETHEUS = DEPLOY / "prometheus"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "linnet.json").read_text())
-ALERTS = [rule for group in yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"]
-          for rule in group["rules"]]
+RULES = [rule for name in ("alerts.yml", "slo.yml")
+         for group in yaml.safe_load((PROMETHEUS / name).read_text())["groups"] for rule in group["rules"]]
+ALERTS = [rule for rule in RULES if "alert" in rule]
+RECORDS = {rule["record"] for rule in RULES if "record" in rule}
+MANUAL = (DEPLOY.parent / "docs" / "operations.md").read_text()
 SCRAPED = {"job", "instance", "le"}
 
 
@@ -33,7 +36,9 @@ def test_promtool_accepts_the_page(metrics_page):
 @pytest.mark.parametrize("args", [
     ["check", "config", "prometheus.yml"],
     ["check", "rules", "alerts.yml"],
+    ["check", "rules", "slo.yml"],
     ["test", "rules", "alerts.test.yml"],
+    ["test", "rules", "slo.test.yml"],
 ])
 def test_promtool_accepts_the_files(args):
     result = promtool(*args)
@@ -41,12 +46,46 @@ def test_promtool_accepts_the_files(args):
     assert "SUCCESS" in result.stdout
 
 
-def test_every_alert_has_a_test_and_a_line_in_the_manual():
-    tests = (PROMETHEUS / "alerts.test.yml").read_text()
-    manual = (DEPLOY.parent / "docs" / "operations.md").read_text()
+def rule_cases():
+    for name in ("alerts.test.yml", "slo.test.yml"):
+        yield from yaml.safe_load((PROMETHEUS / name).read_text())["tests"]
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_every_alert_fires_in_one_test_and_not_in_another(rule):
+    expected = [bool(case["exp_alerts"]) for test in rule_cases() for case in test.get("alert_rule_test", [])
+                if case["alertname"] == rule["alert"]]
+    assert set(expected) == {True, False}
+
+
+@pytest.mark.parametrize("record", sorted(RECORDS))
+def test_every_recorded_value_has_a_test_and_a_use(record):
+    asked = [case["expr"] for test in rule_cases() for case in test.get("promql_expr_test", [])]
+    assert any(record in expression for expression in asked)
+    assert any(record in rule["expr"] for rule in ALERTS)
+
+
+def test_every_alert_leads_to_its_section():
+    sections = {title.lower() for title in re.findall(r"^### (\w+)$", MANUAL, re.MULTILINE)}
     for rule in ALERTS:
-        assert f"alertname: {rule['alert']}\n" in tests, rule["alert"]
-        assert re.search(rf"^\| [^|]*\b{rule['alert']}\b", manual, re.MULTILINE), rule["alert"]
+        page, _, section = rule["annotations"]["runbook_url"].partition("#")
+        assert page.endswith("/operations.md") and section == rule["alert"].lower()
+        assert section in sections, f"docs/operations.md has no section {rule['alert']}"
+
+
+def test_alertmanager_accepts_its_configuration():
+    config = yaml.safe_load((DEPLOY / "alertmanager.yml").read_text())
+    receivers = {receiver["name"] for receiver in config["receivers"]}
+    routes = [config["route"], *config["route"]["routes"]]
+    assert {route["receiver"] for route in routes} == receivers
+    known = {rule["alert"] for rule in ALERTS}
+    named = {name for rule in config["inhibit_rules"] for side in ("source_matchers", "target_matchers")
+             for matcher in rule[side] for name in re.findall(r"Linnet\w+", matcher)}
+    assert named <= known, named - known
+    if shutil.which("amtool") is None:
+        pytest.skip("amtool is not installed (Debian package prometheus-alertmanager): the file was read as YAML alone")
+    result = subprocess.run(["amtool", "check-config", DEPLOY / "alertmanager.yml"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 # --- names
@@ -69,8 +108,8 @@ def queries():
     for variable in DASHBOARD["templating"]["list"]:
         if variable["type"] == "query":
             yield variable["name"], variable["definition"]
-    for rule in ALERTS:
-        yield rule["alert"], rule["expr"]
+    for rule in RULES:
+        yield rule.get("alert") or rule["record"], rule["expr"]
     adapter = yaml.safe_load((PROMETHEUS / "adapter-rules.yaml").read_text())
     yield "adapter", adapter["rules"]["custom"][0]["seriesQuery"]
     hpa = yaml.safe_load((DEPLOY / "k8s/base/hpa.yaml").read_text())
@@ -82,8 +121,10 @@ QUERIES = list(queries())
 
 @pytest.mark.parametrize("where, query", QUERIES, ids=[f"{i}-{q[0]}" for i, q in enumerate(QUERIES)])
 def test_queries_name_what_exists(where, query, series):
+    recorded = set(re.findall(r"\blinnet:[\w:]+", query))
     names = set(re.findall(r"\blinnet_\w+", query))
-    assert names or query.startswith("up{"), where
+    assert names or recorded or "up{" in query, where
+    assert recorded <= RECORDS, where
     for name in names:
         assert name in series, f"{where}: /metrics has no {name}"
         used = set()
@@ -110,3 +151,11 @@ def test_panels_do_not_overlap():
         taken |= cells
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
+
+
+def test_metrics_named_in_documents_exist(series):
+    """Every linnet_... in code in docs/, README.md and the manifests is a metric (or the beginning of a family's)."""
+    known = set(series) | {re.sub(r"_(bucket|sum|count)$", "", name) for name in series}
+    for path in [DEPLOY.parent / "README.md", *(DEPLOY.parent / "docs").glob("*.md"), *DEPLOY.rglob("*.yaml")]:
+        for name in re.findall(r"`(linnet_[a-z_]+)(?:\{[^`]*\})?`", path.read_text()):
+            assert name in known, f"{path.name}: {name}"

@@ -56,3 +56,27 @@ def test_the_longest_answer_fits_into_the_drain():
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     for variables in (compose, {entry["name"]: entry["value"] for entry in container["env"]}):
         assert float(variables.get("LINNET_TIMEOUT", default[1])) <= float(variables["LINNET_DRAIN_TIMEOUT"])
+
+
+def flags_of(command):
+    return set(re.findall(r"^\| `--(?:\[no-\])?([\w-]+)", run(command, "--help=markdown").stdout, re.MULTILINE))
+
+
+def test_flags_named_in_documents_exist():
+    """After `linnet COMMAND` those of the command; alone in code those of any command."""
+    commands = {name: flags_of(name) for name in ("serve", "generate", "eval", "bench", "inspect", "tokenize", "health")}
+    every = set().union(*commands.values()) | {"help", "version"}
+    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    for path in pages:
+        text = path.read_text()
+        for command, rest in re.findall(r"\blinnet (serve|generate|eval|bench|inspect|tokenize|health)\b([^\n`#|]*)", text):
+            for flag in re.findall(r"(?<!\S)--(?:no-)?([a-z][\w-]+)", rest):
+                assert flag in commands[command] | {"help"}, f"{path.name}: linnet {command} --{flag}"
+        if path.name not in {"README.md", "SECURITY.md", "operations.md", "http-api.md", "compatibility.md"}:
+            continue  # tools of the other pages have flags, too
+        for flag in re.findall(r"`--(?:\[no-\])?([a-z][\w-]+)", text):
+            assert flag.removeprefix("no-") in every | OF_OTHERS, f"{path.name}: --{flag}"
+
+
+# Named alone in a document, and of another program.
+OF_OTHERS = {"read-only", "profile"}  # docker run, compose

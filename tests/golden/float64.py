@@ -1,6 +1,7 @@
-"""The linear transformer in float64, computed independently of the C program.
+"""The model in float64, computed independently of the C program.
 
-Follows the paper's recurrent form (Katharopoulos et al. 2020, eq. 16-20) token by token; only
+Follows the recurrent form of every kind of attention token by token, the linear one after the paper
+(Katharopoulos et al. 2020, eq. 16-20), the others by the sets of tokens that docs/weights-format.md says; only
 PyTorch's basic operations are used and nothing of weights/train.
 """
 
@@ -10,6 +11,8 @@ import pathlib
 import struct
 
 import torch
+
+from visible import SEES
 
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
@@ -45,26 +48,117 @@ def gelu(x):
     return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
+def silu(x):
+    return x / (1 + torch.exp(-x))
+
+
+# --- attention of a layer: called with the x of one token after the other ---
+
+
+class Heads:
+    def __init__(self, w, prefix, own):
+        self.w, self.prefix, self.own = w, prefix, own
+        self.n, self.d, self.m = own["n_heads"], own["d_key"], own["d_value"]
+
+    def project(self, x, name="qkv"):
+        rows, keys = linear(x, self.w, f"{self.prefix}.{name}"), self.n * self.d
+        return rows[:keys].view(self.n, self.d), rows[keys : 2 * keys].view(self.n, self.d), rows[2 * keys :].view(self.n, self.m)
+
+    def back(self, y):
+        return linear(y.reshape(-1), self.w, f"{self.prefix}.out")
+
+
+class Linear(Heads):
+    def __init__(self, w, prefix, own):
+        super().__init__(w, prefix, own)
+        self.s = torch.zeros(self.n, self.d, self.m, dtype=torch.float64)
+        self.z = torch.zeros(self.n, self.d, dtype=torch.float64)
+
+    def __call__(self, x):
+        q, k, v = self.project(x)
+        q, k = phi(q), phi(k)
+        self.s += k[:, :, None] * v[:, None, :]
+        self.z += k
+        numerator = (q[:, :, None] * self.s).sum(1)
+        return self.back(numerator / ((q * self.z).sum(1, keepdim=True) + self.own["eps"]))
+
+
+class Rows(Heads):
+    """Softmax over the tokens that a kind sees. The first ones of a global_window have projections of their own among
+    themselves."""
+
+    def __init__(self, w, prefix, own):
+        super().__init__(w, prefix, own)
+        self.k, self.v, self.first = [], [], []
+
+    def attend(self, q, keys, values):
+        weights = torch.softmax(torch.stack([k @ q for k in keys]) / math.sqrt(self.d), 0)
+        return sum(weight * v for weight, v in zip(weights, values))
+
+    def __call__(self, x):
+        q, k, v = self.project(x)
+        i = len(self.k)
+        self.k.append(k)
+        self.v.append(v)
+        if i < self.own.get("global_prefix", 0):
+            q, *row = self.project(x, "global")
+            self.first.append(row)
+            return self.back(torch.stack([self.attend(q[h], [k[h] for k, _ in self.first], [v[h] for _, v in self.first])
+                                          for h in range(self.n)]))
+        heads = []
+        for h in range(self.n):
+            seen = sorted(j for j in SEES[self.own["kind"]](self.own, h, i) if 0 <= j <= i)
+            heads.append(self.attend(q[h], [self.k[j][h] for j in seen], [self.v[j][h] for j in seen])
+                         if seen else torch.zeros(self.m, dtype=torch.float64))
+        return self.back(torch.stack(heads))
+
+
+class Gau:
+    """The gated attention unit: the whole layer."""
+
+    def __init__(self, w, prefix, own):
+        self.w, self.prefix, self.own = w, prefix, own
+        self.k, self.v = [], []
+
+    def weight(self, logit):
+        own, seen = self.own, len(self.k)
+        if own["div_place"] == "inside":
+            return max(logit / own["length"], 0) ** 2
+        return max(logit, 0) ** 2 / (own["d_key"] * (seen if own["div"] == "count" else own["length"]))
+
+    def __call__(self, x):
+        e = self.own["d_value"]
+        rows = silu(linear(x, self.w, f"{self.prefix}.uvz"))
+        u, v, z = rows[:e], rows[e : 2 * e], rows[2 * e :]
+        q, k = (self.w[f"{self.prefix}.gamma_{name}"] * z + self.w[f"{self.prefix}.beta_{name}"] for name in "qk")
+        self.k.append(k)
+        self.v.append(v)
+        y = sum(self.weight(float(q @ k)) * v for k, v in zip(self.k, self.v))
+        return linear(u * y, self.w, f"{self.prefix}.out")
+
+
+def make_layers(w, c):
+    """Of every layer its attention, and whether a feed-forward net follows."""
+    d = c["d_model"] // c["n_heads"]
+    for i in range(c["n_layers"]):
+        own = c["attention"][i] if isinstance(c["attention"], list) else c["attention"]
+        own = {"n_heads": c["n_heads"], "d_key": c.get("d_key", d), "d_value": c.get("d_value", d)} | own
+        form = {"linear": Linear, "gau_quad": Gau}.get(own["kind"], Rows)
+        yield form(w, f"layers.{i}.attn", own), form is not Gau
+
+
 def head_rows(rows, w, c) -> list[torch.Tensor]:
     """The head's output for every row of input ids."""
-    assert c["norm"] == "pre" and c["activation"] == "gelu"
-    heads, d = c["n_heads"], c["d_model"] // c["n_heads"]
-    s = torch.zeros(c["n_layers"], heads, d, d, dtype=torch.float64)
-    z = torch.zeros(c["n_layers"], heads, d, dtype=torch.float64)
-    out = []
+    assert c["norm"] == "pre" and c["activation"] == "gelu" and "feed_forward" not in c and "input_norm" not in c
+    layers, out = list(make_layers(w, c)), []
     for row in rows:
         x = sum(w[f"embed.{stream['name']}.weight"][i] for stream, i in zip(c["inputs"], row))
-        for layer in range(c["n_layers"]):
-            p = f"layers.{layer}."
-            q, k, v = linear(layer_norm(x, w, p + "norm1", c["norm_eps"]), w, p + "attn.qkv").view(3, heads, d)
-            q, k = phi(q), phi(k)
-            s[layer] += k[:, :, None] * v[:, None, :]
-            z[layer] += k
-            numerator = (q[:, :, None] * s[layer]).sum(1)
-            denominator = (q * z[layer]).sum(1, keepdim=True) + c["attention"]["eps"]
-            x = x + linear((numerator / denominator).reshape(-1), w, p + "attn.out")
-            hidden = gelu(linear(layer_norm(x, w, p + "norm2", c["norm_eps"]), w, p + "ff.up"))
-            x = x + linear(hidden, w, p + "ff.down")
+        for i, (attention, feeds) in enumerate(layers):
+            p = f"layers.{i}."
+            x = x + attention(layer_norm(x, w, p + "norm1", c["norm_eps"]))
+            if feeds:
+                hidden = gelu(linear(layer_norm(x, w, p + "norm2", c["norm_eps"]), w, p + "ff.up"))
+                x = x + linear(hidden, w, p + "ff.down")
         out.append(linear(layer_norm(x, w, "final_norm", c["norm_eps"]), w, "head"))
     return out
 

@@ -4,13 +4,13 @@
 
 #include "model/transformer.h"
 
-enum { GOLDEN_ROWS = 80 }; /* rows, and output rows, that the transformer allows a step */
+enum { GOLDEN_ROWS = 128 }; /* rows, and output rows, that the transformer allows a step */
 
 /* Counts one comparison and says what failed. */
 void golden_count(bool ok, const char *fmt, ...) LX_PRINTF(2, 3);
 
 /* Compare the transformer's results with the fixture in `dir`; `what` names the back end. */
-void golden_couplets(lx_transformer *t, const char *dir, const char *what);
+void golden_lines(lx_transformer *t, const char *dir, const char *what);
 void golden_images(lx_transformer *t, const char *dir, const char *what);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The C program's results against fixtures that generate_couplets.py and generate_images.py
+ * The C program's results against fixtures that generate_lines.py and generate_images.py
  * computed from the same weights with PyTorch in float64, on every back end and instruction set.
  *
  *   golden MODEL_DIR FIXTURE_DIR [BACKEND]    only on that back end, which then has to be there
@@ -54,7 +54,7 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
     else if (model->task->modality == LX_IMAGE)
         golden_images(t, fixture_dir, what);
     else
-        golden_couplets(t, fixture_dir, what);
+        golden_lines(t, fixture_dir, what);
     lx_transformer_free(t);
     if (be != NULL)
         be->ops->close(be);

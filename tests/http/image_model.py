@@ -61,8 +61,9 @@ def rwkv7_shapes(first):
     return {f"{name}.weight": shape for name, shape in products.items()} | biases | arrays
 
 
-CHANNEL_MIX = {"ff.x_k": ([D_MODEL], 0.5), "ff.key.weight": ([D_FF, D_MODEL], D_MODEL**-0.5),
-               "ff.value.weight": ([D_MODEL, D_FF], D_FF**-0.5)}
+def channel_mix_shapes():
+    return {"ff.x_k": ([D_MODEL], 0.5), "ff.key.weight": ([D_FF, D_MODEL], D_MODEL**-0.5),
+            "ff.value.weight": ([D_MODEL, D_FF], D_FF**-0.5)}
 
 
 def norm(name):
@@ -84,7 +85,7 @@ def layer_shapes(conf, i):
         arrays = {f"{layer}attn.{name}_{of}": ([keys], 1.0) for of in maps for name in ("gamma", "beta")}
         return norm(f"{layer}norm1") | product(f"{layer}attn.uvz", 2 * values + keys, d) | arrays | out
     if own["kind"] == "rwkv7":
-        parts = rwkv7_shapes(i == 0) | CHANNEL_MIX
+        parts = rwkv7_shapes(i == 0) | channel_mix_shapes()
         return norm(f"{layer}norm1") | norm(f"{layer}norm2") | {layer + name: shape for name, shape in parts.items()}
     projected = product(f"{layer}attn.qkv", 2 * keys + values, d)
     if own["kind"] == "lsh":

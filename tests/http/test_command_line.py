@@ -170,6 +170,15 @@ def test_bench():
     assert run("bench", "--model", MODEL_DIR, "--batch", "x").returncode == 2
 
 
+def test_bench_of_batches_at_a_token():
+    flags = ["bench", "--model", MODEL_DIR, "--batch", "1,3", "--steps", 2, "--json"]
+    result = run(*flags, "--at", 700)
+    assert result.returncode == 0, result.stderr
+    assert [row["batch"] for row in json.loads(result.stdout)["rows"]] == [1, 3]
+    assert run(*flags, "--at", 0).returncode == 2
+    assert "--at" in words_of_failure(run(*flags[:3], "--at", 5, "--positions", "7"), 2)
+
+
 def test_bench_of_prompts():
     flags = ["bench", "--model", MODEL_DIR, "--prefill", "3,600", "--steps", 1]
     result = run(*flags, "--json")

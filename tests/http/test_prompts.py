@@ -63,13 +63,13 @@ def test_a_drawn_seed_serves_all_prompts(port):
         ([OTHER, UPPER, "a b"], "prompt[2]"),
         ([], "1 to 256"),
         (["月"] * 257, "1 to 256"),
-        ([1, "月"], "list of tokens"),
+        ([1, "月"], "prompt[1] is not a whole number that is a token"),
         (["月", [5]], "do not mix"),
         ([10**9], "token 1 is 1000000000"),
         ([[5], [0]], "prompt[1]: token 1 is 0, which is <unk>"),
         ([[]], "empty"),
         ([5] * 2000, "at most"),
-        ([[[5]]], "only whole numbers that are tokens"),
+        ([[[5]]], "prompt[0] is not a whole number that is a token"),
     ],
 )
 def test_bad_lists_are_refused(server, prompt, words):

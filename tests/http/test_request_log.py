@@ -36,6 +36,26 @@ def test_lines_of_json():
         assert {"time", "level", "message"} <= set(json.loads(text))
 
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_traces(json_lines):
+    """A request's traceparent is in its line, one that is malformed is not; neither changes the answer."""
+    with Server("--log-format", "json" if json_lines else "text") as server:
+        body = {"model": client.MODEL, "prompt": PROMPT, "seed": 1}
+        for number, parent in enumerate([f"00-{TRACE}-00f067aa0ba902b7-01", f"00-{TRACE}-00f067aa0ba902b7", "x" * 2000]):
+            headers = {"traceparent": parent, "X-Request-Id": f"mine-{number}"}
+            assert client.call(server.port, "POST", "/v1/completions", body, headers).status == 200
+            wait_until(lambda name=f"mine-{number}": name in server.log and server.log.endswith("\n"), 60, "its line")
+        lines = [line for line in server.log.splitlines() if "mine-" in line]
+        assert ["mine-0" in line for line in lines if "trace_id" in line] == [True]
+        if json_lines:
+            assert json.loads(lines[0])["trace_id"] == TRACE
+        else:
+            assert f" trace_id={TRACE}" in lines[0]
+
+
 def test_names_of_keys(tmp_path):
     path = tmp_path / "keys"
     path.write_text("alice sk-secret\n")

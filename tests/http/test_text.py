@@ -164,11 +164,11 @@ def test_the_end_can_be_ignored(port):
         ({"prompt": "a" * 900_000}, "prompt", "more than the 200 tokens"),
         ({"prompt": [5] * 201}, "prompt", "more than the 200 tokens"),
         ({"prompt": [5, 260]}, "prompt", "token 2 is 260"),
-        ({"prompt": [-1]}, "prompt", "whole numbers"),
+        ({"prompt": [-1]}, "prompt", "whole number"),
         ({"prompt": []}, "prompt", "1 to 256"),
         ({"prompt": [[]]}, "prompt", "empty"),
         ({"prompt": "a", "max_tokens": 251}, "max_tokens", "at most 250"),
-        ({"prompt": "a", "max_tokens": -1}, "max_tokens", "from 1"),
+        ({"prompt": "a", "max_tokens": -1}, "max_tokens", "from 0"),
         ({"prompt": "a", "ignore_eos": 1}, "ignore_eos", "true or false"),
         ({"prompt": "a", "stop": 5}, "stop", "string"),
         ({"prompt": "a", "stop": [["a"]]}, "stop", "string"),
@@ -246,6 +246,70 @@ def test_log_probabilities_and_echo(port, model):
     assert model == "words" or any(name.startswith("bytes:\\x") for name in names)
     texts, _ = join_stream(stream_ok(port, **fields, echo=True, logprobs=5))
     assert texts[0] == choice["text"]
+
+
+@pytest.mark.parametrize("model", ["bytes", "words"])
+def test_an_echoed_prompt_has_the_scores_of_its_tokens(port, model):
+    """To the bit those that generating it token by token has."""
+    fields = {"model": model, "logprobs": 3, "temperature": 0}
+    first = [text_model.BEGIN] if model == "bytes" else []
+    ids = first + call(port, "POST", "/tokenize", {"model": model, "content": PROMPT + "\nab"}).json()["tokens"]
+    scored = complete_ok(port, prompt=ids, max_tokens=0, echo=True, **fields)
+    lists = only(scored)["logprobs"]
+    assert only(scored)["text"] == PROMPT + "\nab" == "".join(lists["tokens"])
+    assert only(scored)["finish_reason"] == "length"
+    assert scored["usage"]["prompt_tokens"] == len(ids) and scored["usage"]["completion_tokens"] == 0
+    assert lists["token_logprobs"][0] is None and lists["top_logprobs"][0] is None
+    for i in range(1, len(ids)):
+        step = complete_ok(port, prompt=ids[:i], max_tokens=1, logit_bias={str(ids[i]): 100}, **fields)
+        assert only(step)["logprobs"]["token_logprobs"] == [lists["token_logprobs"][i]]
+    whole = complete_ok(port, prompt=ids, max_tokens=7, echo=True, ignore_eos=True, **fields)
+    more = only(whole)["logprobs"]
+    assert {k: v[: len(ids)] for k, v in more.items()} == lists
+    plain = complete_ok(port, prompt=ids, max_tokens=7, ignore_eos=True, **fields)
+    assert more["token_logprobs"][len(ids) :] == only(plain)["logprobs"]["token_logprobs"]
+    assert only(whole)["mean_logprob"] == only(plain)["mean_logprob"]
+    assert whole["usage"]["completion_tokens"] == 7
+
+
+@pytest.mark.parametrize("model", ["bytes", "words"])
+def test_scores_of_the_prompt_change_no_answer(port, model):
+    fields = {"model": model, "prompt": PROMPT, "max_tokens": 40, "seed": 4, "frequency_penalty": 1,
+              "repetition_penalty": 1.5, "stop": [PROMPT[:2], "e"]}
+    plain = only(complete_ok(port, **fields))
+    echoed = only(complete_ok(port, **fields, echo=True, logprobs=0))
+    assert echoed["text"] == PROMPT + plain["text"]
+    assert echoed["finish_reason"] == plain["finish_reason"]
+    chunks = stream_ok(port, **fields, echo=True, logprobs=0)
+    streamed = [x for c in chunks for x in ((c["choices"] or [{}])[0].get("logprobs") or {}).get("token_logprobs", [])]
+    assert streamed == echoed["logprobs"]["token_logprobs"]
+
+
+def test_scores_of_one_token_and_of_many_prompts(port):
+    many = complete_ok(port, model="bytes", prompt=[[65], [65, 66], [67, 66, 65]], max_tokens=0, echo=True, logprobs=1)
+    lists = [c["logprobs"]["token_logprobs"] for c in many["choices"]]
+    assert [len(x) for x in lists] == [1, 2, 3] and [x[0] for x in lists] == [None] * 3
+    assert many["usage"]["prompt_tokens"] == 6 and [c["text"] for c in many["choices"]] == ["A", "AB", "CBA"]
+    alone = complete_ok(port, model="bytes", prompt=[67, 66, 65], max_tokens=0, echo=True, logprobs=1)
+    assert only(alone)["logprobs"]["token_logprobs"] == lists[2]
+    bare = complete_ok(port, model="bytes", prompt=[65, 66], max_tokens=0, echo=True)
+    assert only(bare)["text"] == "AB" and only(bare)["logprobs"] is None
+
+
+@pytest.mark.parametrize(
+    "fields, param",
+    [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 0, "logprobs": 1}, "max_tokens"),
+        ({"model": "couplet", "prompt": "海上", "max_tokens": 0, "echo": True}, "max_tokens"),
+        ({"echo": True, "logprobs": 1, "n": 2}, "n"),
+        ({"echo": True, "logprobs": 1, "best_of": 2}, "best_of"),
+        ({"echo": True, "logprobs": 1, "return_state": True}, "return_state"),
+    ],
+)
+def test_scores_that_cannot_be_are_refused(port, fields, param):
+    reply = complete(port, **{"model": "bytes", "prompt": "ab", **fields})
+    assert reply.status == 400 and reply.error["param"] == param, reply.text
 
 
 def test_a_score_is_what_generating_it_step_by_step_gives(port):
@@ -375,6 +439,74 @@ def test_penalties_and_biases_of_every_sample(port):
     plain = complete_ok(port, **{**fields, "frequency_penalty": 0, "presence_penalty": 0})
     assert plain["choices"] == complete_ok(port, **{k: v for k, v in fields.items() if "penalty" not in k})["choices"]
     assert only(plain)["text"] != texts[0]
+
+
+@pytest.mark.parametrize("model", ["bytes", "words"])
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_repetition_penalty_counts_prompt_and_answer(port, model, temperature):
+    fields = {"model": model, "temperature": temperature, "ignore_eos": True, "return_state": True, "repetition_penalty": 3}
+    whole = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, **fields)
+    begun = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=11, **fields)
+    rest = complete_ok(port, state=begun["states"][0]["id"], max_tokens=19, **fields)
+    assert tokens_of(port, rest) == tokens_of(port, whole)
+    one = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, **{**fields, "repetition_penalty": 1})
+    plain = complete_ok(port, prompt=PROMPT, seed=5, max_tokens=30, model=model, temperature=temperature, ignore_eos=True)
+    assert only(one)["text"] == only(plain)["text"] != only(whole)["text"]
+
+
+def test_what_the_prompt_has_is_penalized(port):
+    """The likeliest next token stands in a prompt of 200 others only once, and that is enough to lose its place."""
+    fields = {"model": "bytes", "temperature": 0, "max_tokens": 1, "logprobs": 5, "ignore_eos": True}
+    for seed in range(40):
+        prompt = [(seed * 7 + i) % 256 for i in range(20)]
+        first = tokens_of(port, complete_ok(port, prompt=prompt, return_state=True, **fields))[0]
+        again = complete_ok(port, prompt=prompt, return_state=True, repetition_penalty=10, **fields)
+        if first in prompt:
+            assert tokens_of(port, again)[0] != first
+            return
+    pytest.fail("no prompt had the likeliest token")
+
+
+def test_min_p_and_typical_p_leave_one_token(port):
+    fields = {"model": "words", "prompt": PROMPT, "max_tokens": 20, "ignore_eos": True}
+    greedy = only(complete_ok(port, **fields, temperature=0))["text"]
+    assert only(complete_ok(port, **fields, temperature=5, min_p=1, seed=3))["text"] == greedy
+    typical = {only(complete_ok(port, **fields, temperature=1.5, typical_p=1e-6, seed=s))["text"] for s in range(4)}
+    assert len(typical) == 1
+    free = {only(complete_ok(port, **fields, temperature=1.5, typical_p=1, min_p=0, seed=s))["text"] for s in range(4)}
+    assert len(free) == 4
+
+
+@pytest.mark.parametrize("field, values", [("repetition_penalty", (0, 11, "1")), ("min_p", (-0.1, 1.5, [1])), ("typical_p", (0, 1.01, True))])
+def test_cuts_out_of_range_are_refused(port, field, values):
+    for value in values:
+        reply = complete(port, model="bytes", prompt="a", **{field: value})
+        assert reply.status == 400 and reply.error["param"] == field, reply.text
+
+
+# --- warnings
+
+UNKNOWN = "characters that are not in the vocabulary, read as <unk>: "
+
+
+def test_ignored_fields_are_told(port):
+    fields = {"model": "bytes", "prompt": PROMPT, "max_tokens": 3, "seed": 1, "ignore_eos": True}
+    plain = complete_ok(port, **fields)
+    assert "warnings" not in plain
+    told = complete_ok(port, **fields, repeat_penalty=1.3, mirostat=2, grammar=None, user="me")
+    assert [w["param"] for w in told["warnings"]] == ["repeat_penalty", "mirostat"]
+    assert told["warnings"][0]["message"] == "repeat_penalty changes nothing here"
+    assert told["choices"] == plain["choices"]
+    events = list(stream_ok(port, **fields, n=2, tools=[]))
+    assert [w["param"] for w in events[0]["warnings"]] == ["tools"]
+    assert not any("warnings" in e for e in events[1:])
+
+
+def test_unknown_characters_are_told(port):
+    told = complete_ok(port, model="couplet", prompt="海㒲明月")
+    assert told["warnings"] == [{"param": "prompt", "message": UNKNOWN + "1"}]
+    two = complete_ok(port, model="couplet", prompt=["海上明月", "㒲㒲"])
+    assert two["warnings"][0]["message"] == UNKNOWN + "2"
 
 
 @pytest.mark.parametrize("field", ["frequency_penalty", "presence_penalty"])

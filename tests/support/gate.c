@@ -1,7 +1,8 @@
 /*
- * The wrapped back end is the real one with a copy of its table in which begin, sample, end and
- * sync are replaced; everything else goes straight through. The cpu back end numbers steps like the
- * cuda one, so what a step samples is kept by its number until that is synced.
+ * The wrapped back end is the real one with a copy of its table in which begin, sample, end, sync,
+ * state_export and state_import are replaced; everything else goes straight through. The cpu back
+ * end numbers steps like the cuda one, so what a step samples is kept by its number until that is
+ * synced.
  */
 #include "tests/support/gate.h"
 
@@ -19,7 +20,8 @@ static struct {
     pthread_cond_t changed;
     int64_t permits; /* OPEN: as many as you like */
     int64_t n_steps, n_ended, n_synced, most_ahead;
-    bool waiting, lost, fail_next, spoil;
+    int64_t n_moves;
+    bool waiting, lost, fail_next, spoil, moves_held;
     int64_t delay_ns;
     uint64_t spoilt_seed;
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -103,6 +105,29 @@ static lx_status sync(lx_backend *be, uint64_t number, lx_error *err)
     return LX_OK;
 }
 
+static void begin_move(void)
+{
+    (void)pthread_mutex_lock(&gate.mutex);
+    gate.n_moves++;
+    while (gate.moves_held)
+        (void)pthread_cond_wait(&gate.changed, &gate.mutex);
+    (void)pthread_mutex_unlock(&gate.mutex);
+}
+
+static lx_status state_export(lx_backend *be, const lx_states *s, int32_t slot, float *to,
+                              int32_t n_pages)
+{
+    begin_move();
+    return gate.real->state_export(be, s, slot, to, n_pages);
+}
+
+static lx_status state_import(lx_backend *be, lx_states *s, int32_t slot, const float *from,
+                              int32_t n_pages)
+{
+    begin_move();
+    return gate.real->state_import(be, s, slot, from, n_pages);
+}
+
 lx_backend *gate_open_backend(const char *name, int32_t n_threads)
 {
     lx_backend *be = NULL;
@@ -115,7 +140,11 @@ lx_backend *gate_open_backend(const char *name, int32_t n_threads)
     gate.table.sample = sample;
     gate.table.end = end;
     gate.table.sync = sync;
+    gate.table.state_export = state_export;
+    gate.table.state_import = state_import;
     gate.permits = OPEN;
+    gate.n_moves = 0;
+    gate.moves_held = false;
     gate.n_steps = gate.delay_ns = gate.n_ended = gate.n_synced = gate.most_ahead = 0;
     gate.waiting = gate.lost = gate.fail_next = gate.spoil = false;
     be->ops = &gate.table;
@@ -164,6 +193,18 @@ int64_t gate_most_ahead(void)
 {
     int64_t n;
     UNDER_LOCK(n = gate.most_ahead);
+    return n;
+}
+
+void gate_hold_moves(bool hold)
+{
+    UNDER_LOCK(gate.moves_held = hold);
+}
+
+int64_t gate_moves(void)
+{
+    int64_t n;
+    UNDER_LOCK(n = gate.n_moves);
     return n;
 }
 

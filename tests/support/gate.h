@@ -1,6 +1,7 @@
 /*
- * A hand on the engine's brake: wraps a back end so that a test decides when a step may begin, sees
- * how many there were, and can make one fail. One gate in a process, for all back ends it opens.
+ * A hand on the engine's brake: wraps a back end so that a test decides when a step may begin and
+ * when a state may move, sees how many there were, and can make one fail. One gate in a process,
+ * for all back ends it opens.
  */
 #ifndef LINNET_TESTS_SUPPORT_GATE_H
 #define LINNET_TESTS_SUPPORT_GATE_H
@@ -16,6 +17,9 @@ void gate_let_pass(int32_t n); /* with the gate closed: n more steps */
 void gate_wait_for_step(void); /* returns when a step stands before the closed gate */
 int64_t gate_steps(void);      /* begun since the back end was opened */
 int64_t gate_most_ahead(void); /* the most that were started before one was waited for */
+
+void gate_hold_moves(bool hold); /* states that come and go stand still from now on, or go on */
+int64_t gate_moves(void);        /* begun since the back end was opened */
 
 void gate_slow_down(int64_t ns);     /* each step takes that much longer */
 void gate_spoil_seed(uint64_t seed); /* samples of this seed get no token, as if logits were NaN */

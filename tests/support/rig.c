@@ -66,6 +66,7 @@ rig rig_start(rig_options o)
     options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;
     options.ahead = o.ahead;
+    options.move_bytes = o.move_bytes;
     r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
     r.metrics = calloc(1, sizeof *r.metrics);
     if (r.be == NULL || r.metrics == NULL)
@@ -80,6 +81,7 @@ rig rig_start(rig_options o)
 void rig_stop(rig *r)
 {
     gate_open();
+    gate_hold_moves(false);
     lx_engine_stop(r->engine);
     lx_transformer_free(r->transformer);
     r->be->ops->close(r->be);
@@ -98,9 +100,10 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
     lx_error err = {0};
     if (lx_plan_new(q->model != NULL ? q->model : model, &request, &plan, &err) != LX_OK)
         fail_msg("%s", err.text);
+    int32_t max_new = q->keep_state ? q->max_new : or_default(q->max_new, plan->n_new);
     lx_job_params p = {
         .n = or_default(q->n, 1),
-        .max_new = q->keep_state ? q->max_new : or_default(q->max_new, plan->n_new),
+        .max_new = max_new,
         .sampling = {.has_seed = true,
                      .seed = (int64_t)q->seed,
                      .temperature = q->temperature > 0 ? (double)q->temperature : 1,
@@ -108,6 +111,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
                      .top_k = q->top_k},
         .deadline_ns = q->timeout_ns != 0 ? lx_now_ns() + q->timeout_ns : INT64_MAX,
         .targets = q->targets,
+        .n_targets = q->targets != NULL ? max_new : 0,
         .start = q->start,
         .keep_state = q->keep_state,
         .suspendable = q->suspendable,

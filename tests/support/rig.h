@@ -17,6 +17,7 @@ typedef struct rig_options {
     int32_t n_prefixes, prefix_every; /* 0: none are kept; each with one page */
     int32_t n_pages;                  /* of growing states; 0: enough for all places */
     int32_t ahead;
+    int64_t move_bytes;    /* as the engine's */
     const char *backend;   /* NULL: cpu */
     const lx_model *model; /* NULL: the tiny one */
 } rig_options;

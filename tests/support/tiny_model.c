@@ -145,6 +145,8 @@ static bool write_config(const char *dir, const tiny_model_options *o)
         (void)fprintf(f, " \"feed_forward\": %s,\n", o->feed_forward);
     if (o->input_norm)
         (void)fprintf(f, " \"input_norm\": true,\n");
+    if (o->rms_norm)
+        (void)fprintf(f, " \"norm_kind\": \"rms\",\n");
     (void)fprintf(f, " \"inputs\": [");
     for (int32_t i = 0; i < n; i++)
         (void)fprintf(f, "%s{\"name\": \"%s\", \"size\": %d}", i > 0 ? ",\n            " : "",
@@ -212,22 +214,24 @@ static void parameters(writer *w, const char *prefix, const lx_mixer_tensor *t)
         tensor(w, name, 0, rows, 0, 0.1f);
 }
 
-static void norm(writer *w, const char *prefix, int32_t n)
+static void norm(writer *w, const tiny_model_options *o, const char *prefix, int32_t n)
 {
     char name[96];
     (void)snprintf(name, sizeof name, "%s.weight", prefix);
     tensor(w, name, 0, n, 1, 0.2f);
     (void)snprintf(name, sizeof name, "%s.bias", prefix);
-    tensor(w, name, 0, n, 0, 0.1f);
+    if (!o->rms_norm)
+        tensor(w, name, 0, n, 0, 0.1f);
 }
 
-static void branch(writer *w, int32_t layer, int32_t number, const lx_mixer_config *config)
+static void branch(writer *w, const tiny_model_options *o, int32_t layer, int32_t number,
+                   const lx_mixer_config *config)
 {
     lx_mixer_parts parts = {.layer = layer};
     char name[80];
     config->mixer->declare(config, &parts);
     (void)snprintf(name, sizeof name, "layers.%d.norm%d", layer, number);
-    norm(w, name, config->d_model);
+    norm(w, o, name, config->d_model);
     for (int32_t i = 0; i < parts.n_tensors; i++) {
         (void)snprintf(name, sizeof name, "layers.%d.%s", layer, parts.tensors[i].name);
         parameters(w, name, &parts.tensors[i]);
@@ -246,13 +250,13 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
         tensor(w, name, inputs[i].size, o->d_model, 0, 0.6f);
     }
     for (int32_t i = 0; i < o->n_layers; i++) {
-        branch(w, i, 1, lx_config_mixer(c, i));
+        branch(w, o, i, 1, lx_config_mixer(c, i));
         if (lx_config_has_feed_forward(c, i))
-            branch(w, i, 2, &c->feed_forward);
+            branch(w, o, i, 2, &c->feed_forward);
     }
     if (o->input_norm)
-        norm(w, "input_norm", o->d_model);
-    norm(w, "final_norm", o->d_model);
+        norm(w, o, "input_norm", o->d_model);
+    norm(w, o, "final_norm", o->d_model);
     int32_t n_head = o->width == 0 ? o->n_vocab : 3 * COMPONENTS;
     tensor(w, "head.weight", n_head, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));
     tensor(w, "head.bias", 0, n_head, 0, 0.1f);

@@ -16,8 +16,10 @@ def check_exportable(config: dict):
 
 
 def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
-    """bf16, but f32 for the head of a mixture: a mean wants more than 8 bits."""
+    """bf16, but f32 for the head of a mixture, where a mean wants more than 8 bits, and for rates of decay, which are
+    multiplied once a token."""
     exact = name.startswith("head.") and config["head"]["kind"] == "logistic_mixture"
+    exact = exact or name.endswith(("A_log", "dt_bias"))
     tensor = tensor.detach().cpu().contiguous()
     if exact:
         return "F32", tensor.float().numpy().tobytes()
@@ -25,11 +27,15 @@ def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
 
 
 def write_safetensors(path: pathlib.Path, tensors: dict[str, torch.Tensor], config: dict):
-    """The safetensors layout; data begins at a multiple of 64 bytes."""
-    header, offset, blobs = {"__metadata__": {"format": "linnet"}}, 0, []
-    for name, tensor in tensors.items():
-        dtype, blob = encode(name, tensor, config)
-        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [offset, offset + len(blob)]}
+    encoded = {name: encode(name, tensor, config) for name, tensor in tensors.items()}
+    write_raw(path, [(name, dtype, list(tensors[name].shape), blob) for name, (dtype, blob) in encoded.items()], "linnet")
+
+
+def write_raw(path: pathlib.Path, tensors: list[tuple[str, str, list[int], bytes]], made_as: str):
+    """The safetensors layout of (name, dtype, shape, bytes); data begins at a multiple of 64 bytes."""
+    header, offset, blobs = {"__metadata__": {"format": made_as}}, 0, []
+    for name, dtype, shape, blob in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(blob)]}
         offset += len(blob)
         blobs.append(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -49,17 +55,17 @@ def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabu
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
 
-def read_safetensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
+def read_raw(path: pathlib.Path) -> list[tuple[str, str, list[int], memoryview]]:
     data = bytearray(path.read_bytes())
     (length,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + length])
     header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        part = memoryview(data)[8 + length + begin : 8 + length + end]
-        tensors[name] = torch.frombuffer(part, dtype=TYPES[entry["dtype"]]).view(entry["shape"])
-    return tensors
+    body = memoryview(data)[8 + length :]
+    return [(name, entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])]) for name, entry in header.items()]
+
+
+def read_safetensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
+    return {name: torch.frombuffer(data, dtype=TYPES[dtype]).view(shape) for name, dtype, shape, data in read_raw(path)}
 
 
 def load_exported(folder: pathlib.Path, model: torch.nn.Module):

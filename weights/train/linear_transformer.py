@@ -37,8 +37,8 @@ def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers:
 
 
 def override(config: dict, settings: list[str]):
-    """Applies settings such as n_layers=4 or attention.eps=1e-5, where the field must be there, and mixer=NAME:
-    that kind in every layer, with its defaults."""
+    """Applies settings such as n_layers=4 or attention.eps=1e-5, and mixer=NAME: that kind in every layer, with its
+    defaults. The field must be there, but attention may get one that its kind's defaults lack."""
     for setting in settings:
         path, _, value = setting.partition("=")
         if path == "mixer":
@@ -48,6 +48,9 @@ def override(config: dict, settings: list[str]):
         part = config
         for parent in parents:
             part = part.get(parent) if isinstance(part, dict) else None
+        if parents == ["attention"] and field not in part:
+            part[field] = json.loads(value)
+            continue
         if not isinstance(part, dict) or not isinstance(part.get(field), (str, int, float, list)):
             raise SystemExit(f"--set {setting}: the config has no such value")
         kind = type(part[field])
@@ -77,16 +80,46 @@ class FeedForward(nn.Module):
         return self.down(F.gelu(self.up(x)))
 
 
+class GatedMlp(nn.Module):
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__()
+        self.gate = nn.Linear(d_model, d_ff, bias=False)
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        nn.init.zeros_(self.down.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width: int, eps: float):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.float() * (x.float().square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.weight).to(x.dtype)
+
+
+def make_norm(c: dict, width: int) -> nn.Module:
+    """Of the config's kind."""
+    kind = RmsNorm if c.get("norm_kind") == "rms" else nn.LayerNorm
+    return kind(width, eps=c["norm_eps"])
+
+
+FEED_FORWARDS = {"mlp": FeedForward, "gated_mlp": GatedMlp}
+
+
 class Layer(nn.Module):
     def __init__(self, c: dict, index: int, dropout: float):
         super().__init__()
         self.dropout, self.wiring = dropout, c["norm"]
-        self.norm1 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
+        self.norm1 = make_norm(c, c["d_model"])
         self.attn = mixers.make(c, index)
         self.is_whole = mixers.is_whole_layer(c, index)
         if not self.is_whole:
-            self.norm2 = nn.LayerNorm(c["d_model"], eps=c["norm_eps"])
-            self.ff = FeedForward(c["d_model"], c["d_ff"])
+            self.norm2 = make_norm(c, c["d_model"])
+            self.ff = FEED_FORWARDS[c.get("feed_forward", {}).get("kind", "mlp")](c["d_model"], c["d_ff"])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # [B, T, d]; reversible: two of them side by side
         x = self.residual(x, self.norm1, self.attn)
@@ -116,10 +149,11 @@ class LinearTransformer(nn.Module):
         width = config["d_model"] * (2 if self.two else 1)
         self.embed = Embedding(config["inputs"], config["d_model"])
         self.layers = nn.ModuleList([Layer(config, i, dropout) for i in range(config["n_layers"])])
-        self.final_norm = nn.LayerNorm(width, eps=config["norm_eps"])
-        self.head = nn.Linear(width, head_size(config["head"]))
+        self.final_norm = make_norm(config, width)
+        self.head = nn.Linear(width, head_size(config["head"]), bias=config["head"].get("bias", True))
         nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        if self.head.bias is not None:
+            nn.init.zeros_(self.head.bias)
 
     def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d or 2 d]
         x = self.embed(ids)

@@ -34,8 +34,10 @@ from export import check_exportable, export_model, load_exported
 from muon import Muon
 
 
-def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float):
-    p.add_argument("--data", type=pathlib.Path, required=True)
+def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float, data: bool = True):
+    """data: whether the recipe reads some."""
+    if data:
+        p.add_argument("--data", type=pathlib.Path, required=True)
     p.add_argument("--run", type=pathlib.Path, required=True, help="checkpoints and log")
     p.add_argument("--init", type=pathlib.Path, help="begin with the weights of this exported model")
     p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
@@ -62,7 +64,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
     qkv, matrices, head, rest = [], [], [], []
     for name, p in model.named_parameters():
-        if name.startswith("layers.") and p.ndim == 2:
+        if name.startswith("layers.") and p.ndim == 2 and "_conv" not in name:
             (qkv if "qkv" in name else matrices).append(p)
         else:
             (head if name.startswith("head.") else rest).append(p)

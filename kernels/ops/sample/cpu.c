@@ -15,18 +15,19 @@
 
 #define FEW 16 /* ids worth ordering one by one */
 
-/* scratch: n_ids allowed logits (banned: -infinity), n_ids weights, n_ids ids of the heap */
+/* scratch: n_ids allowed logits (banned: -infinity), n_ids weights, n_ids ids of the heap, n_ids
+   distances */
 typedef struct row {
     const lx_cpu_isa *isa;
     const lx_sampling *s;
     int32_t n;
-    float *logits, *weights;
+    float *logits, *weights, *distances;
     float least, greatest; /* of the allowed logits */
     int32_t *heap;
     int32_t n_heap;
 } row;
 
-/* Of each of the three. */
+/* Of each of the four. */
 static int64_t stride_of(int32_t n_ids)
 {
     return ((int64_t)n_ids + 15) / 16 * 16;
@@ -206,7 +207,55 @@ static found find(row *r, goal g, double wanted)
     return f;
 }
 
+/* --- what is typical --- */
+
+/* Bans what comes behind the id in an order, which may be another one, and weighs the rest anew. */
+static double drop_behind(row *r, const row *order, int32_t id)
+{
+    for (int32_t i = 0; i < r->n; i++) {
+        if (comes_first(order, id, i))
+            r->logits[i] = -INFINITY;
+    }
+    (void)r->isa->range(r->logits, r->n, &r->least, &r->greatest);
+    return r->isa->weights(r->weights, r->logits, r->n, r->greatest, r->s->temperature);
+}
+
+static float center_of(const row *r, double total)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        if (r->weights[i] > 0)
+            sum += (double)r->weights[i] * ((double)r->logits[i] - (double)r->greatest);
+    }
+    return (float)((double)r->greatest + sum / total);
+}
+
+/* The order by distance is the order by logit of what is the less the further away. */
+static double keep_typical(row *r, double total)
+{
+    if (r->s->top_k > 0)
+        total = drop_behind(r, r, find(r, NUMBER_REACHES, r->s->top_k).id);
+    float center = center_of(r, total);
+    row order = *r;
+    order.logits = r->distances;
+    for (int32_t i = 0; i < r->n; i++)
+        r->distances[i] = (float)-fabs((double)r->logits[i] - (double)center);
+    (void)r->isa->range(order.logits, r->n, &order.least, &order.greatest);
+    found last = find(&order, SUM_REACHES, (double)r->s->typical_p * total);
+    return drop_behind(r, &order, last.id);
+}
+
 /* --- with cuts --- */
+
+/* The last id that is likely enough beside the likeliest. */
+static found find_min_p(row *r)
+{
+    int32_t count = 0;
+    double log_p = log((double)r->s->min_p);
+    float level = (float)((double)r->greatest + (double)r->s->temperature * log_p);
+    (void)r->isa->above(r->logits, r->weights, r->n, level, &count);
+    return find(r, NUMBER_REACHES, count > 1 ? count : 1);
+}
 
 /*
  * Finds the last id that is kept, then the id drawn of those up to it. Sums over the same ids may
@@ -222,6 +271,10 @@ static int32_t draw_with_cuts(row *r, double total, float u)
         found f = find(r, SUM_REACHES, (double)r->s->top_p * last.sum);
         last = f.count < last.count ? f : last;
     }
+    if (r->s->min_p > 0) {
+        found f = find_min_p(r);
+        last = f.count < last.count ? f : last;
+    }
     found f = find(r, SUM_EXCEEDS, (double)u * last.sum);
     if (f.count <= last.count && r->weights[f.id] > 0)
         return f.id;
@@ -232,14 +285,27 @@ static int32_t draw_with_cuts(row *r, double total, float u)
 
 /* --- one row --- */
 
+/* Of a masked id -infinity stays. */
+static void apply_biases(row *r)
+{
+    for (int32_t i = 0; i < r->s->n_biases; i++) {
+        const lx_bias *b = &r->s->biases[i];
+        float l = r->logits[b->id];
+        if (!(l > -INFINITY))
+            continue;
+        if (b->divisor > 0)
+            l = l > 0 ? l / b->divisor : l * b->divisor;
+        r->logits[b->id] = fmaxf(-LX_MAX_LOGIT, fminf(l + b->add, LX_MAX_LOGIT));
+    }
+}
+
 static int32_t choose(row *r, const float *logits)
 {
     const lx_sampling *s = r->s;
     if (s->forced >= 0)
         return s->forced;
     r->isa->add(r->logits, logits, s->mask != NULL ? s->mask->bias : NULL, r->n);
-    for (int32_t i = 0; i < s->n_biases; i++) /* of a masked id: -infinity stays */
-        r->logits[s->biases[i].id] += s->biases[i].add;
+    apply_biases(r);
     for (int32_t i = 0; i < s->n_banned; i++)
         r->logits[s->banned[i]] = -INFINITY;
     if (!r->isa->range(r->logits, r->n, &r->least, &r->greatest))
@@ -247,8 +313,10 @@ static int32_t choose(row *r, const float *logits)
     if (s->temperature == 0)
         return first_equal(r->logits, r->n, r->greatest);
     double total = r->isa->weights(r->weights, r->logits, r->n, r->greatest, s->temperature);
+    if (s->typical_p > 0 && s->typical_p < 1)
+        total = keep_typical(r, total);
     float u = lx_uniform(s->seed, s->sample, s->step, 0);
-    if (s->top_k > 0 || s->top_p < 1)
+    if (s->top_k > 0 || s->top_p < 1 || s->min_p > 0)
         return draw_with_cuts(r, total, u);
     return draw_in_order(r, (double)u * total);
 }
@@ -293,6 +361,7 @@ static lx_sample sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const f
              .n = n_ids,
              .logits = scratch,
              .weights = scratch + stride,
+             .distances = scratch + 3 * stride,
              .heap = (int32_t *)(void *)(scratch + 2 * stride)};
     float largest;
     if (!isa->scan(logits, n_ids, &largest))
@@ -321,7 +390,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t scratch_floats(const lx_cpu *c, const void *args)
 {
     (void)c;
-    return 3 * stride_of(((const lx_sample_args *)args)->n_ids);
+    return 4 * stride_of(((const lx_sample_args *)args)->n_ids);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

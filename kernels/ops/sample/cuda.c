@@ -43,12 +43,12 @@ static lx_status put_biases(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
     lx_status st = lx_cuda_put(c, NULL, 0, n_biases * sizeof(lx_bias), &op->biases);
     if (st != LX_OK)
         return st;
-    lx_bias *biases = (void *)c->inputs.host;
-    int64_t at = (int64_t)(op->biases / sizeof *biases);
+    lx_bias *biases = (void *)(c->inputs.host + op->biases);
+    int64_t at = 0;
     lx_cuda_row *to = (void *)(c->inputs.host + op->in);
     for (int32_t i = 0; i < c->n_outputs; i++) {
         int32_t n = rows[i].n_biases > 0 ? rows[i].n_biases : 0;
-        to[i].bias_at = at;
+        to[i].bias_at = (int64_t)op->biases + at * (int64_t)sizeof *biases;
         to[i].n_biases = n;
         if (n > 0)
             memcpy(biases + at, rows[i].biases, (size_t)n * sizeof *biases);

@@ -99,20 +99,6 @@ LX_DEVICE void ban(const lx_cuda_sample &a, const lx_cuda_row &s, uint32_t *bits
     __syncthreads();
 }
 
-/* Least and greatest of the allowed logits; false when there are none. */
-LX_DEVICE bool find_range(row *r)
-{
-    float low = -LX_INFINITY, high = -LX_INFINITY; /* low: of -l */
-    for (int32_t i = (int32_t)threadIdx.x; i < r->n; i += (int32_t)blockDim.x) {
-        float l = logit_at(*r, i);
-        high = l > high ? l : high;
-        low = l > -LX_INFINITY && -l > low ? -l : low;
-    }
-    r->least = -block_max(r->shared, low);
-    r->greatest = block_max(r->shared, high);
-    return r->greatest > -LX_INFINITY;
-}
-
 LX_DEVICE int32_t choose(row *r)
 {
     if (r->s.forced >= 0)
@@ -122,8 +108,10 @@ LX_DEVICE int32_t choose(row *r)
     if (r->s.temperature == 0.0f)
         return first_greatest(*r);
     double total = sum_weights(*r, all_weights(*r), NULL);
+    if (wants_typical(*r))
+        total = keep_typical(r, total);
     float u = lx_uniform(r->s.seed, r->s.sample, r->s.step, 0);
-    if (r->s.top_k > 0 || r->s.top_p < 1.0f)
+    if (r->s.top_k > 0 || r->s.top_p < 1.0f || r->s.min_p > 0.0f)
         return draw_with_cuts(*r, total, u);
     return draw_in_order(*r, (double)u * total);
 }
@@ -186,18 +174,18 @@ LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
     int64_t i = blockIdx.x;
     if (i >= *a.live)
         return; /* the whole block */
-    row r = {&shared, a.rows[i], a.logits + i * a.n_ids, NULL, NULL, a.n_ids, 0.0f, 0.0f};
-    r.biases = a.biases + r.s.bias_at;
+    row r = {&shared, a.rows[i], a.logits + i * a.n_ids, NULL, NULL, a.n_ids, 0, 0, 0, false, 0};
+    r.biases = (const lx_bias *)(const void *)(a.biases + r.s.bias_at);
     lx_sample out = {-1, LX_NAN};
     float largest = scan(r);
     if (largest < LX_INFINITY) {
-        if (r.s.forced < 0 && (r.s.mask != NULL || r.s.n_banned > 0)) {
+        if (r.s.forced < 0 && (r.s.mask != NULL || r.s.n_banned > 0 || wants_typical(r))) {
             uint32_t *bits = a.bits + i * ((a.n_ids + 31) / 32);
             ban(a, r.s, bits);
             r.bits = bits;
         }
         out.token = choose(&r);
-        weighting w = {largest, 1.0f, -LX_INFINITY, true};
+        weighting w = {largest, 1.0f, -LX_INFINITY, true, false};
         double log_sum = log(sum_weights(r, w, NULL));
         if (out.token >= 0) {
             out = sample_of(r, out.token, largest, log_sum);

@@ -12,7 +12,7 @@ typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;
     const int32_t *banned; /* of all rows: a row's places count from here, like those below */
-    const lx_bias *biases;
+    const char *biases;    /* lx_bias of all rows, by places in bytes */
     lx_sample *top;
     uint32_t *bits; /* scratch [n_rows, (n_ids + 31) / 32] */
     lx_sample *out;

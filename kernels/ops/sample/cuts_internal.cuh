@@ -9,7 +9,7 @@
 
 /* --- a place in the order by logit --- */
 
-/* The ids with logits >= level, their weight and number. */
+/* The ids with keys >= level, their weight and number. */
 struct place {
     float level;
     double sum;
@@ -46,7 +46,7 @@ LX_DEVICE float middle(float low, float high, int32_t round)
     return of_key(a + (b - a) / 2u);
 }
 
-/* Weight and number of the ids from a level on. */
+/* Weight and number of the ids from a level of keys on. */
 LX_DEVICE place above(const row &r, float level)
 {
     weighting w = all_weights(r);
@@ -101,7 +101,7 @@ LX_DEVICE void take_id(const row &r, walk *w, int32_t id)
 
 LX_DEVICE bool comes_first(const row &r, int32_t a, int32_t b)
 {
-    float la = logit_at(r, a), lb = logit_at(r, b);
+    float la = key_at(r, a), lb = key_at(r, b);
     return la > lb || (la == lb && a < b);
 }
 
@@ -118,7 +118,7 @@ LX_DEVICE void walk_list(const row &r, walk *w, int32_t *list, int32_t n)
 
 LX_DEVICE bool lies_between(const row &r, int32_t i, const place &before, const place &from)
 {
-    float l = logit_at(r, i);
+    float l = key_at(r, i);
     return l >= from.level && l < before.level;
 }
 
@@ -163,7 +163,54 @@ LX_DEVICE found find(const row &r, goal g, double wanted)
     return f;
 }
 
+/* --- what is typical; see cpu.c --- */
+
+LX_DEVICE bool wants_typical(const row &r)
+{
+    return r.s.typical_p > 0.0f && r.s.typical_p < 1.0f;
+}
+
+/* Bans what comes behind the id in the order of keys, and weighs the rest anew by their logits. */
+LX_DEVICE double drop_behind(row *r, int32_t id)
+{
+    float limit = key_at(*r, id);
+    __syncthreads(); /* no bit changes before all have the limit */
+    for (int32_t w = (int32_t)threadIdx.x; w < (r->n + 31) / 32; w += (int32_t)blockDim.x) {
+        uint32_t word = r->bits[w];
+        for (int32_t i = 32 * w; i < 32 * w + 32 && i < r->n; i++) {
+            float key = key_at(*r, i);
+            word |= (uint32_t)(key < limit || (key == limit && i > id)) << (i % 32);
+        }
+        r->bits[w] = word;
+    }
+    __syncthreads();
+    r->by_distance = false;
+    (void)find_range(r);
+    return sum_weights(*r, all_weights(*r), NULL);
+}
+
+LX_DEVICE double keep_typical(row *r, double total)
+{
+    if (r->s.top_k > 0)
+        total = drop_behind(r, find(*r, NUMBER_REACHES, (double)r->s.top_k).id);
+    weighting w = all_weights(*r);
+    w.moment = true;
+    r->center = (float)((double)r->largest + sum_weights(*r, w, NULL) / total);
+    r->by_distance = true;
+    (void)find_range(r);
+    return drop_behind(r, find(*r, SUM_REACHES, (double)r->s.typical_p * total).id);
+}
+
 /* --- with cuts --- */
+
+/* The last id that is likely enough beside the likeliest. */
+LX_DEVICE found find_min_p(const row &r)
+{
+    double log_p = log((double)r.s.min_p);
+    float level = (float)((double)r.greatest + (double)r.s.temperature * log_p);
+    int32_t count = above(r, level).count;
+    return find(r, NUMBER_REACHES, (double)(count > 1 ? count : 1));
+}
 
 LX_DEVICE bool has_weight(const row &r, int32_t id)
 {
@@ -178,6 +225,10 @@ LX_DEVICE int32_t draw_with_cuts(const row &r, double total, float u)
         last = find(r, NUMBER_REACHES, (double)r.s.top_k);
     if (r.s.top_p < 1.0f) {
         found f = find(r, SUM_REACHES, (double)r.s.top_p * last.sum);
+        last = f.count < last.count ? f : last;
+    }
+    if (r.s.min_p > 0.0f) {
+        found f = find_min_p(r);
         last = f.count < last.count ? f : last;
     }
     found f = find(r, SUM_EXCEEDS, (double)u * last.sum);

@@ -2,6 +2,19 @@
 
 #include "kernels/op.h"
 
+bool lx_bias_is_valid(const lx_bias *b)
+{
+    float d = b->divisor;
+    return fabsf(b->add) <= LX_MAX_BIAS &&
+           (d == 0 || (d * LX_MAX_DIVISOR >= 1 && d <= LX_MAX_DIVISOR));
+}
+
+bool lx_sampling_cuts_are_valid(const lx_sampling *s)
+{
+    return s->temperature >= 0 && isfinite(s->temperature) && s->top_p > 0 && s->top_k >= 0 &&
+           s->min_p >= 0 && s->min_p <= 1 && s->typical_p >= 0;
+}
+
 static lx_status check_biases(const lx_sampling *s, int32_t n_ids, lx_error *err)
 {
     int32_t last = -1;
@@ -9,9 +22,9 @@ static lx_status check_biases(const lx_sampling *s, int32_t n_ids, lx_error *err
         if (s->biases[i].id <= last || s->biases[i].id >= n_ids)
             return lx_fail(err, LX_ERR_INVALID, NULL, "sample: biases[%d] is for id %d of %d", i,
                            s->biases[i].id, n_ids);
-        if (!(fabsf(s->biases[i].add) <= LX_MAX_BIAS))
-            return lx_fail(err, LX_ERR_INVALID, NULL, "sample: biases[%d] is %g", i,
-                           (double)s->biases[i].add);
+        if (!lx_bias_is_valid(&s->biases[i]))
+            return lx_fail(err, LX_ERR_INVALID, NULL, "sample: biases[%d] is %g, divisor %g", i,
+                           (double)s->biases[i].add, (double)s->biases[i].divisor);
         last = s->biases[i].id;
     }
     return LX_OK;
@@ -19,9 +32,11 @@ static lx_status check_biases(const lx_sampling *s, int32_t n_ids, lx_error *err
 
 static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, lx_error *err)
 {
-    if (!(s->temperature >= 0) || !isfinite(s->temperature) || !(s->top_p > 0) || s->top_k < 0)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "sample: temperature %g, top_p %g, top_k %d",
-                       (double)s->temperature, (double)s->top_p, s->top_k);
+    if (!lx_sampling_cuts_are_valid(s))
+        return lx_fail(err, LX_ERR_INVALID, NULL,
+                       "sample: temperature %g, top_p %g, top_k %d, min_p %g, typical_p %g",
+                       (double)s->temperature, (double)s->top_p, s->top_k, (double)s->min_p,
+                       (double)s->typical_p);
     if (s->forced < -1 || s->forced >= n_ids)
         return lx_fail(err, LX_ERR_INVALID, NULL, "sample: forced id %d of %d", s->forced, n_ids);
     if (s->mask != NULL && s->mask->n_ids != n_ids)

@@ -12,7 +12,8 @@
 typedef struct candidate {
     float logit;
     int32_t id;
-    double weight; /* exp(l - largest l) */
+    double weight;  /* exp(l - largest l) */
+    float distance; /* of the logit from what is typical */
 } candidate;
 
 static int by_logit_then_id(const void *pa, const void *pb)
@@ -20,6 +21,20 @@ static int by_logit_then_id(const void *pa, const void *pb)
     const candidate *a = pa, *b = pb;
     if (a->logit != b->logit)
         return a->logit > b->logit ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int by_id(const void *pa, const void *pb)
+{
+    const candidate *a = pa, *b = pb;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int by_distance_then_id(const void *pa, const void *pb)
+{
+    const candidate *a = pa, *b = pb;
+    if (a->distance != b->distance)
+        return a->distance < b->distance ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
@@ -51,13 +66,17 @@ static bool is_banned(const lx_sampling *s, int32_t id)
     return s->mask != NULL && s->mask->bias[id] != 0;
 }
 
-static float bias_of(const lx_sampling *s, int32_t id)
+static float biased(const lx_sampling *s, float logit, int32_t id)
 {
     for (int32_t i = 0; i < s->n_biases; i++) {
-        if (s->biases[i].id == id)
-            return s->biases[i].add;
+        const lx_bias *b = &s->biases[i];
+        if (b->id != id)
+            continue;
+        if (b->divisor > 0)
+            logit = logit > 0 ? logit / b->divisor : logit * b->divisor;
+        return fmaxf(-LX_MAX_LOGIT, fminf(logit + b->add, LX_MAX_LOGIT));
     }
-    return 0;
+    return logit;
 }
 
 static int32_t list_allowed(const lx_sampling *s, const float *logits, int32_t n, candidate *list)
@@ -65,7 +84,7 @@ static int32_t list_allowed(const lx_sampling *s, const float *logits, int32_t n
     int32_t count = 0;
     for (int32_t i = 0; i < n; i++) {
         if (!is_banned(s, i))
-            list[count++] = (candidate){logits[i] + bias_of(s, i), i, 0};
+            list[count++] = (candidate){biased(s, logits[i], i), i, 0, 0};
     }
     return count;
 }
@@ -99,6 +118,31 @@ static int32_t cut_top_p(const candidate *list, int32_t count, float top_p)
     return count;
 }
 
+/* Those nearest to the mean logit come first, and as many are kept as have the share; in the order
+   by logit again. */
+static int32_t cut_typical(candidate *list, int32_t count, const lx_sampling *s)
+{
+    double largest = (double)list[0].logit, sum = 0, total = total_weight(list, count);
+    for (int32_t i = 0; i < count; i++)
+        sum += list[i].weight * ((double)list[i].logit - largest);
+    float center = (float)(largest + sum / total);
+    for (int32_t i = 0; i < count; i++)
+        list[i].distance = (float)fabs((double)list[i].logit - (double)center);
+    qsort(list, (size_t)count, sizeof *list, by_distance_then_id);
+    count = cut_top_p(list, count, s->typical_p);
+    qsort(list, (size_t)count, sizeof *list, by_logit_then_id);
+    set_weights(list, count, s->temperature);
+    return count;
+}
+
+static int32_t cut_min_p(const candidate *list, int32_t count, const lx_sampling *s)
+{
+    float level = (float)((double)list[0].logit + (double)s->temperature * log((double)s->min_p));
+    while (count > 1 && !(list[count - 1].logit >= level))
+        count--;
+    return count;
+}
+
 static int32_t draw(const candidate *list, int32_t count, float u)
 {
     double wanted = (double)u * total_weight(list, count), sum = 0;
@@ -120,22 +164,30 @@ static int32_t choose(const lx_sampling *s, const float *logits, int32_t n, cand
     int32_t count = list_allowed(s, logits, n, list);
     if (count == 0)
         return -1;
-    if (s->temperature == 0 || s->top_k > 0 || s->top_p < 1)
+    bool typical = s->typical_p > 0 && s->typical_p < 1;
+    bool sorted = s->top_k > 0 || s->top_p < 1 || s->min_p > 0;
+    if (s->temperature == 0 || sorted || typical)
         qsort(list, (size_t)count, sizeof *list, by_logit_then_id);
     if (s->temperature == 0)
         return list[0].id;
     if (s->top_k > 0 && s->top_k < count)
         count = s->top_k;
     set_weights(list, count, s->temperature);
+    if (typical)
+        count = cut_typical(list, count, s);
     if (s->top_p < 1)
         count = cut_top_p(list, count, s->top_p);
+    if (s->min_p > 0)
+        count = cut_min_p(list, count, s);
+    if (!sorted)
+        qsort(list, (size_t)count, sizeof *list, by_id);
     return draw(list, count, lx_uniform(s->seed, s->sample, s->step, 0));
 }
 
 static void list_top(const lx_sampling *s, const float *logits, int32_t n, candidate *list)
 {
     for (int32_t i = 0; i < n; i++)
-        list[i] = (candidate){logits[i], i, 0};
+        list[i] = (candidate){logits[i], i, 0, 0};
     qsort(list, (size_t)n, sizeof *list, by_logit_then_id);
     for (int32_t i = 0; i < s->n_top; i++)
         s->top[i] = (lx_sample){list[i].id, (float)log_softmax(logits, n, list[i].id)};

@@ -27,14 +27,17 @@ struct row {
     shared_row *shared;
     lx_cuda_row s;
     const float *logits;
-    const uint32_t *bits; /* banned ids; NULL for none */
+    uint32_t *bits; /* banned ids, this block's own; NULL for none */
     const lx_bias *biases;
     int32_t n;
-    float least, greatest; /* of the allowed logits */
+    float least, greatest; /* of the keys of allowed ids */
+    float largest;         /* of the allowed logits */
+    bool by_distance;      /* keys are logits, or distances from `center`, below 0 */
+    float center;
 };
 
-/* What is added to an id's logit; the list is sorted. */
-LX_DEVICE float bias_of(const row &r, int32_t id)
+/* An id's logit with its bias; the list is sorted. */
+LX_DEVICE float biased(const row &r, float logit, int32_t id)
 {
     int32_t from = 0, to = r.s.n_biases;
     while (from < to) {
@@ -44,7 +47,12 @@ LX_DEVICE float bias_of(const row &r, int32_t id)
         else
             to = at;
     }
-    return from < r.s.n_biases && r.biases[from].id == id ? r.biases[from].add : 0.0f;
+    if (from == r.s.n_biases || r.biases[from].id != id)
+        return logit;
+    float divisor = r.biases[from].divisor;
+    if (divisor > 0.0f)
+        logit = logit > 0.0f ? logit / divisor : logit * divisor;
+    return fmaxf(-LX_MAX_LOGIT, fminf(logit + r.biases[from].add, LX_MAX_LOGIT));
 }
 
 LX_DEVICE float logit_at(const row &r, int32_t i)
@@ -52,7 +60,18 @@ LX_DEVICE float logit_at(const row &r, int32_t i)
     bool banned = r.bits != NULL && (r.bits[i / 32] >> (i % 32) & 1u) != 0u;
     if (banned)
         return -LX_INFINITY;
-    return r.s.n_biases > 0 ? r.logits[i] + bias_of(r, i) : r.logits[i];
+    return r.s.n_biases > 0 ? biased(r, r.logits[i], i) : r.logits[i];
+}
+
+/* What ids are ordered by, from a logit; that of a banned id is -infinity either way. */
+LX_DEVICE float key_of_logit(const row &r, float logit)
+{
+    return r.by_distance ? (float)-fabs((double)logit - (double)r.center) : logit;
+}
+
+LX_DEVICE float key_at(const row &r, int32_t i)
+{
+    return key_of_logit(r, logit_at(r, i));
 }
 
 /* --- over all threads --- */
@@ -84,10 +103,11 @@ LX_DEVICE int32_t block_min_id(shared_row *s, int32_t id)
     return id;
 }
 
-/* What a sum adds up: exp((l - largest) / temperature) of the ids with l >= level. */
+/* What a sum adds up: exp((l - largest) / temperature) of the ids with key >= level; `moment`:
+   times l - largest. */
 struct weighting {
     float largest, temperature, level;
-    bool banned_too;
+    bool banned_too, moment;
 };
 
 LX_DEVICE float weight_of(const weighting &w, float logit)
@@ -102,8 +122,9 @@ LX_DEVICE float sum_block(const row &r, const weighting &w, int32_t from, int32_
     float sum = 0.0f;
     for (int32_t i = from + (int32_t)(threadIdx.x % 16u); i < end; i += 16) {
         float l = w.banned_too ? r.logits[i] : logit_at(r, i);
-        bool there = l >= w.level;
-        sum += there ? weight_of(w, l) : 0.0f;
+        bool there = key_of_logit(r, l) >= w.level;
+        float weight = there ? weight_of(w, l) : 0.0f;
+        sum += w.moment && weight > 0.0f ? weight * (l - w.largest) : w.moment ? 0.0f : weight;
         *count += there;
     }
     return lx_sum16(sum);
@@ -135,8 +156,23 @@ LX_DEVICE double sum_weights(const row &r, const weighting &w, int32_t *count)
 
 LX_DEVICE weighting all_weights(const row &r)
 {
-    weighting w = {r.greatest, r.s.temperature, -LX_INFINITY, false};
+    weighting w = {r.largest, r.s.temperature, -LX_INFINITY, false, false};
     return w;
+}
+
+/* Least and greatest of the keys; false when no id is allowed. */
+LX_DEVICE bool find_range(row *r)
+{
+    float low = -LX_INFINITY, high = -LX_INFINITY; /* low: of -key */
+    for (int32_t i = (int32_t)threadIdx.x; i < r->n; i += (int32_t)blockDim.x) {
+        float l = key_at(*r, i);
+        high = l > high ? l : high;
+        low = l > -LX_INFINITY && -l > low ? -l : low;
+    }
+    r->least = -block_max(r->shared, low);
+    r->greatest = block_max(r->shared, high);
+    r->largest = r->by_distance ? r->largest : r->greatest;
+    return r->greatest > -LX_INFINITY;
 }
 
 LX_DEVICE int32_t first_greatest(const row &r)

@@ -1,4 +1,4 @@
-/* Which kind a folder is of, what all kinds have in common, and names of tensors (see folder.h). */
+/* Which kind a folder is of, and what all kinds have in common (see folder.h). */
 #include "model/formats/hugging_face/folder.h"
 
 #include <stdio.h>
@@ -13,10 +13,12 @@
 enum { MAX_FILE_BYTES = 1 << 20 };
 enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
-static const lx_hf_kind *const kinds[] = {&lx_hf_rwkv7};
+static const lx_hf_kind *const kinds[] = {
+    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda, &lx_hf_gla};
 
 /* Of training, of other programs and of ways to compute the same. */
-static const char *const ignored[] = {"_name_or_path",
+static const char *const ignored[] = {"_attn_implementation_autoset",
+                                      "_name_or_path",
                                       "architectures",
                                       "auto_map",
                                       "bos_token_id",
@@ -36,6 +38,8 @@ static const char *const ignored[] = {"_name_or_path",
                                       "pad_token_id",
                                       "problem_type",
                                       "return_dict",
+                                      "sep_token_id",
+                                      "tokenizer_class",
                                       "torch_dtype",
                                       "torchscript",
                                       "transformers_version",
@@ -86,9 +90,9 @@ static void read_ends(lx_hf_reader *r, lx_config *c)
     lx_hf_ignore(r, (const char *const[]){"eos_token_id", NULL});
 }
 
-void lx_hf_read_text(lx_hf_reader *r, lx_config *c)
+void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context)
 {
-    int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, 32000);
+    int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, vocab_size);
     (void)snprintf(c->task, sizeof c->task, "text");
     c->inputs[0] = (lx_input){.name = "token", .size = n};
     c->n_inputs = 1;
@@ -96,7 +100,7 @@ void lx_hf_read_text(lx_hf_reader *r, lx_config *c)
     c->head_size = c->n_values = n;
     c->plain_head = true;
     c->begin = -1; /* the tokenizer's file says it */
-    c->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, 2048);
+    c->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, context);
     c->context = c->context < MAX_CONTEXT ? c->context : MAX_CONTEXT;
     read_ends(r, c);
     find_tokenizer(r, c);
@@ -115,94 +119,119 @@ static const lx_hf_kind *find_kind(const char *model_type)
 
 static void refuse_type(lx_hf_reader *r, const char *model_type)
 {
-    char known[256] = "", quoted[64], what[384];
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        for (size_t k = 0; kinds[i]->model_types[k] != NULL; k++) {
-            size_t n = strlen(known);
-            (void)snprintf(known + n, sizeof known - n, "%s\"%s\"", n > 0 ? ", " : "",
-                           kinds[i]->model_types[k]);
-        }
+    char known[384] = "", quoted[64], what[512];
+    for (int32_t i = 0; lx_hf_model_type(i) != NULL; i++) {
+        size_t n = strlen(known);
+        (void)snprintf(known + n, sizeof known - n, "%s\"%s\"", n > 0 ? ", " : "",
+                       lx_hf_model_type(i));
     }
     (void)snprintf(what, sizeof what, "%s is not supported: those that are: %s",
                    lx_file_quote(model_type, quoted, sizeof quoted), known);
     lx_hf_wrong(r, "model_type", what);
 }
 
-static lx_status read_config(const char *path, json_t *root, lx_config *out, lx_error *err)
+static void refuse_rest(lx_hf_reader *r)
 {
-    lx_hf_reader r = {.path = path, .root = root, .err = err};
-    const char *type = json_string_value(json_object_get(root, "model_type"));
-    const lx_hf_kind *kind = type != NULL ? find_kind(type) : NULL;
-    if (kind == NULL) {
-        refuse_type(&r, type != NULL ? type : "what is no text");
-        return r.st;
-    }
-    kind->read(&r, out);
-    lx_hf_ignore(&r, (const char *const[]){"model_type", NULL});
-    lx_hf_ignore(&r, ignored);
-    void *left = r.st == LX_OK ? json_object_iter(root) : NULL;
-    if (left != NULL)
-        lx_hf_wrong(&r, json_object_iter_key(left), "is not a known key: it may change results");
-    return r.st;
+    const char *key;
+    json_t *value;
+    if (r->st != LX_OK)
+        return;
+    json_object_foreach(r->root, key, value)
+        lx_hf_wrong(r, key, "is not a known key: it may change results");
 }
 
-lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs, lx_error *err)
+static void read_config(lx_hf_reader *r, lx_config *out)
+{
+    const char *type = json_string_value(json_object_get(r->root, "model_type"));
+    const lx_hf_kind *kind = type != NULL ? find_kind(type) : NULL;
+    if (kind == NULL) {
+        refuse_type(r, type != NULL ? type : "what is no text");
+        return;
+    }
+    kind->read(r, out);
+    lx_hf_ignore(r, (const char *const[]){"model_type", NULL});
+    lx_hf_ignore(r, ignored);
+    refuse_rest(r);
+}
+
+/* Python writes numbers without a bound as JSON has no word for: they become the largest that it
+   has, which takes as many letters. */
+static void name_infinities(char *text)
+{
+    static const char infinity[] = "Infinity", largest[] = "1.0e+308";
+    bool in_text = false;
+    for (char *p = text; *p != '\0'; p++) {
+        if (*p == '"')
+            in_text = !in_text;
+        else if (in_text && *p == '\\' && p[1] != '\0')
+            p++;
+        else if (!in_text && strncmp(p, infinity, sizeof infinity - 1) == 0)
+            memcpy(p, largest, sizeof largest - 1);
+    }
+}
+
+/* The root of a file that is one of these; NULL for another, which is LX_OK. */
+static lx_status load_root(const char *path, json_t **root, lx_error *err)
 {
     char *text = NULL;
     size_t n = 0;
     json_error_t e;
+    *root = NULL;
+    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n, err);
+    if (st != LX_OK)
+        return st;
+    name_infinities(text);
+    json_t *all = lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e);
+    free(text);
+    if (all == NULL && e.text[0] == '\0') /* as for every other fault it has one */
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
+    if (json_object_get(all, "model_type") != NULL && json_object_get(all, "format") == NULL)
+        *root = all;
+    else
+        json_decref(all);
+    return LX_OK;
+}
+
+/* *is_theirs and the reader's status say what came of it. */
+static lx_status read_file(lx_hf_reader *r, lx_config *out, bool *is_theirs)
+{
     *is_theirs = false;
     lx_config *config = calloc(1, sizeof *config);
     if (config == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
-    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n, err);
-    json_t *root = st == LX_OK ? lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e) : NULL;
-    if (st == LX_OK && root == NULL && e.text[0] == '\0') /* as for every other fault it has one */
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
-    if (json_object_get(root, "model_type") != NULL && json_object_get(root, "format") == NULL) {
+        return lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(r->path));
+    lx_status st = load_root(r->path, &r->root, r->err);
+    if (r->root != NULL) {
         *is_theirs = true;
-        st = read_config(path, root, config, err);
-        if (st == LX_OK)
-            *out = *config;
+        read_config(r, config);
+        st = r->st;
     }
-    json_decref(root);
-    free(text);
+    if (st == LX_OK && *is_theirs && out != NULL)
+        *out = *config;
+    json_decref(r->root);
     free(config);
     return st;
 }
 
-/* --- names --- */
-
-/* What stands behind `part` in a name that begins with it; NULL where it does not. */
-static const char *behind(const char *name, const char *part)
+lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs, lx_error *err)
 {
-    size_t n = strlen(part);
-    return strncmp(name, part, n) == 0 && (name[n] == '.' || name[n] == '\0') ? name + n : NULL;
+    lx_hf_reader r = {.path = path, .err = err};
+    return read_file(&r, out, is_theirs);
 }
 
-static void translate(const lx_tensor_name *names, const char *own, char *out, size_t size)
+lx_status lx_hf_config_faults(const char *path, lx_hf_report *report, void *context, lx_error *err)
 {
-    for (const lx_tensor_name *name = names; name->own != NULL; name++) {
-        const char *rest = behind(own, name->own);
-        if (rest != NULL) {
-            (void)snprintf(out, size, "%s%s", name->theirs, rest);
-            return;
+    bool is_theirs = false;
+    lx_hf_reader r = {.path = path, .report = report, .context = context, .err = err};
+    return read_file(&r, NULL, &is_theirs);
+}
+
+const char *lx_hf_model_type(int32_t i)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (const char *const *type = kinds[k]->model_types; *type != NULL; type++) {
+            if (i-- == 0)
+                return *type;
         }
     }
-    (void)snprintf(out, size, "%s", own);
-}
-
-void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, char out[LX_HF_NAME])
-{
-    static const char layers[] = "layers.";
-    const size_t n = sizeof layers - 1;
-    if (names == NULL) {
-        (void)snprintf(out, LX_HF_NAME, "%s", own);
-    } else if (strncmp(own, layers, n) != 0) {
-        translate(names->model, own, out, LX_HF_NAME);
-    } else {
-        size_t digits = strspn(own + n, "0123456789");
-        int used = snprintf(out, LX_HF_NAME, "%s%.*s.", names->layers, (int)digits, own + n);
-        translate(names->layer, own + n + digits + 1, out + used, LX_HF_NAME - (size_t)used);
-    }
+    return NULL;
 }

@@ -10,26 +10,19 @@
 #define LINNET_MODEL_HUGGING_FACE_FOLDER_H
 
 #include "model/config.h"
-
-enum { LX_HF_NAME = 128 };
-
-/* What a folder calls tensors whose own names (docs/weights-format.md) begin with `own`. */
-typedef struct lx_tensor_name {
-    const char *own, *theirs; /* whole parts between dots; NULL behind the last */
-} lx_tensor_name;
-
-struct lx_tensor_names {
-    const lx_tensor_name *layer; /* behind "layers.I." */
-    const char *layers;          /* "model.layers." */
-    const lx_tensor_name *model; /* the others */
-};
+#include "model/formats/hugging_face/faults.h"
 
 /* Reads and checks the config.json `path`. *is_theirs says whether it is one of these; where it is
    not, or no JSON, the result is LX_OK and *out is as before. */
 lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs,
                             lx_error *err) LX_MUST_USE;
 
-/* The name in the folder of the tensor `own`; the same where names is NULL or has none for it. */
-void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, char out[LX_HF_NAME]);
+/* Reports every fault of such a file, in the order in which they are found; none where it is not
+   one. The result is that of reading it at all. */
+lx_status lx_hf_config_faults(const char *path, lx_hf_report *report, void *context,
+                              lx_error *err) LX_MUST_USE;
+
+/* Type i of those that are read; NULL behind the last. */
+const char *lx_hf_model_type(int32_t i);
 
 #endif

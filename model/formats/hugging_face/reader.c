@@ -9,9 +9,15 @@
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what)
 {
     char quoted[64];
-    if (r->st == LX_OK)
-        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s %s", lx_file_label(r->path),
-                        lx_file_quote(key, quoted, sizeof quoted), what);
+    lx_error fault = {0};
+    if (r->st != LX_OK)
+        return;
+    lx_status st = lx_fail(r->report != NULL ? &fault : r->err, LX_ERR_FORMAT, NULL, "%s: %s %s",
+                           lx_file_label(r->path), lx_file_quote(key, quoted, sizeof quoted), what);
+    if (r->report != NULL)
+        r->report(r->context, &fault);
+    else
+        r->st = st;
 }
 
 /* The value; NULL where it is missing or null, and after a fault. */
@@ -36,7 +42,7 @@ int32_t lx_hf_int(lx_hf_reader *r, const char *key, int32_t min, int32_t max, in
         char what[64];
         (void)snprintf(what, sizeof what, "must be a whole number from %d to %d", min, max);
         lx_hf_wrong(r, key, what);
-        return fallback;
+        n = fallback;
     }
     take(r, key);
     return (int32_t)n;
@@ -60,7 +66,7 @@ double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, do
         char what[64];
         (void)snprintf(what, sizeof what, "must be a number from %g to %g", min, max);
         lx_hf_wrong(r, key, what);
-        return fallback;
+        x = fallback;
     }
     take(r, key);
     return x;

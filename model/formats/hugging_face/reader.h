@@ -5,11 +5,18 @@
 #include <jansson.h>
 
 #include "model/config.h"
+#include "model/formats/hugging_face/faults.h"
+#include "model/formats/hugging_face/names.h"
 
-/* The first fault stays, and makes later calls do nothing. */
+enum { LX_HF_MAX_WIDTH = 1 << 16, LX_HF_MAX_D_FF = 1 << 18 };
+
+/* The first fault stays, and makes later calls do nothing; with `report` they report every one
+   instead, and go on as if its key were missing. */
 typedef struct lx_hf_reader {
     const char *path;
     json_t *root;
+    lx_hf_report *report; /* NULL: none */
+    void *context;
     lx_status st;
     lx_error *err;
 } lx_hf_reader;
@@ -20,7 +27,8 @@ typedef struct lx_hf_kind {
     void (*read)(lx_hf_reader *r, lx_config *out);
 } lx_hf_kind;
 
-extern const lx_hf_kind lx_hf_rwkv7;
+extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda,
+    lx_hf_gla;
 
 /* "FILE: KEY WHAT" */
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what);
@@ -32,8 +40,20 @@ double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, do
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value);
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);
 void lx_hf_only_null(lx_hf_reader *r, const char *key);
-/* What all texts have: task, inputs, head and tokenizer, from vocab_size on. */
-void lx_hf_read_text(lx_hf_reader *r, lx_config *c);
+/* What all texts have: task, inputs, head and tokenizer, from vocab_size on; the last two as they
+   are usually. */
+void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context);
+/* Blocks of fla's kinds: names, norms, sizes and a gated feed-forward net; n_layers as usual. */
+void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,
+                       const struct lx_tensor_names *tied_names, int32_t n_layers);
+/* `size` times the factor of a key, whole columns; 1 after a fault. */
+int32_t lx_hf_columns(lx_hf_reader *r, const char *key, int32_t size, double fallback);
+extern const lx_tensor_name lx_hf_model_names[], lx_hf_tied_model_names[];
+#define LX_HF_GATED_MLP_NAMES                                                                      \
+    {"ff.gate", "mlp.gate_proj"}, {"ff.up", "mlp.up_proj"},                                        \
+    {                                                                                              \
+        "ff.down", "mlp.down_proj"                                                                 \
+    }
 /* Keys that cannot change a result; NULL behind the last. */
 void lx_hf_ignore(lx_hf_reader *r, const char *const *keys);
 

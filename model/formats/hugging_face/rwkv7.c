@@ -11,10 +11,9 @@
  */
 #include <math.h>
 
-#include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_WIDTH = 1 << 16, MAX_D_FF = 1 << 18, MAX_HEAD_SIZE = 4096 };
+enum { MAX_HEAD_SIZE = 4096 };
 
 static const char *const model_types[] = {"rwkv7", "rwkv7_fla", NULL};
 
@@ -53,9 +52,9 @@ static const struct lx_tensor_names tied_names = {layer_names, "model.layers.", 
 
 static void read_sizes(lx_hf_reader *r, lx_config *c)
 {
-    c->d_model = lx_hf_int(r, "hidden_size", 1, MAX_WIDTH, 2048);
+    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_HF_MAX_WIDTH, 2048);
     c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 24);
-    int32_t n_heads = lx_hf_int(r, "num_heads", 1, MAX_WIDTH, 0);
+    int32_t n_heads = lx_hf_int(r, "num_heads", 1, LX_HF_MAX_WIDTH, 0);
     bool has_size = !json_is_null(json_object_get(r->root, "head_dim"));
     c->d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, 64);
     if (!has_size) /* null: num_heads says it */
@@ -68,8 +67,8 @@ static void read_sizes(lx_hf_reader *r, lx_config *c)
         lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
     double ratio = lx_hf_number(r, "hidden_ratio", 1e-3, 1024, 4);
     int64_t usual = ((int64_t)(c->d_model * ratio) + 31) / 32 * 32;
-    c->d_ff = lx_hf_int(r, "intermediate_size", 1, MAX_D_FF,
-                        usual <= MAX_D_FF ? (int32_t)usual : MAX_D_FF);
+    c->d_ff = lx_hf_int(r, "intermediate_size", 1, LX_HF_MAX_D_FF,
+                        usual <= LX_HF_MAX_D_FF ? (int32_t)usual : LX_HF_MAX_D_FF);
 }
 
 /* As wide as the model in every layer. */
@@ -82,7 +81,7 @@ static void check_value_dim(lx_hf_reader *r, const lx_config *c)
     }
     if (json_is_array(value))
         (void)json_object_del(r->root, "value_dim");
-    else if (lx_hf_int(r, "value_dim", 1, MAX_WIDTH, c->d_model) != c->d_model)
+    else if (lx_hf_int(r, "value_dim", 1, LX_HF_MAX_WIDTH, c->d_model) != c->d_model)
         lx_hf_wrong(r, "value_dim", "must be hidden_size: nothing else is supported");
 }
 
@@ -92,7 +91,7 @@ static void read_rank(lx_hf_reader *r, const char *key, double scale, lx_mixer_c
                       const char *param)
 {
     double usual = 32 * nearbyint(scale * sqrt(m->d_model) / 32);
-    lx_mixer_value(m, param)->i = lx_hf_int(r, key, 1, MAX_WIDTH, (int32_t)fmax(32, usual));
+    lx_mixer_value(m, param)->i = lx_hf_int(r, key, 1, LX_HF_MAX_WIDTH, (int32_t)fmax(32, usual));
 }
 
 static void read_mixers(lx_hf_reader *r, lx_config *c)
@@ -129,7 +128,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     check_value_dim(r, c);
     read_mixers(r, c);
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
-    lx_hf_read_text(r, c);
+    lx_hf_read_text(r, c, 32000, 2048);
 }
 
 const lx_hf_kind lx_hf_rwkv7 = {.model_types = model_types, .read = read_config};

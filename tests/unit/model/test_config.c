@@ -79,10 +79,8 @@ static void the_other_values_are_read(void **state)
     if (load(text, strlen(text), &c, &err) != LX_OK)
         fail_msg("%s", err.text);
     free(text);
-    assert_int_equal(c.wiring, LX_WIRING_POST);
-    assert_int_equal(c.activation, LX_ACT_RELU);
-    assert_int_equal(c.d_key, 5);
-    assert_int_equal(c.d_value, 3);
+    assert_true(c.wiring == LX_WIRING_POST && c.activation == LX_ACT_RELU);
+    assert_true(c.d_key == 5 && c.d_value == 3);
     assert_true(c.norm_eps == 1.0f);
     assert_int_equal(c.max_chars, 0);
 }
@@ -111,12 +109,10 @@ static void layers_may_differ(void **state)
         fail_msg("%s", err.text);
     free(text);
     assert_int_equal(c.n_mixers, 8);
-    assert_int_equal(lx_config_mixer(&c, 6)->n_heads, 4);
-    assert_int_equal(lx_config_mixer(&c, 6)->d_value, 64);
-    assert_int_equal(lx_config_mixer(&c, 7)->n_heads, 2);
-    assert_int_equal(lx_config_mixer(&c, 7)->d_key, 3);
-    assert_int_equal(lx_config_mixer(&c, 7)->d_value, 9);
-    assert_true(lx_config_mixer(&c, 7)->params[1].f == 0.5f);
+    const lx_mixer_config *last = lx_config_mixer(&c, 7);
+    assert_true(lx_config_mixer(&c, 6)->n_heads == 4 && lx_config_mixer(&c, 6)->d_value == 64);
+    assert_true(last->n_heads == 2 && last->d_key == 3 && last->d_value == 9);
+    assert_true(last->params[1].f == 0.5f);
     text = with_list(7, "{}");
     scratch_expect(load(text, strlen(text), &c, &err), &err, LX_ERR_FORMAT,
                    "attention must be an object, or a list of n_layers objects");
@@ -187,6 +183,9 @@ static void every_rule_of_images_is_kept(void **state)
         {"\"height\": 20", "\"height\": 0", "image.height must be"},
         {"\"height\": 20", "\"height\": 4097", "image.height must be"},
         {"\"height\": 20, ", "", "image.height is missing"},
+        {"\"height\": 20", "\"height\": 20, \"period\": 0", "image.period must be"},
+        {"\"height\": 20", "\"height\": 20, \"period\": 3", "image.period must divide"},
+        {"\"height\": 20", "\"height\": 20, \"base\": \"..\"", "image.base is not a known key"},
         {"\"channels\": 3", "\"channels\": 2", "image.channels must be 1 (grey) or 3"},
         {"\"channels\": 3", "\"channels\": 4", "image.channels must be"},
         {"\"channels\": 3", "\"channels\": 3, \"depth\": 8", "image.depth is not a known key"},
@@ -231,8 +230,7 @@ static void a_text_model_is_read(void **state)
     assert_int_equal(c.context, 4096);
     assert_int_equal(c.begin, 256);
     assert_int_equal(c.n_ends, 2);
-    assert_int_equal(c.ends[0], 10);
-    assert_int_equal(c.ends[1], 0);
+    assert_true(c.ends[0] == 10 && c.ends[1] == 0);
     assert_int_equal(c.max_chars, 0);
     char *bare = scratch_replace(writer, ", \"begin\": 256, \"end\": [10, 0]", "");
     assert_int_equal(load(bare, strlen(bare), &c, NULL), LX_OK);
@@ -323,7 +321,9 @@ static const rule rules_of_all[] = {
     {"\"d_ff\": 1024", "\"d_ff\": 0", "d_ff"},
     {"\"d_ff\": 1024", "\"d_ff\": 262145", "d_ff"},
     {"\"pre\"", "\"Pre\"", "norm must be \"pre\" or \"post\""},
+    {"\"size\": 99", "\"size\": 99, \"bias\": 0", "head.bias must be true or false"},
     {"1e-05", "0", "norm_eps"},
+    {"\"pre\"", "\"pre\", \"norm_kind\": 1", "norm_kind must be \"layer\" or \"rms\""},
     {"1e-05", "-1e-05", "norm_eps"},
     {"1e-05", "1e-40", "norm_eps"},
     {"1e-05", "2", "norm_eps"},
@@ -360,7 +360,7 @@ static const rule rules_of_all[] = {
     {"\"size\": 33", "\"size\": 33, \"x\": 1", "inputs[1].x is not a known key"},
     {"\"categorical\"", "\"softmax\"", "head.kind must be \"categorical\""},
     {"\"size\": 99", "\"size\": 0", "head.size"},
-    {"\"size\": 99", "\"size\": 99, \"bias\": true", "head.bias is not a known key"},
+    {"\"size\": 99", "\"size\": 99, \"scale\": true", "head.scale is not a known key"},
     {", \"max_chars\": 32", "", "max_chars is missing"},
     {"\"max_chars\": 32", "\"max_chars\": 0", "max_chars"},
     {"\"max_chars\": 32", "\"max_chars\": 32, \"max_chars\": 32", "duplicate"},
@@ -377,6 +377,19 @@ static void every_rule_is_kept(void **state)
 {
     (void)state;
     expect_rules(good, rules_of_all, sizeof rules_of_all / sizeof *rules_of_all);
+}
+
+static void a_copy_model_is_read(void **state)
+{
+    (void)state;
+    static lx_config c;
+    char *task = scratch_replace(good, "\"couplet\"", "\"copy\"");
+    char *copy =
+        scratch_replace(task, "max_chars\": 32", "copy\": {\"alphabet\": 5, \"length\": 9}");
+    assert_true(load(copy, strlen(copy), &c, NULL) == LX_OK && c.alphabet == 5 && c.max_chars == 9);
+    expect_rules(copy, (rule[]){{"t\": 5", "t\": 0", "copy.alphabet must be a whole"}}, 1);
+    free(copy);
+    free(task);
 }
 
 static void what_is_no_object_is_refused(void **state)
@@ -473,6 +486,7 @@ int main(void)
         cmocka_unit_test(the_largest_image_is_read),
         cmocka_unit_test(every_rule_is_kept),
         cmocka_unit_test(every_rule_of_images_is_kept),
+        cmocka_unit_test(a_copy_model_is_read),
         cmocka_unit_test(what_is_no_object_is_refused),
         cmocka_unit_test(a_huge_file_is_not_read),
         cmocka_unit_test(a_long_path_leaves_room_for_the_fault),

@@ -3,7 +3,7 @@
  * a whole model, on every back end of this machine, and which tokens a token sees, found by
  * changing one token after the other. A mixer without a file fails. A case has the keys of its
  * kind in "attention", those of a feed-forward net in "feed_forward" beside a whole "attention";
- * either may have the whole of the other; "input_norm" as in config.json.
+ * either may have the whole of the other; "input_norm" as in config.json, "rms_norm" for RMSNorm.
  *
  *   test_mixers         every mixer
  *   test_mixers NAME    this one
@@ -106,6 +106,7 @@ static void open_subject(subject *s, const char *kind, const json_t *c, int32_t 
     o.attention = attention;
     o.feed_forward = feed_forward;
     o.input_norm = json_is_true(json_object_get(c, "input_norm"));
+    o.rms_norm = json_is_true(json_object_get(c, "rms_norm"));
     (void)snprintf(s->label, sizeof s->label, "%s %s on %s %s, %d threads", kind,
                    feed_forward != NULL ? feed_forward : attention, backends[backend].name,
                    lx_isa_name(options.isa), options.n_threads);

@@ -17,46 +17,9 @@
 #include "model/formats/file.h"
 #include "model/transformer.h"
 #include "tests/support/scratch.h"
+#include "tests/support/tensor_file.h"
 
 enum { LAYERS = 2, D = 16, FF = 32, RANK = 4, HEADS = 2, IDS = 256, ROWS = 20 };
-
-/* --- writing folders --- */
-
-typedef struct writer {
-    char header[1 << 16];
-    size_t n_header, n_data;
-    float *data;
-} writer;
-
-static void add(writer *w, const char *name, const char *shape, const float *values, size_t n)
-{
-    size_t begin = w->n_data * sizeof *values, end = begin + n * sizeof *values;
-    w->n_header +=
-        (size_t)snprintf(w->header + w->n_header, sizeof w->header - w->n_header,
-                         "%c\"%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
-                         w->n_header == 0 ? '{' : ',', name, shape, begin, end);
-    w->data = realloc(w->data, end);
-    assert_non_null(w->data);
-    memcpy(w->data + w->n_data, values, n * sizeof *values);
-    w->n_data += n;
-}
-
-/* A folder is the scratch folder itself. */
-static void write_folder(writer *w, const char *config)
-{
-    w->header[w->n_header++] = '}';
-    size_t bytes = w->n_data * sizeof *w->data, n = 8 + w->n_header + bytes;
-    unsigned char *file = calloc(1, n);
-    assert_non_null(file);
-    for (int i = 0; i < 8; i++)
-        file[i] = (unsigned char)(w->n_header >> 8 * i);
-    memcpy(file + 8, w->header, w->n_header);
-    memcpy(file + 8 + w->n_header, w->data, bytes);
-    (void)scratch_write("model.safetensors", file, n);
-    (void)scratch_write("config.json", config, strlen(config));
-    free(file);
-    free(w->data);
-}
 
 /* --- a model of random numbers --- */
 
@@ -121,19 +84,19 @@ static const char own[] =
     "\"head\": {\"kind\": \"categorical\", \"size\": 256}, "
     "\"text\": {\"tokenizer\": \"bytes\", \"context\": 2048, \"end\": [2]}}";
 
-static void add_random(writer *w, const char *name, const char *shape, int32_t n, float mean,
+static void add_random(tensor_file *w, const char *name, const char *shape, int32_t n, float mean,
                        float scale, uint64_t *random)
 {
     float values[IDS * D];
     for (int32_t i = 0; i < n; i++)
         values[i] = mean + scale * ((float)(scratch_random(random) >> 40) * 0x1p-23f - 1.0f);
-    add(w, name, shape, values, (size_t)n);
+    tensor_file_add(w, name, shape, false, values, (size_t)n);
 }
 
 /* The same numbers under our names or theirs; tied: without a head of its own. */
 static void write_random(bool is_own, bool tied, const char *config)
 {
-    writer w = {.n_header = 0};
+    tensor_file w = {.n_header = 0};
     char name[128];
     uint64_t random = 3, again = 3;
     static const float zeros[IDS];
@@ -159,8 +122,8 @@ static void write_random(bool is_own, bool tied, const char *config)
         add_random(&w, is_own ? "head.weight" : "lm_head.weight", "[256,16]", IDS * D, 0, 0.5f,
                    tied ? &again : &random);
     if (is_own)
-        add(&w, "head.bias", "[256]", zeros, IDS);
-    write_folder(&w, config);
+        tensor_file_add(&w, "head.bias", "[256]", false, zeros, IDS);
+    tensor_file_write_folder(&w, config);
 }
 
 /* --- running models --- */
@@ -364,16 +327,16 @@ static const char *next_tensor(const char *at, trained_tensor *t)
 }
 
 /* The six mixes lie in one tensor, one behind the other. */
-static void add_mixes(writer *w, const char *prefix, const float *values)
+static void add_mixes(tensor_file *w, const char *prefix, const float *values)
 {
     char name[160];
     for (int i = 0; i < 6; i++) {
         (void)snprintf(name, sizeof name, "%s%c", prefix, "rwkvag"[i]);
-        add(w, name, "[1,1,64]", values + i * 64, 64);
+        tensor_file_add(w, name, "[1,1,64]", false, values + i * 64, 64);
     }
 }
 
-static void add_trained(writer *w, const trained_tensor *t)
+static void add_trained(tensor_file *w, const trained_tensor *t)
 {
     char name[128], shape[48], *mixes;
     float *values = malloc(t->n * sizeof *values);
@@ -389,7 +352,7 @@ static void add_trained(writer *w, const trained_tensor *t)
         *mixes = '\0';
         add_mixes(w, name, values);
     } else {
-        add(w, name, shape, values, t->n);
+        tensor_file_add(w, name, shape, false, values, t->n);
     }
     free(values);
 }
@@ -408,14 +371,14 @@ static void a_trained_model_gives_the_expected_logits(void **state)
     (void)snprintf(path, sizeof path, "%s/expected-logits-7v0-834K.bin", folder);
     assert_int_equal(lx_file_read(path, IDS * sizeof(float), &expected, &n_expected, NULL), LX_OK);
     assert_int_equal(n_expected, IDS * sizeof(float));
-    writer *w = calloc(1, sizeof *w);
+    tensor_file *w = calloc(1, sizeof *w);
     trained_tensor t;
     assert_non_null(w);
     for (const char *at = model + 6 * sizeof(uint32_t); at < model + n;) {
         at = next_tensor(at, &t);
         add_trained(w, &t);
     }
-    write_folder(w, trained);
+    tensor_file_write_folder(w, trained);
     free(w);
     free(model);
     static const char *const backends[] = {"reference", "cpu"};

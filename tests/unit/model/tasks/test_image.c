@@ -194,6 +194,30 @@ static void streams_are_as_described(void **state)
     }
 }
 
+/* Every picture of a strip has the inputs that it would have alone. */
+static void a_strip_is_pictures_with_one_state(void **state)
+{
+    (void)state;
+    enum { COUNT = 3, WIDTH = 4, PERIOD = 3 };
+    for (int32_t first = 0; first < N_NAMES - 1; first++) {
+        lx_model alone = model_of(WIDTH, PERIOD, 3, first), strip = alone;
+        int32_t size = lx_image_size(&alone.config), n_inputs = alone.config.n_inputs;
+        uint8_t values[COUNT * WIDTH * PERIOD * 3];
+        strip.config.height = COUNT * PERIOD;
+        strip.config.period = PERIOD;
+        assert_int_equal(lx_image_task.check_model(&strip, NULL), LX_OK);
+        fill(values, COUNT * size, (uint64_t)first + 1);
+        lx_plan *all = plan_of(&strip, values, COUNT * size - 1);
+        for (int32_t i = 0; i < COUNT; i++) {
+            lx_plan *one = plan_of(&alone, values + i * size, size - 1);
+            assert_memory_equal(all->prompt_ids + i * size * n_inputs, one->prompt_ids,
+                                (size_t)(size * n_inputs) * sizeof *one->prompt_ids);
+            lx_plan_free(one);
+        }
+        lx_plan_free(all);
+    }
+}
+
 static void nothing_is_forbidden(void **state)
 {
     (void)state;
@@ -403,6 +427,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_as_described),
+        cmocka_unit_test(a_strip_is_pictures_with_one_state),
         cmocka_unit_test(nothing_is_forbidden),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(a_text_names_a_class),

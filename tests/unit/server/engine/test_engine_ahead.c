@@ -3,7 +3,7 @@
  * log-probabilities, likeliest ids, states) at every depth, for images, lines with and without
  * rules, stop strings and scores in one engine, with cancellations in whatever phase a job is; no
  * step is wasted or in a slot that has another owner; a suspended job goes on where it was;
- * a failed step ends its jobs and nothing else.
+ * a failed step ends its jobs and nothing else. All this where states move beside steps, too.
  *
  *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference
  *
@@ -96,9 +96,12 @@ static int32_t n_requests(void)
     return is_cuda() ? N_REQUESTS / 2 : N_REQUESTS;
 }
 
+static int64_t move_bytes; /* 1: every state moves beside steps */
+
 static rig start(int32_t n_slots, int32_t ahead)
 {
     return rig_start((rig_options){.n_slots = n_slots,
+                                   .move_bytes = move_bytes,
                                    .max_queue = 100,
                                    .prompt_chunk = 5,
                                    .n_prefixes = 8,
@@ -199,7 +202,9 @@ static void same_bytes_at_every_depth(bool images)
     compute_alone();
     for (int32_t ahead = is_cuda() ? 2 : 0; ahead <= (is_cuda() ? 2 : LX_MAX_AHEAD); ahead++) {
         assert_same_together(16, ahead);
+        move_bytes = 1;
         assert_same_together(2, ahead);
+        move_bytes = 0;
     }
     forget_alone();
 }
@@ -277,9 +282,8 @@ static void cancelling_is_at_most_so_many_steps_late(void **state)
 
 /* --- suspending --- */
 
-static void suspended_jobs_go_on_where_they_were(void **state)
+static void suspended_jobs_go_on(void)
 {
-    (void)state;
     of_pictures = true;
     rig_request q = {.model = pictures, .seed = 3, .suspendable = true};
     rig r = start(1, 0);
@@ -315,6 +319,14 @@ static void suspended_jobs_go_on_where_they_were(void **state)
         rig_stop(&second);
     }
     rig_expect(whole, LX_OK);
+}
+
+static void suspended_jobs_go_on_where_they_were(void **state)
+{
+    (void)state;
+    for (move_bytes = 0; move_bytes < 2; move_bytes++)
+        suspended_jobs_go_on();
+    move_bytes = 0;
 }
 
 /* --- failures --- */

@@ -135,7 +135,8 @@ static void refuse(const int32_t *targets, int32_t n, const char *param)
     lx_job *job = NULL;
     lx_error err = {0};
     assert_int_equal(lx_plan_new(rig_model(), &request, &plan, &err), LX_OK);
-    lx_job_params p = {.n = n, .max_new = 1, .sampling = {.top_p = 1}, .targets = targets};
+    lx_job_params p = {
+        .n = n, .max_new = 1, .sampling = {.top_p = 1}, .targets = targets, .n_targets = 1};
     assert_int_equal(lx_job_new(plan, &p, NULL, NULL, &job, &err), LX_ERR_INVALID);
     assert_string_equal(err.param, param);
     assert_null(job);

@@ -294,7 +294,9 @@ static void what_does_not_fit_is_refused(void **state)
                 "max_tokens"),
         LX_ERR_INVALID);
     assert_int_equal(
-        refused((lx_job_params){.n = 1, .max_new = N, .start = good, .targets = tokens}, "state"),
+        refused(
+            (lx_job_params){.n = 1, .max_new = N, .start = good, .targets = tokens, .n_targets = N},
+            "state"),
         LX_ERR_INVALID);
     assert_int_equal(refused((lx_job_params){.n = 2, .max_new = N, .suspendable = true}, "park"),
                      LX_ERR_INVALID);

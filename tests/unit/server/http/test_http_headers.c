@@ -141,6 +141,43 @@ static void test_number_of_headers_is_limited(void **state)
     }
 }
 
+static void test_traces(void **state)
+{
+    (void)state;
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define PARENT "00f067aa0ba902b7"
+    static const char *const good[] = {"00-" TRACE "-" PARENT "-01", "00-" TRACE "-" PARENT "-00",
+                                       "cc-" TRACE "-" PARENT "-01",
+                                       "cc-" TRACE "-" PARENT "-01-what-comes-later"};
+    static const char *const bad[] = {
+        "",
+        "00",
+        "00-" TRACE "-" PARENT,
+        "00-" TRACE "-" PARENT "-1",
+        "00-" TRACE "-" PARENT "-0x",
+        "00-" TRACE "-" PARENT "-01-more",
+        "00-" TRACE "-" PARENT "-011",
+        "cc-" TRACE "-" PARENT "-01.more",
+        "ff-" TRACE "-" PARENT "-01",
+        "0-" TRACE "-" PARENT "-011",
+        "00-00000000000000000000000000000000-" PARENT "-01",
+        "00-" TRACE "-0000000000000000-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-" PARENT "-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e473\n-" PARENT "-01",
+        "00_" TRACE "_" PARENT "_01",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char id[LX_TRACE_ID + 1] = "poison";
+        assert_true(lx_trace_id_read(good[i], id));
+        assert_string_equal(id, TRACE);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char id[LX_TRACE_ID + 1] = "poison";
+        assert_false(lx_trace_id_read(bad[i], id));
+        assert_string_equal(id, "poison");
+    }
+}
+
 static void test_request_ids(void **state)
 {
     (void)state;
@@ -164,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_nul_in_a_value_is_refused),
         cmocka_unit_test(test_number_of_headers_is_limited),
         cmocka_unit_test(test_request_ids),
+        cmocka_unit_test(test_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,13 @@
 /*
- * Logits of couplets against golden.bin, every row of every pair. Also checked: the input rows that
- * the couplet task makes are the ones of the fixture.
+ * Logits of pairs of lines, couplets or sequences and their copies, against MODEL.bin, every row of
+ * every pair. Also checked: the input rows that the task makes are the ones of the fixture.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
 #include "tests/golden/golden.h"
 
@@ -27,10 +28,10 @@ static int read_exactly(FILE *f, void *out, size_t n)
     return fread(out, 1, n, f) == n;
 }
 
-static int open_fixture(fixture *f, const char *dir)
+static int open_fixture(fixture *f, const char *dir, const char *name)
 {
     char path[4096], magic[8];
-    (void)snprintf(path, sizeof path, "%s/golden.bin", dir);
+    (void)snprintf(path, sizeof path, "%s/%s.bin", dir, name);
     f->golden = fopen(path, "rb");
     (void)snprintf(path, sizeof path, "%s/pairs.tsv", dir);
     f->pairs = fopen(path, "r");
@@ -47,6 +48,12 @@ static void close_fixture(fixture *f)
         (void)fclose(f->pairs);
 }
 
+static lx_status read_answer(const lx_plan *plan, const char *text, int32_t *ids)
+{
+    bool copy = plan->model->task == &lx_copy_task;
+    return (copy ? lx_copy_answer_ids : lx_couplet_lower_ids)(plan, text, strlen(text), ids, NULL);
+}
+
 /* The rows the task makes for a pair: prompt, then every lower character but the last. */
 static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
 {
@@ -59,7 +66,7 @@ static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
     if (lx_plan_new(model, &request, &plan, NULL) != LX_OK)
         return -1;
     if (plan->n_prompt + plan->n_new - 1 <= MAX_ROWS &&
-        lx_couplet_lower_ids(plan, tab + 1, strlen(tab + 1), lower, NULL) == LX_OK) {
+        read_answer(plan, tab + 1, lower) == LX_OK) {
         n = plan->n_prompt + plan->n_new - 1;
         memcpy(ids, plan->prompt_ids,
                (size_t)(plan->n_prompt * n_inputs) * sizeof *plan->prompt_ids);
@@ -70,7 +77,7 @@ static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
     return n;
 }
 
-/* The worst difference of one row, logits picked as generate.py picks them. */
+/* The worst difference of one row, logits picked as generate_lines.py picks them. */
 static double row_difference(const header *h, int32_t row, const float *logits, const float *golden)
 {
     double worst = 0, sum = 0, max = -INFINITY;
@@ -158,14 +165,15 @@ static void check_all(fixture *f, lx_transformer *t, lx_states *states, const ch
     free(logits);
 }
 
-void golden_couplets(lx_transformer *t, const char *dir, const char *what)
+void golden_lines(lx_transformer *t, const char *dir, const char *what)
 {
     lx_states *states = NULL;
     lx_error err = {0};
     fixture f = {0};
     lx_status st = lx_transformer_states_new(t, 1, MAX_ROWS, &states, &err);
-    if (st == LX_OK && !open_fixture(&f, dir))
-        st = lx_fail(&err, LX_ERR_IO, NULL, "%s: no readable golden.bin and pairs.tsv", dir);
+    const char *name = lx_transformer_model(t)->name;
+    if (st == LX_OK && !open_fixture(&f, dir, name))
+        st = lx_fail(&err, LX_ERR_IO, NULL, "%s: no readable %s.bin and pairs.tsv", dir, name);
     if (st == LX_OK)
         check_all(&f, t, states, what);
     else

@@ -1,0 +1,15 @@
+# Run by CPack on the files that become the package: what Debian's policy wants of documents, and one time for all.
+set(docs ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share/doc/linnet)
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # of SOURCE_DATE_EPOCH where it is set
+file(WRITE ${docs}/changelog "linnet (${CPACK_PACKAGE_VERSION}) stable; urgency=medium
+
+  * What this version brings is in CHANGELOG.md.gz beside this file.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${date}
+")
+file(REMOVE ${docs}/LICENSE) # the text is in copyright
+execute_process(COMMAND gzip -9n ${docs}/changelog ${docs}/CHANGELOG.md COMMAND_ERROR_IS_FATAL ANY)
+if(DEFINED ENV{SOURCE_DATE_EPOCH})
+  execute_process(COMMAND find ${CPACK_TEMPORARY_INSTALL_DIRECTORY} -exec touch --no-dereference --date=@$ENV{SOURCE_DATE_EPOCH} {} +
+    COMMAND_ERROR_IS_FATAL ANY)
+endif()

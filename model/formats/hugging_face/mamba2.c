@@ -1,0 +1,153 @@
+/*
+ * Mamba-2 as transformers and flash-linear-attention write it (the Mamba2Config of either): the
+ * mixer mamba2 in whole layers with RMSNorm. Their own names for the parts:
+ *
+ *     norm               norm1                 mixer.{in,out}_proj     attn.in, attn.out
+ *     mixer.conv1d       attn.conv             mixer.{A_log,D,dt_bias,norm}
+ *
+ * They call some keys otherwise (layer_norm_epsilon and norm_eps, rms_norm and rmsnorm,
+ * time_step_limit and dt_limit), and transformers has other defaults and never looks at
+ * norm_before_gate. fla's configs are known by norm_eps.
+ */
+#include <string.h>
+
+#include "model/formats/hugging_face/reader.h"
+
+enum { MAX_HEADS = 1024, MAX_SIZE = 4096, MAX_CONTEXT = 1 << 18 };
+
+static const char *const model_types[] = {"mamba2", NULL};
+
+static const lx_tensor_name layer_names[] = {
+    {"norm1", "norm"},
+    {"attn.in", "mixer.in_proj"},
+    {"attn.out", "mixer.out_proj"},
+    {"attn.conv", "mixer.conv1d"},
+    {"attn.A_log", "mixer.A_log"},
+    {"attn.D", "mixer.D"},
+    {"attn.dt_bias", "mixer.dt_bias"},
+    {"attn.norm", "mixer.norm"},
+    {NULL, NULL},
+};
+
+#define MODEL_NAMES(head)                                                                          \
+    {"embed.token", "backbone.embeddings"}, {"final_norm", "backbone.norm_f"}, {"head", head},     \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
+
+static const lx_tensor_name model_names[] = {MODEL_NAMES("lm_head")};
+static const lx_tensor_name tied_model_names[] = {MODEL_NAMES("backbone.embeddings")};
+
+static const struct lx_tensor_names names = {layer_names, "backbone.layers.", model_names};
+static const struct lx_tensor_names tied_names = {layer_names, "backbone.layers.",
+                                                  tied_model_names};
+
+/* A number, or how Python's libraries write that there is no bound. */
+static bool is_infinite(const json_t *value)
+{
+    const json_t *tagged = json_object_get(value, "__float__");
+    const char *text = json_string_value(tagged != NULL ? tagged : value);
+    return (text != NULL && strcmp(text, "Infinity") == 0) || json_number_value(value) >= 1e30;
+}
+
+/* Steps are 0 or more by themselves, so a range from there on without an end changes nothing. */
+static void only_unbounded(lx_hf_reader *r, const char *key)
+{
+    const json_t *range = r->st == LX_OK ? json_object_get(r->root, key) : NULL;
+    const json_t *from = json_array_get(range, 0);
+    if (range != NULL && !json_is_null(range) &&
+        (json_array_size(range) != 2 || !json_is_number(from) || json_number_value(from) > 0 ||
+         !is_infinite(json_array_get(range, 1))))
+        lx_hf_wrong(r, key, "must be [0, Infinity]: nothing else is supported");
+    lx_hf_ignore(r, (const char *const[]){key, NULL});
+}
+
+/* Every layer of the newest transformers has a type. */
+static void only_mamba_layers(lx_hf_reader *r)
+{
+    json_t *types = json_object_get(r->root, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (type == NULL || strcmp(type, "mamba") != 0) {
+            lx_hf_wrong(r, "layer_types", "must be \"mamba\" for every layer");
+            break;
+        }
+    }
+    lx_hf_ignore(r, (const char *const[]){"layer_types", NULL});
+}
+
+static void read_sizes(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool fla)
+{
+    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_HF_MAX_WIDTH, fla ? 2048 : 4096);
+    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, fla ? 48 : 64);
+    double inner = c->d_model * lx_hf_number(r, "expand", 1e-3, 64, 2);
+    m->d_model = c->d_model;
+    m->d_key = lx_hf_int(r, "state_size", 1, MAX_SIZE, 128);
+    m->d_value = lx_hf_int(r, "head_dim", 1, MAX_SIZE, 64);
+    m->n_heads = lx_hf_int(r, "num_heads", 1, MAX_HEADS, fla ? (int32_t)inner / m->d_value : 128);
+    if ((int64_t)m->n_heads * m->d_value != (int64_t)inner)
+        lx_hf_wrong(r, "num_heads", "times head_dim must be expand times hidden_size");
+    if (lx_hf_int(r, "intermediate_size", 1, INT32_MAX, (int32_t)inner) != (int32_t)inner)
+        lx_hf_wrong(r, "intermediate_size", "must be expand times hidden_size");
+    int32_t groups = lx_hf_int(r, "n_groups", 1, MAX_HEADS, fla ? 1 : 8);
+    lx_mixer_value(m, "groups")->i = groups;
+    if (m->n_heads % groups != 0)
+        lx_hf_wrong(r, "n_groups", "must divide num_heads");
+    if ((int64_t)m->n_heads * m->d_value + 2 * (int64_t)groups * m->d_key > LX_HF_MAX_D_FF)
+        lx_hf_wrong(r, "num_heads", "gives more than 262144 columns");
+    c->n_heads = m->n_heads;
+    c->d_key = m->d_key;
+    c->d_value = m->d_value;
+}
+
+static void read_norm(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool fla)
+{
+    c->norm_eps = (float)lx_hf_number(r, fla ? "norm_eps" : "layer_norm_epsilon", 1e-30, 1, 1e-5);
+    lx_mixer_value(m, "eps")->f = c->norm_eps;
+    bool has_norm = true, gate_last = false;
+    if (fla) {
+        has_norm = lx_hf_flag(r, "rmsnorm", true);
+        gate_last = lx_hf_flag(r, "norm_before_gate", false);
+        lx_hf_only_flag(r, "D_has_hdim", false);
+    } else {
+        lx_hf_only_flag(r, "rms_norm", true);
+        lx_hf_ignore(r, (const char *const[]){"norm_before_gate", NULL});
+    }
+    lx_mixer_value(m, "norm")->i = !has_norm ? 0 : gate_last ? 2 : 1; /* as in mamba2.c's words */
+}
+
+static void read_config(lx_hf_reader *r, lx_config *c)
+{
+    static const char *const ignored[] = {"A_init_range",
+                                          "chunk_size",
+                                          "conv_init",
+                                          "dt_init_floor",
+                                          "dt_max",
+                                          "dt_min",
+                                          "rescale_prenorm_residual",
+                                          "residual_in_fp32",
+                                          "time_step_floor",
+                                          "time_step_max",
+                                          "time_step_min",
+                                          "time_step_rank",
+                                          NULL};
+    bool fla = json_object_get(r->root, "norm_eps") != NULL;
+    lx_mixer_config m = {.mixer = lx_mixer_find("mamba2")};
+    c->wiring = LX_WIRING_PRE;
+    c->rms_norm = true;
+    c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? &tied_names : &names;
+    lx_hf_only_word(r, "hidden_act", "silu");
+    only_unbounded(r, fla ? "dt_limit" : "time_step_limit");
+    only_mamba_layers(r);
+    read_sizes(r, c, &m, fla);
+    read_norm(r, c, &m, fla);
+    lx_mixer_value(&m, "conv")->i = lx_hf_int(r, "conv_kernel", 2, LX_CONV_MOST_TAPS, 4);
+    bool conv_bias = lx_hf_flag(r, "use_conv_bias", true), bias = lx_hf_flag(r, "use_bias", false);
+    lx_mixer_value(&m, "bias")->i = (conv_bias ? 1 : 0) + (bias ? 2 : 0); /* likewise */
+    c->mixers[0] = m;
+    c->n_mixers = 1;
+    lx_hf_ignore(r, ignored);
+    lx_hf_read_text(r, c, fla ? 32000 : 32768, MAX_CONTEXT);
+}
+
+const lx_hf_kind lx_hf_mamba2 = {.model_types = model_types, .read = read_config};

@@ -1,0 +1,21 @@
+/* Names of tensors in folders of others, beside our own. */
+#ifndef LINNET_MODEL_HUGGING_FACE_NAMES_H
+#define LINNET_MODEL_HUGGING_FACE_NAMES_H
+
+enum { LX_HF_NAME = 128 };
+
+/* What a folder calls tensors whose own names (docs/weights-format.md) begin with `own`. */
+typedef struct lx_tensor_name {
+    const char *own, *theirs; /* whole parts between dots; NULL behind the last */
+} lx_tensor_name;
+
+struct lx_tensor_names {
+    const lx_tensor_name *layer; /* behind "layers.I." */
+    const char *layers;          /* "model.layers." */
+    const lx_tensor_name *model; /* the others */
+};
+
+/* The name in the folder of the tensor `own`; the same where names is NULL or has none for it. */
+void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, char out[LX_HF_NAME]);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * See shards.h. The index is read first and names the files; when all of them are open, every entry
+ * is compared with the file that it names, and the other way round by their numbers: a tensor lies
+ * in one file, and none is left over.
+ */
+#include "model/formats/shards.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/formats/file.h"
+#include "model/formats/json_memory.h"
+
+enum { MAX_INDEX_BYTES = 16 << 20, MAX_FILES = 256, MAX_FILE_NAME = 128, MAX_TENSORS = 65536 };
+
+typedef struct shards {
+    const char *dir, *path; /* of the index */
+    int32_t n;
+    char names[MAX_FILES][MAX_FILE_NAME];
+    lx_safetensors *files[MAX_FILES];
+} shards;
+
+static lx_status bad(const shards *s, const char *tensor, const char *file, const char *what,
+                     lx_error *err)
+{
+    char quoted_tensor[64], quoted_file[64];
+    return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: tensor %s: \"%s\" %s", lx_file_label(s->path),
+                   lx_file_quote(tensor, quoted_tensor, sizeof quoted_tensor),
+                   lx_file_quote(file, quoted_file, sizeof quoted_file), what);
+}
+
+/* A plain name, so that no entry leads out of the folder or back to an index. */
+static bool is_file_name(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
+    static const char end[] = ".safetensors";
+    size_t n = strlen(name), n_end = sizeof end - 1;
+    return n > n_end && n < MAX_FILE_NAME && name[0] != '.' && strspn(name, allowed) == n &&
+           strcmp(name + n - n_end, end) == 0;
+}
+
+/* Its place among the files; -1: it is not there. */
+static int32_t find(const shards *s, const char *name)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        if (strcmp(s->names[i], name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* The names of all files, in the order in which they are first named. */
+static lx_status name_files(shards *s, json_t *map, lx_error *err)
+{
+    const char *tensor;
+    json_t *value;
+    if (!json_is_object(map) || json_object_size(map) < 1 || json_object_size(map) > MAX_TENSORS)
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s: weight_map must be an object with 1 to %d tensors",
+                       lx_file_label(s->path), MAX_TENSORS);
+    json_object_foreach(map, tensor, value)
+    {
+        const char *name = json_string_value(value);
+        if (name == NULL || !is_file_name(name))
+            return bad(s, tensor, name != NULL ? name : "what is no text",
+                       "is not the name of a .safetensors file of the folder", err);
+        if (find(s, name) >= 0)
+            continue;
+        if (s->n == MAX_FILES)
+            return bad(s, tensor, name, "is one file too many: at most 256 are read", err);
+        (void)snprintf(s->names[s->n++], MAX_FILE_NAME, "%s", name);
+    }
+    return LX_OK;
+}
+
+static lx_status open_files(shards *s, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < s->n && st == LX_OK; i++) {
+        char path[4096];
+        int n = snprintf(path, sizeof path, "%s/%s", s->dir, s->names[i]);
+        if (n < 0 || (size_t)n >= sizeof path)
+            st = lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", s->names[i]);
+        else
+            st = lx_safetensors_open(path, &s->files[i], err);
+    }
+    return st;
+}
+
+/* Every tensor of the index lies where it says, and no file has others. */
+static lx_status compare(const shards *s, json_t *map, lx_error *err)
+{
+    const char *tensor;
+    json_t *value;
+    json_object_foreach(map, tensor, value)
+    {
+        const char *name = json_string_value(value);
+        if (lx_safetensors_find(s->files[find(s, name)], tensor) == NULL)
+            return bad(s, tensor, name, "has no such tensor", err);
+    }
+    for (int32_t i = 0; i < s->n; i++) {
+        for (int32_t k = 0; k < lx_safetensors_count(s->files[i]); k++) {
+            const char *found = lx_safetensors_at(s->files[i], k)->name;
+            const char *name = json_string_value(json_object_get(map, found));
+            if (name == NULL)
+                return bad(s, found, s->names[i], "has it, weight_map has not", err);
+            if (strcmp(name, s->names[i]) != 0)
+                return bad(s, found, s->names[i], "has it, too", err);
+        }
+    }
+    return LX_OK;
+}
+
+static lx_status open_index(shards *s, json_t *root, lx_safetensors **out, lx_error *err)
+{
+    json_t *map = json_object_get(root, "weight_map");
+    lx_status st = name_files(s, map, err);
+    if (st == LX_OK)
+        st = open_files(s, err);
+    if (st == LX_OK)
+        st = compare(s, map, err);
+    if (st == LX_OK)
+        st = lx_safetensors_join(s->files, s->n, out, err);
+    for (int32_t i = 0; st != LX_OK && i < s->n; i++)
+        lx_safetensors_close(s->files[i]);
+    return st;
+}
+
+static lx_status read_index(shards *s, lx_safetensors **out, lx_error *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    json_error_t e;
+    char what[JSON_ERROR_TEXT_LENGTH];
+    lx_status st = lx_file_read(s->path, MAX_INDEX_BYTES, &text, &n, err);
+    if (st != LX_OK)
+        return st;
+    json_t *root = lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e);
+    free(text);
+    if (root != NULL)
+        st = open_index(s, root, out, err);
+    else if (e.text[0] == '\0') /* the parser has a text for every other fault */
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(s->path));
+    else
+        st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s, line %d: %s", lx_file_label(s->path), e.line,
+                     lx_file_quote(e.text, what, sizeof what));
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_shards_open(const char *dir, char *path, size_t size, lx_safetensors **out,
+                         lx_error *err)
+{
+    static const char whole[] = "model.safetensors", index[] = "model.safetensors.index.json";
+    int n = snprintf(path, size, "%s/%s", dir, index);
+    if (n < 0 || (size_t)n >= size)
+        return lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", index);
+    bool has_index = access(path, F_OK) == 0;
+    (void)snprintf(path, size, "%s/%s", dir, whole);
+    if (!has_index || access(path, F_OK) == 0)
+        return lx_safetensors_open(path, out, err);
+    (void)snprintf(path, size, "%s/%s", dir, index);
+    shards *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", index);
+    s->dir = dir;
+    s->path = path;
+    lx_status st = read_index(s, out, err);
+    free(s);
+    return st;
+}

@@ -1,0 +1,44 @@
+/*
+ * Kinds of the delta rule: what a state holds under a key is replaced, not added to. There are H
+ * heads of K keys, and n_heads heads of V values, so many of them to a head of keys as come out:
+ *
+ *     q = l2(f(conv(W_q x)))   k = l2(f(conv(W_k x)))   v = f(conv(W_v x))          f: silu
+ *     beta = sigmoid(W_b x), a number a head, or twice that
+ *     w: the decay of a kind, see lx_delta
+ *     R = diag(w) S       S' = R + k (beta (v - R^T k))^T       y = S'^T q / sqrt(K)
+ *     A(x) = W_out (rms_norm(y) gamma g)                        of every head; g: the gate of a
+ * kind
+ *
+ * l2(x) = x / sqrt(sum x^2 + 1e-6) of every head. Without taps there is no convolution.
+ *
+ * Tensors: attn.q, attn.k, attn.v, attn.b, attn.out, products without bias; attn.norm.weight [V];
+ * with taps attn.q_conv.weight, attn.k_conv.weight, attn.v_conv.weight [channels, taps]; then those
+ * of the decay and of the gate.
+ * State: of a head S [K, V]; once the last inputs of the convolutions, q_conv, k_conv, v_conv.
+ */
+#ifndef LINNET_MODEL_MIXERS_DELTA_H
+#define LINNET_MODEL_MIXERS_DELTA_H
+
+#include "model/mixers/mixer.h"
+
+typedef struct lx_delta {
+    int32_t key_heads; /* H */
+    int32_t taps;      /* 0, or 2 to LX_CONV_MOST_TAPS */
+    bool twice;        /* beta is 0 to 2 */
+    /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number a head of values,
+       tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in place of
+       W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of each]. */
+    lx_decay decay;
+    /* NONE: g = 1. SILU: g = silu(W_g x), tensor attn.g. PAIR: g = sigmoid(W_g2 W_g1 x + b),
+       tensors attn.g1, attn.g2, the latter with a bias. */
+    enum { LX_DELTA_GATE_NONE, LX_DELTA_GATE_SILU, LX_DELTA_GATE_PAIR } gate;
+    int32_t rank; /* of the pairs */
+    float eps;    /* of the norm */
+} lx_delta;
+
+/* "KEY must ..." or NULL, as lx_mixer.check says; these keys are called key_heads and conv. */
+const char *lx_mixer_check_delta(const lx_mixer_config *c, const lx_delta *d);
+void lx_mixer_declare_delta(const lx_mixer_config *c, const lx_delta *d, lx_mixer_parts *p);
+void lx_mixer_queue_delta(const lx_mixer_call *call, const lx_delta *d);
+
+#endif

@@ -1,0 +1,89 @@
+/* See recurrent.h. */
+#include "model/mixers/recurrent.h"
+
+#include <math.h>
+
+const char *const lx_mixer_conv_tensors[] = {"attn.q_conv.weight", "attn.k_conv.weight",
+                                             "attn.v_conv.weight"};
+const char *const lx_mixer_conv_fields[] = {"q_conv", "k_conv", "v_conv"};
+
+void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                              const float *from, float *to)
+{
+    (void)c;
+    int64_t cols = tensor->cols, rows = n / cols;
+    for (int64_t i = 0; i < n; i++)
+        to[i % cols * rows + i / cols] = from[i];
+}
+
+void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                            const float *from, float *to)
+{
+    (void)c;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i % tensor->cols];
+}
+
+void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                         const float *from, float *to)
+{
+    (void)c;
+    int64_t each = n / tensor->cols;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = -expf(from[i / each]);
+}
+
+void lx_mixer_fill_minus_one(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                             const float *from, float *to)
+{
+    (void)c, (void)tensor, (void)from;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = -1.0f;
+}
+
+void lx_mixer_fill_two(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+                       const float *from, float *to)
+{
+    (void)c, (void)tensor, (void)from;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = 2.0f;
+}
+
+void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_args args)
+{
+    args.x = (lx_columns){x, n, 0};
+    args.y = args.y != NULL ? args.y : x;
+    args.d = n;
+    args.rows = LX_ROWS_TOKENS;
+    call->be->ops->gate(call->be, &args);
+}
+
+void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t n,
+                       int32_t taps, const lx_array *weights, int64_t behind)
+{
+    call->be->ops->short_conv(
+        call->be,
+        &(lx_short_conv_args){.y = y,
+                              .x = {x, n, 0},
+                              .weights = weights,
+                              .states = call->states,
+                              .offset = call->offset + lx_mixer_heads_floats(call->parts) + behind,
+                              .d = n,
+                              .taps = taps,
+                              .f = LX_FN_SILU});
+}
+
+void lx_mixer_low_rank(const lx_mixer_call *call, lx_array *y, const lx_array *x, lx_array *middle,
+                       int32_t first, lx_function f)
+{
+    lx_mixer_product(call, middle, x, first, LX_ACT_NONE, NULL);
+    if (f != LX_FN_IDENTITY)
+        lx_mixer_gate(call, middle, (int32_t)call->parts->tensors[first].rows,
+                      (lx_gate_args){.f = f});
+    lx_mixer_product(call, y, middle, first + 1, LX_ACT_NONE, NULL);
+}
+
+lx_head_columns lx_mixer_heads(const lx_array *array, int32_t n_heads, int32_t d)
+{
+    return (lx_head_columns){array, n_heads * d, 0, d, 1};
+}

@@ -1,0 +1,74 @@
+/* Where models are looked for (see places.h). */
+#include "server/cli/places.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+/* The folder the program lies in; "" if the system does not say. */
+static void program_folder(char out[LX_PLACE_BYTES])
+{
+    ssize_t n = readlink("/proc/self/exe", out, LX_PLACE_BYTES - 1);
+    out[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(out, '/');
+    if (slash != NULL)
+        *slash = '\0';
+}
+
+static lx_status put_path(char out[LX_PLACE_BYTES], const char *folder, const char *name,
+                          lx_error *err)
+{
+    int n = snprintf(out, LX_PLACE_BYTES, "%s%s", folder, name);
+    if (n < 0 || n >= LX_PLACE_BYTES)
+        return lx_fail(err, LX_ERR_INVALID, "model", "a folder's name is too long: %.100s", folder);
+    return LX_OK;
+}
+
+lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err)
+{
+    static const char *const beside[] = {"/../share/linnet/models", "/../weights"};
+    const char *set = getenv("LINNET_MODELS");
+    if (set != NULL && set[0] != '\0')
+        return put_path(out, set, "", err);
+    char program[LX_PLACE_BYTES];
+    program_folder(program);
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        if (put_path(out, program, beside[i], NULL) == LX_OK && is_folder(out)) {
+            char *tidy = realpath(out, NULL); /* the log and errors show it */
+            if (tidy != NULL)
+                (void)put_path(out, tidy, "", NULL);
+            free(tidy);
+            return LX_OK;
+        }
+    }
+    if (put_path(out, "/usr/share/linnet/models", "", NULL) == LX_OK && is_folder(out))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_NOT_FOUND, "models",
+                   "no folder of models: neither %.80s%s nor %s nor %s", program, beside[0],
+                   beside[1] + 1, out);
+}
+
+lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err)
+{
+    if (strchr(given, '/') != NULL || is_folder(given))
+        return put_path(out, given, "", err);
+    char models[LX_PLACE_BYTES], name[LX_PLACE_BYTES];
+    lx_status st = lx_places_models(models, err);
+    if (st == LX_OK)
+        st = put_path(name, "/", given, err);
+    if (st == LX_OK)
+        st = put_path(out, models, name, err);
+    if (st == LX_OK && !is_folder(out))
+        st = lx_fail(err, LX_ERR_NOT_FOUND, "model",
+                     "no model %.80s: neither a folder here nor in %.120s", given, models);
+    return st;
+}

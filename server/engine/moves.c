@@ -1,0 +1,135 @@
+/*
+ * States on their way between a place and a job's memory, beside steps.
+ *
+ * Copying 70 MB takes as long as several steps, in which every other request would wait. So a large
+ * state is moved by a thread of its own: the engine asks for a move, goes on with its other places,
+ * and looks each turn for moves that are done. A place counts as under way meanwhile, so it gets no
+ * rows, and its run ends no sooner; with nothing else to do the engine sleeps until a move is done
+ * or a job comes. A small state is moved at once: to wake a thread takes longer.
+ *
+ * At most one move a place is asked for at a time, so the ring of n_places is never full.
+ */
+#include <stdlib.h>
+
+#include "server/engine/internal.h"
+
+/* Some 100 us of copying. */
+enum { LARGE = 1 << 20 };
+
+static lx_move *move_at(lx_engine *e, uint64_t i)
+{
+    return &e->moves.ring[i % (uint64_t)e->n_places];
+}
+
+static int64_t bytes_of(const lx_engine *e, int64_t rows)
+{
+    return lx_model_state_floats(e->model, rows) * (int64_t)sizeof(float);
+}
+
+static lx_status carry_out(lx_engine *e, const lx_move *m, lx_error *err)
+{
+    if (m->to != NULL)
+        return lx_transformer_state_save(e->transformer, e->states, m->slot, m->rows, m->to, err);
+    return lx_transformer_state_load(e->transformer, e->states, m->slot, m->rows, m->from, err);
+}
+
+static void *run_mover(void *context)
+{
+    lx_engine *e = context;
+    lx_moves *v = &e->moves;
+    (void)pthread_mutex_lock(&e->mutex);
+    for (;;) {
+        while (!v->stopping && v->done == v->asked)
+            (void)pthread_cond_wait(&v->wanted, &e->mutex);
+        if (v->done == v->asked)
+            break;
+        lx_move *m = move_at(e, v->done);
+        (void)pthread_mutex_unlock(&e->mutex);
+        lx_status st = carry_out(e, m, &m->error);
+        (void)pthread_mutex_lock(&e->mutex);
+        m->status = st;
+        v->done++;
+        (void)pthread_cond_broadcast(&e->changed);
+    }
+    (void)pthread_mutex_unlock(&e->mutex);
+    return NULL;
+}
+
+lx_status lx_moves_init(lx_engine *e, lx_error *err)
+{
+    lx_moves *v = &e->moves;
+    v->large = e->options.move_bytes > 0 ? e->options.move_bytes : LARGE;
+    if (bytes_of(e, e->model->max_rows) < v->large)
+        return LX_OK;
+    v->ring = calloc((size_t)e->n_places, sizeof *v->ring);
+    v->runs = v->ring != NULL && pthread_cond_init(&v->wanted, NULL) == 0;
+    if (v->runs && lx_engine_thread(&v->thread, run_mover, e))
+        return LX_OK;
+    if (v->runs)
+        (void)pthread_cond_destroy(&v->wanted);
+    v->runs = false;
+    return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the thread that moves states");
+}
+
+void lx_moves_fini(lx_engine *e)
+{
+    lx_moves *v = &e->moves;
+    if (v->runs) {
+        (void)pthread_mutex_lock(&e->mutex);
+        v->stopping = true;
+        (void)pthread_cond_signal(&v->wanted);
+        (void)pthread_mutex_unlock(&e->mutex);
+        (void)pthread_join(v->thread, NULL);
+        (void)pthread_cond_destroy(&v->wanted);
+    }
+    free(v->ring);
+}
+
+lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
+{
+    lx_moves *v = &e->moves;
+    if (bytes_of(e, m->rows) < v->large)
+        return carry_out(e, m, err);
+    lx_slot *s = &e->slots[m->slot];
+    s->moving = true;
+    s->under_way++;
+    e->runs[s->run].under_way++;
+    (void)pthread_mutex_lock(&e->mutex);
+    *move_at(e, v->asked++) = *m;
+    (void)pthread_cond_signal(&v->wanted);
+    (void)pthread_mutex_unlock(&e->mutex);
+    return LX_OK;
+}
+
+bool lx_moves_pending(const lx_engine *e)
+{
+    return e->moves.taken < e->moves.asked;
+}
+
+bool lx_moves_done(const lx_engine *e)
+{
+    return e->moves.taken < e->moves.done;
+}
+
+int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err)
+{
+    lx_moves *v = &e->moves;
+    if (!lx_moves_pending(e))
+        return -1;
+    (void)pthread_mutex_lock(&e->mutex);
+    while (wait && !lx_moves_done(e))
+        (void)pthread_cond_wait(&e->changed, &e->mutex);
+    const lx_move *m = lx_moves_done(e) ? move_at(e, v->taken) : NULL;
+    (void)pthread_mutex_unlock(&e->mutex);
+    if (m == NULL)
+        return -1;
+    lx_slot *s = &e->slots[m->slot];
+    s->moving = false;
+    s->under_way--;
+    e->runs[s->run].under_way--;
+    v->taken++;
+    *status = m->status;
+    if (m->status != LX_OK && err != NULL)
+        *err = m->error;
+    return m->slot;
+}

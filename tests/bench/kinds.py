@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""The decode step of every kind of attention by position, beside what the machine can do.
+
+    python3 tests/bench/kinds.py [--build build] [--threads 1] [--only KIND ...]
+
+Models of images of 128 x 64 with random weights (2 layers of width 128, 4 heads of 32, d_ff 512): speed does not depend
+on the values. `linnet bench --at` takes a stream in to the position, gives every other stream a copy of its state in
+memory of its own, and measures steps from there on. The roofline is what a step cannot do without (floor()), over
+bandwidths and rates that roofline.c measures before and after, whichever is better. 256 streams of the kinds that keep a row a token are
+2.2 to 2.7 GB at position 4,096.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import machine
+from machine import ROOT, number
+
+sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "http")]
+import image_model  # noqa: E402
+from visible import SEES  # noqa: E402
+
+D, D_FF, HEADS, LAYERS = 128, 512, 4, 2
+WIDTH, HEIGHT = 128, 64
+ROWS = {"d_key": D // HEADS, "d_value": D // HEADS, "n_heads": HEADS}
+GAU = {"n_heads": 1, "d_key": 64, "d_value": 256, "div": "count", "div_place": "outside"}
+KINDS = {
+    "linear": image_model.LINEAR,
+    "rwkv7": image_model.RWKV7,
+    "softmax": {},
+    "sliding_window": {"window": 256},
+    "dilated_window": {"window": 64, "dilation": [1, 2, 4, 8]},
+    "global_window": {"window": 256, "global_prefix": 16},
+    "strided": {"stride": 64, "heads": "apart"},
+    "fixed": {"stride": 64, "summary": 8, "cells": 4},
+    "local_block": {"block": 128, "look_back": 1},
+    "blockwise": {"block": 128, "shifts": [0, 0, 1, 1], "on_empty": "own"},
+    "gau_quad": GAU,
+}
+FEED_FORWARDS = {"rwkv7": {"kind": "channel_mix"}}
+POSITIONS, STREAMS = [64, 784, 4096], [1, 256]
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--build", type=Path, default=ROOT / "build")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
+    p.add_argument("--positions", type=lambda text: [int(x) for x in text.split(",")], default=POSITIONS)
+    p.add_argument("--streams", type=lambda text: [int(x) for x in text.split(",")], default=STREAMS)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--steps", type=int, default=32)
+    return p.parse_args()
+
+
+def write_models(folder: Path, kinds):
+    image_model.D_MODEL, image_model.D_FF, image_model.HEADS, image_model.LAYERS = D, D_FF, HEADS, LAYERS
+    for kind in kinds:
+        image_model.write(folder / kind, WIDTH, HEIGHT, attention={"kind": kind} | KINDS[kind],
+                          feed_forward=FEED_FORWARDS.get(kind))
+
+
+# --- the roofline ---
+
+
+def weights(kind):
+    """Elements of the products of all layers and the head, each of which a step reads."""
+    head = 3 * image_model.COMPONENTS * D
+    if kind == "gau_quad":
+        return head + LAYERS * D * (3 * GAU["d_value"] + GAU["d_key"])
+    ranks = 8 * image_model.RANK * D if kind == "rwkv7" else 0
+    return head + LAYERS * (4 * D * D + ranks + 2 * D * D_FF)
+
+
+def seen(kind, own, position):
+    """Rows that the heads of a layer see at a token, counted from 1: one each head."""
+    i = position - 1
+    return [sum(0 <= j <= i for j in SEES[kind](own, head, i)) for head in range(own["n_heads"])]
+
+
+def state_floats(kind, own, position):
+    """Of a stream: floats that a step reads, those that it writes back, and operations on them."""
+    if kind in ("linear", "rwkv7"):
+        floats = LAYERS * HEADS * (D // HEADS) * (D // HEADS + (kind == "linear"))
+        return floats, floats, 2 * floats * (4 if kind == "rwkv7" else 2)
+    rows = [position] if kind == "gau_quad" else seen(kind, own, position)
+    width = own["d_key"] + own["d_value"]
+    return LAYERS * sum(rows) * width, LAYERS * own["n_heads"] * width, 2 * LAYERS * sum(rows) * width
+
+
+def better(a, b):
+    """Of two measurements the faster figures, for the machine may have been busy during one of them."""
+    if isinstance(b, dict):
+        return {key: better(a.get(key, 0 if not isinstance(value, dict) else {}), value) for key, value in b.items()}
+    return max(a, b)
+
+
+class Machine:
+    """Rates by the size of what is read or updated, the best of all measurements."""
+
+    def __init__(self, args):
+        self.args, self.rates = args, {}
+
+    def measure(self, sizes):
+        sizes = sorted({self.rounded(size) for size in sizes})
+        command = ["taskset", "-c", ",".join(map(str, range(self.args.threads))), self.args.build / "roofline",
+                   self.args.threads, *sizes]
+        out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout
+        self.rates = better(self.rates, json.loads(out))
+
+    @staticmethod
+    def rounded(size):
+        """The power of two below it: bandwidth changes with the caches, not with each byte, and not beyond the last."""
+        return min(1 << 28, max(1 << 16, 1 << (int(size).bit_length() - 1)))
+
+    def rate(self, what, size):
+        return self.rates[what][str(self.rounded(size))]
+
+    def flops(self, products):
+        return self.rates.get("bf16_flops", self.rates["f32_flops"]) if products else self.rates["f32_flops"]
+
+
+def touched(kind, own, position, streams):
+    """Bytes of weights, and of states read and written, in a step."""
+    read, written, _ = state_floats(kind, own, position)
+    return 2 * weights(kind), 4 * streams * read, 4 * streams * written
+
+
+def floor(m, kind, own, position, streams):
+    """Milliseconds that a step cannot go below. Products: the weights read once, in bf16, or their multiplications.
+    States: what is kept is read, at the rate of reading as much as a step touches, and where all of it changes written
+    back, or the arithmetic on it. Products and states take turns."""
+    weight_bytes, read, written = touched(kind, own, position, streams)
+    everything = weight_bytes + read
+    products = max(weight_bytes / m.rate("read", everything), 2 * weights(kind) * streams / m.flops(True))
+    changes = written == read
+    memory = read / m.rate("update" if changes else "read", everything)
+    arithmetic = streams * state_floats(kind, own, position)[2] / m.flops(False)
+    return (products + max(memory, arithmetic)) * 1e3
+
+
+# --- measuring ---
+
+
+def bench(args, model, position, streams):
+    command = ["taskset", "-c", ",".join(map(str, range(args.threads))), args.build / "linnet", "bench", "--model", model,
+               "--batch", streams, "--at", position, "--steps", args.steps, "--threads", args.threads, "--json"]
+    out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout
+    return json.loads(out)["rows"][0]["ms_per_step"]
+
+
+def measure(args, folder):
+    """{(kind, position, streams): milliseconds}, the kinds in turn, round after round: the best, as the roofline's."""
+    times = {}
+    for n in range(args.rounds):
+        for position in args.positions:
+            for streams in args.streams:
+                for kind in args.only:
+                    ms = bench(args, folder / kind, position, streams)
+                    times.setdefault((kind, position, streams), []).append(ms)
+                print(f"  {streams} streams at {position}, round {n + 1} of {args.rounds}", file=sys.stderr)
+    return {key: min(values) for key, values in times.items()}
+
+
+def print_tables(args, m, times):
+    for streams in args.streams:
+        rows = []
+        for kind in args.only:
+            own, cells = ROWS | {"kind": kind} | KINDS[kind], []
+            for position in args.positions:
+                ms, least = times[kind, position, streams], floor(m, kind, own, position, streams)
+                cells += [number(ms), f"{least / ms:.0%}"]
+            rows.append([f"`{kind}`", *cells])
+        head = ["kind", *(text for p in args.positions for text in (f"at {p:,}: ms", "of the roofline"))]
+        print(f"\n{streams} stream{'s' * (streams > 1)}, a step:\n\n{machine.table(head, rows)}")
+
+
+def main():
+    args = parse_arguments()
+    print(machine.describe(busy=args.threads))
+    sizes = [sum(touched(kind, ROWS | {"kind": kind} | KINDS[kind], p, s)[:2])
+             for kind in args.only for p in args.positions for s in args.streams]
+    m = Machine(args)
+    m.measure(sizes)
+    with tempfile.TemporaryDirectory() as folder:
+        write_models(Path(folder), args.only)
+        times = measure(args, Path(folder))
+    m.measure(sizes)
+    print_tables(args, m, times)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""weights/train: recurrent kinds in chunks against their steps; a whole model of them, exported under the names of
+flash-linear-attention, against the float64 reading that the server is held to (tests/golden/kinds.py)."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("numpy")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "weights" / "train"), str(ROOT / "tests" / "golden")]
+
+import export  # noqa: E402
+import export_hf  # noqa: E402
+import kinds  # noqa: E402
+import linear_transformer  # noqa: E402
+from mixers import delta  # noqa: E402
+
+KINDS = {
+    "gated_deltanet": {"conv": 4, "beta": "twice_sigmoid", "gate": "silu", "eps": 1e-6, "n_heads": 4, "key_heads": 2},
+    "delta_net": {"conv": 3, "beta": "sigmoid", "gate": "none", "eps": 1e-6},
+}
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 63, 64, 65, 200])
+@pytest.mark.parametrize("decay", [0, 0.01, 1, 30])
+def test_chunks_are_steps(tokens, decay):
+    torch.manual_seed(tokens)
+    q, k, v = (torch.randn(2, 3, tokens, n, dtype=torch.float64) for n in (8, 8, 5))
+    q, k = delta.l2(q), delta.l2(k)
+    log_decay = -torch.rand(2, 3, tokens, dtype=torch.float64) * decay
+    beta = torch.rand(2, 3, tokens, dtype=torch.float64) * 2
+    want = delta.steps(q, k, v, log_decay, beta)
+    got = delta.delta_rule(q, k, v, log_decay, beta)
+    assert (got.double() - want).abs().max() < 5e-5 * (1 + want.abs().max())  # of decays that add up to e^-960
+
+
+def test_gradients_are_those_of_the_steps():
+    torch.manual_seed(1)
+    inputs = [torch.randn(1, 2, 70, n, requires_grad=True) for n in (6, 6, 4)]
+    decay, beta = torch.rand(1, 2, 70, requires_grad=True), torch.rand(1, 2, 70, requires_grad=True)
+    grads = []
+    for form in (delta.steps, delta.delta_rule):
+        q, k, v = inputs
+        y = form(delta.l2(q), delta.l2(k), v, -decay, beta)
+        grads.append(torch.autograd.grad((y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum(), [*inputs, decay, beta]))
+    for want, got in zip(*grads):
+        assert (got - want).abs().max() < 1e-4 * (1 + want.abs().max())
+
+
+def make(own):
+    torch.manual_seed(7)
+    config = linear_transformer.model_config(
+        "text", [("token", 256)], {"kind": "categorical", "size": 256, "bias": False}, 2, norm_kind="rms",
+        feed_forward={"kind": "gated_mlp"}, text={"tokenizer": "bytes", "context": 128, "end": [10]})
+    config |= {"n_heads": 2, "d_model": 16, "d_ff": 24, "norm_eps": 1e-6, "attention": own}
+    model = linear_transformer.LinearTransformer(config)
+    with torch.no_grad():
+        for name, p in model.named_parameters():  # what begins as zeros says nothing
+            if p.ndim == 2:
+                p.copy_(torch.randn_like(p) * p.shape[1] ** -0.5)
+            if not name.endswith(("A_log", "dt_bias")):
+                p.copy_(p.bfloat16())
+    return config, model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_exported_is_what_was_trained(tmp_path, kind):
+    config, model = make({"kind": kind} | KINDS[kind])
+    export.export_model(tmp_path / "own", model, config, None)
+    export_hf.convert(tmp_path / "own", tmp_path / "theirs")
+    theirs = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    tensors = {name: t.double().numpy() for name, t in export.read_safetensors(tmp_path / "theirs" / "model.safetensors").items()}
+    ids = torch.randint(256, (90,))
+    want = kinds.fla_model(kinds.delta)(tensors, theirs, ids.tolist())
+    with torch.no_grad():
+        got = model(ids[None, :, None])[0].double().numpy()
+    assert abs(got - want).max() < 1e-4 * (1 + abs(want).max())
+    assert abs(want).max() > 0.1
+
+
+def test_what_has_no_place_is_refused(tmp_path):
+    config, model = make({"kind": "delta_net"} | KINDS["delta_net"])
+    export.export_model(tmp_path, model, config | {"norm": "post"}, None)
+    with pytest.raises(SystemExit, match="norm is"):
+        export_hf.convert(tmp_path, tmp_path / "theirs")

@@ -1,0 +1,129 @@
+"""Small models of recurrent kinds as flash-linear-attention and transformers write them: config.json, and what tensors
+it asks for. For float64 readings (kinds.py) and for tests over HTTP, which fill them with any numbers."""
+
+def tensor(shape, mean=0.0, scale=None, dtype="F32"):
+    """By default spread so that a product keeps the size of what it is given."""
+    return {"shape": shape, "mean": mean, "scale": scale if scale is not None else (3 / shape[-1]) ** 0.5, "dtype": dtype}
+
+
+def norm(n):
+    return tensor([n], 1.0, 0.3)
+
+
+def fla_tensors(c, mixer):
+    """mixer: a layer's tensors behind attn."""
+    d, hidden = c["hidden_size"], c["intermediate_size"]
+    out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}attn_norm.weight": norm(d), f"{p}mlp_norm.weight": norm(d)}
+        out |= {f"{p}attn.{name}": t for name, t in mixer.items()}
+        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
+                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
+    out["model.norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+def delta_tensors(c, **other):
+    d, gated, kda = c["hidden_size"], c["model_type"] == "gated_deltanet", c["model_type"] == "kda"
+    if gated or kda:
+        heads = c.get("num_v_heads") or c["num_heads"]
+        keys, size = c["num_heads"] * c["head_dim"], int(c["head_dim"] * c["expand_v"])
+    else:
+        heads = c["num_heads"]
+        keys, size = int(d * c["expand_k"]), int(d * c["expand_v"]) // heads
+    out = {"q_proj.weight": tensor([keys, d]), "k_proj.weight": tensor([keys, d]), "v_proj.weight": tensor([heads * size, d]),
+           "b_proj.weight": tensor([heads, d]), "o_norm.weight": norm(size), "o_proj.weight": tensor([d, heads * size])}
+    if gated:
+        out |= {"a_proj.weight": tensor([heads, d]), "A_log": tensor([heads], 0, 1.5), "dt_bias": tensor([heads], -1, 1.5)}
+    if c["use_short_conv"]:
+        out |= {f"{part}_conv1d.weight": tensor([heads * size if part == "v" else keys, 1, c["conv_size"]], 0.2, 0.5)
+                for part in "qkv"}
+    if kda:
+        out |= {"f_proj.0.weight": tensor([size, d]), "f_proj.1.weight": tensor([heads * c["head_dim"], size]),
+                "A_log": tensor([heads], 0, 1.5), "dt_bias": tensor([heads * c["head_dim"]], -1, 1.5),
+                "g_proj.0.weight": tensor([size, d]), "g_proj.1.weight": tensor([heads * size, size]),
+                "g_proj.1.bias": tensor([heads * size], 0, 0.3)}
+    if c.get("use_gate"):
+        out["g_proj.weight"] = tensor([heads * size, d])
+    return fla_tensors(c, out | other)
+
+
+FLA = {"attn": None, "attn_mode": "chunk", "bos_token_id": 1, "eos_token_id": 2, "fuse_cross_entropy": True, "fuse_norm": True,
+       "fuse_swiglu": True, "hidden_act": "swish", "hidden_ratio": 4, "hidden_size": 16, "initializer_range": 0.02,
+       "intermediate_size": 24, "max_position_embeddings": 2048, "norm_eps": 1e-6, "num_hidden_layers": 2,
+       "tie_word_embeddings": False, "torch_dtype": "float32", "transformers_version": "4.57.0", "use_cache": True,
+       "use_l2warp": False, "vocab_size": 256}
+DELTA = FLA | {"use_gate": True, "use_short_conv": True, "conv_size": 4, "allow_neg_eigval": False}
+GATED = DELTA | {"model_type": "gated_deltanet", "architectures": ["GatedDeltaNetForCausalLM"], "head_dim": 6, "num_heads": 2,
+                 "num_v_heads": None, "expand_v": 1.5}
+KDA = {key: value for key, value in DELTA.items() if key != "use_gate"} | {
+    "model_type": "kda", "architectures": ["KDAForCausalLM"], "head_dim": 6, "num_heads": 2, "num_v_heads": None, "expand_v": 1.0,
+    "safe_gate": False, "lower_bound": None}
+PLAIN = DELTA | {"model_type": "delta_net", "architectures": ["DeltaNetForCausalLM"], "num_heads": 2, "expand_k": 0.5,
+                 "expand_v": 1.0, "use_beta": True, "use_output_norm": True, "qk_norm": "l2", "qk_activation": "silu"}
+
+
+GLA = FLA | {"model_type": "gla", "architectures": ["GLAForCausalLM"], "num_heads": 4, "num_kv_heads": None, "expand_k": 0.5,
+             "expand_v": 1.0, "feature_map": None, "use_short_conv": False, "conv_size": 4, "use_output_gate": True,
+             "clamp_min": None, "elementwise_affine": True, "use_gk": True, "use_gv": False}
+
+
+def gla_tensors(c, **other):
+    d, heads = c["hidden_size"], c["num_heads"]
+    shared = heads // (c["num_kv_heads"] or heads)
+    keys, values = int(d * c["expand_k"]), int(d * c["expand_v"])
+    norm_name = "g_norm_swish_gate" if c["use_output_gate"] and c["fuse_norm"] else "g_norm"
+    out = {"q_proj.weight": tensor([keys, d]), "k_proj.weight": tensor([keys // shared, d]),
+           "v_proj.weight": tensor([values // shared, d]), "gk_proj.0.weight": tensor([16, d]),
+           "gk_proj.1.weight": tensor([keys // shared, 16]), "gk_proj.1.bias": tensor([keys // shared], -2, 2),
+           f"{norm_name}.weight": norm(values // heads), "o_proj.weight": tensor([d, values])}
+    if c["use_output_gate"]:
+        out["g_proj.weight"] = tensor([values, d])
+    if c["use_short_conv"]:
+        out |= {f"{part}_conv1d.weight": tensor([n, 1, c["conv_size"]], 0.2, 0.5)
+                for part, n in (("q", keys), ("k", keys // shared), ("v", values // shared))}
+    return fla_tensors(c, out | other)
+
+
+MAMBA2 = {"model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "bos_token_id": 0, "chunk_size": 256, "conv_kernel": 4,
+          "eos_token_id": 2, "expand": 2, "head_dim": 8, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.1,
+          "layer_norm_epsilon": 1e-5, "n_groups": 1, "num_heads": 4, "num_hidden_layers": 2, "pad_token_id": 1,
+          "rescale_prenorm_residual": False, "residual_in_fp32": True, "rms_norm": True, "state_size": 10,
+          "tie_word_embeddings": False, "time_step_floor": 0.0001, "time_step_limit": [0.0, float("inf")],
+          "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 1, "torch_dtype": "float32",
+          "transformers_version": "4.57.0", "use_bias": False, "use_cache": True, "use_conv_bias": True, "vocab_size": 256}
+FLA_MAMBA2 = {key: value for key, value in MAMBA2.items() if not key.startswith(("layer_", "time_", "rms"))} | {
+    "A_init_range": [1, 16], "D_has_hdim": False, "conv_init": None, "dt_init_floor": 0.0001, "dt_limit": [0.0, float("inf")],
+    "dt_max": 0.1, "dt_min": 0.001, "fuse_cross_entropy": True, "fuse_linear_cross_entropy": False, "fuse_norm": True,
+    "norm_before_gate": False, "norm_eps": 1e-5, "rmsnorm": True, "use_l2warp": False}
+
+
+def mamba2_tensors(c):
+    d, heads, inner = c["hidden_size"], c["num_heads"], c["num_heads"] * c["head_dim"]
+    channels = inner + 2 * c["n_groups"] * c["state_size"]
+    out = {"backbone.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i in range(c["num_hidden_layers"]):
+        p = f"backbone.layers.{i}."
+        out |= {f"{p}norm.weight": norm(d), f"{p}mixer.in_proj.weight": tensor([inner + channels + heads, d]),
+                f"{p}mixer.out_proj.weight": tensor([d, inner]),
+                f"{p}mixer.conv1d.weight": tensor([channels, 1, c["conv_kernel"]], 0.2, 0.5),
+                f"{p}mixer.A_log": tensor([heads], 0, 1.5), f"{p}mixer.D": tensor([heads], 0.5, 1),
+                f"{p}mixer.dt_bias": tensor([heads], -1, 1.5)}
+        if c["use_bias"]:
+            out |= {f"{p}mixer.in_proj.bias": tensor([inner + channels + heads], 0, 0.3), f"{p}mixer.out_proj.bias": tensor([d], 0, 0.3)}
+        if c["use_conv_bias"]:
+            out[f"{p}mixer.conv1d.bias"] = tensor([channels], 0, 0.3)
+        if c.get("rmsnorm", True):
+            out[f"{p}mixer.norm.weight"] = norm(inner)
+    out["backbone.norm_f.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+def in_bf16(tensors):
+    """But for what trainers keep in f32."""
+    return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

@@ -1,0 +1,344 @@
+"""Models of recurrent kinds in float64, read from Hugging Face folders independently of the C program: only their
+equations, one token after the other, and numpy.
+
+`python3 tests/golden/kinds.py` writes tests/golden/kinds/NAME.json: a config.json, tensors by shape and spread, whose
+values both sides take from the same generator, tokens, and some of the logits. test_golden_kinds holds the C program
+to them.
+"""
+
+import json
+import pathlib
+
+import numpy
+
+import folders
+
+HERE = pathlib.Path(__file__).parent
+IDS, TOKENS = 256, 40
+ROWS, COLUMNS = [0, 1, 2, 3, 4, 9, 20, 39], range(0, IDS, 4)
+
+
+# --- numbers
+
+
+def uniform(state, n):
+    """n numbers from -1 to 1 of splitmix64, and its next state."""
+    out, mask = numpy.empty(n), (1 << 64) - 1
+    for i in range(n):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+        out[i] = ((z ^ z >> 31) >> 40) * 2.0**-23 - 1
+    return out, state
+
+
+def rounded(values, dtype):
+    """As a file of this dtype holds them."""
+    single = values.astype(numpy.float32)
+    if dtype == "BF16":
+        bits = single.view(numpy.uint32)
+        bits = bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000
+        single = bits.astype(numpy.uint32).view(numpy.float32)
+    return single.astype(numpy.float64)
+
+
+def make_tensors(tensors, seed):
+    state, out = seed, {}
+    for name, t in tensors.items():
+        values, state = uniform(state, int(numpy.prod(t["shape"])))
+        out[name] = rounded(t["mean"] + t["scale"] * values, t["dtype"]).reshape(t["shape"])
+    return out
+
+
+def sigmoid(x):
+    return 1 / (1 + numpy.exp(-x))
+
+
+def silu(x):
+    return x * sigmoid(x)
+
+
+def softplus(x):
+    return numpy.logaddexp(0, x)
+
+
+def rms_norm(x, weight, eps):
+    return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight
+
+
+def l2(x):
+    return x / numpy.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+
+def convolved(rows, weight):
+    """rows: all inputs up to now, [t, channels]; weight [channels, 1, taps]. What it makes of the last."""
+    taps = weight.shape[-1]
+    padded = numpy.concatenate([numpy.zeros((taps, rows.shape[1])), rows])[-taps:]
+    return (padded * weight[:, 0].T).sum(0)
+
+
+class Rows:
+    """What a layer remembers: every row it was given, by name."""
+
+    def __init__(self):
+        self.rows, self.states = {}, {}
+
+    def append(self, name, row):
+        self.rows.setdefault(name, []).append(row)
+        return numpy.array(self.rows[name])
+
+
+# --- kinds: a layer's mixer is a function of (its tensors by their names, config, memory, x)
+
+
+def delta(w, c, memory, x):
+    """Gated DeltaNet, DeltaNet and KDA."""
+    gated, kda = c["model_type"] == "gated_deltanet", c["model_type"] == "kda"
+    key_heads = c["num_heads"]
+    heads = c.get("num_v_heads") or key_heads
+    parts = {}
+    for part in "qkv":
+        row = w[f"{part}_proj.weight"] @ x
+        if c["use_short_conv"]:
+            row = convolved(memory.append(part, row), w[f"{part}_conv1d.weight"])
+        parts[part] = silu(row)
+    q, k = (numpy.repeat(l2(parts[part].reshape(key_heads, -1)), heads // key_heads, 0) for part in "qk")
+    v = parts["v"].reshape(heads, -1)
+    beta = sigmoid(w["b_proj.weight"] @ x) * (2 if c["allow_neg_eigval"] else 1)
+    alpha = numpy.ones((heads, 1))
+    if gated:
+        alpha = numpy.exp(-numpy.exp(w["A_log"]) * softplus(w["a_proj.weight"] @ x + w["dt_bias"]))[:, None]
+    if kda:
+        f = (w["f_proj.1.weight"] @ (w["f_proj.0.weight"] @ x) + w["dt_bias"]).reshape(heads, -1)
+        alpha = numpy.exp(-numpy.exp(w["A_log"])[:, None] * softplus(f))
+    out = []
+    for h in range(heads):
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1]))) * alpha[h][:, None]
+        state = state + beta[h] * numpy.outer(k[h], v[h] - k[h] @ state)
+        memory.states[h] = state
+        out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), w["o_norm.weight"], c["norm_eps"]))
+    out = numpy.concatenate(out)
+    if kda:
+        out = out * sigmoid(w["g_proj.1.weight"] @ (w["g_proj.0.weight"] @ x) + w["g_proj.1.bias"])
+    elif c["use_gate"]:
+        out = out * silu(w["g_proj.weight"] @ x)
+    return w["o_proj.weight"] @ out
+
+
+def gla(w, c, memory, x):
+    heads = c["num_heads"]
+    shared = heads // (c["num_kv_heads"] or heads)
+    parts = {}
+    for part in "qkv":
+        parts[part] = w[f"{part}_proj.weight"] @ x
+        if c["use_short_conv"]:
+            parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
+    decay = sigmoid(w["gk_proj.1.weight"] @ (w["gk_proj.0.weight"] @ x) + w["gk_proj.1.bias"]) ** (1 / 16)
+    q = parts["q"].reshape(heads, -1)
+    k, v, decay = (numpy.repeat(row.reshape(heads // shared, -1), shared, 0) for row in (parts["k"], parts["v"], decay))
+    out = []
+    for h in range(heads):
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1])))
+        memory.states[h] = state = decay[h][:, None] * state + numpy.outer(k[h], v[h])
+        norm = w["g_norm_swish_gate.weight" if "g_norm_swish_gate.weight" in w else "g_norm.weight"]
+        out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), norm, c["norm_eps"]))
+    out = numpy.concatenate(out)
+    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
+
+
+def fla_model(mixer):
+    def logits(w, c, ids):
+        def below(prefix):
+            return {name[len(prefix):]: t for name, t in w.items() if name.startswith(prefix)}
+
+        layers = [below(f"model.layers.{i}.") for i in range(c["num_hidden_layers"])]
+        attention = [below(f"model.layers.{i}.attn.") for i in range(c["num_hidden_layers"])]
+        memories, out = [Rows() for _ in layers], []
+        for token in ids:
+            x = w["model.embeddings.weight"][token]
+            for layer, own, memory in zip(layers, attention, memories):
+                x = x + mixer(own, c, memory, rms_norm(x, layer["attn_norm.weight"], c["norm_eps"]))
+                y = rms_norm(x, layer["mlp_norm.weight"], c["norm_eps"])
+                hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
+                x = x + layer["mlp.down_proj.weight"] @ hidden
+            head = w["model.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+            out.append(head @ rms_norm(x, w["model.norm.weight"], c["norm_eps"]))
+        return numpy.array(out)
+
+    return logits
+
+
+def mamba2_mixer(w, c, memory, x):
+    heads, size, groups, state_size = c["num_heads"], c["head_dim"], c["n_groups"], c["state_size"]
+    inner, channels = heads * size, heads * size + 2 * groups * state_size
+    projected = w["in_proj.weight"] @ x + w.get("in_proj.bias", 0)
+    z, row, d = numpy.split(projected, [inner, inner + channels])
+    row = silu(convolved(memory.append("row", row), w["conv1d.weight"]) + w.get("conv1d.bias", 0))
+    v, b, read = numpy.split(row, [inner, inner + groups * state_size])
+    v, b, read = v.reshape(heads, size), b.reshape(groups, -1), read.reshape(groups, -1)
+    step = softplus(d + w["dt_bias"])
+    out = numpy.empty((heads, size))
+    for h in range(heads):
+        g = h // (heads // groups)
+        state = memory.states.get(h, numpy.zeros((size, state_size)))
+        state = numpy.exp(-numpy.exp(w["A_log"][h]) * step[h]) * state + step[h] * numpy.outer(v[h], b[g])
+        memory.states[h] = state
+        out[h] = state @ read[g] + w["D"][h] * v[h]
+    out = out.reshape(-1)
+    eps = c.get("norm_eps", c.get("layer_norm_epsilon"))
+    if not c.get("rmsnorm", True):
+        out = out * silu(z)
+    elif c.get("norm_before_gate"):
+        out = rms_norm(out.reshape(groups, -1), w["norm.weight"].reshape(groups, -1), eps).reshape(-1) * silu(z)
+    else:
+        out = rms_norm((out * silu(z)).reshape(groups, -1), w["norm.weight"].reshape(groups, -1), eps).reshape(-1)
+    return w["out_proj.weight"] @ out + w.get("out_proj.bias", 0)
+
+
+def mamba2(w, c, ids):
+    """Logits."""
+    eps = c.get("norm_eps", c.get("layer_norm_epsilon"))
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    for token in ids:
+        x = w["backbone.embeddings.weight"][token]
+        for i, memory in enumerate(memories):
+            p = f"backbone.layers.{i}.mixer."
+            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+            x = x + mamba2_mixer(own, c, memory, rms_norm(x, w[f"backbone.layers.{i}.norm.weight"], eps))
+        head = w["backbone.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        out.append(head @ rms_norm(x, w["backbone.norm_f.weight"], eps))
+    return numpy.array(out)
+
+
+# --- cases
+
+
+def cases():
+    """NAME: config, tensors, logits by the equations."""
+    grouped = folders.GATED | {"num_v_heads": 4}
+    yield "gated_deltanet", grouped, folders.delta_tensors(grouped), fla_model(delta)
+    # beta next to 0 and 2, decays next to 0 and 1, softplus on both sides of its cut.
+    wide = folders.GATED | {"allow_neg_eigval": True, "tie_word_embeddings": True, "conv_size": 2}
+    yield "gated_deltanet_extremes", wide, folders.delta_tensors(wide, **{
+        "b_proj.weight": folders.tensor([2, 16], 0, 9), "A_log": folders.tensor([2], 0, 9),
+        "dt_bias": folders.tensor([2], 8, 30)}), fla_model(delta)
+    bare = folders.GATED | {"use_gate": False, "use_short_conv": False}
+    yield "gated_deltanet_bf16", bare, folders.in_bf16(folders.delta_tensors(bare)), fla_model(delta)
+    yield "delta_net", folders.PLAIN, folders.delta_tensors(folders.PLAIN), fla_model(delta)
+    ungated = folders.PLAIN | {"use_gate": False, "allow_neg_eigval": True, "conv_size": 3}
+    yield "delta_net_ungated", ungated, folders.delta_tensors(ungated), fla_model(delta)
+    shared = folders.KDA | {"num_v_heads": 4, "expand_v": 1.5, "allow_neg_eigval": True}
+    yield "kda", shared, folders.delta_tensors(shared), fla_model(delta)
+    yield "kda_extremes", folders.KDA, folders.in_bf16(folders.delta_tensors(folders.KDA, **{
+        "b_proj.weight": folders.tensor([2, 16], 0, 9), "A_log": folders.tensor([2], 0, 9),
+        "dt_bias": folders.tensor([12], 8, 30)})), fla_model(delta)
+    for name, config in (
+        ("gla", folders.GLA | {"num_kv_heads": 2, "use_short_conv": True, "conv_size": 3}),
+        ("gla_ungated", folders.GLA | {"use_output_gate": False, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.gla_tensors(config), fla_model(gla)
+    unfused = folders.GLA | {"fuse_norm": False}
+    yield "gla_extremes", unfused, folders.in_bf16(folders.gla_tensors(unfused, **{
+        "gk_proj.1.bias": folders.tensor([8], -100, 200)})), fla_model(gla)  # decays next to 0 and 1
+    for name, config in (
+        ("mamba2", folders.MAMBA2),
+        ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
+        ("mamba2_fla", folders.FLA_MAMBA2 | {"n_groups": 2}),
+        ("mamba2_gate_last", folders.FLA_MAMBA2 | {"n_groups": 2, "norm_before_gate": True, "conv_kernel": 2}),
+        ("mamba2_without_norm", folders.FLA_MAMBA2 | {"rmsnorm": False, "head_dim": 16, "num_heads": 2}),
+    ):
+        yield name, config, folders.mamba2_tensors(config), mamba2
+    steep = folders.in_bf16(folders.mamba2_tensors(folders.MAMBA2))
+    for name in steep:  # decays next to 0 and 1, softplus on both sides of its cut
+        if name.endswith("A_log"):
+            steep[name] = folders.tensor([4], 0, 9)
+        elif name.endswith("dt_bias"):
+            steep[name] = folders.tensor([4], 8, 30)
+    yield "mamba2_extremes", folders.MAMBA2, steep, mamba2
+
+
+# What is refused of a case's config, and what is said then.
+REFUSED = {
+    "gated_deltanet": [
+        ({"model_type": "gated_deltanet2"}, "model_type gated_deltanet2 is not supported: those that are"),
+        ({"conv_size": 5}, "conv_size must be a whole number from 2 to 4"),
+        ({"conv_bias": True}, "conv_bias must be false"),
+        ({"num_v_heads": 3}, "num_v_heads must be a multiple of num_heads"),
+        ({"expand_v": 1.3}, "expand_v does not give a whole number of columns"),
+        ({"hidden_act": "powlu"}, 'hidden_act must be "swish"'),
+        ({"attn": {"layers": [1], "num_heads": 2}}, "attn must be null"),
+        ({"attnres_block_size": 1}, "attnres_block_size must be null"),
+        ({"norm_eps": 0}, "norm_eps must be a number"),
+        ({"rope_theta": 10000}, "rope_theta is not a known key"),
+        ({"use_gate": False}, "attn.g_proj.weight is not one that the config asks for"),
+        ({"tie_word_embeddings": True}, "lm_head.weight is not one that the config asks for"),
+        ({"intermediate_size": None}, "mlp.gate_proj.weight has shape [24, 16], the config asks for [256, 16]"),
+        ({"num_v_heads": None}, "v_proj.weight has shape [36, 16], the config asks for [18, 16]"),
+        ({"conv_size": 3}, "q_conv1d.weight has shape [12, 4], the config asks for [12, 3]"),
+    ],
+    "delta_net": [
+        ({"qk_norm": "sum"}, 'qk_norm must be "l2"'),
+        ({"qk_activation": "relu"}, 'qk_activation must be "silu"'),
+        ({"use_beta": False}, "use_beta must be true"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"expand_k": 0.51}, "expand_k does not give a whole number"),
+        ({"head_dim": 4}, "head_dim is not a known key"),
+    ],
+    "gla": [
+        ({"feature_map": "relu"}, "feature_map must be null"),
+        ({"clamp_min": -5.0}, "clamp_min must be null"),
+        ({"elementwise_affine": False}, "elementwise_affine must be true"),
+        ({"num_kv_heads": 3}, "num_kv_heads must divide num_heads"),
+        ({"expand_k": 0.3}, "expand_k does not give a whole number of columns"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"fuse_norm": False}, "attn.g_norm.weight is missing"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "swish"'),
+    ],
+    "kda": [
+        ({"safe_gate": True}, "safe_gate must be false"),
+        ({"lower_bound": -5.0}, "lower_bound must be null"),
+        ({"use_gate": True}, "use_gate is not a known key"),
+        ({"expand_v": 1.0}, "v_proj.weight has shape [36, 16]"),
+    ],
+    "mamba2": [
+        ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
+        ({"time_step_limit": [0.001, 1e30]}, "time_step_limit must be [0, Infinity]"),
+        ({"time_step_limit": {"__float__": "Infinity"}}, "time_step_limit must be [0, Infinity]"),
+        ({"rms_norm": False}, "rms_norm must be true"),
+        ({"num_heads": 5}, "num_heads times head_dim must be expand times hidden_size"),
+        ({"n_groups": 3}, "n_groups must divide num_heads"),
+        ({"conv_kernel": 5}, "conv_kernel must be a whole number from 2 to 4"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" for every layer'),
+        ({"rmsnorm": True}, "rmsnorm is not a known key"),
+        ({"use_bias": True}, "in_proj.bias is missing"),
+        ({"use_conv_bias": False}, "conv1d.bias is not one that the config asks for"),
+        ({"time_step_limit": [0, {"__float__": "Infinity"}], "state_size": 9}, "in_proj.weight has shape [88, 16]"),
+    ],
+    "mamba2_fla": [
+        ({"D_has_hdim": True}, "D_has_hdim must be false"),
+        ({"dt_limit": [0.0, 1.0]}, "dt_limit must be [0, Infinity]"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is not a known key"),
+    ],
+}
+
+
+def write(name, config, tensors, logits):
+    seed = 1 + sum(name.encode())
+    ids = [int(u * 128 + 128) % IDS for u in uniform(seed + 1000, TOKENS)[0]]
+    rows = logits(make_tensors(tensors, seed), config, ids)
+    config = json.dumps(config).replace("Infinity", '{"__float__": "Infinity"}')  # JSON has no word; transformers 5's
+    lines = [f'"config": {config}', f'"seed": {seed}', f'"ids": {json.dumps(ids)}',
+             '"tensors": {\n  ' + ",\n  ".join(f"{json.dumps(n)}: {json.dumps(t)}" for n, t in tensors.items()) + "}",
+             f'"columns": {json.dumps(list(COLUMNS))}',
+             '"logits": {\n  ' + ",\n  ".join(
+                 f'"{row}": [{", ".join(f"{rows[row][column]:.9g}" for column in COLUMNS)}]' for row in ROWS) + "}",
+             '"refused": [' + ",\n  ".join(json.dumps({"set": change, "error": error})
+                                          for change, error in REFUSED.get(name, [])) + "]"]
+    (HERE / "kinds" / f"{name}.json").write_text("{" + ",\n ".join(lines) + "}\n")
+
+
+if __name__ == "__main__":
+    for case in cases():
+        write(*case)

@@ -1,0 +1,62 @@
+"""Model folders as Hugging Face's libraries write them, made on the spot: the configs and shapes of
+tests/golden/folders.py, random numbers, and a tokenizer.json."""
+
+import json
+import random
+import struct
+import sys
+from array import array
+from pathlib import Path
+
+import vocabularies
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
+
+import folders  # noqa: E402
+
+
+def data_of(tensor, rng):
+    n = 1
+    for size in tensor["shape"]:
+        n *= size
+    return array("f", [rng.uniform(tensor["mean"] - tensor["scale"], tensor["mean"] + tensor["scale"]) for _ in range(n)]).tobytes()
+
+
+def write_safetensors(path, tensors):
+    """tensors: name to (shape, bytes) in f32."""
+    head, at = {}, 0
+    for name, (shape, data) in tensors.items():
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps({**head, "__metadata__": {"format": "pt"}}).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
+
+
+def write_shards(folder, tensors, n):
+    """Files of about as many tensors each, and their index."""
+    names, weight_map = list(tensors), {}
+    for i in range(n):
+        part = names[i * len(names) // n : (i + 1) * len(names) // n]
+        file = f"model-{i + 1:05}-of-{n:05}.safetensors"
+        write_safetensors(folder / file, {name: tensors[name] for name in part})
+        weight_map |= dict.fromkeys(part, file)
+    total = sum(len(data) for _, data in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
+
+
+def write(folder, config, tensors_of, seed=1, shards=0):
+    """tensors_of: of folders.py, what the config asks for; in so many shards, or in one file. Returns the tokenizer."""
+    folder.mkdir(parents=True)
+    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
+    config = config | {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
+    rng = random.Random(seed)
+    tensors = {name: (t["shape"], data_of(t, rng)) for name, t in tensors_of(config).items()}
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": 2, "eos_token_id": 3}))
+    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+    if shards:
+        write_shards(folder, tensors, shards)
+    else:
+        write_safetensors(folder / "model.safetensors", tensors)
+    return tokenizer

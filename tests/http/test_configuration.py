@@ -1,0 +1,213 @@
+"""Options from a file, models found from any folder, and starts that fail before anything was begun."""
+
+import os
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+import client
+from server import Server, environment, run, wait_until
+from settings import LINNET, MODEL_DIR
+
+START_TIMEOUT = 30.0
+
+
+def refused(*args, status, **options):
+    """The one line with which the program ends."""
+    result = run(*args, **options)
+    assert (result.returncode, result.stdout) == (status, ""), result
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith(f"linnet {args[0]}: "), lines
+    return lines[0]
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(text):
+        path = tmp_path / "linnet.conf"
+        path.write_text(text)
+        return path
+    return write
+
+
+# --- the file
+
+def test_a_file_sets_what_flags_set(config):
+    path = config("# the service\n\n  max-n = 3\nlog-format=json\n\tlog-prompts = on  \npublic = /health,/readyz,/metrics\n"
+                  "api-key = sk-#with=signs\r\n")
+    with Server("--config", path) as server:
+        key = {"Authorization": "Bearer sk-#with=signs"}
+        assert client.call(server.port, "GET", "/v1/models").status == 401
+        assert client.call(server.port, "GET", "/v1/models", headers=key).status == 200
+        ask = {"model": "couplet", "prompt": "海上明月", "n": 4}
+        reply = client.call(server.port, "POST", "/v1/completions", ask, headers=key)
+        assert reply.status == 400 and "3" in reply.text
+        assert '"level"' in server.log and "prompt" in server.log
+
+
+def test_arguments_and_variables_win_over_the_file(config):
+    path = config("host = no.such.host.invalid\nthreads = 1\nslots = 2\n")
+    with Server("--config", path, "--host", "127.0.0.1", "--slots", "3") as server:
+        assert server.metric("linnet_slots") == 3
+    env = {**environment(), "LINNET_CONFIG": str(path), "LINNET_HOST": "256.0.0.1"}
+    result = subprocess.run([LINNET, "serve", "--model", MODEL_DIR, "--port", "0"], env=env, text=True,
+                            capture_output=True, timeout=60)
+    assert result.returncode == 2 and "256.0.0.1" in result.stderr
+
+
+@pytest.mark.parametrize("text, words", [
+    ("port = 8080\nslots = many\n", ["linnet.conf:2: slots", "many", "number"]),
+    ("port = 99999\n", ["linnet.conf:1: port", "0 to 65535"]),
+    ("\n\nslot = 3\n", ["linnet.conf:3", "slot", "did you mean slots?"]),
+    ("nothing-like-it = 3\n", ["linnet.conf:1", "nothing-like-it", "--help"]),
+    ("port 8080\n", ["linnet.conf:1", "port 8080", "name = value"]),
+    ("= 3\n", ["linnet.conf:1", '""']),
+    ("port = 1\nhost = a\nport = 2\n", ["linnet.conf:3: port", "line 1"]),
+    ("config = other.conf\n", ["linnet.conf:1", "another"]),
+    ("log-level = loud\n", ["linnet.conf:1: log-level", "loud", "warn"]),
+    ("log-prompts = perhaps\n", ["linnet.conf:1: log-prompts", "perhaps"]),
+    ("port =\n", ["linnet.conf:1: port", "number"]),
+    ("port = 1\0\n", ["linnet.conf", "text file"]),
+    ("#" * (1 << 17), ["linnet.conf", "65536"]),
+])
+def test_a_broken_file_names_line_and_key(config, text, words):
+    status = 1 if "65536" in words else 2  # too much of it is no wrong value
+    line = refused("serve", "--config", config(text), "--port", "0", status=status)
+    assert all(word in line for word in words), line
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert "none.conf" in refused("serve", "--config", tmp_path / "none.conf", status=2)
+    assert "irectory" in refused("serve", "--config", tmp_path, status=1)
+
+
+def test_health_reads_the_servers_file(config):
+    with Server() as server:
+        path = config(f"port = {server.port}\nslots = 2\n")
+        assert run("health", "--config", path).stdout == "ready\n"
+    assert "did you mean port?" in refused("health", "--config", config("prot = 1\n"), status=2)
+
+
+# --- models from any folder
+
+def test_the_shipped_models_are_found_from_any_folder(tmp_path):
+    answer = run("generate", "--prompt", "海上明月", "--seed", 1, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == run("generate", "--model", MODEL_DIR, "--prompt", "海上明月", "--seed", 1).stdout
+    assert "mnist" in run("inspect", "mnist", cwd=tmp_path).stdout
+
+
+def test_a_folder_here_comes_before_a_name(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    assert "config.json" in refused("inspect", "mnist", status=1, cwd=tmp_path)
+    line = refused("inspect", "missing", status=1, cwd=tmp_path)
+    assert "missing" in line and "weights" in line
+
+
+def test_an_installed_program_finds_its_models(tmp_path):
+    """The places of `cmake --install`: bin/ and share/ beside each other, wherever they lie."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "share/linnet/models").mkdir(parents=True)
+    program = shutil.copy(LINNET, tmp_path / "bin")
+    os.symlink(MODEL_DIR, tmp_path / "share/linnet/models/another")
+    result = subprocess.run([program, "inspect", "another"], cwd="/", env=environment(), text=True,
+                            capture_output=True, timeout=60)
+    assert result.returncode == 0 and str(tmp_path) in result.stdout, result
+
+
+def test_the_variable_says_where_models_are(tmp_path):
+    (tmp_path / "mine").symlink_to(MODEL_DIR)
+    env = {**environment(), "LINNET_MODELS": str(tmp_path)}
+    result = subprocess.run([LINNET, "inspect", "mine"], env=env, cwd="/", text=True, capture_output=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+
+
+# --- nothing half-started
+
+def test_a_port_that_is_taken():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run("serve", "--model", MODEL_DIR, "--port", port)
+        assert result.returncode == 1
+        lines = [line for line in result.stderr.splitlines() if line.startswith("linnet serve: ")]
+        assert len(lines) == 1 and str(port) in lines[0], result.stderr
+        assert "slots" not in result.stderr  # no model was loaded
+
+
+def as_nobody(*args):
+    """The program as a user without rights; the tests may run as root, whom no folder refuses."""
+    change = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    return subprocess.run([LINNET, *map(str, args)], env=environment(), text=True, capture_output=True, timeout=60,
+                          cwd="/", **change)
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """A folder of models of which one must not be read."""
+    folder = tmp_path / "closed"
+    shutil.copytree(MODEL_DIR, folder / "couplet")
+    (folder / "other").mkdir()
+    shutil.copy(MODEL_DIR / "config.json", folder / "other")
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.geteuid() and path != path.parent and "pytest" in str(path):
+            path.chmod(0o755)
+    yield folder
+    for path in (folder, folder / "other"):
+        path.chmod(0o755)
+
+
+@pytest.mark.parametrize("what", [".", "other", "other/config.json"])
+def test_a_model_that_cannot_be_read_is_not_left_out(closed, what):
+    (closed / what).chmod(0)
+    result = as_nobody("serve", "--models", closed, "--port", "0")
+    if result.returncode == 126 or "ready" in result.stderr:
+        pytest.skip("rights do not hold this user back")
+    lines = result.stderr.splitlines()
+    assert result.returncode == 1 and len(lines) == 1, result
+    assert "Permission denied" in lines[0] and "closed" in lines[0]
+    (closed / what).chmod(0o755)
+
+
+def test_a_folder_without_models(tmp_path):
+    assert "no model" in refused("serve", "--models", tmp_path, "--port", "0", status=1)
+    assert "config.json" in refused("serve", "--model", tmp_path, "--port", "0", status=1)
+
+
+# --- messages to the service manager
+
+@pytest.fixture
+def manager(tmp_path):
+    """The socket a service manager listens on."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(str(tmp_path / "notify"))
+        s.settimeout(START_TIMEOUT)
+        yield s
+
+
+def test_ready_is_said_once_requests_are_answered(manager, monkeypatch):
+    with subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0"], stderr=subprocess.PIPE, text=True,
+                          env={**environment(), "NOTIFY_SOCKET": manager.getsockname()}) as server:
+        try:
+            assert manager.recv(4096) == b"READY=1"
+            server.terminate()
+            assert manager.recv(4096) == b"STOPPING=1"
+            assert server.wait(START_TIMEOUT) == 0
+        finally:
+            server.kill()
+
+
+def test_a_manager_that_is_gone_does_not_matter(tmp_path):
+    env = {**environment(), "NOTIFY_SOCKET": str(tmp_path / "missing")}
+    log = tmp_path / "log"
+    with log.open("w") as out, subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0"], stderr=out,
+                                                env=env) as server:
+        try:
+            wait_until(lambda: "was not told" in log.read_text(), START_TIMEOUT, "a word of it")
+            server.terminate()
+            assert server.wait(START_TIMEOUT) == 0
+        finally:
+            server.kill()

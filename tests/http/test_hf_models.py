@@ -1,0 +1,134 @@
+"""Folders of flash-linear-attention and transformers, made on the spot, served as texts: answers, streams, and states
+that go on byte for byte, in a copy and in another process."""
+
+import base64
+import concurrent.futures
+import json
+
+import pytest
+
+import hf_model
+from client import complete_ok, join_stream, stream_ok
+from hf_model import folders
+from server import Server, run
+from test_states import blob_of, fork_one
+
+KINDS = {
+    "gated_deltanet": (folders.GATED | {"num_v_heads": 4}, folders.delta_tensors),
+    "delta_net": (folders.PLAIN | {"tie_word_embeddings": True}, folders.delta_tensors),
+    "kda": (folders.KDA | {"num_v_heads": 4}, folders.delta_tensors),
+    "gla": (folders.GLA, folders.gla_tensors),
+    "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
+}
+PROMPT = "Once upon a time, 春江花月"
+FIELDS = {"prompt": PROMPT, "seed": 6, "ignore_eos": True}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    path = tmp_path_factory.mktemp("theirs")
+    tokenizers = {kind: hf_model.write(path / kind, *parts) for kind, parts in KINDS.items()}
+    return path, tokenizers
+
+
+@pytest.fixture(scope="module")
+def server(models):
+    with Server("--models", models[0], "--slots", "6") as started:
+        yield started
+        started.wait_idle()
+
+
+def text(answer):
+    return answer["choices"][0]["text"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_completions(models, server, kind):
+    answer = complete_ok(server.port, model=kind, max_tokens=30, **FIELDS)
+    assert answer["usage"]["prompt_tokens"] == len(models[1][kind].encode(PROMPT).ids)
+    assert answer["usage"]["completion_tokens"] == 30 and len(text(answer)) > 10
+    texts, reasons = join_stream(stream_ok(server.port, model=kind, max_tokens=30, **FIELDS))
+    assert texts[0] == text(answer) and reasons[0] == "length"
+    other = complete_ok(server.port, model=kind, max_tokens=30, **{**FIELDS, "prompt": PROMPT + "!"})
+    assert text(other) != text(answer)
+
+
+def test_they_do_not_disturb_each_other(server):
+    fields = [{**FIELDS, "model": kind, "seed": seed, "max_tokens": 25} for kind in KINDS for seed in range(6)]
+    alone = [text(complete_ok(server.port, **f)) for f in fields]
+    with concurrent.futures.ThreadPoolExecutor(len(fields)) as pool:
+        assert [text(answer) for answer in pool.map(lambda f: complete_ok(server.port, **f), fields)] == alone
+    assert len(set(alone)) == len(alone)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_go_on(models, server, kind):
+    """Suspended after every token, forked, and imported by another process."""
+    whole = text(complete_ok(server.port, model=kind, max_tokens=12, **FIELDS))
+    with Server("--models", models[0]) as other:
+        for tokens in range(1, 12):
+            begun = complete_ok(server.port, model=kind, max_tokens=tokens, return_state=True, **FIELDS)
+            state = begun["states"][0]["id"]
+            blob = blob_of(server.port, state)
+            copy = fork_one(server.port, state)
+            starts = [(server, state), (server, copy), (other, base64.b64encode(blob).decode())]
+            for place, start in starts:
+                rest = complete_ok(place.port, model=kind, state=start, max_tokens=12 - tokens, ignore_eos=True)
+                assert text(begun) + text(rest) == whole, (tokens, place is other)
+            assert blob_of(server.port, copy)[192:] == blob[192:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_in_pieces_is_a_prompt(server, kind):
+    """Log-probabilities of a text are those of its tokens, one after the other."""
+    choice = complete_ok(server.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
+    with Server("--model", server.args[server.args.index("--models") + 1] / kind, "--prefix-every", "3") as small:
+        again = complete_ok(small.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
+    assert again == choice
+
+
+def test_what_a_folder_is(models):
+    said = run("inspect", models[0] / "gated_deltanet")
+    assert said.returncode == 0, said.stderr
+    assert "gated_deltanet, key_heads 2, conv 4" in said.stdout and "rms" in said.stdout
+    assert "model.layers.1.attn.q_conv1d.weight" in said.stdout
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_shards_are_one_file(models, server, tmp_path, shards):
+    config, tensors = KINDS["delta_net"]
+    hf_model.write(tmp_path / "delta_net", config, tensors, shards=shards)
+    want = text(complete_ok(server.port, model="delta_net", max_tokens=30, **FIELDS))
+    with Server("--model", tmp_path / "delta_net") as sharded:
+        assert text(complete_ok(sharded.port, model="delta_net", max_tokens=30, **FIELDS)) == want
+
+
+def test_a_shard_that_is_cut_off(tmp_path):
+    config, tensors = KINDS["delta_net"]
+    hf_model.write(tmp_path / "model", config, tensors, shards=2)
+    last = tmp_path / "model" / "model-00002-of-00002.safetensors"
+    last.write_bytes(last.read_bytes()[:-5])
+    for command in (["inspect"], ["serve", "--port", "0", "--model"]):
+        said = run(*command, tmp_path / "model")
+        (line,) = (line for line in said.stderr.splitlines() if line.startswith("linnet "))
+        assert said.returncode == 1 and "model-00002-of-00002.safetensors: tensor " in line and "the file has" in line, line
+
+
+def test_all_that_is_not_supported_is_named(tmp_path):
+    config, tensors = KINDS["gated_deltanet"]
+    hf_model.write(tmp_path / "model", config, tensors)
+    path = tmp_path / "model" / "config.json"
+    other = {"attn": {"layers": [1], "num_heads": 2}, "conv_size": 7, "beams": 3, "quantization_config": {}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | other))
+    said = run("inspect", tmp_path / "model")
+    lines = said.stderr.splitlines()
+    assert said.returncode == 1 and len(lines) == 4, said.stderr
+    for key in other:
+        (line,) = (line for line in lines if f"config.json: {key} " in line)
+    said = run("generate", "--model", tmp_path / "model", "--prompt", "a")
+    assert said.returncode == 1 and "attn must be null" in said.stderr and said.stderr.count("\n") == 1, said.stderr
+    path.write_text(json.dumps({"model_type": "gpt2"}))
+    said = run("inspect", tmp_path / "model")
+    assert said.returncode == 1 and 'gpt2 is not supported: those that are: "rwkv7"' in said.stderr, said.stderr
+    said = run("inspect", "--kinds")
+    assert said.returncode == 0 and "model_type of folders of Hugging Face: rwkv7, " in said.stdout
