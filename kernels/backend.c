@@ -61,9 +61,12 @@ static lx_status choose_auto(const lx_backend_options *options, lx_backend **out
         *err = no_gpu;
         return st;
     }
-    /* Most machines have none, and nothing is wrong with them. */
+    /* Most machines have no GPU, and nothing is wrong with them; a library that is there and cannot
+       be used is another matter. */
     lx_log(LX_LOG_DEBUG, "device auto: no cuda: %s", no_gpu.text);
-    (void)snprintf(why, size, "auto: cpu");
+    (void)snprintf(why, size,
+                   lx_plugin_is_broken("cuda", &no_gpu) ? "auto: cpu, for %s" : "auto: cpu",
+                   no_gpu.text);
     return lx_backend_open("cpu", options, out, err);
 }
 

@@ -8,11 +8,16 @@
 
 #define MAX_DEVICE 1023
 
+/* LX_ERR_NOT_FOUND: there is no such library. */
 static lx_status load(const char *file, const lx_plugin **out, lx_error *err)
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, "backend", "cannot load %s", dlerror());
+    if (library == NULL) {
+        const char *why = dlerror();
+        bool missing = strncmp(why, file, strlen(file)) == 0 && strstr(why, "No such file") != NULL;
+        return lx_fail(err, missing ? LX_ERR_NOT_FOUND : LX_ERR_UNSUPPORTED, "backend",
+                       "cannot load %s", why);
+    }
     lx_plugin_fn entry = NULL;
     void *symbol = dlsym(library, LX_PLUGIN_SYMBOL);
     memcpy(&entry, &symbol, sizeof entry); /* C has no cast from void * to a function */
@@ -52,5 +57,16 @@ lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx
     (void)snprintf(file, sizeof file, "libkernels_%.*s.so", n, name);
     const lx_plugin *plugin = NULL;
     lx_status st = load(file, &plugin, err);
-    return st == LX_OK ? plugin->open(options, device, out, err) : st;
+    if (st == LX_OK)
+        return plugin->open(options, device, out, err);
+    return st == LX_ERR_NOT_FOUND ? LX_ERR_UNSUPPORTED : st;
+}
+
+bool lx_plugin_is_broken(const char *name, lx_error *err)
+{
+    char file[64];
+    const lx_plugin *plugin = NULL;
+    (void)snprintf(file, sizeof file, "libkernels_%s.so", name);
+    lx_status st = load(file, &plugin, err);
+    return st != LX_OK && st != LX_ERR_NOT_FOUND;
 }

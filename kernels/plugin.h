@@ -32,6 +32,9 @@ typedef const lx_plugin *(*lx_plugin_fn)(void);
 lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx_backend **out,
                          lx_error *err) LX_MUST_USE;
 
+/* Whether there is a library of that name that this program cannot use; err says why. */
+bool lx_plugin_is_broken(const char *name, lx_error *err);
+
 #ifdef __cplusplus
 }
 #endif
