@@ -35,10 +35,19 @@ static bool is_listed(const char *list, const char *name)
     return list == NULL;
 }
 
+/* A sanitizer takes three times as long: it looks at memory with odd numbers of threads only, and
+   not at the frequencies of many thousand draws. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1, THREADS_STEP = 2 };
+#else
+enum { SANITIZED = 0, THREADS_STEP = 1 };
+#endif
+
 static void run_tests(const test *tests, const options *o, device *dut, device *oracle, count *c)
 {
     for (; tests->name != NULL; tests++) {
-        if (!is_listed(o->test, tests->name))
+        if (!is_listed(o->test, tests->name) ||
+            (SANITIZED && strstr(tests->name, "are_probabilities") != NULL))
             continue;
         bool passed = tests->run(dut, oracle);
         dev_release(dut);
@@ -72,7 +81,9 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
     return false;
 }
 
-/* Only products differ in int8 and with amxplain from what other runs test. */
+/* Only products differ in int8 and with amxplain from what other runs test, and only they divide
+   their work by the number of threads in more than one way: for the others one and three will do.
+ */
 static void run_device(const options *o, const char *name, lx_isa isa, int threads,
                        lx_precision precision, count *c)
 {
@@ -81,7 +92,7 @@ static void run_device(const options *o, const char *name, lx_isa isa, int threa
 #include "tests/conformance/tests.def"
     };
     bool products =
-        isa == LX_ISA_AMX_PLAIN ||
+        isa == LX_ISA_AMX_PLAIN || threads == 2 ||
         (precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT);
     size_t n_files = products ? 2 : sizeof files / sizeof files[0];
     static device dut, oracle;
@@ -140,13 +151,6 @@ static const struct {
     {LX_ISA_NEON, LX_PRECISION_F32, 3},       {LX_ISA_NEON, LX_PRECISION_INT8, 2},
     {LX_ISA_NEON_DOT, LX_PRECISION_INT8, 2},
 };
-
-/* A sanitizer takes three times as long: it looks at memory with odd numbers of threads only. */
-#ifdef __SANITIZE_ADDRESS__
-enum { THREADS_STEP = 2 };
-#else
-enum { THREADS_STEP = 1 };
-#endif
 
 int main(int argc, char **argv)
 {
