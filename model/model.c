@@ -431,21 +431,32 @@ int32_t lx_model_state_heads(const lx_model *m, int32_t layer)
     return n;
 }
 
-const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
-                                           const char *name, int64_t *offset)
+const lx_state_field *lx_model_state_field_at(const lx_model *m, int32_t layer, int32_t head,
+                                              int32_t i, int64_t *offset)
 {
     for (int32_t b = 0; b < m->layers[layer].n_branches; b++) {
         const lx_branch *branch = &m->layers[layer].branches[b];
         const lx_mixer_parts *parts = &branch->parts;
         int64_t at = branch->state_offset + head * lx_mixer_head_floats(parts);
         int64_t at_once = branch->state_offset + lx_mixer_heads_floats(parts);
-        for (int32_t i = 0; i < parts->n_fields; i++) {
-            const lx_state_field *f = &parts->fields[i];
+        for (int32_t k = 0; k < parts->n_fields; k++) {
+            const lx_state_field *f = &parts->fields[k];
             *offset = f->once ? at_once : at;
-            if (strcmp(f->name, name) == 0 && (f->once || head < parts->n_heads))
+            if ((f->once || head < parts->n_heads) && i-- == 0)
                 return f;
             *(f->once ? &at_once : &at) += (int64_t)f->rows * f->cols;
         }
+    }
+    return NULL;
+}
+
+const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
+                                           const char *name, int64_t *offset)
+{
+    const lx_state_field *f = NULL;
+    for (int32_t i = 0; (f = lx_model_state_field_at(m, layer, head, i, offset)) != NULL; i++) {
+        if (strcmp(f->name, name) == 0)
+            return f;
     }
     return NULL;
 }

@@ -73,6 +73,10 @@ int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
    slot's floats. NULL when the layer has no such field or head. */
 const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
                                            const char *name, int64_t *offset);
+/* The same for field i of them, those that the layer has once for all heads too; NULL behind the
+   last. */
+const lx_state_field *lx_model_state_field_at(const lx_model *m, int32_t layer, int32_t head,
+                                              int32_t i, int64_t *offset);
 
 /* Rows (k, v) that a layer's state keeps (rows.h): their sizes, and how many of them there are once
    the state has absorbed so many input rows. */

@@ -5,7 +5,7 @@
 #include "server/json/states.h"
 
 /* Of rows that a state keeps the newest are shown. */
-enum { MAX_BODY = 64 << 20, MAX_ROWS = 1024 };
+enum { MAX_BODY = 64 << 20, MAX_ROWS = 1024, MAX_FIELDS = LX_MAX_BRANCHES * LX_MAX_MIXER_FIELDS };
 
 static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
 {
@@ -28,14 +28,33 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
     return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
 }
 
-/* s and z of a head of linear attention. */
+static void write_fields(const lx_state_request *r, const float *state, const lx_model *m,
+                         lx_buffer *out)
+{
+    lx_json_field fields[MAX_FIELDS];
+    const lx_state_field *f = NULL;
+    int32_t n = 0;
+    int64_t at = 0;
+    while (n < MAX_FIELDS && (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL)
+        fields[n++] = (lx_json_field){f->name, f->rows, f->cols, state + at};
+    lx_json_write_fields(&(lx_json_fields){.id = r->id,
+                                           .layer = r->layer,
+                                           .head = r->head,
+                                           .n_layers = m->config.n_layers,
+                                           .n_heads = lx_model_state_heads(m, r->layer),
+                                           .n = n,
+                                           .fields = fields},
+                         out);
+}
+
+/* s and z of a head of linear attention; every field by its name of a kind that has others. */
 static void write_sums(const lx_state_request *r, const float *state, const lx_model *m,
                        lx_buffer *out)
 {
     int64_t at_s = 0, at_z = 0;
     const lx_state_field *field = lx_model_state_field(m, r->layer, r->head, "s", &at_s);
     if (field == NULL || lx_model_state_field(m, r->layer, r->head, "z", &at_z) == NULL) {
-        out->status = LX_ERR_UNSUPPORTED;
+        write_fields(r, state, m, out);
         return;
     }
     lx_json_write_inspection(&(lx_json_inspection){.id = r->id,

@@ -208,6 +208,28 @@ void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out)
     lx_json_dump(root, out);
 }
 
+static json_t *make_field(const lx_json_field *f)
+{
+    return json_pack("{s:s, s:i, s:i, s:f, s:o}", "name", f->name, "rows", (int)f->rows, "cols",
+                     (int)f->cols, "norm", norm_of(f->values, (int64_t)f->rows * f->cols), "values",
+                     make_matrix(f->values, f->rows, f->cols));
+}
+
+void lx_json_write_fields(const lx_json_fields *l, lx_buffer *out)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < l->n; i++) {
+        if (json_array_append_new(list, make_field(&l->fields[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "object", "state.look", "id",
+                             l->id, "layer", (int)l->layer, "head", (int)l->head, "n_layers",
+                             (int)l->n_layers, "n_heads", (int)l->n_heads, "fields", list);
+    lx_json_dump(root, out);
+}
+
 static json_t *make_positions(const int32_t *x, int32_t n)
 {
     json_t *list = json_array();

@@ -4,11 +4,13 @@ that go on byte for byte, in a copy and in another process."""
 import base64
 import concurrent.futures
 import json
+import math
+import struct
 
 import pytest
 
 import hf_model
-from client import complete_ok, join_stream, stream_ok
+from client import call, complete_ok, join_stream, stream_ok
 from hf_model import folders
 from server import Server, run
 from test_states import blob_of, fork_one
@@ -76,6 +78,31 @@ def test_states_go_on(models, server, kind):
                 rest = complete_ok(place.port, model=kind, state=start, max_tokens=12 - tokens, ignore_eos=True)
                 assert text(begun) + text(rest) == whole, (tokens, place is other)
             assert blob_of(server.port, copy)[192:] == blob[192:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_are_inspected(server, kind):
+    """Every field of every head lies in the state, as its numbers are there."""
+    state = complete_ok(server.port, model=kind, max_tokens=3, return_state=True, **FIELDS)["states"][0]["id"]
+    blob, names = blob_of(server.port, state), set()
+    look = inspect_ok(server.port, state, 0, 0)
+    for layer in range(look["n_layers"]):
+        for head in range(look["n_heads"]):
+            for field in inspect_ok(server.port, state, layer, head)["fields"]:
+                numbers = [x for row in field["values"] for x in row]
+                assert len(numbers) == field["rows"] * field["cols"] and any(numbers)
+                assert field["norm"] == pytest.approx(math.sqrt(sum(x * x for x in numbers)), rel=1e-6)
+                assert struct.pack(f"<{len(numbers)}f", *numbers) in blob
+                names.add(field["name"])
+    assert "S" in names
+    beyond = call(server.port, "GET", f"/v1/states/{state}/inspect?layer=0&head={look['n_heads']}")
+    assert (beyond.status, beyond.json()["error"]["param"]) == (400, "head")
+
+
+def inspect_ok(port, state, layer, head):
+    answer = call(port, "GET", f"/v1/states/{state}/inspect?layer={layer}&head={head}")
+    assert answer.status == 200, answer.json()
+    return answer.json()
 
 
 @pytest.mark.parametrize("kind", KINDS)
