@@ -45,6 +45,7 @@ async function withTab(name, then) {
     const tab = await LOAD[name]();
     if (!loaded[name]) tab.start();
     loaded[name] = tab;
+    document.documentElement.dataset.ready = name;
   }
   if (page.tab === name) then(loaded[name]);
   requestRender();

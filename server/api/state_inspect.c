@@ -31,12 +31,12 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
 static void write_fields(const lx_state_request *r, const float *state, const lx_model *m,
                          lx_buffer *out)
 {
-    lx_json_field fields[MAX_FIELDS];
+    lx_json_state_field fields[MAX_FIELDS];
     const lx_state_field *f = NULL;
     int32_t n = 0;
     int64_t at = 0;
     while (n < MAX_FIELDS && (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL)
-        fields[n++] = (lx_json_field){f->name, f->rows, f->cols, state + at};
+        fields[n++] = (lx_json_state_field){f->name, f->rows, f->cols, state + at};
     lx_json_write_fields(&(lx_json_fields){.id = r->id,
                                            .layer = r->layer,
                                            .head = r->head,

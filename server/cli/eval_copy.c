@@ -49,7 +49,7 @@ static void judge(void *context, int32_t i, const lx_job *job)
 static lx_status score_some(copies *c, lx_scorer *scorer, int32_t first, int32_t n,
                             int32_t *targets, float *logprobs, lx_error *err)
 {
-    lx_score_item items[N_SLOTS];
+    lx_score_item items[N_SLOTS] = {0};
     lx_plan *plans[N_SLOTS] = {0};
     size_t length = (size_t)c->length;
     lx_status st = LX_OK;

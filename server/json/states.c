@@ -208,7 +208,7 @@ void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out)
     lx_json_dump(root, out);
 }
 
-static json_t *make_field(const lx_json_field *f)
+static json_t *make_field(const lx_json_state_field *f)
 {
     return json_pack("{s:s, s:i, s:i, s:f, s:o}", "name", f->name, "rows", (int)f->rows, "cols",
                      (int)f->cols, "norm", norm_of(f->values, (int64_t)f->rows * f->cols), "values",

@@ -55,16 +55,16 @@ typedef struct lx_json_inspection {
 void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out);
 
 /* What one head keeps, whatever its kind. */
-typedef struct lx_json_field {
+typedef struct lx_json_state_field {
     const char *name;
     int32_t rows, cols;
     const float *values; /* [rows, cols] */
-} lx_json_field;
+} lx_json_state_field;
 
 typedef struct lx_json_fields {
     const char *id;
     int32_t layer, head, n_layers, n_heads, n;
-    const lx_json_field *fields; /* [n] */
+    const lx_json_state_field *fields; /* [n] */
 } lx_json_fields;
 
 void lx_json_write_fields(const lx_json_fields *l, lx_buffer *out);

@@ -86,6 +86,10 @@ def screenshots(request, tmp_path):
     return folder
 
 
+# A tab's script comes after the page: until then its form is the plain one.
+READY = "() => !document.querySelector('script[src$=\"app.js\"]') || document.documentElement.dataset.ready"
+
+
 @pytest.fixture
 def open_page(browser, origin):
     """open_page(hash="", allow=None, at=None, **options of the browser context) -> page. A console error
@@ -96,7 +100,7 @@ def open_page(browser, origin):
         def console(message):
             expected = allow and re.search(allow, message.text)
             if message.type == "error" and not expected:
-                wrong.append(f"console: {message.text}")
+                wrong.append(f"console: {message.text} {message.location.get('url')}")
 
         def request(sent):
             scheme, host = urlsplit(sent.url)[:2]
@@ -120,6 +124,8 @@ def open_page(browser, origin):
                 " (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))"
             )
         page.goto(home + "/" + hash)
+        if options.get("java_script_enabled", True):
+            page.wait_for_function(READY)
         return page
 
     yield open_

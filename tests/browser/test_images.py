@@ -408,7 +408,7 @@ def asked(tmp_path_factory):
         yield address
 
 
-def test_digits_that_obey(open_page, asked):
+def test_digits_that_obey(asked, open_page):
     page = open_page("#images", at=asked)
     painted(page)
     buttons = page.locator("#wishes button")

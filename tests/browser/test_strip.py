@@ -138,14 +138,14 @@ def test_states_that_are_cut_off_are_forgotten(open_page):
 def test_a_server_without_a_strip_says_so(open_page, tmp_path):
     image_model.write(tmp_path / "models/painter", 28, 28)
     with serve(tmp_path / "models") as server:
-        page = open_page("#strip", at=server)
-        expect(page.locator("#strip-error")).to_contain_text("no model of a strip")
-        page = open_page("#race", at=server)
-        expect(page.locator("#race-error")).to_contain_text("no models that can race")
-        page = open_page("", at=server)
+        strip, race, page = (open_page(hash, at=server) for hash in ("#strip", "#race", ""))
+        expect(strip.locator("#strip-error")).to_contain_text("no model of a strip")
+        expect(race.locator("#race-error")).to_contain_text("no models that can race")
         expect(page.locator("#pad")).to_be_visible()
         expect(page.locator("#strip-tab")).to_be_hidden()
         expect(page.locator("#race-tab")).to_be_hidden()
+        for opened in (strip, race, page):  # before the server they ask
+            opened.close()
 
 
 def test_a_refusal_is_told(open_page):
