@@ -10,11 +10,12 @@ static void fill_turns(const lx_mixer_config *c, const lx_mixer_parts *p, const 
 {
     (void)c, (void)p, (void)from;
     int64_t columns = d->n / (LX_ROTARY_LEVELS * LX_ROTARY_STEPS), pairs = columns / 2;
-    double step = 1;
+    int64_t step = 1;
     for (int32_t level = 0; level < LX_ROTARY_LEVELS; level++, step *= LX_ROTARY_STEPS) {
         for (int32_t at = 0; at < LX_ROTARY_STEPS; at++, to += columns) {
             for (int64_t i = 0; i < pairs; i++) {
-                double angle = at * step * pow(d->number, -2.0 * (double)i / (double)columns);
+                double angle =
+                    (double)(at * step) * pow(d->number, -2.0 * (double)i / (double)columns);
                 to[i] = (float)cos(angle);
                 to[pairs + i] = (float)sin(angle);
             }
