@@ -67,14 +67,35 @@ static lx_status load_product(lx_weights *w, const char *prefix, lx_matrix **out
     return st;
 }
 
-static lx_status load_parameters(lx_weights *w, const char *prefix, lx_tensor_role role,
+/* Some columns of a matrix of the file, by a copy: back ends take whole rows. */
+static lx_status load_part(lx_weights *w, const char *prefix, const lx_mixer_tensor *t,
+                           lx_matrix **out, lx_error *err)
+{
+    const lx_host_tensor *all = tensor(w, prefix, ".weight");
+    size_t size = all->dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
+    size_t n = (size_t)t->cols * size;
+    char *copy = malloc((size_t)t->rows * n);
+    if (copy == NULL)
+        return no_memory(prefix, ".weight", err);
+    for (int64_t i = 0; i < t->rows; i++)
+        memcpy(copy + (size_t)i * n,
+               (const char *)all->data + (size_t)(i * all->cols + t->first) * size, n);
+    lx_status st = w->be->ops->matrix_new(
+        w->be, &(lx_host_tensor){all->dtype, t->rows, t->cols, copy}, NULL, out, err);
+    free(copy);
+    return st;
+}
+
+static lx_status load_parameters(lx_weights *w, const char *prefix, const lx_mixer_tensor *t,
                                  lx_matrix **product, lx_array **array, lx_error *err)
 {
-    if (role == LX_TENSOR_ARRAY)
+    if (t->role == LX_TENSOR_ARRAY)
         return load_array(w, prefix, "", array, err);
-    if (role == LX_TENSOR_MAP)
-        return w->be->ops->matrix_new(w->be, tensor(w, prefix, ".weight"), NULL, product, err);
-    return load_product(w, prefix, product, err);
+    if (t->role == LX_TENSOR_PRODUCT)
+        return load_product(w, prefix, product, err);
+    if (t->all_cols > 0)
+        return load_part(w, prefix, t, product, err);
+    return w->be->ops->matrix_new(w->be, tensor(w, prefix, ".weight"), NULL, product, err);
 }
 
 /* The arrays that numbers are derived from, one behind the other; likewise. */
@@ -106,7 +127,7 @@ static lx_status load_derived(lx_weights *w, const lx_branch *b, const lx_mixer_
     if (values == NULL || (d->n_from > 0 && from == NULL)) {
         st = no_memory("numbers derived from weights", "", err);
     } else {
-        d->fill(b->config, from != NULL ? &b->parts.tensors[d->from] : NULL, d->n, from, values);
+        d->fill(b->config, &b->parts, d, from, values);
         st = make_array(w, values, d->n, out, err);
     }
     free(from);
@@ -124,8 +145,7 @@ static lx_status load_branch(lx_weights *w, int32_t index, int32_t b, lx_error *
     lx_status st = load_norm(w, prefix, &to->norm, err);
     for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++) {
         (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
-        st = load_parameters(w, prefix, parts->tensors[i].role, &to->products[i], &to->arrays[i],
-                             err);
+        st = load_parameters(w, prefix, &parts->tensors[i], &to->products[i], &to->arrays[i], err);
     }
     for (int32_t i = 0; i < parts->n_derived && st == LX_OK; i++)
         st = load_derived(w, branch, &parts->derived[i], &to->derived[i], err);
@@ -149,8 +169,8 @@ static lx_status load_all(lx_weights *w, lx_error *err)
     }
     if (st == LX_OK)
         st = load_norm(w, "final_norm", &w->final_norm, err);
-    lx_tensor_role head = c->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT;
-    return st == LX_OK ? load_parameters(w, "head", head, &w->head, NULL, err) : st;
+    const lx_mixer_tensor head = {.role = c->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT};
+    return st == LX_OK ? load_parameters(w, "head", &head, &w->head, NULL, err) : st;
 }
 
 lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out, lx_error *err)

@@ -6,6 +6,23 @@
 
 #include "kernels/cpu/cpu.h"
 
+void lx_cpu_deal_columns(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t d,
+                         lx_cpu_run_columns *run)
+{
+    const lx_batch *b = c->batch;
+    int64_t n = (d + LX_CPU_COLUMNS - 1) / LX_CPU_COLUMNS;
+    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = row * n + i * tokens, left = d - i * LX_CPU_COLUMNS;
+            if (at >= mine.from && at < mine.to)
+                run(c, args, seq, i * LX_CPU_COLUMNS,
+                    (int32_t)(left < LX_CPU_COLUMNS ? left : LX_CPU_COLUMNS));
+        }
+    }
+}
+
 /* All rows of an operation, into scratch; the first piece also writes them where they belong. */
 static const float *run_own_rows(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part,
                                  float *scratch)

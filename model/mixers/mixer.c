@@ -46,17 +46,24 @@ static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
 {
-    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_PRODUCT});
+    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_PRODUCT, 0, 0});
 }
 
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
 {
-    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_MAP});
+    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_MAP, 0, 0});
+}
+
+void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
+                           int64_t first, int64_t all_inputs)
+{
+    assert(first >= 0 && first + inputs <= all_inputs);
+    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_MAP, first, all_inputs});
 }
 
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols)
 {
-    add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY});
+    add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY, 0, 0});
 }
 
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
@@ -65,7 +72,27 @@ void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64
     assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
     for (int32_t i = 0; i < n_from; i++)
         assert(p->tensors[from + i].role == LX_TENSOR_ARRAY);
-    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill};
+    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill, 0};
+}
+
+void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixer_fill *fill,
+                             double number)
+{
+    lx_mixer_add_derived(p, from < 0 ? 0 : from, from < 0 ? 0 : 1, n, fill);
+    p->derived[p->n_derived - 1].number = number;
+}
+
+static void fill_constant(const lx_mixer_config *c, const lx_mixer_parts *p,
+                          const lx_mixer_derived *d, const float *from, float *to)
+{
+    (void)c, (void)p, (void)from;
+    for (int64_t i = 0; i < d->n; i++)
+        to[i] = (float)d->number;
+}
+
+void lx_mixer_add_constant(lx_mixer_parts *p, int64_t n, double number)
+{
+    lx_mixer_add_derived_by(p, -1, n, fill_constant, number);
 }
 
 static void add_field(lx_mixer_parts *p, lx_state_field field)

@@ -20,6 +20,9 @@ KINDS = {
     "delta_net": (folders.PLAIN | {"tie_word_embeddings": True}, folders.delta_tensors),
     "kda": (folders.KDA | {"num_v_heads": 4}, folders.delta_tensors),
     "gla": (folders.GLA, folders.gla_tensors),
+    "retnet": (folders.RETNET, folders.gla_tensors),
+    "hgrn2": (folders.HGRN2, folders.hgrn2_tensors),
+    "rwkv6": (folders.RWKV6, folders.rwkv6_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"

@@ -14,7 +14,8 @@ enum { MAX_FILE_BYTES = 1 << 20 };
 enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
 static const lx_hf_kind *const kinds[] = {
-    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda, &lx_hf_gla};
+    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda,
+    &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6};
 
 /* Of training, of other programs and of ways to compute the same. */
 static const char *const ignored[] = {"_attn_implementation_autoset",
