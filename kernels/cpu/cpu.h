@@ -167,6 +167,16 @@ lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 void lx_cpu_plan(lx_cpu *c);
 lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
 
+/*
+ * For `run` of operations that carry a state through a sequence's tokens. The work is laid out as
+ * sequence after sequence, of each n units (heads, some columns) one after the other, each as long
+ * as its tokens; a piece has what begins in its share of that line (run.c).
+ */
+typedef void lx_cpu_unit(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
+                         float *scratch);
+void lx_cpu_run_units(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t n,
+                      lx_cpu_unit *run, float *scratch);
+
 /* Carries out a piece of a phase, with scratch of this thread (run.c). */
 void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);
 /* Asks for what a piece of a phase reads first, to be near when its turn comes. */

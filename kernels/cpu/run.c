@@ -6,6 +6,21 @@
 
 #include "kernels/cpu/cpu.h"
 
+void lx_cpu_run_units(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t n,
+                      lx_cpu_unit *run, float *scratch)
+{
+    const int32_t *start = c->batch->seq_start;
+    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
+    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
+        int64_t tokens = start[seq + 1] - start[seq];
+        for (int64_t unit = 0; unit < n; unit++) {
+            int64_t at = start[seq] * n + unit * tokens;
+            if (at >= mine.from && at < mine.to)
+                run(c, args, seq, unit, scratch);
+        }
+    }
+}
+
 /* All rows of an operation, into scratch; the first piece also writes them where they belong. */
 static const float *run_own_rows(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part,
                                  float *scratch)

@@ -7,11 +7,14 @@ static lx_cpu_inputs inputs(const lx_columns *c, int64_t row)
     return (lx_cpu_inputs){c->array->data + row * c->width + c->first, c->width};
 }
 
-/* Some columns of a sequence, from `column` on. */
-static void run_columns(const lx_cpu *c, const lx_chunk_sums_args *a, int32_t seq, int64_t column)
+/* Some columns of a sequence. */
+static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
+                        float *scratch)
 {
+    const lx_chunk_sums_args *a = args;
     const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq], left = a->d_value - column;
+    (void)scratch;
+    int64_t row = b->seq_start[seq], column = unit * COLUMNS, left = a->d_value - column;
     lx_cpu_chunks_job job = {
         .q = inputs(&a->q, row),
         .k = inputs(&a->k, row),
@@ -30,23 +33,10 @@ static void run_columns(const lx_cpu *c, const lx_chunk_sums_args *a, int32_t se
     c->isa->chunk_sums(&job);
 }
 
-/* The work is laid out as sequence after sequence, of each some columns after the others, each as
-   long as its tokens; a piece has what begins in its share of that line. */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_chunk_sums_args *a = args;
-    const lx_batch *b = c->batch;
-    int64_t n = (a->d_value + COLUMNS - 1) / COLUMNS;
-    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
-    (void)scratch;
-    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at = row * n + i * tokens;
-            if (at >= mine.from && at < mine.to)
-                run_columns(c, a, seq, i * COLUMNS);
-        }
-    }
+    lx_cpu_run_units(c, args, part, (a->d_value + COLUMNS - 1) / COLUMNS, run_columns, scratch);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
