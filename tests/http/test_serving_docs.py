@@ -120,7 +120,7 @@ def test_the_commands_do_what_the_page_says(place):
         if "check.py" in line:
             assert "all within 0.001" in done.stdout, done.stdout
     words = shlex.split(serve)
-    assert words[:-1] == ["linnet", "serve", "--model", "my-model", "--port"]  # check-tests: the page's, not one of ours
+    assert words[:-1] == ["linnet", "serve", "--model", "my-model", "--port"]
     with Server(model_dir=place / "my-model") as server:
         answer = complete_ok(server.port, **json.loads(shlex.split(ask)[-1]))
         assert answer["usage"]["completion_tokens"] > 0, answer
