@@ -73,10 +73,10 @@ static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixe
 {
     switch (t->role) {
     case LX_TENSOR_PRODUCT:
-        expect_linear(c, prefix, t->rows, t->cols);
+        expect_linear(c, prefix, lx_mixer_file_rows(t), lx_mixer_file_cols(t));
         return;
     case LX_TENSOR_MAP:
-        expect(c, prefix, ".weight", t->rows, t->all_cols > 0 ? t->all_cols : t->cols);
+        expect(c, prefix, ".weight", lx_mixer_file_rows(t), lx_mixer_file_cols(t));
         return;
     case LX_TENSOR_ARRAY:
         expect(c, prefix, "", t->rows, t->cols);

@@ -76,6 +76,10 @@ typedef struct lx_mixer_tensor {
     lx_tensor_role role;
     /* MAP only: these are columns first .. of the file's tensor, which has so many; 0: its own. */
     int64_t first, all_cols;
+    /* Rows of the file's tensor: `block` of them every `apart`, from `first_row` on; block 0: all.
+     */
+    int64_t first_row, block, apart;
+    bool joins_next; /* one matrix with the rows of the next tensor behind these */
 } lx_mixer_tensor;
 
 typedef struct lx_mixer_parts lx_mixer_parts;
@@ -128,7 +132,7 @@ typedef struct lx_mixer_call {
     lx_backend *be;
     const lx_mixer_config *config;
     const lx_mixer_parts *parts;
-    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays */
+    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays and what was joined */
     lx_array *const *arrays;   /* in the order of `tensors`, row-major; NULL for products */
     lx_array *const *derived;  /* in the order of `derived` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
@@ -175,6 +179,13 @@ void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int6
 void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
                            int64_t first, int64_t all_inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
+/* n products that follow each other, all with a bias or none, become one in the place of the first:
+   the rows of one behind those of the other. */
+void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n);
+/* Of a product's rows `block` every `apart`, from first_row on: it names a tensor with others, too.
+ */
+void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, int64_t block,
+                        int64_t apart);
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
                           lx_mixer_fill *fill);
 /* The same from one array, or with from -1 none, with a parameter for the fill. */
@@ -194,6 +205,10 @@ void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key
                                const lx_rows_pattern *pattern);
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
+
+/* The shape of the tensor in the file. */
+int64_t lx_mixer_file_rows(const lx_mixer_tensor *t);
+int64_t lx_mixer_file_cols(const lx_mixer_tensor *t);
 
 /* Floats of one head's fields, of those of all heads, of the ring without the second one, of a
    layer's whole state in the slot, and of its part of a page. */

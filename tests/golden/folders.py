@@ -10,6 +10,19 @@ def norm(n):
     return tensor([n], 1.0, 0.3)
 
 
+def softmax_tensors(c):
+    own, d = c["attn"], c["hidden_size"]
+    keys = d // own["num_heads"] * (own.get("num_kv_heads") or own["num_heads"])
+    out = {"q_proj.weight": tensor([d, d]), "k_proj.weight": tensor([keys, d]), "v_proj.weight": tensor([keys, d]),
+           "o_proj.weight": tensor([d, d])}
+    if own.get("qkv_bias"):
+        out |= {f"{part}_proj.bias": tensor([d if part == "q" else keys], 0, 0.3) for part in "qkv"}
+    return out
+
+
+ATTN = {"layers": [1], "num_heads": 4, "num_kv_heads": 2, "qkv_bias": False, "window_size": None, "rope_theta": 10000.0}
+
+
 def fla_tensors(c, mixer):
     """mixer: a layer's tensors behind attn."""
     d, hidden = c["hidden_size"], c["intermediate_size"]
@@ -17,7 +30,8 @@ def fla_tensors(c, mixer):
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
         out |= {f"{p}attn_norm.weight": norm(d), f"{p}mlp_norm.weight": norm(d)}
-        out |= {f"{p}attn.{name}": t for name, t in mixer.items()}
+        own = softmax_tensors(c) if c.get("attn") and i in c["attn"]["layers"] else mixer
+        out |= {f"{p}attn.{name}": t for name, t in own.items()}
         out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
                 f"{p}mlp.down_proj.weight": tensor([d, hidden])}
     out["model.norm.weight"] = norm(d)

@@ -252,6 +252,24 @@ def rwkv6(w, c, ids):
     return numpy.array(out)
 
 
+def softmax_layer(w, c, memory, x):
+    """What `attn` makes of a layer."""
+    own = c["attn"]
+    heads, shared = own["num_heads"], own["num_heads"] // (own.get("num_kv_heads") or own["num_heads"])
+    q, k, v = ((w[f"{part}_proj.weight"] @ x + w.get(f"{part}_proj.bias", 0)).reshape(-1, len(x) // heads) for part in "qkv")
+    base = own.get("rope_theta") or 10000.0
+    keys = memory.append("k", rotated(k, memory.position, base))
+    values = memory.append("v", v)
+    q = rotated(q, memory.position, base)
+    seen = slice(max(0, len(keys) - (own.get("window_size") or len(keys))), None)
+    out = []
+    for h in range(heads):
+        logits = keys[seen, h // shared] @ q[h] / numpy.sqrt(q.shape[1])
+        weights = numpy.exp(logits - logits.max())
+        out.append(weights @ values[seen, h // shared] / weights.sum())
+    return w["o_proj.weight"] @ numpy.concatenate(out)
+
+
 def fla_model(mixer):
     def logits(w, c, ids):
         def below(prefix):
@@ -263,7 +281,8 @@ def fla_model(mixer):
         for token in ids:
             x = w["model.embeddings.weight"][token]
             for layer, own, memory in zip(layers, attention, memories):
-                x = x + mixer(own, c, memory, rms_norm(x, layer["attn_norm.weight"], c["norm_eps"]))
+                kind = softmax_layer if c["attn"] and memory.layer in c["attn"]["layers"] else mixer
+                x = x + kind(own, c, memory, rms_norm(x, layer["attn_norm.weight"], c["norm_eps"]))
                 memory.position += 1
                 y = rms_norm(x, layer["mlp_norm.weight"], c["norm_eps"])
                 hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
@@ -331,6 +350,11 @@ def cases():
         "dt_bias": folders.tensor([2], 8, 30)}), fla_model(delta)
     bare = folders.GATED | {"use_gate": False, "use_short_conv": False}
     yield "gated_deltanet_bf16", bare, folders.in_bf16(folders.delta_tensors(bare)), fla_model(delta)
+    hybrid = folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}
+    yield "hybrid", hybrid, folders.delta_tensors(hybrid), fla_model(delta)
+    hybrid = folders.GLA | {"attn": folders.ATTN | {"layers": [0], "num_kv_heads": None, "window_size": 7, "qkv_bias": True,
+                                                    "rope_theta": 500.0}}
+    yield "hybrid_window", hybrid, folders.in_bf16(folders.gla_tensors(hybrid)), fla_model(gla)
     yield "delta_net", folders.PLAIN, folders.delta_tensors(folders.PLAIN), fla_model(delta)
     ungated = folders.PLAIN | {"use_gate": False, "allow_neg_eigval": True, "conv_size": 3}
     yield "delta_net_ungated", ungated, folders.delta_tensors(ungated), fla_model(delta)
@@ -397,7 +421,13 @@ REFUSED = {
         ({"num_v_heads": 3}, "num_v_heads must be a multiple of num_heads"),
         ({"expand_v": 1.3}, "expand_v does not give a whole number of columns"),
         ({"hidden_act": "powlu"}, 'hidden_act must be "swish"'),
-        ({"attn": {"layers": [1], "num_heads": 2}}, "attn must be null"),
+        ({"attn": [1]}, "attn must be an object or null"),
+        ({"attn": {"layers": [1]}}, "attn.num_heads must divide hidden_size into heads of"),
+        ({"attn": {"layers": [2], "num_heads": 2}}, "attn.layers must be a list of layers, counted from 0"),
+        ({"attn": {"layers": [1], "num_heads": 4, "num_kv_heads": 3}}, "attn.num_kv_heads must divide num_heads"),
+        ({"attn": {"layers": [1], "num_heads": 2, "rope_theta": 0.5}}, "attn.rope_theta must be a number from 2"),
+        ({"attn": {"layers": [1], "num_heads": 2, "qk_norm": True}}, "attn.qk_norm is not a known key"),
+        ({"attn": {"layers": [1], "num_heads": 2}}, "layers.1.attn.q_proj.weight has shape [12, 16], the config asks for [16, 16]"),
         ({"attnres_block_size": 1}, "attnres_block_size must be null"),
         ({"norm_eps": 0}, "norm_eps must be a number"),
         ({"rope_theta": 10000}, "rope_theta is not a known key"),

@@ -38,7 +38,6 @@ void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_nam
     c->wiring = LX_WIRING_PRE;
     c->rms_norm = true;
     lx_hf_only_word(r, "hidden_act", "swish");
-    lx_hf_only_null(r, "attn");
     lx_hf_only_null(r, "attnres_block_size");
     c->norm_eps = (float)lx_hf_number(r, "norm_eps", 1e-30, 1, 1e-6);
     c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? tied_names : names;

@@ -71,8 +71,7 @@ static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool 
     lx_hf_only_null(r, "feature_map");
     lx_hf_only_flag(r, "elementwise_affine", true);
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
-    c->mixers[0] = *m;
-    c->n_mixers = 1;
+    lx_hf_set_mixers(r, c, m);
     lx_hf_read_text(r, c, 32000, 2048);
 }
 

@@ -63,8 +63,7 @@ static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
         lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
     if ((int64_t)m->n_heads * (2 * m->d_key + m->d_value) > LX_HF_MAX_D_FF)
         lx_hf_wrong(r, "num_heads", "times the sizes of heads is more than 262144 columns");
-    c->mixers[0] = *m;
-    c->n_mixers = 1;
+    lx_hf_set_mixers(r, c, m);
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
     lx_hf_read_text(r, c, 32000, 2048);
 }

@@ -131,16 +131,6 @@ static void refuse_type(lx_hf_reader *r, const char *model_type)
     lx_hf_wrong(r, "model_type", what);
 }
 
-static void refuse_rest(lx_hf_reader *r)
-{
-    const char *key;
-    json_t *value;
-    if (r->st != LX_OK)
-        return;
-    json_object_foreach(r->root, key, value)
-        lx_hf_wrong(r, key, "is not a known key: it may change results");
-}
-
 static void read_config(lx_hf_reader *r, lx_config *out)
 {
     const char *type = json_string_value(json_object_get(r->root, "model_type"));
@@ -152,7 +142,7 @@ static void read_config(lx_hf_reader *r, lx_config *out)
     kind->read(r, out);
     lx_hf_ignore(r, (const char *const[]){"model_type", NULL});
     lx_hf_ignore(r, ignored);
-    refuse_rest(r);
+    lx_hf_refuse_rest(r);
 }
 
 /* Python writes numbers without a bound as JSON has no word for: they become the largest that it

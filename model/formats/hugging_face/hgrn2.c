@@ -20,6 +20,8 @@ static const lx_tensor_name layer_names[] = {
     {"attn.q", "attn.q_proj"},
     {"attn.f", "attn.f_proj"},
     {"attn.i", "attn.i_proj"},
+    {"attn.k", "attn.k_proj"}, /* of a softmax layer, as the next */
+    {"attn.v", "attn.v_proj"},
     {"attn.out", "attn.o_proj"},
     {"attn.norm", "attn.g_norm"},
     {"attn.q_conv", "attn.q_conv1d"},
@@ -69,8 +71,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     lx_mixer_value(&m, "eps")->f = 1e-5f;
     lx_hf_only_flag(r, "elementwise_affine", true);
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
-    c->mixers[0] = m;
-    c->n_mixers = 1;
+    lx_hf_set_mixers(r, c, &m);
     lx_hf_read_text(r, c, 32000, 2048);
 }
 

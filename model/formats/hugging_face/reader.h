@@ -14,6 +14,7 @@ enum { LX_HF_MAX_WIDTH = 1 << 16, LX_HF_MAX_D_FF = 1 << 18 };
    instead, and go on as if its key were missing. */
 typedef struct lx_hf_reader {
     const char *path;
+    const char *prefix; /* of keys, of an object in the file: "attn."; NULL: none */
     json_t *root;
     lx_hf_report *report; /* NULL: none */
     void *context;
@@ -60,6 +61,12 @@ void lx_hf_read_rwkv(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names
     {                                                                                              \
         "ff.down", "mlp.down_proj"                                                                 \
     }
+/* The same mixer in every layer, but for those that `attn` makes softmax layers. */
+void lx_hf_set_mixers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *m);
+/* The base of a rotation. */
+int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback);
+/* What is left is unknown. */
+void lx_hf_refuse_rest(lx_hf_reader *r);
 /* Keys that cannot change a result; NULL behind the last. */
 void lx_hf_ignore(lx_hf_reader *r, const char *const *keys);
 

@@ -19,7 +19,6 @@ void lx_hf_read_rwkv(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names
     c->activation = LX_ACT_RELU;
     lx_hf_only_word(r, "hidden_act", "sqrelu");
     lx_hf_only_flag(r, "norm_bias", true);
-    lx_hf_only_null(r, "attn");
     c->norm_eps = (float)lx_hf_number(r, "norm_eps", 1e-30, 1, 1e-5);
     c->input_norm = lx_hf_flag(r, "norm_first", true);
     c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? tied_names : names;

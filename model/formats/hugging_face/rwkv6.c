@@ -70,6 +70,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     lx_mixer_value(&m, "x_rank")->i = lx_hf_int(r, "proj_low_rank_dim", 1, MAX_RANK, 32);
     lx_mixer_value(&m, "w_rank")->i = lx_hf_int(r, "gate_low_rank_dim", 1, MAX_RANK, 64);
     lx_mixer_value(&m, "group_eps")->f = c->norm_eps;
+    lx_hf_only_null(r, "attn"); /* its names for a softmax layer are others */
     c->mixers[0] = m;
     c->n_mixers = 1;
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});

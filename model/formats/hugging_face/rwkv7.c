@@ -21,6 +21,7 @@ static const lx_tensor_name layer_names[] = {
     {"norm1", "attn_norm"},
     {"norm2", "ffn_norm"},
     {"attn.r", "attn.r_proj"},
+    {"attn.q", "attn.q_proj"}, /* of a softmax layer */
     {"attn.k", "attn.k_proj"},
     {"attn.v", "attn.v_proj"},
     {"attn.out", "attn.o_proj"},
@@ -96,8 +97,7 @@ static void read_mixers(lx_hf_reader *r, lx_config *c)
     read_rank(r, "v_low_rank_dim", 1.7 * wide, &m, "v_rank");
     read_rank(r, "gate_low_rank_dim", 5, &m, "g_rank");
     lx_mixer_value(&m, "group_eps")->f = (float)c->d_key * c->norm_eps;
-    c->mixers[0] = m;
-    c->n_mixers = 1;
+    lx_hf_set_mixers(r, c, &m);
 }
 
 static void read_config(lx_hf_reader *r, lx_config *c)
