@@ -48,8 +48,9 @@ static const struct {
     int32_t n_threads;
 } backends[] = {
 #ifndef LX_SANITIZE_THREAD
-    {"reference", LX_ISA_AUTO, 1}, {"cpu", LX_ISA_PLAIN, 1},
+    {"reference", LX_ISA_AUTO, 1},
 #ifndef LX_SANITIZE_ADDRESS
+    {"cpu", LX_ISA_PLAIN, 1},
     {"cpu", LX_ISA_AUTO, 1},
 #endif
 #endif

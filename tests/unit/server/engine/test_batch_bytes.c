@@ -31,7 +31,11 @@ static const lx_isa first_isa = LX_ISA_AVX2, last_isa = LX_ISA_AVX2;
 static const int32_t batches[] = {3, 64};
 #else
 static const lx_isa first_isa = LX_ISA_PLAIN, last_isa = LX_ISA_AMX_PLAIN;
+#ifdef LX_SANITIZE_ADDRESS
+static const int32_t batches[] = {2, 17, 64};
+#else
 static const int32_t batches[] = {1, 2, 3, 17, 64, MAX_BATCH};
+#endif
 #endif
 
 /* The paper's shapes, and some that no vector's width divides. */

@@ -150,7 +150,7 @@ static void nobody_starves(void **state)
 {
     (void)state;
     uint64_t seed = 5;
-    for (int32_t round = 0; round < 300; round++) {
+    for (int32_t round = 0; round < 60; round++) {
         world w = {0};
         int32_t n_slots = 1 + (int32_t)random_below(&seed, 12), last[PARTIES] = {0}, weight[3];
         for (int32_t c = 0; c < 3; c++)
