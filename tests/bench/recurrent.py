@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Modern recurrent models, Linnet beside what people have on a CPU, in turn on the same cores.
+
+    python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
+
+Random weights of RWKV-7 0.1B (12 x 768) and Mamba-2 130M (24 x 768), and a Gated DeltaNet of 12 x 768, 256 tokens, the
+same numbers for all who have the kind; --size small is for a look at whether everything runs. Beside Linnet: llama.cpp by
+the wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is
+that of an environment with xllamacpp, gguf, rwkv and torch.
+
+Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, and prompts
+of 512 tokens. A figure is the median over --rounds rounds, in each of which all take turns; a process is bound to the
+first --threads cores, the client to the others where there are any. llama.cpp's Q8_0 stands beside our int8.
+"""
+
+import argparse
+import concurrent.futures
+import importlib.util
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import machine
+import numpy
+from machine import ROOT, number
+
+sys.path.append(str(ROOT / "tests" / "golden"))
+import folders  # noqa: E402
+
+spec = importlib.util.spec_from_file_location("convert_rwkv", ROOT / "weights" / "convert" / "rwkv.py")
+converter = importlib.util.module_from_spec(spec)  # by its path: a package of that name may be there
+spec.loader.exec_module(converter)
+
+PEERS = Path(__file__).with_name("recurrent_peers.py")
+SIZES = {"full": {"width": 768, "layers": 12, "mamba_layers": 24, "state": 128, "hidden": 3072},
+         "small": {"width": 128, "layers": 2, "mamba_layers": 2, "state": 32, "hidden": 256}}
+THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0"}
+OUR = {"f32": "f32", "bf16": "auto", "q8": "int8"}
+MOST_TOKENS = 4096  # of a stream
+TEXT = "abcdefghijklmnopqrstuvwxyz .,;"
+
+
+def parse_arguments():
+    def words(text):
+        return text.split(",")
+
+    def numbers(text):
+        return [int(x) for x in text.split(",")]
+
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--build", type=Path, default=ROOT / "build")
+    p.add_argument("--python", help="of the peers; without it only Linnet is measured")
+    p.add_argument("--size", choices=list(SIZES), default="full")
+    p.add_argument("--kinds", type=words, default=["rwkv7", "mamba2", "gated_deltanet"])
+    p.add_argument("--precisions", type=words, default=["f32"])
+    p.add_argument("--threads", type=numbers, default=[1, 2])
+    p.add_argument("--streams", type=numbers, default=[1, 8, 64])
+    p.add_argument("--tokens", type=int, default=32, help="drawn by a stream, at least")
+    p.add_argument("--seconds", type=float, default=2.0, help="a figure takes, about")
+    p.add_argument("--prompt", type=int, default=512)
+    p.add_argument("--rounds", type=int, default=3)
+    return p.parse_args()
+
+
+# --- models: {name: f32 array} as their authors or trainers name them
+
+
+def spread(rng, shape, mean=0.0, scale=0.05):
+    return (mean + scale * rng.standard_normal(shape, numpy.float32)).astype(numpy.float32)
+
+
+def rwkv7(size, rng):
+    d, hidden, ranks = size["width"], size["hidden"], {"w": 64, "a": 64, "v": 32, "g": 128}
+    out = {"emb.weight": spread(rng, (256, d), scale=0.5), "head.weight": spread(rng, (256, d))}
+    for i in range(size["layers"]):
+        p = f"blocks.{i}."
+        for norm in (["ln0"] if i == 0 else []) + ["ln1", "ln2", "att.ln_x"]:
+            out |= {f"{p}{norm}.weight": spread(rng, d, 1), f"{p}{norm}.bias": spread(rng, d)}
+        for mix in "rwkvag":
+            out[f"{p}att.x_{mix}"] = spread(rng, (1, 1, d), 0.5)
+        for pair, rank in ranks.items():
+            out |= {f"{p}att.{pair}1": spread(rng, (d, rank)), f"{p}att.{pair}2": spread(rng, (rank, d))}
+            if pair != "g":
+                out[f"{p}att.{pair}0"] = spread(rng, (1, 1, d), -1)
+        out |= {f"{p}att.k_k": spread(rng, (1, 1, d), 0.8), f"{p}att.k_a": spread(rng, (1, 1, d), 1),
+                f"{p}att.r_k": spread(rng, (d // 64, 64)), f"{p}ffn.x_k": spread(rng, (1, 1, d), 0.5),
+                f"{p}ffn.key.weight": spread(rng, (hidden, d), scale=d**-0.5),
+                f"{p}ffn.value.weight": spread(rng, (d, hidden), scale=hidden**-0.5)}
+        for name in ("receptance", "key", "value", "output"):
+            out[f"{p}att.{name}.weight"] = spread(rng, (d, d), scale=d**-0.5)
+    return out | {"ln_out.weight": spread(rng, d, 1), "ln_out.bias": spread(rng, d)}
+
+
+def filled(tensors, rng):
+    return {name: spread(rng, t["shape"], t["mean"], t["scale"] / 3**0.5) for name, t in tensors.items()}
+
+
+def mamba2_config(size):
+    return folders.MAMBA2 | {"hidden_size": size["width"], "num_hidden_layers": size["mamba_layers"], "head_dim": 64,
+                             "num_heads": 2 * size["width"] // 64, "state_size": size["state"], "max_position_embeddings": 1 << 17}
+
+
+def gdn_config(size):
+    return folders.GATED | {"hidden_size": size["width"], "num_hidden_layers": size["layers"], "head_dim": 64, "expand_v": 1.0,
+                            "num_heads": size["width"] // 64, "intermediate_size": 2 * size["width"],
+                            "max_position_embeddings": 1 << 17}
+
+
+def make(kind, size):
+    """(config of the folder, its tensors, those of the peers)"""
+    rng = numpy.random.default_rng(1)
+    if kind == "rwkv7":
+        own = rwkv7(size, rng)
+        config = converter.config_of({name: ("F32", array) for name, array in own.items()})
+        pairs = (converter.their_tensor(name, array) for name, array in own.items())
+        return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
+    config = mamba2_config(size) if kind == "mamba2" else gdn_config(size)
+    tensors = filled((folders.mamba2_tensors if kind == "mamba2" else folders.delta_tensors)(config), rng)
+    return config | {"eos_token_id": None, "bos_token_id": None}, tensors, tensors
+
+
+def write_folder(path, config, tensors, precision):
+    path.mkdir()
+    text = json.dumps(config).replace("Infinity", '{"__float__": "Infinity"}')
+    (path / "config.json").write_text(text)
+    wanted = "BF16" if precision == "bf16" else "F32"
+    out = {}
+    for name, array in tensors.items():
+        dtype, data = converter.encode("F32", array, wanted if array.ndim == 2 else None)
+        out[name] = (dtype, array.shape, data)
+    converter.write_safetensors(path / "model.safetensors", out)
+
+
+# --- who is measured
+
+
+def pinned(command, threads):
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    return ["taskset", "-c", ",".join(map(str, cores)), *map(str, command)]
+
+
+class Linnet:
+    def __init__(self, args, folder, threads, precision):
+        self.name, self.model = f"Linnet {OUR[precision]}", folder.name
+        command = [args.build / "linnet", "serve", "--model", folder, "--port", "0", "--threads", threads, "--slots", max(args.streams),
+                   "--precision", OUR[precision], "--device", "cpu", "--prefix-every", "0"]
+        self.process = subprocess.Popen(pinned(command, threads), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            ready = re.search(r"ready: (http://\S+)", line)
+            if ready:
+                self.url = ready[1] + "/v1/completions"
+                return
+        sys.exit("".join(lines))
+
+    def body(self, prompt, tokens):
+        text = "".join(TEXT[i % len(TEXT)] for i in prompt)
+        return {"model": self.model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+
+    def close(self):
+        self.process.terminate()
+        self.process.communicate()
+
+
+class Llama:
+    name = "llama.cpp"
+
+    def __init__(self, args, file, threads, precision):
+        self.name = f"llama.cpp {THEIR[precision]}"
+        room = max(args.prompt, MOST_TOKENS) + 64
+        command = [args.python, PEERS, "serve", file, threads, max(args.streams), room]
+        self.process = subprocess.Popen(pinned(command, threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                self.url = json.loads(line)["url"] + "/completion"
+                return
+        sys.exit("llama.cpp did not start")
+
+    def body(self, prompt, tokens):
+        ids = [ord(TEXT[i % len(TEXT)]) for i in prompt]
+        return {"prompt": ids, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def ask(server, prompt, tokens):
+    body = json.dumps(server.body(prompt, tokens)).encode()
+    request = urllib.request.Request(server.url, body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=3600) as answer:
+            said = json.load(answer)
+    except urllib.error.HTTPError as e:
+        sys.exit(f"{server.name}: {e.read().decode()}")
+    drawn = said["usage"]["completion_tokens"] if "usage" in said else said["tokens_predicted"]
+    if drawn != tokens:
+        sys.exit(f"{server.name}: {drawn} tokens, not {tokens}")
+
+
+def tokens_a_second(args, server, streams):
+    """All begin together; they draw so many tokens that a request's own time does not matter."""
+    tokens = args.tokens
+    with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+        while True:
+            start = time.perf_counter()
+            list(pool.map(lambda i: ask(server, range(i, i + 4), tokens), range(streams)))
+            seconds = time.perf_counter() - start
+            if seconds >= args.seconds or 2 * tokens > MOST_TOKENS:
+                return streams * tokens / seconds
+            tokens *= 2
+
+
+def prompt_tokens_a_second(server, n, salt):
+    """Each prompt is another one, so that none finds its beginning kept."""
+    times = []
+    for i in range(4):  # the first warms up
+        start = time.perf_counter()
+        ask(server, [7 * k + k * k + 11 * i + salt for k in range(n)], 1)
+        times.append(time.perf_counter() - start)
+    return n / statistics.median(times[1:])
+
+
+# --- a table for each kind, precision and number of threads
+
+
+def measure(args, kind, precision, threads, place):
+    config, tensors, theirs = make(kind, SIZES[args.size])
+    folder = place / f"{kind}-{precision}"
+    if not folder.exists():
+        write_folder(folder, config, tensors, precision)
+    racers, packaged = [lambda: Linnet(args, folder, threads, precision)], None
+    if args.python and kind in ("rwkv7", "mamba2"):
+        saved, file = place / f"{kind}.npz", place / f"{kind}-{precision}.gguf"
+        if not saved.exists():
+            numpy.savez(saved, **theirs)
+        if not file.exists():
+            subprocess.run([args.python, PEERS, "gguf", kind, saved, file, THEIR[precision]], check=True)
+        racers.append(lambda: Llama(args, file, threads, precision))
+        if kind == "rwkv7" and precision == "f32":
+            packaged = place / "rwkv7"
+            if not packaged.with_suffix(".pth").exists():
+                subprocess.run([args.python, PEERS, "pth", saved, packaged], check=True)
+    figures = {}
+    for round_ in range(args.rounds):
+        for start in racers if round_ % 2 == 0 else racers[::-1]:
+            server = start()
+            try:
+                found = figures.setdefault(server.name, {})
+                for streams in args.streams:
+                    found.setdefault(f"{streams} streams", []).append(tokens_a_second(args, server, streams))
+                found.setdefault("prompt", []).append(prompt_tokens_a_second(server, args.prompt, round_))
+            finally:
+                server.close()
+        if packaged is not None:
+            command = pinned([args.python, PEERS, "rwkv", packaged, threads, 64, args.prompt], threads)
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+            said = json.loads(done.stdout.split("RESULT ")[1])
+            found = figures.setdefault("rwkv f32", {})
+            found.setdefault("1 streams", []).append(said["step"])
+            found.setdefault("prompt", []).append(said["prompt"])
+    return figures
+
+
+def print_table(args, kind, precision, threads, figures):
+    names = list(figures)
+    rows = []
+    for what in [f"{n} streams" for n in args.streams] + ["prompt"]:
+        median = {name: statistics.median(figures[name][what]) for name in names if what in figures[name]}
+        label = f"prompt of {args.prompt}" if what == "prompt" else what.replace("1 streams", "1 stream")
+        best = max((x for name, x in median.items() if not name.startswith("Linnet")), default=None)
+        rows.append([label] + [number(median.get(name)) for name in names] + [number(median[names[0]] / best) if best else "-"])
+    print(f"\n{kind}, {args.size}, {precision}, {threads} thread{'s' if threads > 1 else ''}, tokens a second:\n")
+    print(machine.table(["", *names, "times the best other"], rows), flush=True)
+
+
+def main():
+    args = parse_arguments()
+    print(machine.describe(max(args.threads)))
+    with tempfile.TemporaryDirectory(prefix="recurrent-") as scratch:
+        for kind in args.kinds:
+            for precision in args.precisions:
+                for threads in args.threads:
+                    figures = measure(args, kind, precision, threads, Path(scratch))
+                    figures = dict(sorted(figures.items(), key=lambda f: not f[0].startswith("Linnet")))
+                    print_table(args, kind, precision, threads, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The peers of recurrent.py, in their own environment (xllamacpp, gguf, rwkv, torch, numpy):
+
+    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0    writes llama.cpp's file
+    recurrent_peers.py serve FILE.gguf THREADS STREAMS TOKENS          serves it until the input ends, and prints where
+    recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
+    recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens a second, "prompt": the same}
+"""
+
+import json
+import os
+import sys
+import time
+
+import numpy
+
+IDS, EPS = 256, 1e-5
+
+
+# --- llama.cpp's file
+
+
+def start_file(path, arch, config, gguf, layers, width, hidden):
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_tokenizer_model("rwkv")
+    letters = [chr(97 + i // 16) + chr(97 + i % 16) for i in range(IDS)]
+    writer.add_token_list([text.encode() for text in letters])
+    writer.add_token_types([gguf.TokenType.NORMAL] * IDS)
+    writer.add_context_length(1 << 20)
+    writer.add_embedding_length(width)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(0)
+    return writer
+
+
+def rwkv7_file(path, t, gguf):
+    layers = 1 + max(int(name.split(".")[1]) for name in t if name.startswith("blocks."))
+    width, (heads, size) = t["emb.weight"].shape[1], t["blocks.0.att.r_k"].shape
+    writer = start_file(path, "rwkv7", t, gguf, layers, width, t["blocks.0.ffn.key.weight"].shape[0])
+    writer.add_layer_norm_eps(EPS)
+    writer.add_wkv_head_size(size)
+    last = f"blocks.{layers - 1}.att."
+    for add, pair in ((writer.add_decay_lora_rank, "w"), (writer.add_iclr_lora_rank, "a"),
+                      (writer.add_value_residual_mix_lora_rank, "v"), (writer.add_gate_lora_rank, "g")):
+        add(t[f"{last}{pair}1"].shape[1])
+    out = {"token_embd.weight": t["emb.weight"], "output.weight": t["head.weight"]}
+    for theirs, own in (("token_embd_norm", "blocks.0.ln0"), ("output_norm", "ln_out")):
+        out |= {f"{theirs}.{part}": t[f"{own}.{part}"] for part in ("weight", "bias")}
+    for i in range(layers):
+        p, q = f"blocks.{i}.", f"blk.{i}."
+        for theirs, own in (("attn_norm", "ln1"), ("attn_norm_2", "ln2"), ("time_mix_ln", "att.ln_x")):
+            out |= {f"{q}{theirs}.{part}": t[f"{p}{own}.{part}"] for part in ("weight", "bias")}
+        mixes = [t[f"{p}att.x_{mix}"].reshape(1, 1, -1) for mix in "rwkvag"]
+        out[f"{q}time_mix_lerp_fused.weight"] = numpy.stack(mixes)
+        for pair in "wavg":
+            if pair != "g":
+                out[f"{q}time_mix_{pair}0.weight"] = t[f"{p}att.{pair}0"].reshape(-1)
+            for n in "12":  # v of layer 0 is never read, and must be as large as a
+                own = "a" if pair == "v" and i == 0 else pair
+                out[f"{q}time_mix_{pair}{n}.weight"] = numpy.ascontiguousarray(t[f"{p}att.{own}{n}"].T)
+        for name in ("k_k", "k_a", "r_k"):
+            out[f"{q}time_mix_{name}.weight"] = t[f"{p}att.{name}"].reshape(-1)
+        for name in ("receptance", "key", "value", "output"):
+            out[f"{q}time_mix_{name}.weight"] = t[f"{p}att.{name}.weight"]
+        out[f"{q}channel_mix_lerp_k.weight"] = t[f"{p}ffn.x_k"].reshape(1, 1, -1)
+        out[f"{q}channel_mix_key.weight"] = t[f"{p}ffn.key.weight"]
+        out[f"{q}channel_mix_value.weight"] = t[f"{p}ffn.value.weight"]
+    return writer, out
+
+
+def mamba2_file(path, t, gguf):
+    layers = 1 + max(int(name.split(".")[2]) for name in t if name.startswith("backbone.layers."))
+    width, heads = t["backbone.embeddings.weight"].shape[1], t["backbone.layers.0.mixer.A_log"].size
+    inner = t["backbone.layers.0.mixer.norm.weight"].size
+    channels, _, taps = t["backbone.layers.0.mixer.conv1d.weight"].shape
+    writer = start_file(path, "mamba2", t, gguf, layers, width, 0)
+    writer.add_layer_norm_rms_eps(EPS)
+    writer.add_ssm_conv_kernel(taps)
+    writer.add_ssm_inner_size(inner)
+    writer.add_ssm_state_size((channels - inner) // 2)
+    writer.add_ssm_time_step_rank(heads)
+    writer.add_ssm_group_count(1)
+    out = {"token_embd.weight": t["backbone.embeddings.weight"], "output.weight": t["lm_head.weight"],
+           "output_norm.weight": t["backbone.norm_f.weight"]}
+    for i in range(layers):
+        p, q = f"backbone.layers.{i}.", f"blk.{i}."
+        m = {name: t[f"{p}mixer.{name}"] for name in ("in_proj.weight", "out_proj.weight", "conv1d.bias", "dt_bias", "D", "A_log")}
+        out |= {f"{q}attn_norm.weight": t[f"{p}norm.weight"], f"{q}ssm_in.weight": m["in_proj.weight"],
+                f"{q}ssm_out.weight": m["out_proj.weight"], f"{q}ssm_conv1d.bias": m["conv1d.bias"],
+                f"{q}ssm_conv1d.weight": t[f"{p}mixer.conv1d.weight"][:, 0].copy(), f"{q}ssm_dt.bias": m["dt_bias"],
+                f"{q}ssm_a": -numpy.exp(m["A_log"]).reshape(-1, 1), f"{q}ssm_d": m["D"].reshape(-1, 1),
+                f"{q}ssm_norm.weight": t[f"{p}mixer.norm.weight"].reshape(1, -1)}
+    return writer, out
+
+
+FILES = {"rwkv7": rwkv7_file, "mamba2": mamba2_file}
+EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
+
+
+def write_gguf(kind, tensors, path, precision):
+    import gguf
+
+    kinds = {"F32": gguf.GGMLQuantizationType.F32, "BF16": gguf.GGMLQuantizationType.BF16, "Q8_0": gguf.GGMLQuantizationType.Q8_0}
+    writer, out = FILES[kind](path, dict(numpy.load(tensors)), gguf)
+    writer.add_file_type({"F32": gguf.LlamaFileType.ALL_F32, "BF16": gguf.LlamaFileType.MOSTLY_BF16,
+                          "Q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}[precision])
+    for name, array in out.items():
+        wanted = kinds[precision]
+        small = array.ndim != 2 or any(part in name for part in EXACT) or array.shape[1] % 32 != 0
+        if small or precision == "F32":
+            writer.add_tensor(name, numpy.ascontiguousarray(array, dtype=numpy.float32))
+        else:
+            writer.add_tensor(name, gguf.quants.quantize(array, wanted), raw_dtype=wanted)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+# --- servers and loops
+
+
+def serve(path, threads, streams, tokens):
+    import xllamacpp
+
+    p = xllamacpp.CommonParams()
+    p.model.path = path
+    p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
+    p.n_parallel, p.n_ctx, p.n_gpu_layers, p.warmup, p.port = streams, streams * tokens, 0, True, 0
+    p.cont_batching = True
+    server = xllamacpp.Server(p)
+    print(json.dumps({"url": server.listening_address}), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+def run_rwkv(path, threads, steps, prompt):
+    os.environ |= {"RWKV_V7_ON": "1", "RWKV_JIT_ON": "0", "RWKV_CUDA_ON": "0"}
+    import torch
+
+    torch.set_num_threads(threads)
+    from rwkv.model import RWKV
+
+    model = RWKV(model=path, strategy="cpu fp32")
+    ids = [i % IDS for i in range(prompt)]
+    model.forward(ids[:8], None)
+    start = time.perf_counter()
+    logits, state = model.forward(ids, None)
+    at_prompt = prompt / (time.perf_counter() - start)
+    start = time.perf_counter()
+    for _ in range(steps):
+        logits, state = model.forward([int(logits.argmax())], state)
+    print("RESULT " + json.dumps({"step": steps / (time.perf_counter() - start), "prompt": at_prompt}))
+
+
+def main():
+    what, rest = sys.argv[1], sys.argv[2:]
+    if what == "gguf":
+        write_gguf(*rest)
+    elif what == "serve":
+        serve(rest[0], *map(int, rest[1:]))
+    elif what == "pth":
+        import torch
+
+        torch.save({name: torch.tensor(array) for name, array in numpy.load(rest[0]).items()}, rest[1] + ".pth")
+    else:
+        run_rwkv(rest[0], *map(int, rest[1:]))
+
+
+if __name__ == "__main__":
+    main()
