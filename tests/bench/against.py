@@ -8,14 +8,16 @@ Builds COMMIT in a scratch folder, with the release preset. Then, for both model
 and two threads; `linnet bench` of both builds in turn, a process a figure, must show no time a step that
 is more than 2 % longer. A ratio is the median, over all runs, of this build's time divided by that of the
 other build right before or after it; which of the two goes first alternates. On a machine that does other
-work, `--judge cpu` compares the processor time of the processes instead. Ends with status 1 when bytes
-differ or a ratio is worse.
+work, `--judge cpu` compares the processor time of the processes instead, and `--judge instructions` what
+valgrind counts of them a step, the same at every run (of instruction sets that it knows: `--isas avx2`).
+Ends with status 1 when bytes differ or a ratio is worse.
 """
 
 import argparse
 import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -50,7 +52,7 @@ def parse_arguments():
     p.add_argument("--threads", type=numbers, default=[1, 2])
     p.add_argument("--batches", type=numbers, default=[1, 8, 64, 256])
     p.add_argument("--tolerance", type=float, default=2.0, help="per cent that a time may be longer")
-    p.add_argument("--judge", choices=["wall", "cpu"], default="wall", help="which time decides")
+    p.add_argument("--judge", choices=["wall", "cpu", "instructions"], default="wall", help="what decides")
     return p.parse_args()
 
 
@@ -94,6 +96,33 @@ def bench(folder, batch, steps, *rest):
     if process.returncode != 0:
         sys.exit(f"linnet bench failed: {command}")
     return json.loads(text)["rows"][0]["ms_per_step"], usage.ru_utime + usage.ru_stime
+
+
+def count(folder, batch, steps, model, precision, isa, threads):
+    """The instructions of a process of so many steps."""
+    command = [folder / "linnet", "bench", "--device", "cpu", "-b", str(batch), "--steps", str(steps), *options(model, precision, isa, threads)]
+    with tempfile.TemporaryDirectory(prefix="against-") as scratch:
+        done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/out", *command],
+                              capture_output=True, text=True)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or not found:
+        sys.exit(f"valgrind failed:\n{done.stderr}")
+    return int(found[1])
+
+
+def compare_instructions(here, other, found, arguments):
+    """True when no step has more instructions than tolerated."""
+    within = True
+    print(f"\n{'model precision isa threads batch':<38} {'before':>12} {'now':>12} {'ratio':>7}  instructions a step")
+    for figure in found:
+        for batch in arguments.batches:
+            before, now = ((count(folder, batch, 2 * arguments.steps, *figure) - count(folder, batch, arguments.steps, *figure))
+                           / arguments.steps for folder in (other, here))
+            worse = now > before * (1 + arguments.tolerance / 100)
+            within = within and not worse
+            print(f"{' '.join(map(str, (*figure, batch))):<38} {before:>12.0f} {now:>12.0f} {now / before:>7.4f}"
+                  f"{'  WORSE' if worse else ''}", flush=True)
+    return within
 
 
 def pair(here, other, here_first, *figure):
@@ -145,7 +174,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="against-") as scratch:
         other = arguments.other or build(arguments.commit, Path(scratch))
         equal, found = compare_bytes(arguments.build, other, arguments)
-        within = arguments.runs == 0 or compare_times(arguments.build, other, found, arguments)
+        compare = compare_instructions if arguments.judge == "instructions" else compare_times
+        within = arguments.runs == 0 or compare(arguments.build, other, found, arguments)
     print(f"\nbytes {'equal' if equal else 'DIFFER'}; times "
           f"{'not measured' if arguments.runs == 0 else 'within the limit' if within else 'WORSE'}")
     sys.exit(0 if equal and within else 1)
