@@ -52,6 +52,7 @@
 #include "kernels/ops/linear/op.h"
 #include "kernels/ops/norm/op.h"
 #include "kernels/ops/recurrence/op.h"
+#include "kernels/ops/rotary/op.h"
 #include "kernels/ops/sample/op.h"
 #include "kernels/ops/sample_mixture/op.h"
 #include "kernels/ops/short_conv/op.h"

@@ -79,6 +79,7 @@ static void take_norm(lx_config_reader *r, lx_config_object s, lx_config *c)
 static lx_mixer_config mixer_config(const lx_config *c, const lx_mixer *mixer)
 {
     return (lx_mixer_config){.mixer = mixer,
+                             .n_layers = c->n_layers,
                              .d_model = c->d_model,
                              .n_heads = c->n_heads,
                              .d_key = c->d_key,

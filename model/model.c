@@ -73,10 +73,10 @@ static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixe
 {
     switch (t->role) {
     case LX_TENSOR_PRODUCT:
-        expect_linear(c, prefix, t->rows, t->cols);
+        expect_linear(c, prefix, lx_mixer_file_rows(t), lx_mixer_file_cols(t));
         return;
     case LX_TENSOR_MAP:
-        expect(c, prefix, ".weight", t->rows, t->cols);
+        expect(c, prefix, ".weight", lx_mixer_file_rows(t), lx_mixer_file_cols(t));
         return;
     case LX_TENSOR_ARRAY:
         expect(c, prefix, "", t->rows, t->cols);
@@ -112,9 +112,11 @@ static void expect_all(tensor_check *c)
     if (k->input_norm)
         expect_norm(c, "input_norm", k->d_model);
     expect_norm(c, "final_norm", lx_config_output_width(k));
-    expect_parameters(c, "head",
-                      &(lx_mixer_tensor){NULL, k->head_size, lx_config_output_width(k),
-                                         k->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT});
+    expect_parameters(
+        c, "head",
+        &(lx_mixer_tensor){.rows = k->head_size,
+                           .cols = lx_config_output_width(k),
+                           .role = k->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT});
 }
 
 static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)

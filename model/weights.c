@@ -67,6 +67,82 @@ static lx_status load_product(lx_weights *w, const char *prefix, lx_matrix **out
     return st;
 }
 
+/* One matrix out of parts of the file's; where all is of one type the rows are copied as they are,
+   else as f32. */
+typedef struct assembly {
+    lx_dtype dtype;
+    size_t size; /* of an element */
+    char *data;
+    float *bias; /* NULL for none */
+    int64_t rows, cols;
+} assembly;
+
+static size_t size_of(lx_dtype dtype)
+{
+    return dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* The row of the file's tensor that row i of its part is. */
+static int64_t file_row(const lx_mixer_tensor *t, int64_t i)
+{
+    return t->block > 0 ? i / t->block * t->apart + t->first_row + i % t->block : i;
+}
+
+static void copy_row(assembly *to, const lx_host_tensor *from, int64_t at)
+{
+    char *row = to->data + (size_t)(to->rows * to->cols) * to->size;
+    if (from->dtype == to->dtype) {
+        memcpy(row, (const char *)from->data + (size_t)at * to->size, (size_t)to->cols * to->size);
+        return;
+    }
+    for (int64_t i = 0; i < to->cols; i++)
+        ((float *)(void *)row)[i] = lx_host_tensor_at(from, at + i);
+}
+
+static void add_part(assembly *to, lx_weights *w, const char *prefix, const lx_mixer_tensor *t)
+{
+    const lx_host_tensor *from = tensor(w, prefix, ".weight");
+    const lx_host_tensor *bias = to->bias != NULL ? tensor(w, prefix, ".bias") : NULL;
+    for (int64_t i = 0; i < t->rows; i++, to->rows++) {
+        copy_row(to, from, file_row(t, i) * from->cols + t->first);
+        if (bias != NULL)
+            to->bias[to->rows] = lx_host_tensor_at(bias, file_row(t, i));
+    }
+}
+
+/* "layers.I.NAME" */
+static const char *full_name(char name[96], int32_t layer, const lx_mixer_tensor *t)
+{
+    (void)snprintf(name, 96, "layers.%d.%s", layer, t->name);
+    return name;
+}
+
+/* The n tensors from t on, or their parts, as one matrix. */
+static lx_status load_assembled(lx_weights *w, int32_t layer, const lx_mixer_tensor *t, int32_t n,
+                                lx_matrix **out, lx_error *err)
+{
+    char name[96];
+    int64_t rows = 0;
+    assembly all = {.cols = t->cols};
+    for (int32_t i = 0; i < n; i++) {
+        lx_dtype dtype = tensor(w, full_name(name, layer, &t[i]), ".weight")->dtype;
+        all.dtype = i == 0 || dtype == all.dtype ? dtype : LX_F32;
+        rows += t[i].rows;
+    }
+    all.size = size_of(all.dtype);
+    all.data = malloc((size_t)(rows * all.cols) * all.size);
+    all.bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all.bias) : NULL;
+    bool ok = all.data != NULL && (t->role != LX_TENSOR_PRODUCT || all.bias != NULL);
+    for (int32_t i = 0; i < n && ok; i++)
+        add_part(&all, w, full_name(name, layer, &t[i]), &t[i]);
+    const lx_host_tensor host = {all.dtype, rows, all.cols, all.data};
+    lx_status st = ok ? w->be->ops->matrix_new(w->be, &host, all.bias, out, err)
+                      : no_memory(full_name(name, layer, t), ".weight", err);
+    free(all.data);
+    free(all.bias);
+    return st;
+}
+
 static lx_status load_parameters(lx_weights *w, const char *prefix, lx_tensor_role role,
                                  lx_matrix **product, lx_array **array, lx_error *err)
 {
@@ -77,6 +153,21 @@ static lx_status load_parameters(lx_weights *w, const char *prefix, lx_tensor_ro
     return load_product(w, prefix, product, err);
 }
 
+/* Tensor i of a branch, with those that it is joined with; *i becomes the last of them. */
+static lx_status load_tensor(lx_weights *w, const lx_mixer_parts *parts, int32_t *i,
+                             lx_branch_weights *to, lx_error *err)
+{
+    const lx_mixer_tensor *t = &parts->tensors[*i];
+    char name[96];
+    int32_t first = *i;
+    while (parts->tensors[*i].joins_next)
+        ++*i;
+    if (*i > first || t->all_cols > 0 || t->block > 0)
+        return load_assembled(w, parts->layer, t, *i - first + 1, &to->products[first], err);
+    return load_parameters(w, full_name(name, parts->layer, t), t->role, &to->products[first],
+                           &to->arrays[first], err);
+}
+
 /* The arrays that numbers are derived from, one behind the other; likewise. */
 static float *all_numbers(lx_weights *w, const lx_mixer_parts *parts, const lx_mixer_derived *d)
 {
@@ -84,9 +175,7 @@ static float *all_numbers(lx_weights *w, const lx_mixer_parts *parts, const lx_m
     int64_t n = 0, at = 0;
     for (int32_t i = 0; i < d->n_from; i++) {
         char name[96];
-        (void)snprintf(name, sizeof name, "layers.%d.%s", parts->layer,
-                       parts->tensors[d->from + i].name);
-        arrays[i] = tensor(w, name, "");
+        arrays[i] = tensor(w, full_name(name, parts->layer, &parts->tensors[d->from + i]), "");
         n += arrays[i]->rows * arrays[i]->cols;
     }
     float *v = malloc((size_t)n * sizeof *v);
@@ -106,7 +195,7 @@ static lx_status load_derived(lx_weights *w, const lx_branch *b, const lx_mixer_
     if (values == NULL || (d->n_from > 0 && from == NULL)) {
         st = no_memory("numbers derived from weights", "", err);
     } else {
-        d->fill(b->config, from != NULL ? &b->parts.tensors[d->from] : NULL, d->n, from, values);
+        d->fill(b->config, &b->parts, d, from, values);
         st = make_array(w, values, d->n, out, err);
     }
     free(from);
@@ -122,11 +211,8 @@ static lx_status load_branch(lx_weights *w, int32_t index, int32_t b, lx_error *
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
     lx_status st = load_norm(w, prefix, &to->norm, err);
-    for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++) {
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
-        st = load_parameters(w, prefix, parts->tensors[i].role, &to->products[i], &to->arrays[i],
-                             err);
-    }
+    for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++)
+        st = load_tensor(w, parts, &i, to, err);
     for (int32_t i = 0; i < parts->n_derived && st == LX_OK; i++)
         st = load_derived(w, branch, &parts->derived[i], &to->derived[i], err);
     return st;

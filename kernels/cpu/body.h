@@ -24,6 +24,7 @@
 #include "kernels/ops/head_norm/cpu.h"
 #include "kernels/ops/norm/cpu.h"
 #include "kernels/ops/recurrence/cpu.h"
+#include "kernels/ops/rotary/cpu.h"
 #include "kernels/ops/sample/cpu.h"
 #include "kernels/ops/sample_mixture/cpu.h"
 #include "kernels/ops/short_conv/cpu.h"
@@ -45,6 +46,7 @@ const lx_cpu_isa BODY_TABLE = {
     .short_conv = short_conv,
     .token_shift = token_shift,
     .bonus = bonus,
+    .rotary = rotary,
     .scan = scan,
     .range = range,
     .add = add,

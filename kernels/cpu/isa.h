@@ -163,7 +163,7 @@ typedef struct lx_cpu_gating {
     const float *x, *z, *other, *bias, *factor, *offset;
     int32_t n;
     lx_function f;
-    bool exponent;
+    bool exponent, towards;
 } lx_cpu_gating;
 
 /* A head of a row, see lx_norm_kind; NULL for what is not there. */
@@ -204,6 +204,13 @@ typedef struct lx_cpu_bonus {
     int32_t d_key, d_value;
 } lx_cpu_bonus;
 
+/* The heads of a row, [apart] each, of which d columns turn; scratch [d]. */
+typedef struct lx_cpu_rotary {
+    float *x, *scratch;
+    const float *turns[LX_ROTARY_LEVELS]; /* [d] each: this position's */
+    int32_t d, apart, n_heads;
+} lx_cpu_rotary;
+
 /* A row of a mixture head. */
 typedef struct lx_cpu_mixture {
     const float *logits, *means, *log_scales; /* [n], all finite */
@@ -229,6 +236,7 @@ typedef struct lx_cpu_isa {
     void (*short_conv)(const lx_cpu_conv *job);
     void (*token_shift)(const lx_cpu_shift *job);
     void (*bonus)(const lx_cpu_bonus *job);
+    void (*rotary)(const lx_cpu_rotary *job);
     /* Sampling, over n values. false when one is not finite; *largest is the greatest. */
     bool (*scan)(const float *x, int32_t n, float *largest);
     /* The least and greatest of the values that are not -infinity; false when there are none. */

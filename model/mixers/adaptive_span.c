@@ -61,22 +61,22 @@ static int64_t column(const lx_mixer_config *c, int32_t x)
     return LX_ROWS_TILE + n_distances(c) - 1 - x;
 }
 
-static void fill_keys(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                      const float *from, float *to)
+static void fill_keys(const lx_mixer_config *c, const lx_mixer_parts *p,
+                      const lx_mixer_derived *derived, const float *from, float *to)
 {
-    (void)tensor;
-    int64_t columns = n / c->d_key;
+    (void)p;
+    int64_t columns = derived->n / c->d_key;
     for (int64_t d = 0; d < c->d_key; d++) {
         for (int32_t x = 0; x < n_distances(c); x++)
             to[d * columns + column(c, x)] = from[d * c->params[MAX_SPAN].i + x];
     }
 }
 
-static void fill_weights(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                         const float *from, float *to)
+static void fill_weights(const lx_mixer_config *c, const lx_mixer_parts *p,
+                         const lx_mixer_derived *derived, const float *from, float *to)
 {
-    int64_t columns = n / n_patterns(c);
-    (void)tensor, (void)from;
+    int64_t columns = derived->n / n_patterns(c);
+    (void)p, (void)from;
     for (int32_t i = 0; i < n_patterns(c); i++) {
         for (int32_t x = 0; x < rows_seen(c, i); x++) {
             float ramp = (float)c->params[RAMP].i, m = (ramp + (float)(c->list[i] - x)) / ramp;

@@ -21,24 +21,39 @@
 
 #include "model/mixers/mixer.h"
 
+/* What a kind is: lx_mixer.variant. */
 typedef struct lx_delta {
-    int32_t key_heads; /* H */
-    int32_t taps;      /* 0, or 2 to LX_CONV_MOST_TAPS */
-    bool twice;        /* beta is 0 to 2 */
     /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number a head of values,
        tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in place of
        W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of each]. */
     lx_decay decay;
-    /* NONE: g = 1. SILU: g = silu(W_g x), tensor attn.g. PAIR: g = sigmoid(W_g2 W_g1 x + b),
-       tensors attn.g1, attn.g2, the latter with a bias. */
-    enum { LX_DELTA_GATE_NONE, LX_DELTA_GATE_SILU, LX_DELTA_GATE_PAIR } gate;
-    int32_t rank; /* of the pairs */
-    float eps;    /* of the norm */
+    /* Without: with gate "silu" g = silu(W_g x), tensor attn.g, with "none" g = 1. With: g =
+       sigmoid(W_g2 W_g1 x + b), tensors attn.g1, attn.g2, the latter with a bias. */
+    bool has_pairs;
 } lx_delta;
 
-/* "KEY must ..." or NULL, as lx_mixer.check says; these keys are called key_heads and conv. */
-const char *lx_mixer_check_delta(const lx_mixer_config *c, const lx_delta *d);
-void lx_mixer_declare_delta(const lx_mixer_config *c, const lx_delta *d, lx_mixer_parts *p);
-void lx_mixer_queue_delta(const lx_mixer_call *call, const lx_delta *d);
+/* The keys of a kind are these five, the fourth being `gate`, or with pairs their `rank`. */
+enum {
+    LX_DELTA_KEY_HEADS, /* H; 0: n_heads */
+    LX_DELTA_CONV,      /* taps: 0, or 2 to LX_CONV_MOST_TAPS */
+    LX_DELTA_BETA,
+    LX_DELTA_GATE,
+    LX_DELTA_EPS /* of the norm */
+};
+extern const char *const lx_delta_rates[], *const lx_delta_gates[];
+#define LX_DELTA_PARAMS(...)                                                                       \
+    {                                                                                              \
+        {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},      \
+            {.name = "conv", .kind = LX_PARAM_INT, .min = 0, .max = LX_CONV_MOST_TAPS},            \
+            {.name = "beta", .kind = LX_PARAM_WORD, .words = lx_delta_rates}, {__VA_ARGS__},       \
+        {                                                                                          \
+            .name = "eps", .kind = LX_PARAM_EPS                                                    \
+        }                                                                                          \
+    }
+#define LX_DELTA_GATE_PARAM .name = "gate", .kind = LX_PARAM_WORD, .words = lx_delta_gates
+
+const char *lx_mixer_check_delta(const lx_mixer_config *c);
+void lx_mixer_declare_delta(const lx_mixer_config *c, lx_mixer_parts *p);
+void lx_mixer_queue_delta(const lx_mixer_call *call);
 
 #endif

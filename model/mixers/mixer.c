@@ -46,17 +46,62 @@ static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
 {
-    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_PRODUCT});
+    add_tensor(p, (lx_mixer_tensor){
+                      .name = name, .rows = outputs, .cols = inputs, .role = LX_TENSOR_PRODUCT});
 }
 
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs)
 {
-    add_tensor(p, (lx_mixer_tensor){name, outputs, inputs, LX_TENSOR_MAP});
+    add_tensor(
+        p, (lx_mixer_tensor){.name = name, .rows = outputs, .cols = inputs, .role = LX_TENSOR_MAP});
+}
+
+void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
+                           int64_t first, int64_t all_inputs)
+{
+    assert(first >= 0 && first + inputs <= all_inputs);
+    add_tensor(p, (lx_mixer_tensor){.name = name,
+                                    .rows = outputs,
+                                    .cols = inputs,
+                                    .role = LX_TENSOR_MAP,
+                                    .first = first,
+                                    .all_cols = all_inputs});
 }
 
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols)
 {
-    add_tensor(p, (lx_mixer_tensor){name, rows, cols, LX_TENSOR_ARRAY});
+    add_tensor(
+        p, (lx_mixer_tensor){.name = name, .rows = rows, .cols = cols, .role = LX_TENSOR_ARRAY});
+}
+
+void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n)
+{
+    assert(n >= 1 && first + n <= p->n_tensors);
+    for (int32_t i = first; i + 1 < first + n; i++) {
+        assert(p->tensors[i].role == p->tensors[i + 1].role);
+        assert(p->tensors[i].cols == p->tensors[i + 1].cols);
+        p->tensors[i].joins_next = true;
+    }
+}
+
+void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, int64_t block,
+                        int64_t apart)
+{
+    lx_mixer_tensor *t = &p->tensors[tensor];
+    assert(block > 0 && t->rows % block == 0 && first_row + block <= apart);
+    t->first_row = first_row;
+    t->block = block;
+    t->apart = apart;
+}
+
+int64_t lx_mixer_file_rows(const lx_mixer_tensor *t)
+{
+    return t->block > 0 ? t->rows / t->block * t->apart : t->rows;
+}
+
+int64_t lx_mixer_file_cols(const lx_mixer_tensor *t)
+{
+    return t->all_cols > 0 ? t->all_cols : t->cols;
 }
 
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
@@ -65,7 +110,27 @@ void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64
     assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
     for (int32_t i = 0; i < n_from; i++)
         assert(p->tensors[from + i].role == LX_TENSOR_ARRAY);
-    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill};
+    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill, 0};
+}
+
+void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixer_fill *fill,
+                             double number)
+{
+    lx_mixer_add_derived(p, from < 0 ? 0 : from, from < 0 ? 0 : 1, n, fill);
+    p->derived[p->n_derived - 1].number = number;
+}
+
+static void fill_constant(const lx_mixer_config *c, const lx_mixer_parts *p,
+                          const lx_mixer_derived *d, const float *from, float *to)
+{
+    (void)c, (void)p, (void)from;
+    for (int64_t i = 0; i < d->n; i++)
+        to[i] = (float)d->number;
+}
+
+void lx_mixer_add_constant(lx_mixer_parts *p, int64_t n, double number)
+{
+    lx_mixer_add_derived_by(p, -1, n, fill_constant, number);
 }
 
 static void add_field(lx_mixer_parts *p, lx_state_field field)

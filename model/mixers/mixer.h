@@ -55,7 +55,7 @@ typedef struct lx_mixer_param {
 /* A mixer of a layer with its parameters, and the model's sizes that it may use. */
 typedef struct lx_mixer_config {
     const lx_mixer *mixer;
-    int32_t d_model, n_heads, d_key, d_value, d_ff;
+    int32_t n_layers, d_model, n_heads, d_key, d_value, d_ff;
     lx_activation activation;
     lx_param_value params[LX_MAX_MIXER_PARAMS]; /* in the order of their declaration */
     int32_t n_list, list[LX_MAX_PARAM_LIST];    /* of the key that is a list */
@@ -74,19 +74,29 @@ typedef struct lx_mixer_tensor {
     const char *name;   /* "attn.qkv"; static */
     int64_t rows, cols; /* outputs, inputs */
     lx_tensor_role role;
+    /* MAP only: these are columns first .. of the file's tensor, which has so many; 0: its own. */
+    int64_t first, all_cols;
+    /* Rows of the file's tensor: `block` of them every `apart`, from `first_row` on; block 0: all.
+     */
+    int64_t first_row, block, apart;
+    bool joins_next; /* one matrix with the rows of the next tensor behind these */
 } lx_mixer_tensor;
 
-/* Makes n numbers. c: the mixer that declared them. `from`: the arrays that they are made of, one
-   behind the other, the first of them being `tensor`; both NULL without any. */
-typedef void lx_mixer_fill(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                           const float *from, float *to);
+typedef struct lx_mixer_parts lx_mixer_parts;
+typedef struct lx_mixer_derived lx_mixer_derived;
+
+/* Makes d->n numbers. c, p: of the mixer that declared them. `from`: the arrays that they are made
+   of, one behind the other; NULL without any. */
+typedef void lx_mixer_fill(const lx_mixer_config *c, const lx_mixer_parts *p,
+                           const lx_mixer_derived *d, const float *from, float *to);
 
 /* Numbers that operations take but no file holds, made once when the weights are loaded. */
-typedef struct lx_mixer_derived {
+struct lx_mixer_derived {
     int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
     int64_t n;
     lx_mixer_fill *fill;
-} lx_mixer_derived;
+    double number; /* a parameter of `fill` */
+};
 
 /* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
    the order in which they were declared; behind all heads, likewise, those that it has once. */
@@ -96,7 +106,7 @@ typedef struct lx_state_field {
     bool once; /* for all heads */
 } lx_state_field;
 
-typedef struct lx_mixer_parts {
+struct lx_mixer_parts {
     int32_t layer; /* whose they are, from 0: known before they are declared */
     int32_t n_tensors, n_derived, n_fields, n_scratch;
     lx_mixer_tensor tensors[LX_MAX_MIXER_TENSORS];
@@ -115,14 +125,14 @@ typedef struct lx_mixer_parts {
     /* Floats a token row of what layer 0 leaves for all others; 0: nothing. Where any layer has it,
        layer 0 has as much. */
     int64_t carried;
-} lx_mixer_parts;
+};
 
 /* What a mixer's queue function works on. Everything is borrowed for the call. */
 typedef struct lx_mixer_call {
     lx_backend *be;
     const lx_mixer_config *config;
     const lx_mixer_parts *parts;
-    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays */
+    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays and what was joined */
     lx_array *const *arrays;   /* in the order of `tensors`, row-major; NULL for products */
     lx_array *const *derived;  /* in the order of `derived` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
@@ -137,6 +147,7 @@ typedef struct lx_mixer_call {
 struct lx_mixer {
     const char *name;    /* in config.json */
     const char *summary; /* one line for `linnet inspect --kinds` */
+    const void *variant; /* a parameter of functions that several kinds share; or NULL */
     bool is_feed_forward;
     bool is_whole_layer; /* its layers have no feed-forward net beside it */
     bool is_recomputed;  /* its state is there during a step only; of all layers or none */
@@ -164,9 +175,24 @@ lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name);
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
 void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);
+/* Columns first .. first + inputs - 1 of a tensor that has all_inputs. */
+void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
+                           int64_t first, int64_t all_inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
+/* n products that follow each other, all with a bias or none, become one in the place of the first:
+   the rows of one behind those of the other. */
+void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n);
+/* Of a product's rows `block` every `apart`, from first_row on: it names a tensor with others, too.
+ */
+void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, int64_t block,
+                        int64_t apart);
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
                           lx_mixer_fill *fill);
+/* The same from one array, or with from -1 none, with a parameter for the fill. */
+void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixer_fill *fill,
+                             double number);
+/* The same number n times. */
+void lx_mixer_add_constant(lx_mixer_parts *p, int64_t n, double number);
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
@@ -179,6 +205,10 @@ void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key
                                const lx_rows_pattern *pattern);
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
+
+/* The shape of the tensor in the file. */
+int64_t lx_mixer_file_rows(const lx_mixer_tensor *t);
+int64_t lx_mixer_file_cols(const lx_mixer_tensor *t);
 
 /* Floats of one head's fields, of those of all heads, of the ring without the second one, of a
    layer's whole state in the slot, and of its part of a page. */

@@ -2,51 +2,50 @@
 #include "model/mixers/recurrent.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *const lx_mixer_conv_tensors[] = {"attn.q_conv.weight", "attn.k_conv.weight",
                                              "attn.v_conv.weight"};
 const char *const lx_mixer_conv_fields[] = {"q_conv", "k_conv", "v_conv"};
 
-void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                              const float *from, float *to)
+void lx_mixer_fill_copy(const lx_mixer_config *c, const lx_mixer_parts *p,
+                        const lx_mixer_derived *d, const float *from, float *to)
+{
+    (void)c, (void)p;
+    memcpy(to, from, (size_t)d->n * sizeof *to);
+}
+
+void lx_mixer_fill_row(const lx_mixer_config *c, const lx_mixer_parts *p, const lx_mixer_derived *d,
+                       const float *from, float *to)
+{
+    (void)c, (void)p;
+    memcpy(to, from + (int64_t)d->number * d->n, (size_t)d->n * sizeof *to);
+}
+
+void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_parts *p,
+                              const lx_mixer_derived *d, const float *from, float *to)
 {
     (void)c;
-    int64_t cols = tensor->cols, rows = n / cols;
-    for (int64_t i = 0; i < n; i++)
+    int64_t cols = p->tensors[d->from].cols, rows = d->n / cols;
+    for (int64_t i = 0; i < d->n; i++)
         to[i % cols * rows + i / cols] = from[i];
 }
 
-void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                            const float *from, float *to)
+void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_parts *p,
+                            const lx_mixer_derived *d, const float *from, float *to)
 {
     (void)c;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = from[i % tensor->cols];
+    for (int64_t i = 0; i < d->n; i++)
+        to[i] = from[i % p->tensors[d->from].cols];
 }
 
-void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                         const float *from, float *to)
+void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_parts *p,
+                         const lx_mixer_derived *d, const float *from, float *to)
 {
     (void)c;
-    int64_t each = n / tensor->cols;
-    for (int64_t i = 0; i < n; i++)
+    int64_t each = d->n / p->tensors[d->from].cols;
+    for (int64_t i = 0; i < d->n; i++)
         to[i] = -expf(from[i / each]);
-}
-
-void lx_mixer_fill_minus_one(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                             const float *from, float *to)
-{
-    (void)c, (void)tensor, (void)from;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = -1.0f;
-}
-
-void lx_mixer_fill_two(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                       const float *from, float *to)
-{
-    (void)c, (void)tensor, (void)from;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = 2.0f;
 }
 
 void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_args args)
@@ -59,7 +58,7 @@ void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_ar
 }
 
 void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t n,
-                       int32_t taps, const lx_array *weights, int64_t behind)
+                       int32_t taps, const lx_array *weights, int64_t behind, lx_function f)
 {
     call->be->ops->short_conv(
         call->be,
@@ -70,7 +69,7 @@ void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x
                               .offset = call->offset + lx_mixer_heads_floats(call->parts) + behind,
                               .d = n,
                               .taps = taps,
-                              .f = LX_FN_SILU});
+                              .f = f});
 }
 
 void lx_mixer_low_rank(const lx_mixer_call *call, lx_array *y, const lx_array *x, lx_array *middle,

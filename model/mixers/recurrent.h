@@ -9,29 +9,31 @@ extern const char *const lx_mixer_conv_tensors[3], *const lx_mixer_conv_fields[3
 
 /* --- for lx_mixer_add_derived --- */
 
-/* A tensor's rows as columns: taps of a convolution, which files hold channel by channel. */
-void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                              const float *from, float *to);
-/* A vector again and again: what all heads share. */
-void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                            const float *from, float *to);
-/* -exp of every number, each as often in a row as there is room: A of A_log. */
-void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                         const float *from, float *to);
-void lx_mixer_fill_minus_one(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                             const float *from, float *to);
-void lx_mixer_fill_two(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
+/* Arrays one behind the other, as they are. */
+void lx_mixer_fill_copy(const lx_mixer_config *c, const lx_mixer_parts *p,
+                        const lx_mixer_derived *d, const float *from, float *to);
+/* Row d->number of an array. */
+void lx_mixer_fill_row(const lx_mixer_config *c, const lx_mixer_parts *p, const lx_mixer_derived *d,
                        const float *from, float *to);
+/* A tensor's rows as columns: taps of a convolution, which files hold channel by channel. */
+void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_parts *p,
+                              const lx_mixer_derived *d, const float *from, float *to);
+/* A vector again and again: what all heads share. */
+void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_parts *p,
+                            const lx_mixer_derived *d, const float *from, float *to);
+/* -exp of every number, each as often in a row as there is room: A of A_log. */
+void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_parts *p,
+                         const lx_mixer_derived *d, const float *from, float *to);
 
 /* --- for `queue` --- */
 
 /* `gate` over n columns for the token rows, from x, in place where args.y is NULL. */
 void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_args args);
 
-/* y = silu of the short convolution of x, n columns of either; its inputs are kept `behind` floats
+/* y = f of the short convolution of x, n columns of either; its inputs are kept `behind` floats
    behind the heads' fields. weights [taps * n], transposed. */
 void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t n,
-                       int32_t taps, const lx_array *weights, int64_t behind);
+                       int32_t taps, const lx_array *weights, int64_t behind, lx_function f);
 
 /* y = W_second f(W_first x), the bias of the second if it has one; the tensors follow each other.
    `middle` has room for W_first x. */

@@ -20,8 +20,6 @@
  * attn.norm.weight, attn.norm.bias. w2, a2 and v2 have a bias.
  * State: of a head S [K, V]; once the last x, shift.
  */
-#include <string.h>
-
 #include "model/mixers/recurrent.h"
 
 enum { MAX_RANK = 1 << 16 };
@@ -62,27 +60,11 @@ enum { MIXES, DECAY_FACTOR, LEFT_OF_K, MINUS_ONE }; /* derived */
 /* Scratch: the mixes, then what becomes of them; the low-rank pairs have their middles last. */
 enum { R = N_MIXES, W, K, V, RATE, GATE, ERASED, ADDED, Y, W_LOW, A_LOW, V_LOW, G_LOW };
 
-static void fill_mixes(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                       const float *from, float *to)
+static void fill_left_of_k(const lx_mixer_config *c, const lx_mixer_parts *p,
+                           const lx_mixer_derived *d, const float *k_a, float *to)
 {
-    (void)c, (void)tensor;
-    memcpy(to, from, (size_t)n * sizeof *to);
-}
-
-static void fill_decay_factor(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                              const float *from, float *to)
-{
-    (void)c, (void)tensor;
-    (void)from;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = -0.606530659f; /* -e^(-1/2) */
-}
-
-static void fill_left_of_k(const lx_mixer_config *c, const lx_mixer_tensor *tensor, int64_t n,
-                           const float *k_a, float *to)
-{
-    (void)c, (void)tensor;
-    for (int64_t i = 0; i < n; i++)
+    (void)c, (void)p;
+    for (int64_t i = 0; i < d->n; i++)
         to[i] = 1.0f - k_a[i];
 }
 
@@ -129,10 +111,10 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t keys = keys_of(c), values = values_of(c);
     declare_tensors(c, p);
-    lx_mixer_add_derived(p, X_R, N_MIXES, (int64_t)N_MIXES * c->d_model, fill_mixes);
-    lx_mixer_add_derived(p, 0, 0, keys, fill_decay_factor);
+    lx_mixer_add_derived(p, X_R, N_MIXES, (int64_t)N_MIXES * c->d_model, lx_mixer_fill_copy);
+    lx_mixer_add_constant(p, keys, -0.606530659); /* -e^(-1/2) */
     lx_mixer_add_derived(p, K_A, 1, keys, fill_left_of_k);
-    lx_mixer_add_derived(p, 0, 0, keys, lx_mixer_fill_minus_one);
+    lx_mixer_add_constant(p, keys, -1);
     const int64_t scratch[] = {
         [R] = keys,
         [W] = keys,

@@ -107,6 +107,45 @@ static bool patterns_match_oracle(device *dut, device *oracle)
     return true;
 }
 
+/* Heads of queries that share keys and values: as if each had its own, all alike. */
+static bool shared_rows_are_repeated_ones(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { H = 6, G = 2, D = 16, M = 32, T = 150 };
+    rows_case c = {H, D, M, 0, T, 1, kept_all, 0.25f, SOFTMAX};
+    rng r = {22};
+    int32_t n = T, zero = 0;
+    int64_t width = H * D + G * (D + M);
+    float *all = kept_inputs(&r, &c, T, UNIFORM, 3), *few = floats(T * width);
+    float *want = floats(T * H * M), *got = floats(T * H * M);
+    for (int64_t t = 0; t < T; t++) {
+        float *row = all + t * kept_width(&c), *of = few + t * width;
+        memcpy(of, row, (size_t)(H * D) * sizeof *of);
+        for (int64_t h = 0; h < H; h++) {
+            int64_t g = h / (H / G), from = g * (H / G);
+            memmove(row + (H + h) * D, row + (H + from) * D, D * sizeof *row);
+            memmove(row + 2 * H * D + h * M, row + 2 * H * D + from * M, M * sizeof *row);
+            memcpy(of + (H + g) * D, row + (H + h) * D, D * sizeof *of);
+            memcpy(of + (H + G) * D + g * M, row + 2 * H * D + h * M, M * sizeof *of);
+        }
+    }
+    if (!kept_step(dut, &c, kept_states(dut, &c, 1), 1, &n, &zero, &zero, all, want))
+        return false;
+    lx_batch *b = ragged_batch(1, &n, &zero);
+    lx_array *y = dev_array(dut, NULL, (int64_t)T * H * M);
+    lx_attend_rows_args args =
+        kept_args(&c, y, dev_array(dut, few, T * width), kept_states(dut, &c, 1));
+    args.key_heads = G;
+    b->position = &zero;
+    CHECK_OK(dut->k->begin(dut->be, b, NULL));
+    dut->k->attend_rows(dut->be, &args);
+    if (!dev_finish(dut) || !dev_read(dut, y, got, (int64_t)T * H * M))
+        return false;
+    CHECK(same_bytes(got, want, (int64_t)T * H * M), "shared rows give something else");
+    dev_release(dut);
+    return true;
+}
+
 static bool rows_give_the_classical_formula(device *dut, device *oracle)
 {
     (void)oracle;
@@ -287,6 +326,7 @@ static bool printed_sets_are_seen(device *dut, device *oracle)
 const test rows_tests[] = {
     {"rows_match_oracle", rows_match_oracle},
     {"patterns_match_oracle", patterns_match_oracle},
+    {"shared_rows_are_repeated_ones", shared_rows_are_repeated_ones},
     {"rows_give_the_classical_formula", rows_give_the_classical_formula},
     {"squares_are_divided_as_published", squares_are_divided_as_published},
     {"unseeing_tokens_leave_what_is_there", unseeing_tokens_leave_what_is_there},

@@ -124,7 +124,7 @@ static gate_case make_gate(rng *r, int32_t rows, int32_t d, int i)
     }
     c.a.f = (lx_function)(i % LX_FUNCTIONS);
     c.a.exponent = random_below(r, 2) == 0;
-    c.a.weighing = (lx_weighing)random_below(r, 3);
+    c.a.weighing = (lx_weighing)random_below(r, 4);
     c.a.rows = random_below(r, 2) == 0 ? LX_ROWS_TOKENS : LX_ROWS_OUTPUTS;
     for (int k = 0; k < 3; k++) {
         bool narrow = k == 0 && c.in_place;
@@ -187,6 +187,8 @@ static double gate_scale(const gate_case *c, int64_t row, int32_t i)
         scale = exp(fmin(offset + f, 80)) * (1 + scale) + 0x1p-126; /* or digits are lost */
     if (a->weighing == LX_WEIGH_TIMES)
         return scale * fabs(z);
+    if (a->weighing == LX_WEIGH_PLUS)
+        return fabs(z) + scale * fabs(other);
     return a->weighing == LX_WEIGH_TOWARDS ? fabs(z) + scale * (fabs(z) + fabs(other)) : scale;
 }
 

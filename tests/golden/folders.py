@@ -10,6 +10,19 @@ def norm(n):
     return tensor([n], 1.0, 0.3)
 
 
+def softmax_tensors(c):
+    own, d = c["attn"], c["hidden_size"]
+    keys = d // own["num_heads"] * (own.get("num_kv_heads") or own["num_heads"])
+    out = {"q_proj.weight": tensor([d, d]), "k_proj.weight": tensor([keys, d]), "v_proj.weight": tensor([keys, d]),
+           "o_proj.weight": tensor([d, d])}
+    if own.get("qkv_bias"):
+        out |= {f"{part}_proj.bias": tensor([d if part == "q" else keys], 0, 0.3) for part in "qkv"}
+    return out
+
+
+ATTN = {"layers": [1], "num_heads": 4, "num_kv_heads": 2, "qkv_bias": False, "window_size": None, "rope_theta": 10000.0}
+
+
 def fla_tensors(c, mixer):
     """mixer: a layer's tensors behind attn."""
     d, hidden = c["hidden_size"], c["intermediate_size"]
@@ -17,7 +30,8 @@ def fla_tensors(c, mixer):
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
         out |= {f"{p}attn_norm.weight": norm(d), f"{p}mlp_norm.weight": norm(d)}
-        out |= {f"{p}attn.{name}": t for name, t in mixer.items()}
+        own = softmax_tensors(c) if c.get("attn") and i in c["attn"]["layers"] else mixer
+        out |= {f"{p}attn.{name}": t for name, t in own.items()}
         out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
                 f"{p}mlp.down_proj.weight": tensor([d, hidden])}
     out["model.norm.weight"] = norm(d)
@@ -71,15 +85,73 @@ GLA = FLA | {"model_type": "gla", "architectures": ["GLAForCausalLM"], "num_head
              "clamp_min": None, "elementwise_affine": True, "use_gk": True, "use_gv": False}
 
 
+RETNET = {key: value for key, value in GLA.items() if key not in ("clamp_min", "use_gk", "use_gv")} | {
+    "model_type": "retnet", "architectures": ["RetNetForCausalLM"], "num_heads": 2, "expand_k": 1.0, "expand_v": 2.0,
+    "hidden_ratio": 2}
+HGRN2 = FLA | {"model_type": "hgrn2", "architectures": ["HGRN2ForCausalLM"], "num_heads": 2, "expand_ratio": 8,
+               "use_short_conv": False, "conv_size": 4, "use_lower_bound": True, "elementwise_affine": True}
+RWKV6 = {key: value for key, value in FLA.items() if key != "fuse_swiglu"} | {
+    "model_type": "rwkv6", "architectures": ["RWKV6ForCausalLM"], "num_heads": 2, "expand_k": 0.5, "expand_v": 1.0,
+    "hidden_act": "sqrelu", "hidden_ratio": 3.5, "proj_low_rank_dim": 3, "gate_low_rank_dim": 5, "norm_bias": True,
+    "norm_eps": 1e-5, "norm_first": True}
+
+
+def hgrn2_tensors(c, **other):
+    d, size = c["hidden_size"], c["expand_ratio"]
+    keys = d // size * size
+    out = {"q_proj.weight": tensor([keys, d]), "f_proj.weight": tensor([keys, d]), "i_proj.weight": tensor([d, d]),
+           "g_norm.weight": norm(d), "o_proj.weight": tensor([d, d])}
+    if c["use_short_conv"]:
+        out |= {f"{part}_conv1d.weight": tensor([keys, 1, c["conv_size"]], 0.2, 0.5) for part in "qfi"}
+    out = fla_tensors(c, out | other)
+    if c["use_lower_bound"]:
+        out["model.lower_bounds"] = tensor([c["num_hidden_layers"], d], 0, 1.5)
+    return out
+
+
+def both(prefix, n):
+    """Weight and bias of a norm."""
+    return {f"{prefix}.weight": norm(n), f"{prefix}.bias": tensor([n], 0, 0.3)}
+
+
+def rwkv6_tensors(c):
+    d, heads, hidden = c["hidden_size"], c["num_heads"], c["intermediate_size"]
+    keys, values = int(d * c["expand_k"]), int(d * c["expand_v"])
+    rank, w_rank = c["proj_low_rank_dim"], c["gate_low_rank_dim"]
+    out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        if i == 0 and c["norm_first"]:
+            out |= both(f"{p}pre_norm", d)
+        out |= both(f"{p}attn_norm", d) | both(f"{p}ffn_norm", d) | both(f"{p}attn.g_norm", values)
+        out |= {f"{p}attn.x_proj.0.mu": tensor([d], 0.5, 0.5), f"{p}attn.x_proj.0.linear.weight": tensor([5 * rank, d]),
+                f"{p}attn.x_proj.2.weight": tensor([d, 5 * rank]), f"{p}attn.x_bias": tensor([5, d], 0.5, 0.5),
+                f"{p}attn.r_proj.linear.weight": tensor([keys, d]), f"{p}attn.k_proj.linear.weight": tensor([keys, d]),
+                f"{p}attn.v_proj.linear.weight": tensor([values, d]), f"{p}attn.g_proj.linear.weight": tensor([values, d]),
+                f"{p}attn.w_proj.linear.lora.0.weight": tensor([w_rank, d]),
+                f"{p}attn.w_proj.linear.lora.2.weight": tensor([keys, w_rank]),
+                f"{p}attn.w_proj.linear.lora.2.bias": tensor([keys], -1, 2), f"{p}attn.bonus": tensor([heads, keys // heads], 0, 0.5),
+                f"{p}attn.o_proj.weight": tensor([d, values]), f"{p}ffn.key.mu": tensor([d], 0.5, 0.5),
+                f"{p}ffn.key.linear.weight": tensor([hidden, d]), f"{p}ffn.value.weight": tensor([d, hidden]),
+                f"{p}ffn.receptance.mu": tensor([d], 0.5, 0.5), f"{p}ffn.receptance.linear.weight": tensor([d, d])}
+    out |= both("model.norm", d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def gla_tensors(c, **other):
+    """Of gla, and of retnet, which has no tensors for its decays."""
     d, heads = c["hidden_size"], c["num_heads"]
     shared = heads // (c["num_kv_heads"] or heads)
     keys, values = int(d * c["expand_k"]), int(d * c["expand_v"])
     norm_name = "g_norm_swish_gate" if c["use_output_gate"] and c["fuse_norm"] else "g_norm"
     out = {"q_proj.weight": tensor([keys, d]), "k_proj.weight": tensor([keys // shared, d]),
-           "v_proj.weight": tensor([values // shared, d]), "gk_proj.0.weight": tensor([16, d]),
-           "gk_proj.1.weight": tensor([keys // shared, 16]), "gk_proj.1.bias": tensor([keys // shared], -2, 2),
-           f"{norm_name}.weight": norm(values // heads), "o_proj.weight": tensor([d, values])}
+           "v_proj.weight": tensor([values // shared, d])}
+    if c["model_type"] == "gla":
+        out |= {"gk_proj.0.weight": tensor([16, d]), "gk_proj.1.weight": tensor([keys // shared, 16]),
+                "gk_proj.1.bias": tensor([keys // shared], -2, 2)}
+    out |= {f"{norm_name}.weight": norm(values // heads), "o_proj.weight": tensor([d, values])}
     if c["use_output_gate"]:
         out["g_proj.weight"] = tensor([values, d])
     if c["use_short_conv"]:

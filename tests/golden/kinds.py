@@ -79,10 +79,11 @@ def convolved(rows, weight):
 
 
 class Rows:
-    """What a layer remembers: every row it was given, by name."""
+    """What a layer remembers: every row it was given, by name. `layer` and `model`, all tensors, are what it is of,
+    `position` is how many tokens came before."""
 
-    def __init__(self):
-        self.rows, self.states = {}, {}
+    def __init__(self, layer=0, model=None):
+        self.rows, self.states, self.layer, self.model, self.position = {}, {}, layer, model, 0
 
     def append(self, name, row):
         self.rows.setdefault(name, []).append(row)
@@ -147,6 +148,128 @@ def gla(w, c, memory, x):
     return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
 
 
+def rotated(x, position, base=10000.0):
+    """x [heads, d]; pairs are halves."""
+    half = x.shape[1] // 2
+    angles = position * base ** (-numpy.arange(half) / half)
+    left, right = x[:, :half], x[:, half:]
+    return numpy.concatenate([left * numpy.cos(angles) - right * numpy.sin(angles),
+                              right * numpy.cos(angles) + left * numpy.sin(angles)], 1)
+
+
+def retnet(w, c, memory, x):
+    heads = c["num_heads"]
+    shared = heads // (c["num_kv_heads"] or heads)
+    parts = {}
+    for part in "qkv":
+        parts[part] = w[f"{part}_proj.weight"] @ x
+        if c["use_short_conv"]:
+            parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
+    q = rotated(parts["q"].reshape(heads, -1), memory.position)
+    k = numpy.repeat(rotated(parts["k"].reshape(heads // shared, -1), memory.position), shared, 0)
+    v = numpy.repeat(parts["v"].reshape(heads // shared, -1), shared, 0)
+    norm = w["g_norm_swish_gate.weight" if "g_norm_swish_gate.weight" in w else "g_norm.weight"]
+    out = []
+    for h in range(heads):
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1])))
+        memory.states[h] = state = (1 - 2.0 ** (-5 - h)) * state + numpy.outer(k[h], v[h])
+        out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), norm, c["norm_eps"]))
+    out = numpy.concatenate(out)
+    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
+
+
+def hgrn2(w, c, memory, x):
+    parts = {}
+    for part in "qfi":
+        parts[part] = w[f"{part}_proj.weight"] @ x
+        if c["use_short_conv"]:
+            parts[part] = convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"])
+    kept = sigmoid(parts["f"])
+    if c["use_lower_bound"]:
+        bounds = numpy.exp(memory.model["model.lower_bounds"])
+        bounds = numpy.cumsum(bounds / bounds.sum(0), 0)
+        bound = bounds[memory.layer] - bounds[0]
+        kept = bound + (1 - bound) * kept
+    size = c["expand_ratio"]
+    q, kept, v = (row.reshape(-1, size) for row in (silu(parts["q"]), kept, parts["i"]))
+    out = []
+    for h in range(len(q)):
+        state = memory.states.get(h, numpy.zeros((size, size)))
+        memory.states[h] = state = kept[h][:, None] * state + numpy.outer(1 - kept[h], v[h])
+        out.append(q[h] @ state / numpy.sqrt(size))
+    return w["o_proj.weight"] @ rms_norm(numpy.concatenate(out), w["g_norm.weight"], 1e-5)
+
+
+def layer_norm(x, weight, bias, eps):
+    x = x - x.mean(-1, keepdims=True)
+    return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight + bias
+
+
+def before(memory, name, x):
+    """The row before x, which is remembered."""
+    rows = memory.append(name, x)
+    return rows[-2] if len(rows) > 1 else numpy.zeros_like(x)
+
+
+def rwkv6_mixer(w, c, memory, x):
+    heads, delta = c["num_heads"], before(memory, "x", x) - x
+    low = numpy.tanh(w["x_proj.0.linear.weight"] @ (x + delta * w["x_proj.0.mu"])).reshape(5, -1)
+    second = w["x_proj.2.weight"].reshape(len(x), 5, -1)
+    mixed = {name: x + delta * (second[:, i] @ low[i] + w["x_bias"][i]) for i, name in enumerate("rwkvg")}
+    r, k, v, g = (w[f"{name}_proj.linear.weight"] @ mixed[name] for name in "rkvg")
+    decay = w["w_proj.linear.lora.2.weight"] @ numpy.tanh(w["w_proj.linear.lora.0.weight"] @ mixed["w"])
+    decay = numpy.exp(-numpy.exp(decay + w["w_proj.linear.lora.2.bias"]))
+    r, k, v, decay = (row.reshape(heads, -1) for row in (r, k, v, decay))
+    out = []
+    for h in range(heads):
+        state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1])))
+        out.append(r[h] @ (state + numpy.outer(w["bonus"][h] * k[h], v[h])))
+        memory.states[h] = decay[h][:, None] * state + numpy.outer(k[h], v[h])
+    weight, bias = (w[f"g_norm.{part}"].reshape(heads, -1) for part in ("weight", "bias"))
+    return w["o_proj.weight"] @ (layer_norm(numpy.array(out), weight, bias, c["norm_eps"]).reshape(-1) * silu(g))
+
+
+def rwkv6(w, c, ids):
+    """Logits."""
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    for token in ids:
+        x = w["model.embeddings.weight"][token]
+        for i, memory in enumerate(memories):
+            p = f"model.layers.{i}."
+            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+            if "pre_norm.weight" in own:
+                x = layer_norm(x, own["pre_norm.weight"], own["pre_norm.bias"], c["norm_eps"])
+            mixer = {name[5:]: t for name, t in own.items() if name.startswith("attn.")}
+            y = layer_norm(x, own["attn_norm.weight"], own["attn_norm.bias"], c["norm_eps"])
+            x = x + rwkv6_mixer(mixer, c, memory, y)
+            y = layer_norm(x, own["ffn_norm.weight"], own["ffn_norm.bias"], c["norm_eps"])
+            shift = before(memory, "ffn", y) - y
+            key = own["ffn.key.linear.weight"] @ (y + shift * own["ffn.key.mu"])
+            value = own["ffn.value.weight"] @ numpy.maximum(key, 0) ** 2
+            x = x + sigmoid(own["ffn.receptance.linear.weight"] @ (y + shift * own["ffn.receptance.mu"])) * value
+        head = w["model.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        out.append(head @ layer_norm(x, w["model.norm.weight"], w["model.norm.bias"], c["norm_eps"]))
+    return numpy.array(out)
+
+
+def softmax_layer(w, c, memory, x):
+    """What `attn` makes of a layer."""
+    own = c["attn"]
+    heads, shared = own["num_heads"], own["num_heads"] // (own.get("num_kv_heads") or own["num_heads"])
+    q, k, v = ((w[f"{part}_proj.weight"] @ x + w.get(f"{part}_proj.bias", 0)).reshape(-1, len(x) // heads) for part in "qkv")
+    base = own.get("rope_theta") or 10000.0
+    keys = memory.append("k", rotated(k, memory.position, base))
+    values = memory.append("v", v)
+    q = rotated(q, memory.position, base)
+    seen = slice(max(0, len(keys) - (own.get("window_size") or len(keys))), None)
+    out = []
+    for h in range(heads):
+        logits = keys[seen, h // shared] @ q[h] / numpy.sqrt(q.shape[1])
+        weights = numpy.exp(logits - logits.max())
+        out.append(weights @ values[seen, h // shared] / weights.sum())
+    return w["o_proj.weight"] @ numpy.concatenate(out)
+
+
 def fla_model(mixer):
     def logits(w, c, ids):
         def below(prefix):
@@ -154,11 +277,13 @@ def fla_model(mixer):
 
         layers = [below(f"model.layers.{i}.") for i in range(c["num_hidden_layers"])]
         attention = [below(f"model.layers.{i}.attn.") for i in range(c["num_hidden_layers"])]
-        memories, out = [Rows() for _ in layers], []
+        memories, out = [Rows(i, w) for i in range(len(layers))], []
         for token in ids:
             x = w["model.embeddings.weight"][token]
             for layer, own, memory in zip(layers, attention, memories):
-                x = x + mixer(own, c, memory, rms_norm(x, layer["attn_norm.weight"], c["norm_eps"]))
+                kind = softmax_layer if c["attn"] and memory.layer in c["attn"]["layers"] else mixer
+                x = x + kind(own, c, memory, rms_norm(x, layer["attn_norm.weight"], c["norm_eps"]))
+                memory.position += 1
                 y = rms_norm(x, layer["mlp_norm.weight"], c["norm_eps"])
                 hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
                 x = x + layer["mlp.down_proj.weight"] @ hidden
@@ -225,6 +350,11 @@ def cases():
         "dt_bias": folders.tensor([2], 8, 30)}), fla_model(delta)
     bare = folders.GATED | {"use_gate": False, "use_short_conv": False}
     yield "gated_deltanet_bf16", bare, folders.in_bf16(folders.delta_tensors(bare)), fla_model(delta)
+    hybrid = folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}
+    yield "hybrid", hybrid, folders.delta_tensors(hybrid), fla_model(delta)
+    hybrid = folders.GLA | {"attn": folders.ATTN | {"layers": [0], "num_kv_heads": None, "window_size": 7, "qkv_bias": True,
+                                                    "rope_theta": 500.0}}
+    yield "hybrid_window", hybrid, folders.in_bf16(folders.gla_tensors(hybrid)), fla_model(gla)
     yield "delta_net", folders.PLAIN, folders.delta_tensors(folders.PLAIN), fla_model(delta)
     ungated = folders.PLAIN | {"use_gate": False, "allow_neg_eigval": True, "conv_size": 3}
     yield "delta_net_ungated", ungated, folders.delta_tensors(ungated), fla_model(delta)
@@ -241,6 +371,30 @@ def cases():
     unfused = folders.GLA | {"fuse_norm": False}
     yield "gla_extremes", unfused, folders.in_bf16(folders.gla_tensors(unfused, **{
         "gk_proj.1.bias": folders.tensor([8], -100, 200)})), fla_model(gla)  # decays next to 0 and 1
+    for name, config in (
+        ("retnet", folders.RETNET),
+        ("retnet_grouped", folders.RETNET | {"num_heads": 4, "num_kv_heads": 2, "use_short_conv": True, "conv_size": 3,
+                                            "fuse_norm": False, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.gla_tensors(config), fla_model(retnet)
+    for name, config in (
+        ("hgrn2", folders.HGRN2 | {"num_hidden_layers": 3}),
+        ("hgrn2_unbounded", folders.HGRN2 | {"use_lower_bound": False, "use_short_conv": True, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.hgrn2_tensors(config), fla_model(hgrn2)
+    steep = folders.in_bf16(folders.hgrn2_tensors(folders.HGRN2, **{"f_proj.weight": folders.tensor([16, 16], 0, 9)}))
+    steep["model.lower_bounds"] = folders.tensor([2, 16], 0, 9)
+    yield "hgrn2_extremes", folders.HGRN2, steep, fla_model(hgrn2)  # decays and bounds next to 0 and 1
+    for name, config in (
+        ("rwkv6", folders.RWKV6),
+        ("rwkv6_tied", folders.RWKV6 | {"norm_first": False, "tie_word_embeddings": True, "expand_k": 1.0, "num_heads": 4}),
+    ):
+        yield name, config, folders.rwkv6_tensors(config), rwkv6
+    steep = folders.in_bf16(folders.rwkv6_tensors(folders.RWKV6))
+    for name in steep:  # decays next to 0 and 1
+        if name.endswith("w_proj.linear.lora.2.bias"):
+            steep[name] = folders.tensor([8], -4, 8)
+    yield "rwkv6_extremes", folders.RWKV6, steep, rwkv6
     for name, config in (
         ("mamba2", folders.MAMBA2),
         ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
@@ -267,7 +421,13 @@ REFUSED = {
         ({"num_v_heads": 3}, "num_v_heads must be a multiple of num_heads"),
         ({"expand_v": 1.3}, "expand_v does not give a whole number of columns"),
         ({"hidden_act": "powlu"}, 'hidden_act must be "swish"'),
-        ({"attn": {"layers": [1], "num_heads": 2}}, "attn must be null"),
+        ({"attn": [1]}, "attn must be an object or null"),
+        ({"attn": {"layers": [1]}}, "attn.num_heads must divide hidden_size into heads of"),
+        ({"attn": {"layers": [2], "num_heads": 2}}, "attn.layers must be a list of layers, counted from 0"),
+        ({"attn": {"layers": [1], "num_heads": 4, "num_kv_heads": 3}}, "attn.num_kv_heads must divide num_heads"),
+        ({"attn": {"layers": [1], "num_heads": 2, "rope_theta": 0.5}}, "attn.rope_theta must be a number from 2"),
+        ({"attn": {"layers": [1], "num_heads": 2, "qk_norm": True}}, "attn.qk_norm is not a known key"),
+        ({"attn": {"layers": [1], "num_heads": 2}}, "layers.1.attn.q_proj.weight has shape [12, 16], the config asks for [16, 16]"),
         ({"attnres_block_size": 1}, "attnres_block_size must be null"),
         ({"norm_eps": 0}, "norm_eps must be a number"),
         ({"rope_theta": 10000}, "rope_theta is not a known key"),
@@ -294,6 +454,31 @@ REFUSED = {
         ({"num_heads": 3}, "num_heads must divide the columns"),
         ({"fuse_norm": False}, "attn.g_norm.weight is missing"),
         ({"hidden_act": "gelu"}, 'hidden_act must be "swish"'),
+    ],
+    "retnet": [
+        ({"feature_map": "relu"}, "feature_map must be null"),
+        ({"num_kv_heads": 3}, "num_kv_heads must divide num_heads"),
+        ({"num_heads": 16}, "num_heads gives heads of an odd number of keys"),
+        ({"hidden_ratio": None, "intermediate_size": None}, "mlp.gate_proj.weight has shape [24, 16], the config asks for [256, 16]"),
+        ({"use_output_gate": False}, "attn.g_norm.weight is missing"),
+        ({"clamp_min": None}, "clamp_min is not a known key"),
+    ],
+    "hgrn2": [
+        ({"expand_ratio": 5}, "expand_ratio must divide hidden_size"),
+        ({"expand_ratio": None, "num_heads": None}, "expand_ratio must divide hidden_size"),
+        ({"use_lower_bound": False}, "model.lower_bounds is not one that the config asks for"),
+        ({"num_hidden_layers": 2}, "model.lower_bounds has shape [3, 16], the config asks for [2, 16]"),
+        ({"conv_bias": True}, "conv_bias is not a known key"),
+        ({"elementwise_affine": False}, "elementwise_affine must be true"),
+    ],
+    "rwkv6": [
+        ({"hidden_act": "relu"}, 'hidden_act must be "sqrelu"'),
+        ({"norm_bias": False}, "norm_bias must be true"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"proj_low_rank_dim": 4}, "attn.x_proj.0.linear.weight has shape [15, 16], the config asks for [20, 16]"),
+        ({"gate_low_rank_dim": None}, "attn.w_proj.linear.lora.0.weight has shape [5, 16], the config asks for [64, 16]"),
+        ({"intermediate_size": None}, "ffn.key.linear.weight has shape [24, 16], the config asks for [64, 16]"),
+        ({"norm_first": False}, "model.layers.0.pre_norm.weight is not one that the config asks for"),
     ],
     "kda": [
         ({"safe_gate": True}, "safe_gate must be false"),

@@ -20,6 +20,10 @@ KINDS = {
     "delta_net": (folders.PLAIN | {"tie_word_embeddings": True}, folders.delta_tensors),
     "kda": (folders.KDA | {"num_v_heads": 4}, folders.delta_tensors),
     "gla": (folders.GLA, folders.gla_tensors),
+    "retnet": (folders.RETNET, folders.gla_tensors),
+    "hgrn2": (folders.HGRN2, folders.hgrn2_tensors),
+    "rwkv6": (folders.RWKV6, folders.rwkv6_tensors),
+    "hybrid": (folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}, folders.delta_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
@@ -87,6 +91,10 @@ def test_states_are_inspected(server, kind):
     blob, names = blob_of(server.port, state), set()
     look = inspect_ok(server.port, state, 0, 0)
     for layer in range(look["n_layers"]):
+        if layer in (KINDS[kind][0].get("attn") or {}).get("layers", []):
+            rows = inspect_ok(server.port, state, layer, 0)
+            assert len(rows["k"]) == len(rows["positions"]) > 0 and any(rows["k"][0])
+            continue
         for head in range(look["n_heads"]):
             for field in inspect_ok(server.port, state, layer, head)["fields"]:
                 numbers = [x for row in field["values"] for x in row]
@@ -145,7 +153,7 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     config, tensors = KINDS["gated_deltanet"]
     hf_model.write(tmp_path / "model", config, tensors)
     path = tmp_path / "model" / "config.json"
-    other = {"attn": {"layers": [1], "num_heads": 2}, "conv_size": 7, "beams": 3, "quantization_config": {}}
+    other = {"attnres_block_size": 4, "conv_size": 7, "beams": 3, "quantization_config": {}}
     path.write_text(json.dumps(json.loads(path.read_text()) | other))
     said = run("inspect", tmp_path / "model")
     lines = said.stderr.splitlines()
@@ -153,7 +161,7 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     for key in other:
         (line,) = (line for line in lines if f"config.json: {key} " in line)
     said = run("generate", "--model", tmp_path / "model", "--prompt", "a")
-    assert said.returncode == 1 and "attn must be null" in said.stderr and said.stderr.count("\n") == 1, said.stderr
+    assert said.returncode == 1 and "attnres_block_size must be null" in said.stderr and said.stderr.count("\n") == 1, said.stderr
     path.write_text(json.dumps({"model_type": "gpt2"}))
     said = run("inspect", tmp_path / "model")
     assert said.returncode == 1 and 'gpt2 is not supported: those that are: "rwkv7"' in said.stderr, said.stderr

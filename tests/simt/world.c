@@ -93,10 +93,23 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps};
     static const lx_rows_pattern pattern = {.kind = LX_PATTERN_WINDOW, .window = 4, .dilation = 1};
-    lx_attend_rows_args rows = {w->y,       w->wide,  w->states,   WORLD_WIDTH * (WORLD_WIDTH + 1),
-                                WORLD_RING, 1,        WORLD_WIDTH, WORLD_WIDTH,
-                                w->eps,     &pattern, 1,           LX_WEIGHT_SOFTMAX,
-                                0,          false,    false,       {0}};
+    lx_attend_rows_args rows = {w->y,
+                                w->wide,
+                                w->states,
+                                WORLD_WIDTH * (WORLD_WIDTH + 1),
+                                WORLD_RING,
+                                1,
+                                WORLD_WIDTH,
+                                WORLD_WIDTH,
+                                1,
+                                w->eps,
+                                &pattern,
+                                1,
+                                LX_WEIGHT_SOFTMAX,
+                                0,
+                                false,
+                                false,
+                                {0}};
     lx_linear_args out = {w->x, w->y, w->out, LX_ACT_NONE, w->x, LX_ROWS_TOKENS};
     lx_gather_args gather = {w->y, w->x, WORLD_WIDTH, WORLD_WIDTH, 0};
     lx_linear_args head = {w->wide, w->y, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};

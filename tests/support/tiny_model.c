@@ -203,7 +203,9 @@ static void tensor(writer *w, const char *name, int32_t rows, int32_t cols, floa
 static void parameters(writer *w, const char *prefix, const lx_mixer_tensor *t)
 {
     char name[96];
-    int32_t rows = (int32_t)t->rows, cols = (int32_t)t->cols;
+    int32_t rows = (int32_t)lx_mixer_file_rows(t), cols = (int32_t)lx_mixer_file_cols(t);
+    if (t->first > 0 || t->first_row > 0) /* written with the first part */
+        return;
     (void)snprintf(name, sizeof name, "%s%s", prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight");
     if (t->role == LX_TENSOR_ARRAY)
         tensor(w, name, rows, cols, 0.5f, 0.5f);

@@ -49,12 +49,13 @@ static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t s
 {
     const lx_batch *b = c->batch;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
-    int64_t row = b->seq_start[seq], x_stride = n * (2 * dk + dv), y_stride = n * dv;
+    int64_t row = b->seq_start[seq], x_stride = lx_attend_rows_width(a), y_stride = n * dv;
+    int64_t keys = lx_attend_rows_key_heads(a), g = head / (n / keys);
     const float *x = a->qkv->data + row * x_stride;
     lx_cpu_attend_kept job = job_of(c, a, seq, head);
     job.q = x + head * dk;
-    job.k = x + n * dk + head * dk;
-    job.v = x + 2 * n * dk + head * dv;
+    job.k = x + (n + g) * dk;
+    job.v = x + (n + keys) * dk + g * dv;
     job.y = a->y->data + row * y_stride + head * dv;
     job.n_tokens = b->seq_start[seq + 1] - b->seq_start[seq];
     job.x_stride = x_stride;
@@ -122,20 +123,22 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return work < heads ? work : heads;
 }
 
-/* --- by heads --- */
+/* --- by heads: those of keys, each with all of its queries --- */
 
 static int64_t count(const void *args)
 {
     const lx_attend_rows_args *a = args;
-    return a->d_key % LX_CPU_GROUP == 0 && a->d_value % LX_CPU_GROUP == 0 ? a->n_heads : 0;
+    bool whole = a->d_key % LX_CPU_GROUP == 0 && a->d_value % LX_CPU_GROUP == 0;
+    return whole ? lx_attend_rows_key_heads(a) : 0;
 }
 
 /* qkv lies as at lx_attend_rows_args: the queries of all heads, then the keys, then the values. */
 static int32_t columns(const void *args, lx_cpu_range heads, lx_cpu_range *groups)
 {
     const lx_attend_rows_args *a = args;
-    int64_t key = a->d_key / LX_CPU_GROUP, value = a->d_value / LX_CPU_GROUP, n = a->n_heads;
-    const int64_t first[] = {0, n * key, 2 * n * key}, width[] = {key, key, value};
+    int64_t key = a->d_key / LX_CPU_GROUP, value = a->d_value / LX_CPU_GROUP;
+    int64_t n = a->n_heads, keys = lx_attend_rows_key_heads(a);
+    const int64_t first[] = {0, n * key, (n + keys) * key}, width[] = {n / keys * key, key, value};
     for (int i = 0; i < 3; i++)
         groups[i] =
             (lx_cpu_range){first[i] + heads.from * width[i], first[i] + heads.to * width[i]};
@@ -145,9 +148,11 @@ static int32_t columns(const void *args, lx_cpu_range heads, lx_cpu_range *group
 static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part, lx_cpu_range mine,
                       float *scratch)
 {
+    const lx_attend_rows_args *a = args;
+    int64_t shared = a->n_heads / lx_attend_rows_key_heads(a);
     for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        for (int64_t h = mine.from; h < mine.to; h++)
-            attend_head(c, args, seq, h, scratch);
+        for (int64_t h = mine.from * shared; h < mine.to * shared; h++)
+            attend_head(c, a, seq, h, scratch);
     }
 }
 

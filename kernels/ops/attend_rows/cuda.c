@@ -31,6 +31,7 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[11] = lx_cuda_key_address(a->distances.keys);
     w[12] = lx_cuda_key_address(a->distances.weights);
     w[13] = lx_cuda_key_pair(a->distances.n, a->distances.zeros_before);
+    w[14] = (uint64_t)lx_attend_rows_key_heads(a);
 }
 
 /* NULL too where some rows are left as they are: those would not be rounded. */
@@ -44,6 +45,7 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     const lx_attend_rows_args *a = &op->args.attend_rows;
     const lx_states *s = a->states;
     bool in_ring = a->ring > 0;
+    int32_t keys = lx_attend_rows_key_heads(a);
     (void)ready;
     lx_cuda_rows k = {.y = a->y->data,
                       .twin = twin_of(c, op),
@@ -62,6 +64,10 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                       .n_patterns = a->n_patterns,
                       .n_seqs = c->bucket.seqs,
                       .n_heads = a->n_heads,
+                      .shared = a->n_heads / keys,
+                      .width = (int32_t)lx_attend_rows_width(a),
+                      .keys_at = a->n_heads * a->d_key,
+                      .values_at = (a->n_heads + keys) * a->d_key,
                       .d_key = a->d_key,
                       .d_value = a->d_value,
                       .scale = a->scale,

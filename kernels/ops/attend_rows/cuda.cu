@@ -240,8 +240,9 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
                             int32_t i, const rows_shared &all)
 {
     int64_t n = a.n_heads, dk = a.d_key, dv = a.d_value;
-    const float *x = a.qkv + t * n * (2 * dk + dv);
-    keep_row(a, head, i, x + (n + at) * dk, x + 2 * n * dk + at * dv);
+    int64_t g = (int32_t)at / a.shared;
+    const float *x = a.qkv + t * a.width;
+    keep_row(a, head, i, x + a.keys_at + g * dk, x + a.values_at + g * dv);
     for (int32_t d = (int32_t)threadIdx.x; d < a.d_key; d += WARPS * 32)
         all.q[d] = x[at * dk + d] * a.scale;
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += WARPS * 32)

@@ -21,6 +21,8 @@ typedef struct lx_cuda_rows {
     const int32_t *live;
     const lx_rows_pattern *patterns;
     int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
+    int32_t shared;                    /* heads of queries to one of keys */
+    int32_t width, keys_at, values_at; /* of a row of qkv */
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
     bool by_count, leave_unseeing, zeros_before;

@@ -145,6 +145,8 @@ static lx_status check(const void *args, lx_error *err)
     if (a->n_heads < 1 || a->d_key < 1 || a->d_value < 1 || a->n_heads > 65536 || a->d_key > 1024 ||
         a->d_value > 1024)
         return bad(err, "there must be 1 to 65536 heads, and their sizes be 1 to 1024");
+    if (a->key_heads < 0 || a->n_heads % lx_attend_rows_key_heads(a) != 0)
+        return bad(err, "the heads of keys do not divide those of queries");
     if (!isfinite(a->scale))
         return bad(err, "the scale is not finite");
     if (a->weighting != LX_WEIGHT_SOFTMAX && a->weighting != LX_WEIGHT_RELU2)
@@ -166,7 +168,7 @@ static void uses(const void *args, lx_uses *u)
     const lx_attend_rows_args *a = args;
     int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
     u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, h * m, LX_ROWS_TOKENS};
-    u->arrays[u->n++] = (lx_use){LX_USE_IN, "qkv", a->qkv, h * (2 * d + m), LX_ROWS_TOKENS};
+    u->arrays[u->n++] = (lx_use){LX_USE_IN, "qkv", a->qkv, lx_attend_rows_width(a), LX_ROWS_TOKENS};
     int64_t columns = (int64_t)a->distances.n + 2 * LX_ROWS_TILE;
     if (a->distances.keys != NULL) {
         u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "keys of distances", a->distances.keys,

@@ -68,7 +68,7 @@ typedef struct lx_rows_distances {
 /*
  * For every token of every sequence in order and every head, the token at position i of its
  * sequence:
- *     row i = (k, v), kept
+ *     row i = (k, v), kept; of head h those of head h / (H / G) of the G heads of keys and values
  *     y = sum over j in A(i) of weight(scale q . k_j) v_j; 0 where A(i) is empty
  *     with distances  w_j = m_x exp(scale q . (k_j + p_x)) over the sum of all w_j, in place of
  *                     weight(): softmax and WINDOW with a window, a dilation of 1, no sinks only
@@ -84,11 +84,12 @@ typedef struct lx_rows_distances {
  */
 typedef struct lx_attend_rows_args {
     lx_array *y;         /* [T, H * M] */
-    const lx_array *qkv; /* [T, H*D | H*D | H*M] */
+    const lx_array *qkv; /* [T, H*D | G*D | G*M] */
     lx_states *states;
     int64_t offset; /* where this layer's part of a page, or of a slot, begins, in floats */
     int32_t ring;   /* rows kept, a multiple of LX_ROWS_TILE; 0: all, in pages */
     int32_t n_heads, d_key, d_value;
+    int32_t key_heads; /* G, divides H; 0: H */
     float scale;
     const lx_rows_pattern *patterns; /* head h has patterns[h % n_patterns]; borrowed until sync */
     int32_t n_patterns;
@@ -98,5 +99,17 @@ typedef struct lx_attend_rows_args {
     bool leave_unseeing; /* where A(i) is empty y stays as it is, instead of 0 */
     lx_rows_distances distances;
 } lx_attend_rows_args;
+
+/* G, and the columns of qkv. */
+static inline int32_t lx_attend_rows_key_heads(const lx_attend_rows_args *a)
+{
+    return a->key_heads > 0 ? a->key_heads : a->n_heads;
+}
+
+static inline int64_t lx_attend_rows_width(const lx_attend_rows_args *a)
+{
+    int64_t keys = (int64_t)lx_attend_rows_key_heads(a);
+    return (int64_t)a->n_heads * a->d_key + keys * ((int64_t)a->d_key + a->d_value);
+}
 
 #endif

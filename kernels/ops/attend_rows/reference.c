@@ -145,7 +145,8 @@ static void attend_token(const head *at, int32_t i, const float *q, float *y)
 lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error *err)
 {
     const lx_attend_rows_args *a = args;
-    int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = n * (2 * dk + dv);
+    int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = lx_attend_rows_width(a);
+    int64_t keys = lx_attend_rows_key_heads(a);
     (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         for (int32_t t = b->seq_start[s]; t < b->seq_start[s + 1]; t++) {
@@ -153,7 +154,8 @@ lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error
             int32_t i = b->position[s] + t - b->seq_start[s];
             for (int64_t h = 0; h < n; h++) {
                 head at = {a, b->slot[s], h};
-                keep(&at, i, qkv + (n + h) * dk, qkv + 2 * n * dk + h * dv);
+                int64_t g = h / (n / keys);
+                keep(&at, i, qkv + (n + g) * dk, qkv + (n + keys) * dk + g * dv);
                 attend_token(&at, i, qkv + h * dk, a->y->data + (t * n + h) * dv);
             }
         }

@@ -23,13 +23,14 @@ static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int
         .y = a->y->data + row * y.width + y.first + from,
         .x = inputs(&a->x, true, row, from).at,
         .z = inputs(&a->z, a->weighing != LX_WEIGH_NONE, row, from).at,
-        .other = inputs(&a->other, a->weighing == LX_WEIGH_TOWARDS, row, from).at,
+        .other = inputs(&a->other, lx_gate_has_other(a), row, from).at,
         .bias = parameter(a->bias, from),
         .factor = parameter(a->factor, from),
         .offset = parameter(a->offset, from),
         .n = (int32_t)(to - from),
         .f = a->f,
         .exponent = a->exponent,
+        .towards = a->weighing == LX_WEIGH_TOWARDS,
     };
     c->isa->gate(&job);
 }

@@ -17,8 +17,10 @@ static void gate(const lx_cpu_gating *a)
             g = v16_function(g, LX_FN_EXP);
         if (a->z != NULL) {
             v16 z = v16_load_n(a->z + i, n, zero);
-            g = a->other == NULL ? v16_mul(g, z)
-                                 : v16_fma(g, v16_sub(v16_load_n(a->other + i, n, zero), z), z);
+            v16 other = a->other != NULL ? v16_load_n(a->other + i, n, zero) : zero;
+            if (a->towards)
+                other = v16_sub(other, z);
+            g = a->other == NULL ? v16_mul(g, z) : v16_fma(g, other, z);
         }
         v16_store_n(a->y + i, g, n);
     }

@@ -23,7 +23,7 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w = key_columns(w + 8, &a->x);
     if (a->weighing != LX_WEIGH_NONE)
         w = key_columns(w, &a->z);
-    if (a->weighing == LX_WEIGH_TOWARDS)
+    if (lx_gate_has_other(a))
         (void)key_columns(w, &a->other);
 }
 
@@ -51,10 +51,11 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                       .d = a->d,
                       .rows = lx_cuda_row_count(c, a->rows),
                       .f = a->f,
-                      .exponent = a->exponent};
+                      .exponent = a->exponent,
+                      .towards = a->weighing == LX_WEIGH_TOWARDS};
     if (a->weighing != LX_WEIGH_NONE)
         k.z = a->z.array->data + a->z.first;
-    if (a->weighing == LX_WEIGH_TOWARDS)
+    if (lx_gate_has_other(a))
         k.other = a->other.array->data + a->other.first;
     return k.rows == 0 ? LX_OK : lx_cuda_launched(c, lx_cuda_launch_gate(&k, c->target), "gate");
 }

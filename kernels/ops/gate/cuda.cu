@@ -18,7 +18,8 @@ LX_KERNEL(THREADS) gate(const lx_cuda_gate a)
             g = lx_apply(g, LX_FN_EXP);
         if (a.z != NULL) {
             float z = a.z[row * a.z_width + at];
-            g = a.other == NULL ? g * z : fmaf(g, a.other[row * a.other_width + at] - z, z);
+            float other = a.other != NULL ? a.other[row * a.other_width + at] : 0.0f;
+            g = a.other == NULL ? g * z : fmaf(g, a.towards ? other - z : other, z);
         }
         a.y[row * a.y_width + at] = g;
         if (a.twin != NULL)

@@ -17,7 +17,7 @@ typedef struct lx_cuda_gate {
     const int32_t *live;
     int32_t d, rows;
     lx_function f;
-    bool exponent;
+    bool exponent, towards;
 } lx_cuda_gate;
 
 cudaError_t lx_cuda_launch_gate(const lx_cuda_gate *a, cudaStream_t stream);

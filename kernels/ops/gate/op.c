@@ -15,8 +15,8 @@ static lx_status check(const void *args, lx_error *err)
 {
     const lx_gate_args *a = args;
     const lx_columns y = lx_gate_output(a);
-    bool two = a->weighing != LX_WEIGH_NONE, three = a->weighing == LX_WEIGH_TOWARDS;
-    if (a->d < 1 || (unsigned)a->f >= LX_FUNCTIONS || (unsigned)a->weighing > LX_WEIGH_TOWARDS)
+    bool two = a->weighing != LX_WEIGH_NONE, three = lx_gate_has_other(a);
+    if (a->d < 1 || (unsigned)a->f >= LX_FUNCTIONS || (unsigned)a->weighing > LX_WEIGH_PLUS)
         return bad(err, "no elements, or an unknown function");
     if (!lx_columns_inside(&y, a->d) || !lx_columns_inside(&a->x, a->d) ||
         (two && !lx_columns_inside(&a->z, a->d)) || (three && !lx_columns_inside(&a->other, a->d)))
@@ -39,7 +39,7 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x.array, a->x.width, a->rows};
     if (a->weighing != LX_WEIGH_NONE)
         u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "z", a->z.array, a->z.width, a->rows};
-    if (a->weighing == LX_WEIGH_TOWARDS)
+    if (lx_gate_has_other(a))
         u->arrays[u->n++] =
             (lx_use){LX_USE_BESIDE, "other", a->other.array, a->other.width, a->rows};
     use_parameter(u, "bias", a->bias, a->d);

@@ -19,8 +19,9 @@ typedef enum lx_function {
 
 typedef enum lx_weighing {
     LX_WEIGH_NONE,
-    LX_WEIGH_TIMES,  /* y = g z */
-    LX_WEIGH_TOWARDS /* y = z + g (other - z) */
+    LX_WEIGH_TIMES,   /* y = g z */
+    LX_WEIGH_TOWARDS, /* y = z + g (other - z) */
+    LX_WEIGH_PLUS     /* y = z + g other */
 } lx_weighing;
 
 /*
@@ -36,14 +37,15 @@ typedef enum lx_weighing {
  *     an MLP                silu(x) z, both columns of one projection
  *     RWKV-7's keys         (offset + factor sigmoid(x)) z, factor k_a, offset 1 - k_a
  *     RWKV-7's values       z + sigmoid(x) (other - z)
+ *     RWKV-6's channel mix  z + sigmoid(x) other, z the residual stream
  */
 typedef struct lx_gate_args {
     lx_array *y; /* [rows, d], or with y_width columns y_first .. of rows of that width; the others
                     stay as they are. May be an input that lies where y does */
     int32_t y_width, y_first;
     lx_columns x;                           /* d of them, as of those below */
-    lx_columns z;                           /* TIMES, TOWARDS */
-    lx_columns other;                       /* TOWARDS */
+    lx_columns z;                           /* TIMES, TOWARDS, PLUS */
+    lx_columns other;                       /* TOWARDS, PLUS */
     const lx_array *bias, *factor, *offset; /* [d] */
     int32_t d;
     lx_function f;
@@ -51,6 +53,12 @@ typedef struct lx_gate_args {
     lx_weighing weighing;
     lx_rows rows;
 } lx_gate_args;
+
+/* Whether they weigh a second array, too. */
+static inline bool lx_gate_has_other(const lx_gate_args *a)
+{
+    return a->weighing == LX_WEIGH_TOWARDS || a->weighing == LX_WEIGH_PLUS;
+}
 
 /* Where y lies. */
 static inline lx_columns lx_gate_output(const lx_gate_args *a)

@@ -19,7 +19,10 @@ static double element(const lx_gate_args *a, int64_t row, int32_t i)
     if (a->weighing == LX_WEIGH_NONE)
         return g;
     double z = column(&a->z, row, i);
-    return a->weighing == LX_WEIGH_TIMES ? g * z : z + g * (column(&a->other, row, i) - z);
+    if (a->weighing == LX_WEIGH_TIMES)
+        return g * z;
+    double other = column(&a->other, row, i);
+    return z + g * (a->weighing == LX_WEIGH_TOWARDS ? other - z : other);
 }
 
 lx_status lx_reference_gate(const lx_batch *b, const void *args, lx_error *err)

@@ -53,6 +53,7 @@ static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
     lx_mixer_value(m, "conv")->i = conv ? taps : 0;
     lx_mixer_value(m, "beta")->i = lx_hf_flag(r, "allow_neg_eigval", false);
     lx_mixer_value(m, "eps")->f = c->norm_eps;
+    m->n_layers = c->n_layers;
     m->d_model = c->d_model;
     m->d_ff = c->d_ff;
     c->n_heads = m->n_heads;
@@ -62,8 +63,7 @@ static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
         lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
     if ((int64_t)m->n_heads * (2 * m->d_key + m->d_value) > LX_HF_MAX_D_FF)
         lx_hf_wrong(r, "num_heads", "times the sizes of heads is more than 262144 columns");
-    c->mixers[0] = *m;
-    c->n_mixers = 1;
+    lx_hf_set_mixers(r, c, m);
     lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
     lx_hf_read_text(r, c, 32000, 2048);
 }
@@ -85,7 +85,7 @@ static void read_heads(lx_hf_reader *r, lx_mixer_config *m, int32_t n_heads, int
 static void read_kda(lx_hf_reader *r, lx_config *c)
 {
     lx_mixer_config m = {.mixer = lx_mixer_find("kda")};
-    lx_hf_read_blocks(r, c, &names, &tied_names, 24);
+    lx_hf_read_blocks(r, c, &names, &tied_names, 24, 4);
     read_heads(r, &m, 16, 128, 1);
     lx_mixer_value(&m, "rank")->i = m.d_value;
     lx_hf_only_flag(r, "safe_gate", false);
@@ -96,7 +96,7 @@ static void read_kda(lx_hf_reader *r, lx_config *c)
 static void read_gated(lx_hf_reader *r, lx_config *c)
 {
     lx_mixer_config m = {.mixer = lx_mixer_find("gated_deltanet")};
-    lx_hf_read_blocks(r, c, &names, &tied_names, 21);
+    lx_hf_read_blocks(r, c, &names, &tied_names, 21, 4);
     read_heads(r, &m, 6, 256, 2);
     lx_mixer_value(&m, "gate")->i = lx_hf_flag(r, "use_gate", true);
     read_common(r, c, &m);
@@ -105,7 +105,7 @@ static void read_gated(lx_hf_reader *r, lx_config *c)
 static void read_plain(lx_hf_reader *r, lx_config *c)
 {
     lx_mixer_config m = {.mixer = lx_mixer_find("delta_net")};
-    lx_hf_read_blocks(r, c, &names, &tied_names, 24);
+    lx_hf_read_blocks(r, c, &names, &tied_names, 24, 4);
     m.n_heads = lx_hf_int(r, "num_heads", 1, MAX_HEADS, 16);
     int32_t keys = lx_hf_columns(r, "expand_k", c->d_model, 1);
     int32_t values = lx_hf_columns(r, "expand_v", c->d_model, 1);

@@ -14,7 +14,8 @@ enum { MAX_FILE_BYTES = 1 << 20 };
 enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
 static const lx_hf_kind *const kinds[] = {
-    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda, &lx_hf_gla};
+    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda,
+    &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6};
 
 /* Of training, of other programs and of ways to compute the same. */
 static const char *const ignored[] = {"_attn_implementation_autoset",
@@ -130,16 +131,6 @@ static void refuse_type(lx_hf_reader *r, const char *model_type)
     lx_hf_wrong(r, "model_type", what);
 }
 
-static void refuse_rest(lx_hf_reader *r)
-{
-    const char *key;
-    json_t *value;
-    if (r->st != LX_OK)
-        return;
-    json_object_foreach(r->root, key, value)
-        lx_hf_wrong(r, key, "is not a known key: it may change results");
-}
-
 static void read_config(lx_hf_reader *r, lx_config *out)
 {
     const char *type = json_string_value(json_object_get(r->root, "model_type"));
@@ -151,7 +142,7 @@ static void read_config(lx_hf_reader *r, lx_config *out)
     kind->read(r, out);
     lx_hf_ignore(r, (const char *const[]){"model_type", NULL});
     lx_hf_ignore(r, ignored);
-    refuse_rest(r);
+    lx_hf_refuse_rest(r);
 }
 
 /* Python writes numbers without a bound as JSON has no word for: they become the largest that it

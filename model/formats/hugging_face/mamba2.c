@@ -81,6 +81,7 @@ static void read_sizes(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool f
     c->d_model = lx_hf_int(r, "hidden_size", 1, LX_HF_MAX_WIDTH, fla ? 2048 : 4096);
     c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, fla ? 48 : 64);
     double inner = c->d_model * lx_hf_number(r, "expand", 1e-3, 64, 2);
+    m->n_layers = c->n_layers;
     m->d_model = c->d_model;
     m->d_key = lx_hf_int(r, "state_size", 1, MAX_SIZE, 128);
     m->d_value = lx_hf_int(r, "head_dim", 1, MAX_SIZE, 64);

@@ -34,6 +34,11 @@ void lx_hf_tensor_name(const struct lx_tensor_names *names, const char *own, cha
     } else {
         size_t digits = strspn(own + n, "0123456789");
         int used = snprintf(out, LX_HF_NAME, "%s%.*s.", names->layers, (int)digits, own + n);
-        translate(names->layer, own + n + digits + 1, out + used, LX_HF_NAME - (size_t)used);
+        char rest[LX_HF_NAME];
+        translate(names->layer, own + n + digits + 1, rest, sizeof rest - (size_t)used);
+        if (rest[0] == '/')
+            (void)snprintf(out, LX_HF_NAME, "%s", rest + 1);
+        else
+            (void)snprintf(out + used, LX_HF_NAME - (size_t)used, "%s", rest);
     }
 }

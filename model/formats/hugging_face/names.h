@@ -6,7 +6,9 @@ enum { LX_HF_NAME = 128 };
 
 /* What a folder calls tensors whose own names (docs/weights-format.md) begin with `own`. */
 typedef struct lx_tensor_name {
-    const char *own, *theirs; /* whole parts between dots; NULL behind the last */
+    /* Whole parts between dots; NULL behind the last. `theirs` of a layer with a / before it is of
+       the model, the same for every layer. */
+    const char *own, *theirs;
 } lx_tensor_name;
 
 struct lx_tensor_names {

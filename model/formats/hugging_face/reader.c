@@ -8,12 +8,14 @@
 
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what)
 {
-    char quoted[64];
+    char full[96], quoted[64];
     lx_error fault = {0};
     if (r->st != LX_OK)
         return;
-    lx_status st = lx_fail(r->report != NULL ? &fault : r->err, LX_ERR_FORMAT, NULL, "%s: %s %s",
-                           lx_file_label(r->path), lx_file_quote(key, quoted, sizeof quoted), what);
+    (void)snprintf(full, sizeof full, "%s%s", r->prefix != NULL ? r->prefix : "", key);
+    lx_status st =
+        lx_fail(r->report != NULL ? &fault : r->err, LX_ERR_FORMAT, NULL, "%s: %s %s",
+                lx_file_label(r->path), lx_file_quote(full, quoted, sizeof quoted), what);
     if (r->report != NULL)
         r->report(r->context, &fault);
     else
@@ -96,6 +98,16 @@ void lx_hf_only_null(lx_hf_reader *r, const char *key)
     if (look(r, key) != NULL)
         lx_hf_wrong(r, key, "must be null: nothing else is supported");
     take(r, key);
+}
+
+void lx_hf_refuse_rest(lx_hf_reader *r)
+{
+    const char *key;
+    json_t *value;
+    if (r->st != LX_OK)
+        return;
+    json_object_foreach(r->root, key, value)
+        lx_hf_wrong(r, key, "is not a known key: it may change results");
 }
 
 void lx_hf_ignore(lx_hf_reader *r, const char *const *keys)

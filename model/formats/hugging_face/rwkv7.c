@@ -21,6 +21,7 @@ static const lx_tensor_name layer_names[] = {
     {"norm1", "attn_norm"},
     {"norm2", "ffn_norm"},
     {"attn.r", "attn.r_proj"},
+    {"attn.q", "attn.q_proj"}, /* of a softmax layer */
     {"attn.k", "attn.k_proj"},
     {"attn.v", "attn.v_proj"},
     {"attn.out", "attn.o_proj"},
@@ -37,23 +38,12 @@ static const lx_tensor_name layer_names[] = {
     {NULL, NULL},
 };
 
-#define MODEL_NAMES(head)                                                                          \
-    {"embed.token", "model.embeddings"}, {"input_norm", "model.layers.0.pre_norm"},                \
-        {"final_norm", "model.norm"}, {"head", head},                                              \
-    {                                                                                              \
-        NULL, NULL                                                                                 \
-    }
-
-static const lx_tensor_name model_names[] = {MODEL_NAMES("lm_head")};
-static const lx_tensor_name tied_model_names[] = {MODEL_NAMES("model.embeddings")};
-
-static const struct lx_tensor_names names = {layer_names, "model.layers.", model_names};
-static const struct lx_tensor_names tied_names = {layer_names, "model.layers.", tied_model_names};
+static const struct lx_tensor_names names = {layer_names, "model.layers.", lx_hf_rwkv_names};
+static const struct lx_tensor_names tied_names = {layer_names, "model.layers.",
+                                                  lx_hf_tied_rwkv_names};
 
 static void read_sizes(lx_hf_reader *r, lx_config *c)
 {
-    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_HF_MAX_WIDTH, 2048);
-    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 24);
     int32_t n_heads = lx_hf_int(r, "num_heads", 1, LX_HF_MAX_WIDTH, 0);
     bool has_size = !json_is_null(json_object_get(r->root, "head_dim"));
     c->d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, 64);
@@ -65,10 +55,6 @@ static void read_sizes(lx_hf_reader *r, lx_config *c)
         lx_hf_wrong(r, "hidden_size", "must be a multiple of head_dim");
     if (c->d_key > MAX_HEAD_SIZE)
         lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
-    double ratio = lx_hf_number(r, "hidden_ratio", 1e-3, 1024, 4);
-    int64_t usual = ((int64_t)(c->d_model * ratio) + 31) / 32 * 32;
-    c->d_ff = lx_hf_int(r, "intermediate_size", 1, LX_HF_MAX_D_FF,
-                        usual <= LX_HF_MAX_D_FF ? (int32_t)usual : LX_HF_MAX_D_FF);
 }
 
 /* As wide as the model in every layer. */
@@ -97,7 +83,8 @@ static void read_rank(lx_hf_reader *r, const char *key, double scale, lx_mixer_c
 static void read_mixers(lx_hf_reader *r, lx_config *c)
 {
     double wide = c->d_key / 64.0;
-    lx_mixer_config m = {.d_model = c->d_model,
+    lx_mixer_config m = {.n_layers = c->n_layers,
+                         .d_model = c->d_model,
                          .n_heads = c->n_heads,
                          .d_key = c->d_key,
                          .d_value = c->d_value,
@@ -110,20 +97,12 @@ static void read_mixers(lx_hf_reader *r, lx_config *c)
     read_rank(r, "v_low_rank_dim", 1.7 * wide, &m, "v_rank");
     read_rank(r, "gate_low_rank_dim", 5, &m, "g_rank");
     lx_mixer_value(&m, "group_eps")->f = (float)c->d_key * c->norm_eps;
-    c->mixers[0] = m;
-    c->n_mixers = 1;
+    lx_hf_set_mixers(r, c, &m);
 }
 
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    c->wiring = LX_WIRING_PRE;
-    c->activation = LX_ACT_RELU;
-    lx_hf_only_word(r, "hidden_act", "sqrelu");
-    lx_hf_only_flag(r, "norm_bias", true);
-    lx_hf_only_null(r, "attn");
-    c->norm_eps = (float)lx_hf_number(r, "norm_eps", 1e-30, 1, 1e-5);
-    c->input_norm = lx_hf_flag(r, "norm_first", true);
-    c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? &tied_names : &names;
+    lx_hf_read_rwkv(r, c, &names, &tied_names, 4);
     read_sizes(r, c);
     check_value_dim(r, c);
     read_mixers(r, c);

@@ -208,7 +208,7 @@ static const struct {
 } refusals[] = {
     {"\"rwkv7\"", "\"rwkv9\"", "model_type rwkv9 is not supported: those that are: \"rwkv7\""},
     {"\"rwkv7\"", "7", "model_type"},
-    {"\"attn\": null", "\"attn\": {\"layers\": [1]}", "attn must be null"},
+    {"\"attn\": null", "\"attn\": {\"layers\": [1]}", "attn.num_heads must divide"},
     {"\"sqrelu\"", "\"relu\"", "hidden_act must be \"sqrelu\""},
     {"\"norm_bias\": true", "\"norm_bias\": false", "norm_bias must be true"},
     {"\"hidden_size\": 16", "\"hidden_size\": 0", "hidden_size must be a whole number from 1"},

@@ -1,0 +1,182 @@
+"""docs/serving-your-model.md, tried literally: its commands in a folder where a model was made on the spot. And the tools
+it names: what they refuse, and that a comparison can fail."""
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import hf_model
+from client import complete_ok
+from hf_model import folders
+from server import Server
+from settings import LINNET
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS, WIDTH, SIZE, RANK, HIDDEN = 2, 16, 8, 3, 24
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"convert_{name}", ROOT / "weights" / "convert" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rwkv_tensors():
+    """As the authors name and lay them out, f32."""
+    rng = numpy.random.default_rng(4)
+    d, out = WIDTH, {}
+
+    def put(name, *shape, mean=0.0, spread=0.4):
+        out[name] = (mean + spread * rng.uniform(-1, 1, shape)).astype("<f4")
+
+    put("emb.weight", 256, d)
+    for i in range(LAYERS):
+        p = f"blocks.{i}."
+        for norm in (["ln0"] if i == 0 else []) + ["ln1", "ln2", "att.ln_x"]:
+            put(f"{p}{norm}.weight", d, mean=1)
+            put(f"{p}{norm}.bias", d)
+        for mix in "rwkvag":
+            put(f"{p}att.x_{mix}", 1, 1, d, mean=0.5)
+        for pair in "wavg":
+            put(f"{p}att.{pair}1", d, RANK)
+            put(f"{p}att.{pair}2", RANK, d)
+            if pair != "g":
+                put(f"{p}att.{pair}0", 1, 1, d)
+        put(f"{p}att.k_k", 1, 1, d, mean=0.8)
+        put(f"{p}att.k_a", 1, 1, d, mean=1)
+        put(f"{p}att.r_k", d // SIZE, SIZE)
+        for name in ("receptance", "key", "value", "output"):
+            put(f"{p}att.{name}.weight", d, d)
+        put(f"{p}ffn.x_k", 1, 1, d, mean=0.5)
+        put(f"{p}ffn.key.weight", HIDDEN, d)
+        put(f"{p}ffn.value.weight", d, HIDDEN)
+    put("ln_out.weight", d, mean=1)
+    put("ln_out.bias", d)
+    put("head.weight", 256, d)
+    return out
+
+
+def write_bin(path, tensors):
+    """rwkv.cpp's: low-rank pairs transposed, the mixes in one."""
+    tensors = {n: numpy.ascontiguousarray(t.T) if re.search(r"att\.[wavg][12]$", n) else t for n, t in tensors.items()}
+    for i in range(LAYERS):
+        mixes = [tensors.pop(f"blocks.{i}.att.x_{mix}").reshape(-1) for mix in "rwkvag"]
+        tensors[f"blocks.{i}.att.x_rwkvag"] = numpy.stack(mixes)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<6I", 0x67676D66, 101, 256, WIDTH, LAYERS, 0))
+        for name, t in tensors.items():
+            file.write(struct.pack(f"<{3 + t.ndim}I", t.ndim, len(name), 0, *t.shape[::-1]) + name.encode() + t.tobytes())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mine")
+    hf_model.write(path / "my-model", folders.GATED | {"attn": folders.ATTN}, folders.delta_tensors)
+    write_bin(path / "my-rwkv.bin", rwkv_tensors())
+    (path / "weights").symlink_to(ROOT / "weights")
+    return path
+
+
+def convert(place, *args):
+    command = [sys.executable, ROOT / "weights" / "convert" / "rwkv.py", *args]
+    return subprocess.run(list(map(str, command)), cwd=place, capture_output=True, text=True, timeout=120)
+
+
+def commands():
+    text = (ROOT / "docs" / "serving-your-model.md").read_text()
+    return [line for block in re.findall(r"```sh\n(.*?)```", text, re.S) for line in block.splitlines()]
+
+
+def environment(place):
+    """`linnet` and `python3` are those under test."""
+    tools = place / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        (tools / "linnet").symlink_to(Path(LINNET).resolve())
+        (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@" ${{CHECK_LINNET:+--linnet "$CHECK_LINNET"}}\n')
+        (tools / "python3").chmod(0o755)
+    return os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def test_the_commands_do_what_the_page_says(place):
+    serve, ask = commands()[-2:]
+    for line in commands()[:-2]:
+        if "--against torch" in line and importlib.util.find_spec("transformers") is None:
+            print(f"not tried, there is no transformers: {line}")
+            continue
+        env = environment(place) | ({"CHECK_LINNET": str(Path(LINNET).resolve())} if "check.py" in line else {})
+        done = subprocess.run(["bash", "-c", line], cwd=place, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+        if "check.py" in line:
+            assert "all within 0.001" in done.stdout, done.stdout
+    words = shlex.split(serve)
+    assert words[:-1] == ["linnet", "serve", "--model", "my-model", "--port"]
+    with Server(model_dir=place / "my-model") as server:
+        answer = complete_ok(server.port, **json.loads(shlex.split(ask)[-1]))
+        assert answer["usage"]["completion_tokens"] > 0, answer
+
+
+def test_bin_and_pth_give_the_same_folder(place):
+    torch = pytest.importorskip("torch", reason="a .pth is read by torch")
+    torch.save({name: torch.tensor(t) for name, t in rwkv_tensors().items()}, place / "same.pth")
+    assert convert(place, "same.pth", "from-pth").returncode == 0
+    assert convert(place, "my-rwkv.bin", "from-bin").returncode == 0
+    read = load("check").read_safetensors
+    one, other = read(place / "from-pth"), read(place / "from-bin")
+    assert one.keys() == other.keys() and all((one[name] == other[name]).all() for name in one)
+
+
+def test_conversion_gives_the_equations(place):
+    """A value of every sort lies where the names say, transposed where it must be."""
+    own = rwkv_tensors()
+    assert convert(place, "my-rwkv.bin", "converted", "--dtype", "bf16").returncode == 0
+    assert convert(place, "my-rwkv.bin", "exact").returncode == 0
+    got = load("check").read_safetensors(place / "exact")
+    assert (got["model.layers.1.attn.v_lora.lora.0.weight"] == own["blocks.1.att.v1"].T).all()
+    assert (got["model.layers.1.attn.w_lora.lora.2.bias"] == own["blocks.1.att.w0"].reshape(-1)).all()
+    assert (got["model.layers.0.pre_norm.bias"] == own["blocks.0.ln0.bias"]).all()
+    assert not any(name.startswith("model.layers.0.attn.v_lora") for name in got)
+    rounded = load("check").read_safetensors(place / "converted")
+    assert (rounded["lm_head.weight"] != got["lm_head.weight"]).any()
+    assert abs(rounded["lm_head.weight"] - got["lm_head.weight"]).max() < 2e-3
+    assert (rounded["model.layers.0.attn.k_k"] == got["model.layers.0.attn.k_k"]).all()
+
+
+def test_what_is_no_model_is_refused(place):
+    (place / "other.bin").write_bytes(b"GGUF" + bytes(60))
+    done = convert(place, "other.bin", "nothing")
+    assert done.returncode == 1 and "not one of rwkv.cpp's files" in done.stderr
+    tensors = rwkv_tensors()
+    write_bin(place / "more.bin", tensors | {"blocks.0.att.time_decay": numpy.zeros((4,), "<f4")})
+    done = convert(place, "more.bin", "nothing")
+    assert done.returncode == 1 and "blocks.0.att.time_decay is not a tensor of RWKV-7" in done.stderr
+    del tensors["blocks.0.att.r_k"]
+    write_bin(place / "less.bin", tensors)
+    done = convert(place, "less.bin", "nothing")
+    assert done.returncode == 1 and "there is no blocks.0.att.r_k" in done.stderr and not (place / "nothing").exists()
+
+
+def test_a_comparison_says_where_they_part(place, capsys):
+    check = load("check")
+
+    class Args:
+        precision, against, within = "f32", "torch", 1e-3
+
+    ids, ours = list(range(30)), numpy.linspace(-3, -1, 20)
+    assert check.report(Args, ids, 10, ours, ours + 1e-5) == 0
+    theirs = ours.copy()
+    theirs[7:] += 0.5
+    assert check.report(Args, ids, 10, ours, theirs) == 1
+    assert "they part at token 17: 13 of 20" in capsys.readouterr().out
+    theirs[2] = numpy.nan
+    assert check.report(Args, ids, 10, ours, theirs) == 1

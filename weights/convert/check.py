@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Does Linnet compute what those who made a model compute? Token after token, and where they part if not.
+
+    python3 weights/convert/check.py FOLDER --against torch       transformers' own model, in float64 where it can
+    python3 weights/convert/check.py FOLDER --against float64     the equations in numpy, of tests/golden/kinds.py
+                            [--text FILE] [--tokens 200] [--linnet build/linnet] [--precision f32] [--within 1e-3]
+
+Starts `linnet serve` on FOLDER, asks /v1/score for the log-probability of every token of a text but the first ones, and
+compares each with what the others say of the same tokens. `--against torch` wants torch and transformers, and
+flash-linear-attention for the kinds that only that has (its kernels want a GPU). Ends with status 1 where a
+log-probability is further off than --within nats.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import numpy
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = ("It was a bright cold day in April, and the clocks were striking thirteen. Numbers: 1 2 3 5 8 13 21. "
+        "def f(x):\n    return x + 1\nThe quick brown fox jumps over the lazy dog; 春江潮水连海平。 ") * 4
+FIRST = 8  # characters that are given, not scored
+
+
+# --- Linnet
+
+
+def tokens_of(args, text, template):
+    config = json.loads((args.folder / "config.json").read_text())
+    if config["vocab_size"] == 256 and not (args.folder / "tokenizer.json").exists():
+        return list(text.encode())
+    flag = "--template" if template else "--no-template"
+    command = [args.linnet, "tokenize", "--model", args.folder, flag, "-"]
+    said = subprocess.run(list(map(str, command)), input=text.encode(), capture_output=True)
+    if said.returncode != 0:
+        sys.exit(said.stderr.decode())
+    return [int(word) for word in said.stdout.split()]
+
+
+def our_scores(args, prompt, completion):
+    """Log-probabilities of the completion's tokens, and how many tokens the prompt has."""
+    with tempfile.TemporaryFile("w+") as log:
+        command = [args.linnet, "serve", "--model", args.folder, "--port", "0", "--precision", args.precision, "--slots", "1"]
+        server = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            for line in server.stdout:
+                log.write(line)
+                ready = re.search(r"ready: (http://\S+)", line)
+                if ready:
+                    return ask(ready[1], args.folder.resolve().name, prompt, completion)
+            log.seek(0)
+            sys.exit(log.read())
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def ask(url, model, prompt, completion):
+    body = json.dumps({"model": model, "prompt": prompt, "completion": completion}).encode()
+    request = urllib.request.Request(f"{url}/v1/score", body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=600) as answer:
+            said = json.load(answer)
+    except urllib.error.HTTPError as e:
+        sys.exit(f"check: {e.read().decode()}")
+    return -numpy.array(said["surprise"]), said["usage"]["prompt_tokens"]
+
+
+# --- the others: logits of every token, [tokens, ids]
+
+
+def torch_logits(args, ids):
+    import torch
+    import transformers
+
+    try:
+        import fla  # noqa: F401  (registers its kinds)
+    except ImportError:
+        pass
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(args.folder, dtype=torch.float32)
+    except (ValueError, KeyError) as e:
+        sys.exit(f"check: transformers has no model of this folder's kind: {str(e).splitlines()[0]}")
+    try:
+        model = model.double()
+        with torch.no_grad():
+            return model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
+    except RuntimeError:  # kinds that insist on f32 somewhere
+        model = model.float()
+        with torch.no_grad():
+            return model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
+
+
+def read_safetensors(folder):
+    """{name: float64 array}"""
+    files = sorted(folder.glob("*.safetensors"))
+    out = {}
+    for file in files:
+        data = file.read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        head = json.loads(data[8 : 8 + length])
+        for name, t in head.items():
+            if name == "__metadata__":
+                continue
+            a, b = (8 + length + x for x in t["data_offsets"])
+            if t["dtype"] == "BF16":
+                array = (numpy.frombuffer(data[a:b], "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
+            else:
+                array = numpy.frombuffer(data[a:b], {"F32": "<f4", "F16": "<f2"}[t["dtype"]])
+            out[name] = array.astype(numpy.float64).reshape(t["shape"])
+    return out
+
+
+def float64_logits(args, ids):
+    sys.path.insert(0, str(ROOT / "tests" / "golden"))
+    import kinds
+
+    readings = {"gated_deltanet": kinds.fla_model(kinds.delta), "delta_net": kinds.fla_model(kinds.delta),
+                "kda": kinds.fla_model(kinds.delta), "gla": kinds.fla_model(kinds.gla), "retnet": kinds.fla_model(kinds.retnet),
+                "hgrn2": kinds.fla_model(kinds.hgrn2), "rwkv6": kinds.rwkv6, "mamba2": kinds.mamba2}
+    config = json.loads((args.folder / "config.json").read_text())
+    if config["model_type"] not in readings:
+        sys.exit(f"check: there is no reading of {config['model_type']} in tests/golden/kinds.py")
+    return readings[config["model_type"]](read_safetensors(args.folder), config, ids)
+
+
+# --- the comparison
+
+
+def log_probabilities(logits, ids):
+    logits = logits[:-1] - logits[:-1].max(-1, keepdims=True)
+    normed = logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
+    return normed[numpy.arange(len(normed)), ids[1:]]
+
+
+def report(args, ids, first, ours, theirs):
+    off = abs(ours - theirs)
+    bad = numpy.flatnonzero(~(off <= args.within))
+    worst = int(off.argmax()) if numpy.isfinite(off).all() else int(numpy.flatnonzero(~numpy.isfinite(off))[0])
+    print(f"{len(ours)} tokens scored behind {first} that were given, precision {args.precision}, against {args.against}")
+    print(f"largest difference of a log-probability: {off[worst]:.3g} at token {first + worst}; mean {off.mean():.3g}")
+    if not len(bad):
+        print(f"all within {args.within:g}")
+        return 0
+    print(f"they part at token {first + bad[0]}: {len(bad)} of {len(ours)} are further off than {args.within:g}")
+    print("token      id        ours      theirs")
+    for i in range(max(0, bad[0] - 3), min(len(ours), bad[0] + 4)):
+        print(f"{first + i:5} {ids[first + i]:7} {ours[i]:11.6f} {theirs[i]:11.6f}{'  <' if off[i] > args.within else ''}")
+    return 1
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("folder", type=Path)
+    p.add_argument("--against", choices=["torch", "float64"], required=True)
+    p.add_argument("--text", type=Path, help="what is scored instead of some lines of our own")
+    p.add_argument("--tokens", type=int, default=200, help="at most, about")
+    p.add_argument("--linnet", type=Path, default=ROOT / "build" / "linnet")
+    p.add_argument("--precision", default="f32")
+    p.add_argument("--within", type=float, default=1e-3)
+    args = p.parse_args()
+    text = args.text.read_text() if args.text is not None else TEXT
+    prompt, rest = text[:FIRST], text[FIRST:]
+    while len(rest) > 1 and len(tokens_of(args, rest, False)) > args.tokens:
+        rest = rest[: max(1, int(len(rest) * 0.9))]
+    ids = tokens_of(args, prompt, True) + tokens_of(args, rest, False)
+    ours, first = our_scores(args, prompt, rest)
+    if first + len(ours) != len(ids):
+        sys.exit(f"check: the server counts {first + len(ours)} tokens, `linnet tokenize` {len(ids)}")
+    logits = (torch_logits if args.against == "torch" else float64_logits)(args, ids)
+    theirs = log_probabilities(logits, ids)[first - 1 :]
+    sys.exit(report(args, ids, first, ours, theirs))
+
+
+if __name__ == "__main__":
+    main()
