@@ -50,14 +50,36 @@ static float seen_weights(float *x, int32_t n, float *largest)
     return v16_sum(sum);
 }
 
-/* Sixteen columns of the weighted values of n rows, or the `left` that there are. */
-V16_FN v16 seen_values(const float *const *rows, const float *x, int32_t n, int32_t column,
-                       int32_t left)
+/* nc times 16 columns of the weighted values of n rows, of the last sixteen as many as are `left`.
+   nc is a constant to the compiler. */
+V16_FN void seen_columns(const float *const *rows, const float *x, int32_t n, int32_t column,
+                         int32_t left, const int nc, float *o)
 {
-    v16 o = v16_set1(0.0f);
-    for (int32_t k = 0; k < n; k++)
-        o = v16_fma(v16_set1(x[k]), seen_load(rows[k] + column, left), o);
-    return o;
+    v16 sum[4];
+    for (int c = 0; c < nc; c++)
+        sum[c] = v16_set1(0.0f);
+    for (int32_t k = 0; k < n; k++) {
+        v16 weight = v16_set1(x[k]);
+        const float *row = rows[k] + column;
+        for (int c = 0; c + 1 < nc; c++)
+            sum[c] = v16_fma(weight, v16_load(row + 16 * c), sum[c]);
+        sum[nc - 1] = v16_fma(weight, seen_load(row + 16 * (nc - 1), left), sum[nc - 1]);
+    }
+    for (int c = 0; c < nc; c++)
+        v16_store(o + column + 16 * c, sum[c]);
+}
+
+/* The weighted values of n rows; o: d_value floats in whole vectors. */
+static void seen_values(const float *const *rows, const float *x, int32_t n, int32_t d_value,
+                        float *o)
+{
+    int32_t m = 0;
+    for (; d_value - m > 48; m += 64)
+        seen_columns(rows, x, n, m, d_value - m - 48, 4, o);
+    for (; d_value - m > 16; m += 32)
+        seen_columns(rows, x, n, m, d_value - m - 16, 2, o);
+    if (m < d_value)
+        seen_columns(rows, x, n, m, d_value - m, 1, o);
 }
 
 /* Adds a list's sum of weights. */

@@ -135,7 +135,7 @@ typedef struct lx_cpu_compressed {
     lx_cpu_taps key, value;
     const float *first; /* the row before all blocks */
     float *kept_first;  /* the same where it is token 0's, else NULL */
-    float *rows;        /* the head's in page 0 of the pool */
+    float *rows;        /* the head's part of page 0 of the pool */
     const int32_t *pages;
     int64_t page_stride;
     int64_t n_tokens, x_stride, y_stride;
@@ -143,7 +143,7 @@ typedef struct lx_cpu_compressed {
     int32_t d_key, d_value, factor;
     bool inclusive;
     float scale;
-    float *scratch; /* LX_ROWS_BLOCK floats of this thread, then d_value in whole vectors */
+    float *scratch; /* lx_cpu_compressed_scratch() floats of this thread */
 } lx_cpu_compressed;
 
 /* Columns of one sequence; v, y and s begin at the first one. */
@@ -254,6 +254,9 @@ typedef struct lx_cpu_isa {
     double (*mixture)(const lx_cpu_mixture *x, int32_t v);
 } lx_cpu_isa;
 
+/* The first row and those of whole pages, LX_ROWS_BLOCK at most, and a vector that is stored whole.
+ */
+#define LX_CPU_COMPRESSED_ROWS (LX_ROWS_BLOCK + 32)
 #define LX_CPU_BLOCK 256    /* ids summed in f32 before the sum goes on in double */
 #define LX_CPU_MAX_ROWS 16  /* rows of f32 that are copied at once, at most; of pairs, 32 */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
@@ -283,9 +286,22 @@ static inline int64_t lx_cpu_attend_kept_scratch(int64_t d_key, int64_t d_value)
     return LX_CPU_QUERIES * ((d_key + 15) / 16 * 16 + (d_value + 15) / 16 * 16 + LX_ROWS_BLOCK);
 }
 
-static inline int64_t lx_cpu_lsh_scratch(int64_t rounds, int64_t n_buckets, int64_t cap)
+/* Logits, and before them hashes, in the same place. */
+static inline int64_t lx_cpu_lsh_logits(int64_t rounds, int64_t n_buckets, int64_t cap)
 {
-    return (rounds * cap + 15) / 16 * 16 + (n_buckets / 2 + 15) / 16 * 16;
+    int64_t seen = (rounds * cap + 15) / 16 * 16, hashes = (n_buckets / 2 + 15) / 16 * 16;
+    return seen > hashes ? seen : hashes;
+}
+
+static inline int64_t lx_cpu_lsh_scratch(int64_t rounds, int64_t n_buckets, int64_t cap,
+                                         int64_t d_value)
+{
+    return lx_cpu_lsh_logits(rounds, n_buckets, cap) + (d_value + 15) / 16 * 16;
+}
+
+static inline int64_t lx_cpu_compressed_scratch(int64_t d_key, int64_t d_value)
+{
+    return LX_CPU_COMPRESSED_ROWS + 2 * ((d_value + 15) / 16 * 16) + (d_key + 15) / 16 * 16;
 }
 
 extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain;

@@ -17,7 +17,7 @@
 
 static const char *const scales[] = {"none", "key", NULL};
 static const lx_mixer_param params[] = {
-    {.name = "rounds", .kind = LX_PARAM_INT, .min = 1, .max = 16},
+    {.name = "rounds", .kind = LX_PARAM_INT, .min = 1, .max = LX_LSH_MOST_ROUNDS},
     {.name = "buckets", .kind = LX_PARAM_INT, .min = 2, .max = LX_LSH_MOST_BUCKETS},
     {.name = "cap", .kind = LX_PARAM_INT, .min = 1, .max = LX_LSH_MOST_SEEN},
     {.name = "scale", .kind = LX_PARAM_WORD, .words = scales},

@@ -199,3 +199,22 @@ def test_looking_at_what_is_kept(server):
     assert look["positions"][:2] == [0, 1] and look["positions"][-1] == 89
     assert set(range(70, 90)) <= set(look["positions"])
     assert len(look["k"]) == len(look["v"]) == len(look["positions"]) and len(look["k"][0]) == 8
+
+
+@pytest.mark.parametrize(("kind", "shapes"), [
+    ("lsh", {"last": (4, 8)}),
+    ("compressed", {"open_k": (1, 8), "open_v": (1, 8)}),
+    ("linear", None),
+])
+def test_looking_at_what_is_carried(server, kind, shapes):
+    """The fields of a head, with numbers in them; those of linear attention have names of their own."""
+    state = begun(server.port, kind, 91)
+    look = call(server.port, "GET", f"/v1/states/{state}/inspect?layer=1&head=2").json()
+    if shapes is None:
+        assert len(look["s"]) == len(look["z"]) == 8
+        return
+    assert {field["name"]: (field["rows"], field["cols"]) for field in look["fields"]} == shapes
+    assert all(field["norm"] > 0 for field in look["fields"])
+    if kind == "lsh":  # the newest token of every bucket, 1 being the first
+        newest = [number for row in look["fields"][0]["values"] for number in row]
+        assert max(newest) == 91 and all(number == int(number) >= 0 for number in newest)

@@ -48,7 +48,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 {
     const lx_attend_compressed_args *a = args;
     (void)c;
-    return LX_ROWS_BLOCK + (a->d_value + 15) / 16 * 16;
+    return lx_cpu_compressed_scratch(a->d_key, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

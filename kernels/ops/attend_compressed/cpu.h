@@ -1,14 +1,13 @@
 /* One head of one sequence, token after token: its part of the open block, then the rows it sees.
  */
 
-static float *compressed_row(const lx_cpu_compressed *a, int32_t c)
+static float *compressed_page(const lx_cpu_compressed *a, int32_t page)
 {
-    int32_t page = lx_compressed_page(a->factor, c), place = lx_compressed_place(a->factor, c);
-    return a->rows + a->pages[page] * a->page_stride + place * ((int64_t)a->d_key + a->d_value);
+    return a->rows + a->pages[page] * a->page_stride;
 }
 
-/* Lanes are outputs, sums go over the inputs in order. to: the row of the block that ends here, or
-   NULL. */
+/* Lanes are outputs, sums go over the inputs in order. to: what the block that ends here has
+   become, or NULL. */
 V16_FN void compressed_add(const lx_cpu_taps *c, int32_t tap, const float *x, float *to)
 {
     const float *w = c->taps + (int64_t)tap * c->d * c->d;
@@ -25,56 +24,98 @@ V16_FN void compressed_add(const lx_cpu_taps *c, int32_t tap, const float *x, fl
     }
 }
 
-static void compressed_keep(const lx_cpu_compressed *a, int32_t i, const float *k, const float *v)
+/* key: d_key floats to work with. */
+static void compressed_keep(const lx_cpu_compressed *a, int32_t i, const float *k, const float *v,
+                            float *key)
 {
-    int32_t tap = i % a->factor;
+    int32_t tap = i % a->factor, n = lx_compressed_rows(a->factor);
     size_t n_key = (size_t)a->d_key, n_value = (size_t)a->d_value;
+    float *page = compressed_page(a, i / LX_PAGE_TOKENS);
     if (i % LX_PAGE_TOKENS == 0)
-        memset(a->rows + a->pages[i / LX_PAGE_TOKENS] * a->page_stride, 0,
-               (size_t)lx_compressed_rows(a->factor) * (n_key + n_value) * sizeof(float));
+        memset(page, 0, (size_t)n * (n_key + n_value) * sizeof *page);
     if (i == 0 && a->kept_first != NULL) {
         memcpy(a->kept_first, k, n_key * sizeof *k);
         memcpy(a->kept_first + n_key, v, n_value * sizeof *v);
     }
-    float *to = tap + 1 == a->factor ? compressed_row(a, i / a->factor) : NULL;
-    compressed_add(&a->key, tap, k, to);
-    compressed_add(&a->value, tap, v, to != NULL ? to + n_key : NULL);
+    if (tap + 1 < a->factor) {
+        compressed_add(&a->key, tap, k, NULL);
+        compressed_add(&a->value, tap, v, NULL);
+        return;
+    }
+    int32_t place = lx_compressed_place(a->factor, i / a->factor); /* of this page */
+    compressed_add(&a->key, tap, k, key);
+    compressed_add(&a->value, tap, v, page + (size_t)n * n_key + (size_t)place * n_value);
+    for (int32_t d = 0; d < a->d_key; d++)
+        page[(int64_t)d * n + place] = key[d];
 }
 
-/* Rows `from` to `from + n - 1`, of which the first one is row 0, added to o and *all. */
-static void compressed_block(const lx_cpu_compressed *a, const float *q, int32_t from, int32_t n,
-                             seen_sum *all, float *o)
+/* Logits of the page's first n rows, a vector more may be written. Lanes are rows, sums go over d
+   in order. */
+V16_FN void compressed_logits(const lx_cpu_compressed *a, const float *page, int32_t n,
+                              const float *q, float *x)
 {
-    const float *rows[LX_ROWS_BLOCK];
+    int32_t rows = lx_compressed_rows(a->factor);
+    for (int32_t l = 0; l < n; l += 16) {
+        v16 sum = v16_set1(0.0f);
+        for (int64_t d = 0; d < a->d_key; d++)
+            sum = v16_fma(v16_set1(q[d]), seen_load(page + d * rows + l, rows - l), sum);
+        v16_store(x + l, v16_mul(sum, v16_set1(a->scale)));
+    }
+}
+
+/* The rows of some pages, and before those of page 0 the first one. *at: the page that is next, at
+   first -1. blocks: how many there are. Returns how many rows, 0 behind the last. */
+static int32_t compressed_collect(const lx_cpu_compressed *a, int32_t blocks, int32_t *at,
+                                  const float *q, const float **rows, float *x)
+{
+    int32_t places = lx_compressed_rows(a->factor), n = 0;
+    if (*at < 0) {
+        *at = 0;
+        x[n] = seen_dot(q, a->first, a->d_key) * a->scale;
+        rows[n++] = a->first + a->d_key;
+    }
+    for (int32_t end = *at + LX_ROWS_BLOCK / places; *at < end; ++*at) {
+        int32_t seen = blocks - lx_compressed_first(a->factor, *at);
+        int32_t there =
+            lx_compressed_first(a->factor, *at + 1) - lx_compressed_first(a->factor, *at);
+        if (seen <= 0)
+            break;
+        const float *page = compressed_page(a, *at), *v = page + (int64_t)places * a->d_key;
+        seen = seen < there ? seen : there;
+        compressed_logits(a, page, seen, q, x + n);
+        for (int32_t k = 0; k < seen; k++, v += a->d_value)
+            rows[n++] = v;
+    }
+    return n;
+}
+
+static void compressed_token(const lx_cpu_compressed *a, int32_t i, const float *q, float *o,
+                             float *here, float *y)
+{
+    const float *rows[LX_CPU_COMPRESSED_ROWS];
+    int32_t blocks = (i + a->inclusive) / a->factor, page = -1, n;
     float *x = a->scratch, largest;
-    for (int32_t k = 0; k < n; k++) {
-        const float *row = from + k == 0 ? a->first : compressed_row(a, from + k - 1);
-        rows[k] = row + a->d_key;
-        x[k] = seen_dot(q, row, a->d_key) * a->scale;
+    seen_sum all = {.largest = -INFINITY};
+    memset(o, 0, (size_t)(a->d_value + 15) / 16 * 16 * sizeof *o);
+    while ((n = compressed_collect(a, blocks, &page, q, rows, x)) > 0) {
+        float sum = seen_weights(x, n, &largest);
+        seen_add(&all, largest, sum);
+        seen_values(rows, x, n, a->d_value, here);
+        for (int32_t m = 0; m < a->d_value; m += 16)
+            v16_store(o + m, seen_add_values(&all, v16_load(o + m), v16_load(here + m)));
     }
-    float sum = seen_weights(x, n, &largest);
-    seen_add(all, largest, sum);
-    for (int32_t m = 0; m < a->d_value; m += 16) {
-        v16 here = seen_values(rows, x, n, m, a->d_value - m);
-        v16_store(o + m, seen_add_values(all, v16_load(o + m), here));
-    }
+    for (int32_t m = 0; m < a->d_value; m += 16)
+        seen_store(y + m, v16_div(v16_load(o + m), v16_set1(all.sum)), a->d_value - m);
 }
 
 static void compressed(const lx_cpu_compressed *a)
 {
-    float *o = a->scratch + LX_ROWS_BLOCK;
+    float *o = a->scratch + LX_CPU_COMPRESSED_ROWS, *here = o + (a->d_value + 15) / 16 * 16;
+    float *key = here + (a->d_value + 15) / 16 * 16;
     for (int64_t t = 0; t < a->n_tokens; t++) {
-        int32_t i = a->position + (int32_t)t, n = 1 + (i + a->inclusive) / a->factor;
-        seen_sum all = {.largest = -INFINITY};
-        compressed_keep(a, i, a->k + t * a->x_stride, a->v + t * a->x_stride);
-        memset(o, 0, (size_t)(a->d_value + 15) / 16 * 16 * sizeof *o);
-        for (int32_t from = 0; from < n; from += LX_ROWS_BLOCK) {
-            int32_t left = n - from;
-            compressed_block(a, a->q + t * a->x_stride, from,
-                             left < LX_ROWS_BLOCK ? left : LX_ROWS_BLOCK, &all, o);
-        }
-        for (int32_t m = 0; m < a->d_value; m += 16)
-            seen_store(a->y + t * a->y_stride + m, v16_div(v16_load(o + m), v16_set1(all.sum)),
-                       a->d_value - m);
+        const float *q = a->q + t * a->x_stride;
+        int32_t i = a->position + (int32_t)t;
+        compressed_keep(a, i, a->k + t * a->x_stride, a->v + t * a->x_stride, key);
+        compressed_token(a, i, q, o, here, a->y + t * a->y_stride);
     }
 }

@@ -16,9 +16,9 @@
  * The first row is `first`, learned; NULL: token 0's k and v as they are.
  *
  * A head's part of the slot is the sum of the open block so far, without the bias, [D] and [M];
- * with first NULL behind it token 0's row, [D] and [M]. Its part of a page is a row (K [D], V [M])
- * for every block whose last token lies in the page, in their order, in room for
- * lx_compressed_rows(r). All of a kind lie behind each other, head by head.
+ * with first NULL behind it token 0's row, [D] and [M]. Its part of a page are the blocks whose
+ * last token lies in the page, in their order: R = lx_compressed_rows(r) places for K, transposed,
+ * [D][R], then for V, [R][M]. All of a kind lie behind each other, head by head.
  *
  * Errors beside wrong sizes: a batch without positions, a page that is not mapped or too many
  * tokens for the slot's pages. The cuda back end has not got it.
@@ -48,10 +48,16 @@ static inline int32_t lx_compressed_page(int32_t factor, int32_t c)
     return (int32_t)(((int64_t)c * factor + factor - 1) / LX_PAGE_TOKENS);
 }
 
-/* Its row there. */
+/* The first block that ends in a page. */
+static inline int32_t lx_compressed_first(int32_t factor, int32_t page)
+{
+    return (int32_t)((int64_t)page * LX_PAGE_TOKENS / factor);
+}
+
+/* The place of block c in its page. */
 static inline int32_t lx_compressed_place(int32_t factor, int32_t c)
 {
-    return c - (int32_t)((int64_t)lx_compressed_page(factor, c) * LX_PAGE_TOKENS / factor);
+    return c - lx_compressed_first(factor, lx_compressed_page(factor, c));
 }
 
 #endif

@@ -23,19 +23,37 @@ static float *page_of(const head *at, int32_t page)
            at->h * lx_compressed_rows(a->factor) * row_floats(a);
 }
 
-/* Row 0 is the first one, row c + 1 that of block c. */
-static float *row_of(const head *at, int32_t row)
+static float *first_of(const head *at)
+{
+    const lx_attend_compressed_args *a = at->a;
+    return a->first != NULL ? a->first->data + at->h * row_floats(a) : at->open + row_floats(a);
+}
+
+/* Element d of the key of row 0, the first one, or c + 1, that of block c. */
+static float *key_at(const head *at, int32_t row, int64_t d)
 {
     const lx_attend_compressed_args *a = at->a;
     if (row == 0)
-        return a->first != NULL ? a->first->data + at->h * row_floats(a) : at->open + row_floats(a);
-    return page_of(at, lx_compressed_page(a->factor, row - 1)) +
-           lx_compressed_place(a->factor, row - 1) * row_floats(a);
+        return first_of(at) + d;
+    return page_of(at, lx_compressed_page(a->factor, row - 1)) + d * lx_compressed_rows(a->factor) +
+           lx_compressed_place(a->factor, row - 1);
 }
 
-/* open += x W for the tap's W [n, n]; `done`: with the bias there, where the block ends. */
+/* The value of such a row. */
+static float *value_of(const head *at, int32_t row)
+{
+    const lx_attend_compressed_args *a = at->a;
+    if (row == 0)
+        return first_of(at) + a->d_key;
+    return page_of(at, lx_compressed_page(a->factor, row - 1)) +
+           (int64_t)a->d_key * lx_compressed_rows(a->factor) +
+           (int64_t)lx_compressed_place(a->factor, row - 1) * a->d_value;
+}
+
+/* open += x W for the tap's W [n, n]; `done`: with the bias there, where the block ends, elements
+   so far apart. */
 static void add_tap(float *open, const float *x, const float *w, const float *bias, int64_t n,
-                    float *done)
+                    float *done, int64_t apart)
 {
     for (int64_t e = 0; e < n; e++) {
         double sum = (double)open[e];
@@ -43,7 +61,7 @@ static void add_tap(float *open, const float *x, const float *w, const float *bi
             sum += (double)x[d] * (double)w[d * n + e];
         open[e] = done != NULL ? 0 : (float)sum;
         if (done != NULL)
-            done[e] = (float)(sum + (double)bias[e]);
+            done[e * apart] = (float)(sum + (double)bias[e]);
     }
 }
 
@@ -55,21 +73,22 @@ static void keep(const head *at, int32_t i, const float *k, const float *v)
         memset(page_of(at, i / LX_PAGE_TOKENS), 0,
                (size_t)(lx_compressed_rows(a->factor) * row_floats(a)) * sizeof(float));
     if (i == 0 && a->first == NULL) {
-        memcpy(row_of(at, 0), k, (size_t)n * sizeof *k);
-        memcpy(row_of(at, 0) + n, v, (size_t)m * sizeof *v);
+        memcpy(first_of(at), k, (size_t)n * sizeof *k);
+        memcpy(first_of(at) + n, v, (size_t)m * sizeof *v);
     }
-    float *done = tap + 1 == a->factor ? row_of(at, i / a->factor + 1) : NULL;
-    add_tap(at->open, k, a->taps_k->data + taps * n * n, a->bias_k->data + at->h * n, n, done);
+    bool ends = tap + 1 == a->factor;
+    int32_t row = i / a->factor + 1;
+    add_tap(at->open, k, a->taps_k->data + taps * n * n, a->bias_k->data + at->h * n, n,
+            ends ? key_at(at, row, 0) : NULL, lx_compressed_rows(a->factor));
     add_tap(at->open + n, v, a->taps_v->data + taps * m * m, a->bias_v->data + at->h * m, m,
-            done != NULL ? done + n : NULL);
+            ends ? value_of(at, row) : NULL, 1);
 }
 
 static double logit(const head *at, const float *q, int32_t row)
 {
-    const float *k = row_of(at, row);
     double sum = 0;
     for (int32_t d = 0; d < at->a->d_key; d++)
-        sum += (double)q[d] * (double)k[d];
+        sum += (double)q[d] * (double)*key_at(at, row, d);
     return sum * (double)at->a->scale;
 }
 
@@ -82,7 +101,7 @@ static void attend(const head *at, int32_t i, const float *q, float *y)
         largest = fmax(largest, logit(at, q, row));
     for (int32_t row = 0; row < rows; row++) {
         double w = exp(logit(at, q, row) - largest);
-        const float *v = row_of(at, row) + a->d_key;
+        const float *v = value_of(at, row);
         sum += w;
         for (int32_t m = 0; m < a->d_value; m++)
             o[m] += w * (double)v[m];

@@ -42,7 +42,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 {
     const lx_attend_lsh_args *a = args;
     (void)c;
-    return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, a->cap);
+    return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, a->cap, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

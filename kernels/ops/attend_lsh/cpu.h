@@ -27,13 +27,20 @@ static int32_t lsh_bucket(const lx_cpu_lsh *a, int32_t r, const float *x, float 
     return best;
 }
 
-/* Keeps token i and enters it into its buckets; rows: those that it sees, x: their logits. */
-static int32_t lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const float *v,
-                        const float **rows, float *x, float *h)
+/* Asks for a row of the pages: it lies anywhere. */
+static void lsh_ask(const lx_cpu_lsh *a, int32_t j)
 {
-    float *row = lsh_row(a, i);
+    const float *row = lsh_row(a, j);
+    for (int64_t at = 0; at < a->row; at += 16)
+        __builtin_prefetch(row + at, 0, 3);
+}
+
+/* Keeps token i and enters it into its buckets; next: of every round the token before it, from 1.
+ */
+static void lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const float *v, int32_t *next)
+{
+    float *row = lsh_row(a, i), *h = a->scratch;
     const int64_t prev = (int64_t)a->d_key + 1 + a->d_value;
-    int32_t n = 0;
     if (i % LX_PAGE_TOKENS == 0)
         memset(row, 0, (size_t)(LX_PAGE_TOKENS * a->row) * sizeof *row);
     memcpy(row, qk, (size_t)a->d_key * sizeof *row);
@@ -41,17 +48,39 @@ static int32_t lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const f
     row[a->d_key] = 1.0f / sqrtf(seen_dot(qk, qk, a->d_key) + 1e-12f);
     for (int32_t r = 0; r < a->rounds; r++) {
         float *last = a->last + (int64_t)r * a->n_buckets + lsh_bucket(a, r, qk, h);
-        int32_t j = (int32_t)*last;
         row[prev + r] = *last;
+        next[r] = (int32_t)*last;
         *last = (float)(i + 1);
-        for (int32_t k = 0; k < a->cap && j > 0; k++, n++) {
-            const float *seen = lsh_row(a, j - 1);
-            j = (int32_t)seen[prev + r];
-            if (j > 0)
-                __builtin_prefetch(lsh_row(a, j - 1), 0, 3);
-            x[n] = seen_dot(qk, seen, a->d_key) * seen[a->d_key] * a->scale;
-            rows[n] = seen + a->d_key + 1;
+        if (next[r] > 0)
+            lsh_ask(a, next[r] - 1);
+    }
+}
+
+/*
+ * The rows that the token sees, round after round; returns how many. Each says where the next one
+ * lies, so all rounds go side by side: their rows come from memory at the same time.
+ */
+static int32_t lsh_collect(const lx_cpu_lsh *a, int32_t *next, const float **rows)
+{
+    const int64_t prev = (int64_t)a->d_key + 1 + a->d_value;
+    int32_t count[LX_LSH_MOST_ROUNDS] = {0}, n = 0;
+    bool more = true;
+    for (int32_t k = 0; k < a->cap && more; k++) {
+        more = false;
+        for (int32_t r = 0; r < a->rounds; r++) {
+            if (next[r] == 0)
+                continue;
+            const float *row = lsh_row(a, next[r] - 1);
+            rows[r * a->cap + count[r]++] = row;
+            next[r] = (int32_t)row[prev + r];
+            more = more || next[r] > 0;
+            if (next[r] > 0)
+                lsh_ask(a, next[r] - 1);
         }
+    }
+    for (int32_t r = 0; r < a->rounds; r++) {
+        memmove(rows + n, rows + r * a->cap, (size_t)count[r] * sizeof *rows);
+        n += count[r];
     }
     return n;
 }
@@ -59,20 +88,24 @@ static int32_t lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const f
 static void lsh(const lx_cpu_lsh *a)
 {
     const float *rows[LX_LSH_MOST_SEEN];
-    float *x = a->scratch, *h = x + ((int64_t)a->rounds * a->cap + 15) / 16 * 16;
+    int32_t next[LX_LSH_MOST_ROUNDS];
+    float *x = a->scratch, *o = x + lx_cpu_lsh_logits(a->rounds, a->n_buckets, a->cap), largest;
     for (int64_t t = 0; t < a->n_tokens; t++) {
         const float *qk = a->qk + t * a->x_stride, *v = a->v + t * a->x_stride;
         float *y = a->y + t * a->y_stride;
-        int32_t n = lsh_keep(a, a->position + (int32_t)t, qk, v, rows, x, h);
+        lsh_keep(a, a->position + (int32_t)t, qk, v, next);
+        int32_t n = lsh_collect(a, next, rows);
         if (n == 0) {
             memcpy(y, v, (size_t)a->d_value * sizeof *y);
             continue;
         }
-        float largest;
-        v16 sum = v16_set1(seen_weights(x, n, &largest));
-        for (int32_t m = 0; m < a->d_value; m += 16) {
-            int32_t left = a->d_value - m;
-            seen_store(y + m, v16_div(seen_values(rows, x, n, m, left), sum), left);
+        for (int32_t k = 0; k < n; k++) {
+            x[k] = seen_dot(qk, rows[k], a->d_key) * rows[k][a->d_key] * a->scale;
+            rows[k] += a->d_key + 1;
         }
+        float sum = seen_weights(x, n, &largest);
+        seen_values(rows, x, n, a->d_value, o);
+        for (int32_t m = 0; m < a->d_value; m += 16)
+            seen_store(y + m, v16_div(v16_load(o + m), v16_set1(sum)), a->d_value - m);
     }
 }

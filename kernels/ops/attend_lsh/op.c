@@ -14,8 +14,10 @@ static lx_status check(const void *args, lx_error *err)
     if (h < 1 || a->d_key < 1 || a->d_value < 1 || h > 65536 || a->d_key > 1024 ||
         a->d_value > 1024)
         return bad(err, "there must be 1 to 65536 heads, and their sizes be 1 to 1024");
-    if (a->rounds < 1 || a->cap < 1 || (int64_t)a->rounds * a->cap > LX_LSH_MOST_SEEN)
-        return bad(err, "rounds and cap must be at least 1, their product at most 4096");
+    if (a->rounds < 1 || a->rounds > LX_LSH_MOST_ROUNDS || a->cap < 1 ||
+        (int64_t)a->rounds * a->cap > LX_LSH_MOST_SEEN)
+        return bad(err, "there must be 1 to 16 rounds, and a cap from 1, their product at most "
+                        "4096");
     if (a->n_buckets < 2 || a->n_buckets > LX_LSH_MOST_BUCKETS || a->n_buckets % 2 != 0)
         return bad(err, "there must be 2 to 4096 buckets, an even number");
     if (!isfinite(a->scale))

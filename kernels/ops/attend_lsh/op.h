@@ -5,6 +5,7 @@
 #include "kernels/types.h"
 
 #define LX_LSH_MOST_SEEN 4096 /* rounds * cap */
+#define LX_LSH_MOST_ROUNDS 16
 #define LX_LSH_MOST_BUCKETS 4096
 #define LX_LSH_MOST_TOKENS (1 << 24) /* of a sequence: their numbers are kept as f32 */
 
