@@ -25,9 +25,11 @@ function(linnet_plugin target device)
   target_link_libraries(${target}_host PRIVATE flags)
   add_library(${target} MODULE $<TARGET_OBJECTS:${device}> $<TARGET_OBJECTS:${target}_host>)
   target_link_libraries(${target} PRIVATE Threads::Threads m)
-  target_link_options(${target} PRIVATE LINKER:--no-undefined LINKER:-z,relro,-z,now)
-  if(LINNET_SANITIZE)
+  target_link_options(${target} PRIVATE LINKER:-z,relro,-z,now)
+  if(LINNET_SANITIZE) # whose functions are in the program
     target_link_options(${target} PRIVATE -fsanitize=${LINNET_SANITIZE})
+  else()
+    target_link_options(${target} PRIVATE LINKER:--no-undefined)
   endif()
   set_target_properties(${device} ${target}_host PROPERTIES LINNET_PLUGIN ON
     POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden

@@ -5,16 +5,28 @@
  */
 #include "kernels/op.h"
 
-static lx_status check_use(const lx_op *op, const lx_batch *b, const lx_use *use, lx_error *err)
+/* Without a division: a step has hundreds of arrays. */
+static inline bool has_room(const lx_use *use, int64_t rows)
 {
-    int64_t rows = use->role == LX_USE_PARAMETER ? 1 : lx_host_row_count(b, use->rows);
+    int64_t wanted;
+    return use->array != NULL && use->width >= 1 &&
+           !__builtin_mul_overflow(rows, use->width, &wanted) && wanted <= use->array->n;
+}
+
+static inline int64_t rows_of(const lx_batch *b, const lx_use *use)
+{
+    return use->role == LX_USE_PARAMETER  ? 1
+           : use->rows == LX_ROWS_OUTPUTS ? b->n_outputs
+                                          : b->n_tokens;
+}
+
+static lx_status fail_use(const lx_op *op, const lx_batch *b, const lx_use *use, lx_error *err)
+{
     if (use->array == NULL)
         return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s is NULL", op->name, use->name);
-    if (use->width < 1 || rows > use->array->n / use->width)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s has %lld floats, not %lld x %lld",
-                       op->name, use->name, (long long)use->array->n, (long long)rows,
-                       (long long)use->width);
-    return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s has %lld floats, not %lld x %lld", op->name,
+                   use->name, (long long)use->array->n, (long long)rows_of(b, use),
+                   (long long)use->width);
 }
 
 static lx_status check_slots(const lx_op *op, const lx_batch *b, const lx_states *s, lx_error *err)
@@ -53,9 +65,11 @@ lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_u
     uses->states = NULL;
     uses->positions = uses->pages = false;
     op->uses(args, uses);
-    for (int32_t i = 0; st == LX_OK && i < uses->n; i++)
-        st = check_use(op, b, &uses->arrays[i], err);
-    if (st == LX_OK && uses->states != NULL)
+    for (int32_t i = 0; i < uses->n; i++) {
+        if (!has_room(&uses->arrays[i], rows_of(b, &uses->arrays[i])))
+            return fail_use(op, b, &uses->arrays[i], err);
+    }
+    if (uses->states != NULL)
         st = check_slots(op, b, uses->states, err);
     if (st == LX_OK && uses->positions)
         st = check_positions(op, b, uses, err);

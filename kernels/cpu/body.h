@@ -9,9 +9,11 @@
  * and the lanes are added in the fixed tree of v16_sum. No product feeds a sum but through v16_fma.
  */
 #include "kernels/cpu/body_math.h"
+#include "kernels/cpu/body_seen.h"
 
 #include "kernels/ops/linear/cpu.h"
 
+#include "kernels/ops/attend_compressed/cpu.h"
 #include "kernels/ops/attend_linear/cpu.h"
 #include "kernels/ops/attend_lsh/cpu.h"
 #include "kernels/ops/attend_rows/cpu.h"
@@ -37,6 +39,7 @@ const lx_cpu_isa BODY_TABLE = {
     .recurrence = recurrence,
     .attend_kept = attend_kept,
     .lsh = lsh,
+    .compressed = compressed,
     .chunk_sums = chunk_sums,
     .gate = gate,
     .head_norm = head_norm,

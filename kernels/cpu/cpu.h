@@ -41,19 +41,6 @@ static inline lx_cpu_range lx_cpu_shared_rows(const lx_cpu_part *part, lx_rows r
     return lx_cpu_share(all.from, all.to, part);
 }
 
-/* Columns of a row that are dealt out at a time to operations that go through a sequence. */
-#define LX_CPU_COLUMNS 64
-
-/* Some columns of a sequence's rows, from `column` on: n of them. */
-typedef void lx_cpu_run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t column,
-                                int32_t n);
-
-/* Deals the d columns of every sequence: the work is laid out as sequence after sequence, of each
-   some columns after the others, each as long as its tokens; a piece has what begins in its share
-   of that line. */
-void lx_cpu_deal_columns(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t d,
-                         lx_cpu_run_columns *run);
-
 /* What an operation offers to the planner's fusions: the output, some of its columns at a time. */
 typedef struct lx_cpu_columns {
     /* The output's columns in groups of LX_CPU_GROUP. */
@@ -179,6 +166,16 @@ lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 /* Cuts the recorded step into phases and pieces (plan.c). */
 void lx_cpu_plan(lx_cpu *c);
 lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
+
+/*
+ * For `run` of operations that carry a state through a sequence's tokens. The work is laid out as
+ * sequence after sequence, of each n units (heads, some columns) one after the other, each as long
+ * as its tokens; a piece has what begins in its share of that line (run.c).
+ */
+typedef void lx_cpu_unit(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
+                         float *scratch);
+void lx_cpu_run_units(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t n,
+                      lx_cpu_unit *run, float *scratch);
 
 /* Carries out a piece of a phase, with scratch of this thread (run.c). */
 void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);

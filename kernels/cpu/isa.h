@@ -121,6 +121,31 @@ typedef struct lx_cpu_lsh {
     float *scratch; /* lx_cpu_lsh_scratch() floats of this thread */
 } lx_cpu_lsh;
 
+/* What makes a head's keys, or values, of blocks. */
+typedef struct lx_cpu_taps {
+    const float *taps, *bias;
+    float *open; /* the sum of the open block */
+    int32_t d;
+} lx_cpu_taps;
+
+/* One head of one sequence over compressed rows; where they lie: in the op.h of the operation. */
+typedef struct lx_cpu_compressed {
+    const float *q, *k, *v;
+    float *y;
+    lx_cpu_taps key, value;
+    const float *first; /* the row before all blocks */
+    float *kept_first;  /* the same where it is token 0's, else NULL */
+    float *rows;        /* the head's in page 0 of the pool */
+    const int32_t *pages;
+    int64_t page_stride;
+    int64_t n_tokens, x_stride, y_stride;
+    int32_t position; /* of the first token */
+    int32_t d_key, d_value, factor;
+    bool inclusive;
+    float scale;
+    float *scratch; /* LX_ROWS_BLOCK floats of this thread, then d_value in whole vectors */
+} lx_cpu_compressed;
+
 /* Columns of one sequence; v, y and s begin at the first one. */
 typedef struct lx_cpu_chunks_job {
     lx_cpu_inputs q, k, v;
@@ -204,6 +229,7 @@ typedef struct lx_cpu_isa {
     void (*recurrence)(const lx_cpu_recurrence *job);
     void (*attend_kept)(const lx_cpu_attend_kept *job);
     void (*lsh)(const lx_cpu_lsh *job);
+    void (*compressed)(const lx_cpu_compressed *job);
     void (*chunk_sums)(const lx_cpu_chunks_job *job);
     void (*gate)(const lx_cpu_gating *job);
     void (*head_norm)(const lx_cpu_head *job);

@@ -6,19 +6,17 @@
 
 #include "kernels/cpu/cpu.h"
 
-void lx_cpu_deal_columns(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t d,
-                         lx_cpu_run_columns *run)
+void lx_cpu_run_units(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t n,
+                      lx_cpu_unit *run, float *scratch)
 {
-    const lx_batch *b = c->batch;
-    int64_t n = (d + LX_CPU_COLUMNS - 1) / LX_CPU_COLUMNS;
+    const int32_t *start = c->batch->seq_start;
     lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
     for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at = row * n + i * tokens, left = d - i * LX_CPU_COLUMNS;
+        int64_t tokens = start[seq + 1] - start[seq];
+        for (int64_t unit = 0; unit < n; unit++) {
+            int64_t at = start[seq] * n + unit * tokens;
             if (at >= mine.from && at < mine.to)
-                run(c, args, seq, i * LX_CPU_COLUMNS,
-                    (int32_t)(left < LX_CPU_COLUMNS ? left : LX_CPU_COLUMNS));
+                run(c, args, seq, unit, scratch);
         }
     }
 }

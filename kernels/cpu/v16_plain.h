@@ -20,7 +20,7 @@ typedef struct v16u {
 
 /* Not always_inline: sixteen emulated lanes in every place would take a compiler minutes; checked
    by a sanitizer, they do even where the compiler may choose. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(LX_SANITIZE_ADDRESS) || defined(LX_SANITIZE_THREAD)
 #define V16_FN static __attribute__((noinline, unused))
 #else
 #define V16_FN static inline

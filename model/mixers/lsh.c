@@ -59,7 +59,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_scratch(p, values);
     p->n_heads = c->n_heads;
     lx_mixer_add_field(p, "last", a.rounds, a.n_buckets);
-    lx_mixer_add_growing(p, c->n_heads * lx_lsh_row(&a));
+    lx_mixer_add_growing(p, LX_PAGE_TOKENS * c->n_heads * lx_lsh_row(&a));
 }
 
 static void queue(const lx_mixer_call *call)

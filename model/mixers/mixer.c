@@ -176,10 +176,10 @@ void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key
     p->patterns[p->n_patterns++] = *pattern;
 }
 
-void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token)
+void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_page)
 {
     assert(p->row_key == 0);
-    p->token_floats = floats_per_token;
+    p->in_page = floats_per_page;
 }
 
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern)
@@ -233,7 +233,7 @@ int64_t lx_mixer_state_floats(const lx_mixer_parts *p)
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p)
 {
     int64_t row = (int64_t)p->row_key + p->row_value;
-    return LX_PAGE_TOKENS * (p->token_floats + (p->ring > 0 ? 0 : p->n_heads * row));
+    return p->in_page + (p->ring > 0 ? 0 : LX_PAGE_TOKENS * p->n_heads * row);
 }
 
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,

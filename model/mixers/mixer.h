@@ -116,8 +116,8 @@ struct lx_mixer_parts {
     /* Rows (k, v) as attend_rows keeps them: `ring` of them in the slot, behind the fields, or all
        in pages where ring is 0. row_key 0: none. */
     int32_t row_key, row_value, ring;
-    int64_t token_floats; /* of a token in pages, as an operation lays them out; 0: none */
-    int32_t n_patterns;   /* of the heads in turn */
+    int64_t in_page;    /* floats of a page that an operation lays out by itself; 0: none */
+    int32_t n_patterns; /* of the heads in turn */
     lx_rows_pattern patterns[LX_MAX_MIXER_PATTERNS];
     int32_t second_ring; /* such rows once more, behind the ring, in a ring of this size; 0: none */
     lx_rows_pattern second;                /* of all heads there */
@@ -198,8 +198,8 @@ void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, 
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring);
-/* So many floats a token in pages. */
-void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_token);
+/* So many floats of every page. */
+void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_page);
 /* The same with a ring that is large enough for this pattern, which all heads have. */
 void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                                const lx_rows_pattern *pattern);

@@ -39,7 +39,9 @@ const char *lx_texts_get(const lx_texts *t, int32_t id, size_t *n)
 {
     lx_text_place p = t->places[id];
     *n = p.n;
-    return p.at == UINT32_MAX ? NULL : t->block.data + p.at;
+    if (p.at == UINT32_MAX)
+        return NULL;
+    return p.n > 0 ? t->block.data + p.at : ""; /* the block of empty texts alone is NULL */
 }
 
 uint64_t lx_texts_hash(const char *bytes, size_t n)

@@ -7,7 +7,7 @@ Models of images of 128 x 64 with random weights (2 layers of width 128, 4 heads
 on the values. `linnet bench --at` takes a stream in to the position, gives every other stream a copy of its state in
 memory of its own, and measures steps from there on. The roofline is what a step cannot do without (floor()), over
 bandwidths and rates that roofline.c measures before and after, whichever is better. 256 streams of the kinds that keep a row a token are
-2.2 to 2.7 GB at position 4,096.
+2.2 to 2.7 GB at position 4,096. softmax_recompute, whose steps compute everything before once more, is measured alone.
 """
 
 import argparse
@@ -27,11 +27,12 @@ from visible import SEES  # noqa: E402
 D, D_FF, HEADS, LAYERS = 128, 512, 4, 2
 WIDTH, HEIGHT = 128, 64
 ROWS = {"d_key": D // HEADS, "d_value": D // HEADS, "n_heads": HEADS}
-GAU = {"n_heads": 1, "d_key": 64, "d_value": 256, "div": "count", "div_place": "outside"}
+UNIT = {"n_heads": 1, "d_key": 64, "d_value": 256}
 KINDS = {
     "linear": image_model.LINEAR,
     "rwkv7": image_model.RWKV7,
     "softmax": {},
+    "softmax_recompute": {},
     "sliding_window": {"window": 256},
     "dilated_window": {"window": 64, "dilation": [1, 2, 4, 8]},
     "global_window": {"window": 256, "global_prefix": 16},
@@ -39,8 +40,13 @@ KINDS = {
     "fixed": {"stride": 64, "summary": 8, "cells": 4},
     "local_block": {"block": 128, "look_back": 1},
     "blockwise": {"block": 128, "shifts": [0, 0, 1, 1], "on_empty": "own"},
-    "gau_quad": GAU,
+    "memory_compressed": {"factor": 3, "visible": "strict", "null": "learned"},
+    "adaptive_span": {"max_span": 256, "ramp": 32, "spans": [32, 64, 128, 224]},
+    "lsh": {"rounds": 4, "buckets": 64, "cap": 64, "scale": "none"},
+    "gau_quad": UNIT | {"div": "count", "div_place": "outside"},
+    "flash": UNIT | {"chunk": 64},
 }
+ALONE = ["softmax_recompute"]
 FEED_FORWARDS = {"rwkv7": {"kind": "channel_mix"}}
 POSITIONS, STREAMS = [64, 784, 4096], [1, 256]
 
@@ -70,15 +76,30 @@ def write_models(folder: Path, kinds):
 def weights(kind):
     """Elements of the products of all layers and the head, each of which a step reads."""
     head = 3 * image_model.COMPONENTS * D
-    if kind == "gau_quad":
-        return head + LAYERS * D * (3 * GAU["d_value"] + GAU["d_key"])
+    if kind in ("gau_quad", "flash"):
+        return head + LAYERS * D * (3 * UNIT["d_value"] + UNIT["d_key"])
     ranks = 8 * image_model.RANK * D if kind == "rwkv7" else 0
-    return head + LAYERS * (4 * D * D + ranks + 2 * D * D_FF)
+    return head + LAYERS * ((3 if kind == "lsh" else 4) * D * D + ranks + 2 * D * D_FF)
+
+
+def arrays(kind, own):
+    """Elements in f32 of what a token is multiplied with beside them."""
+    if kind == "lsh":
+        return LAYERS * own["rounds"] * own["d_key"] * own["buckets"] // 2
+    if kind == "memory_compressed":  # of one place of its block
+        return LAYERS * own["n_heads"] * (own["d_key"] ** 2 + own["d_value"] ** 2)
+    return 0
 
 
 def seen(kind, own, position):
-    """Rows that the heads of a layer see at a token, counted from 1: one each head."""
+    """Rows that the heads of a layer see at a token, counted from 1: one each head. Of lsh as if buckets were even."""
     i = position - 1
+    if kind == "lsh":
+        return [own["rounds"] * min(own["cap"], i // own["buckets"])] * own["n_heads"]
+    if kind == "memory_compressed":
+        return [1 + i // own["factor"]] * own["n_heads"]
+    if kind in ("gau_quad", "flash"):
+        return [i % own.get("chunk", position) + 1]
     return [sum(0 <= j <= i for j in SEES[kind](own, head, i)) for head in range(own["n_heads"])]
 
 
@@ -87,9 +108,19 @@ def state_floats(kind, own, position):
     if kind in ("linear", "rwkv7"):
         floats = LAYERS * HEADS * (D // HEADS) * (D // HEADS + (kind == "linear"))
         return floats, floats, 2 * floats * (4 if kind == "rwkv7" else 2)
-    rows = [position] if kind == "gau_quad" else seen(kind, own, position)
-    width = own["d_key"] + own["d_value"]
-    return LAYERS * sum(rows) * width, LAYERS * own["n_heads"] * width, 2 * LAYERS * sum(rows) * width
+    if kind == "softmax_recompute":  # no row outlives the step
+        return 0, 0, 2 * D * LAYERS * position * (position + 1)
+    rows, heads = sum(seen(kind, own, position)), own["n_heads"]
+    width = own["d_key"] + own["d_value"] + (own["rounds"] + 1 if kind == "lsh" else 0)
+    read, written, work = rows * width, heads * width, rows * width
+    if kind == "flash":
+        matrix = own["d_key"] * own["d_value"]
+        read, written, work = read + 2 * matrix, written + matrix, work + 2 * matrix
+    if kind == "lsh":
+        work += heads * own["rounds"] * own["d_key"] * own["buckets"] // 2
+    if kind == "memory_compressed":
+        work += arrays(kind, own) // LAYERS
+    return LAYERS * read, LAYERS * written, 2 * LAYERS * work
 
 
 def better(a, b):
@@ -127,7 +158,7 @@ class Machine:
 def touched(kind, own, position, streams):
     """Bytes of weights, and of states read and written, in a step."""
     read, written, _ = state_floats(kind, own, position)
-    return 2 * weights(kind), 4 * streams * read, 4 * streams * written
+    return 2 * weights(kind) + 4 * arrays(kind, own), 4 * streams * read, 4 * streams * written
 
 
 def floor(m, kind, own, position, streams):
@@ -136,7 +167,8 @@ def floor(m, kind, own, position, streams):
     back, or the arithmetic on it. Products and states take turns."""
     weight_bytes, read, written = touched(kind, own, position, streams)
     everything = weight_bytes + read
-    products = max(weight_bytes / m.rate("read", everything), 2 * weights(kind) * streams / m.flops(True))
+    tokens = streams * (position if kind == "softmax_recompute" else 1)
+    products = max(weight_bytes / m.rate("read", everything), 2 * weights(kind) * tokens / m.flops(True))
     changes = written == read
     memory = read / m.rate("update" if changes else "read", everything)
     arithmetic = streams * state_floats(kind, own, position)[2] / m.flops(False)
@@ -153,13 +185,17 @@ def bench(args, model, position, streams):
     return json.loads(out)["rows"][0]["ms_per_step"]
 
 
+def measured(args, streams):
+    return [kind for kind in args.only if streams == 1 or kind not in ALONE]
+
+
 def measure(args, folder):
     """{(kind, position, streams): milliseconds}, the kinds in turn, round after round: the best, as the roofline's."""
     times = {}
     for n in range(args.rounds):
         for position in args.positions:
             for streams in args.streams:
-                for kind in args.only:
+                for kind in measured(args, streams):
                     ms = bench(args, folder / kind, position, streams)
                     times.setdefault((kind, position, streams), []).append(ms)
                 print(f"  {streams} streams at {position}, round {n + 1} of {args.rounds}", file=sys.stderr)
@@ -169,7 +205,7 @@ def measure(args, folder):
 def print_tables(args, m, times):
     for streams in args.streams:
         rows = []
-        for kind in args.only:
+        for kind in measured(args, streams):
             own, cells = ROWS | {"kind": kind} | KINDS[kind], []
             for position in args.positions:
                 ms, least = times[kind, position, streams], floor(m, kind, own, position, streams)

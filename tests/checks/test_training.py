@@ -1,5 +1,6 @@
 """weights/train: recurrent kinds in chunks against their steps; a whole model of them, exported under the names of
-flash-linear-attention, against the float64 reading that the server is held to (tests/golden/kinds.py)."""
+flash-linear-attention, against the float64 reading that the server is held to (tests/golden/kinds.py); compressed rows
+against their equation."""
 
 import json
 import pathlib
@@ -17,7 +18,7 @@ import export  # noqa: E402
 import export_hf  # noqa: E402
 import kinds  # noqa: E402
 import linear_transformer  # noqa: E402
-from mixers import delta  # noqa: E402
+from mixers import delta, memory_compressed  # noqa: E402
 
 KINDS = {
     "gated_deltanet": {"conv": 4, "beta": "twice_sigmoid", "gate": "silu", "eps": 1e-6, "n_heads": 4, "key_heads": 2},
@@ -87,3 +88,31 @@ def test_what_has_no_place_is_refused(tmp_path):
     export.export_model(tmp_path, model, config | {"norm": "post"}, None)
     with pytest.raises(SystemExit, match="norm is"):
         export_hf.convert(tmp_path, tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("visible", ["strict", "inclusive"])
+@pytest.mark.parametrize("null", ["learned", "first"])
+def test_compressed_rows_are_those_of_the_equation(visible, null):
+    """memory_compressed, all tokens at once, beside a loop over tokens, heads, rows and places."""
+    torch.manual_seed(3)
+    own = {"n_heads": 2, "d_key": 3, "d_value": 4, "factor": 3, "visible": visible, "null": null}
+    mixer = memory_compressed.Mixer({"d_model": 5}, own).double()
+    with torch.no_grad():
+        for p in mixer.parameters():
+            p.copy_(torch.randn_like(p))
+        x = torch.randn(1, 11, 5, dtype=torch.float64)
+        q, k, v = (part[0] for part in mixer.heads(mixer.qkv(x)))
+        got = mixer.attend(q[None], k[None], v[None])[0]
+        for h in range(2):
+            for i in range(11):
+                first = mixer.null[h].split([3, 4]) if null == "learned" else (k[h, 0], v[h, 0])
+                rows = [first]
+                for c in range((i + (visible == "inclusive")) // 3):
+                    row = [mixer.compress_k_bias.view(2, 3)[h].clone(), mixer.compress_v_bias.view(2, 4)[h].clone()]
+                    for t in range(3):
+                        row[0] += k[h, 3 * c + t] @ mixer.compress_k.view(2, 3, 3, 3)[h, t]
+                        row[1] += v[h, 3 * c + t] @ mixer.compress_v.view(2, 3, 4, 4)[h, t]
+                    rows.append(row)
+                weights = torch.softmax(torch.stack([q[h, i] @ row[0] / 3**0.5 for row in rows]), 0)
+                want = sum(weight * row[1] for weight, row in zip(weights, rows))
+                assert (got[h, i] - want).abs().max() < 1e-12

@@ -37,7 +37,7 @@ static bool is_listed(const char *list, const char *name)
 
 /* A sanitizer takes three times as long: it looks at memory with odd numbers of threads only, and
    not at the frequencies of many thousand draws. */
-#ifdef __SANITIZE_ADDRESS__
+#ifdef LX_SANITIZE_ADDRESS
 enum { SANITIZED = 1, THREADS_STEP = 2 };
 #else
 enum { SANITIZED = 0, THREADS_STEP = 1 };

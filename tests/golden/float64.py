@@ -113,6 +113,64 @@ class Rows(Heads):
         return self.back(torch.stack(heads))
 
 
+class Compressed(Heads):
+    """Softmax over a first row and one row of every block that has ended."""
+
+    def __init__(self, w, prefix, own):
+        super().__init__(w, prefix, own)
+        self.k, self.v = [], []
+
+    def block(self, rows, h, c, name, n):
+        """Row c of the blocks."""
+        taps = self.w[f"{self.prefix}.compress_{name}"].view(self.n, self.own["factor"], n, n)[h]
+        bias = self.w[f"{self.prefix}.compress_{name}_bias"].view(self.n, n)[h]
+        return bias + sum(rows[c * self.own["factor"] + t][h] @ taps[t] for t in range(self.own["factor"]))
+
+    def __call__(self, x):
+        q, k, v = self.project(x)
+        self.k.append(k)
+        self.v.append(v)
+        ended = (len(self.k) - (self.own["visible"] == "strict")) // self.own["factor"]
+        heads = []
+        for h in range(self.n):
+            first = self.k[0][h], self.v[0][h]
+            if self.own["null"] == "learned":
+                first = self.w[f"{self.prefix}.null"][h].split([self.d, self.m])
+            keys = [first[0], *(self.block(self.k, h, c, "k", self.d) for c in range(ended))]
+            values = [first[1], *(self.block(self.v, h, c, "v", self.m) for c in range(ended))]
+            weights = torch.softmax(torch.stack([k @ q[h] for k in keys]) / math.sqrt(self.d), 0)
+            heads.append(sum(weight * v for weight, v in zip(weights, values)))
+        return self.back(torch.stack(heads))
+
+
+class Spans(Heads):
+    """Softmax over the tokens before, weighed by how far they lie, in spans of the heads' own."""
+
+    def __init__(self, w, prefix, own):
+        super().__init__(w, prefix, own)
+        self.k, self.v = [], []
+
+    def head(self, q, h):
+        own, i = self.own, len(self.k) - 1
+        span, distances = own["spans"][h % len(own["spans"])], self.w[f"{self.prefix}.distance"]
+        total, y = torch.zeros((), dtype=torch.float64), torch.zeros(self.m, dtype=torch.float64)
+        for x in range(own["max_span"]):
+            j = i - 1 - x
+            if j < 0 and not own.get("pad_memory"):
+                break
+            key = distances[:, x] + (self.k[j][h] if j >= 0 else 0)
+            weight = min(max((own["ramp"] + span - x) / own["ramp"], 0), 1) * torch.exp(q @ key / math.sqrt(self.d))
+            total = total + weight
+            y = y + (weight * self.v[j][h] if j >= 0 else 0)
+        return y / total if total > 0 else y
+
+    def __call__(self, x):
+        q, k, v = self.project(x)
+        self.k.append(k)
+        self.v.append(v)
+        return self.back(torch.stack([self.head(q[h], h) for h in range(self.n)]))
+
+
 class Gau:
     """The gated attention unit: the whole layer."""
 
@@ -137,13 +195,16 @@ class Gau:
         return linear(u * y, self.w, f"{self.prefix}.out")
 
 
+FORMS = {"linear": Linear, "gau_quad": Gau, "memory_compressed": Compressed, "adaptive_span": Spans}
+
+
 def make_layers(w, c):
     """Of every layer its attention, and whether a feed-forward net follows."""
     d = c["d_model"] // c["n_heads"]
     for i in range(c["n_layers"]):
         own = c["attention"][i] if isinstance(c["attention"], list) else c["attention"]
         own = {"n_heads": c["n_heads"], "d_key": c.get("d_key", d), "d_value": c.get("d_value", d)} | own
-        form = {"linear": Linear, "gau_quad": Gau}.get(own["kind"], Rows)
+        form = FORMS.get(own["kind"], Rows)
         yield form(w, f"layers.{i}.attn", own), form is not Gau
 
 

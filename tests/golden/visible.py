@@ -30,6 +30,17 @@ def blockwise(own, head, i):
     return set(range(begin, begin + own["block"]))
 
 
+def memory_compressed(own, head, i):
+    """Whole blocks, as the one row that is kept of each; the first row, where it is a token's."""
+    ended = (i + (own["visible"] == "inclusive")) // own["factor"]
+    return set(range(ended * own["factor"])) | ({0} if own["null"] == "first" else set())
+
+
+def adaptive_span(own, head, i):
+    rows = min(in_turn(own["spans"], head) + own["ramp"], own["max_span"])
+    return set(range(i - rows, i))
+
+
 SEES = {
     "softmax": lambda own, head, i: set(range(i + 1)),
     "sliding_window": lambda own, head, i: set(range(own.get("sinks", 0))) | set(range(i - own["window"] + 1, i + 1)),
@@ -39,4 +50,7 @@ SEES = {
     "fixed": fixed,
     "local_block": local_block,
     "blockwise": blockwise,
+    "memory_compressed": memory_compressed,
+    "adaptive_span": adaptive_span,
+    "softmax_recompute": lambda own, head, i: set(range(i + 1)),
 }

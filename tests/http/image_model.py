@@ -74,6 +74,18 @@ def product(name, rows, columns):
     return {f"{name}.weight": ([rows, columns], columns**-0.5), f"{name}.bias": ([rows], 0.1)}
 
 
+def compressed_shapes(layer, own, keys, values):
+    """Of `memory_compressed` what it has beside others."""
+    result, heads = {}, own["n_heads"]
+    for name, all_heads in (("k", keys), ("v", values)):
+        rows, n = own["factor"] * all_heads, all_heads // heads
+        result[f"{layer}attn.compress_{name}"] = ([rows, n], (own["factor"] * n) ** -0.5)
+        result[f"{layer}attn.compress_{name}_bias"] = ([all_heads], 0.1)
+    if own["null"] == "learned":
+        result[f"{layer}attn.null"] = ([heads, (keys + values) // heads], 0.5)
+    return result
+
+
 def layer_shapes(conf, i):
     """As `shapes`, of layer i."""
     d, layer = D_MODEL, f"layers.{i}."
@@ -94,6 +106,8 @@ def layer_shapes(conf, i):
     result = norm(f"{layer}norm1") | norm(f"{layer}norm2") | projected | out
     if own["kind"] == "global_window":
         result |= product(f"{layer}attn.global", 2 * keys + values, d)
+    if own["kind"] == "memory_compressed":
+        result |= compressed_shapes(layer, own, keys, values)
     if own["kind"] == "adaptive_span":
         result[f"{layer}attn.distance"] = ([own.get("d_key", d // HEADS), own["max_span"]], 1.0)
     return result | product(f"{layer}ff.up", D_FF, d) | product(f"{layer}ff.down", d, D_FF)

@@ -10,11 +10,12 @@ import pytest
 import image_model
 import images
 import png
-from client import call
+from client import MODEL, call
 from cluster import Redis
 from images import picture_from
-from server import Server
-from test_states import blob_of, fork_one, post
+from server import Server, wait_until
+from test_footprint import SLACK
+from test_states import blob_of, fork_one
 
 WIDTH, HEIGHT = 14, 13  # 182 values: three pages of 64 rows
 VALUES = WIDTH * HEIGHT
@@ -31,6 +32,7 @@ KINDS = {
     ],
     "spans": {"kind": "adaptive_span", "max_span": 90, "ramp": 5, "spans": [3, 30, 80], "pad_memory": True},
     "lsh": {"kind": "lsh", "rounds": 4, "buckets": 8, "cap": 9, "scale": "key"},
+    "compressed": {"kind": "memory_compressed", "factor": 3, "visible": "strict", "null": "learned"},
     "flash": {"kind": "flash", "n_heads": 1, "d_key": 8, "d_value": 64, "chunk": 20},
     "strided": {"kind": "strided", "stride": WIDTH, "heads": "apart"},
     "hybrid": [image_model.LINEAR, {"kind": "fixed", "stride": WIDTH, "summary": 2, "cells": 2}],
@@ -139,7 +141,42 @@ def test_what_grows_is_counted_in_bytes(tmp_path):
         assert small.metric("linnet_growing_bytes", model="softmax") == 0
 
 
-@pytest.mark.parametrize(("kind", "page_kib"), [("softmax", 32), ("hybrid", 16), ("window", 0)])
+@pytest.mark.heavy
+def test_many_streams_that_grow_beside_others(tmp_path, monkeypatch):
+    """256 pictures at a time that take 13 pages of 16 KiB each, which is all that there are, 16 of a kind that does not
+    grow and one more that has to wait. Nothing is lost, and memory stays where it was planned to be."""
+    for name, value in {"D_MODEL": 16, "D_FF": 32, "HEADS": 2}.items():
+        monkeypatch.setattr(image_model, name, value)
+    image_model.write(tmp_path / "softmax", 28, 28, attention={"kind": "softmax"})
+    image_model.write(tmp_path / "linear", 28, 28)
+    streams, each, grown = 256, 8, 256 * 13 * 16 << 10
+    with Server("--models", tmp_path, "--slots", str(streams), "--state-mb", "52", "--prefix-cache-mb", "0") as server:
+        plan = grown + SLACK + sum(file.stat().st_size for file in tmp_path.glob("*/model.safetensors"))
+        for model in ("softmax", "linear", MODEL):
+            plan += (streams + 1) * call(server.port, "GET", f"/v1/models/{model}").json()["meta"]["state_bytes"]
+        assert server.metric("linnet_growing_bytes_limit", model="softmax") == grown
+        alone = {(kind, seed): images.files(generate(server.port, model=kind, seed=seed, n=2))
+                 for kind in ("softmax", "linear") for seed in (0, 7)}
+        with concurrent.futures.ThreadPoolExecutor(streams // each + 3) as pool:
+            parts = {("softmax", seed): pool.submit(generate, server.port, model="softmax", seed=seed, n=each)
+                     for seed in range(streams // each)}
+            parts |= {("linear", seed): pool.submit(generate, server.port, model="linear", seed=seed, n=each)
+                      for seed in (0, 7)}
+            wait_until(lambda: server.metric("linnet_growing_bytes", model="softmax") == grown, 60, "every page is taken")
+            late = pool.submit(generate, server.port, model="softmax", seed=streams, n=1)
+            answers = {key: images.files(part.result()) for key, part in parts.items()}
+            assert len(images.files(late.result())) == 1
+        resident = server.resident_bytes()
+        assert all(len(set(answer)) == each for answer in answers.values())
+        for key, pictures in alone.items():
+            assert answers[key][:2] == pictures, key
+        assert grown < resident < plan
+        server.wait_idle()
+        assert server.metric("linnet_growing_bytes", model="softmax") == 0
+
+
+@pytest.mark.parametrize(("kind", "page_kib"), [("softmax", 32), ("hybrid", 16), ("window", 0), ("lsh", 42), ("flash", 0),
+                                                ("compressed", 11)])
 def test_prompts_that_begin_alike_share_what_grows(folder, kind, page_kib):
     """Ten rows are given: two full pages, which the picture has too, and one that is copied."""
     given = png.write(WIDTH, 10, images.a_picture(WIDTH, 10))

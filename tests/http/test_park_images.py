@@ -10,6 +10,7 @@ import holding
 import image_model
 import images
 import png
+import test_kinds
 from client import complete_ok
 from cluster import Redis
 from conversations import UPPER, text_of, whole
@@ -18,6 +19,7 @@ from server import Server, wait_until
 from test_reload import Folder
 
 SIDE = 256  # large enough that a signal comes before the end
+KINDS = ("softmax", "window", "lsh", "flash", "compressed")  # of test_kinds.py
 CHAT = "/v1/chat/completions"
 
 
@@ -32,6 +34,8 @@ def large(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     image_model.write(folder / SMALL, SIDE, SIDE)
     image_model.write(folder / images.COLOUR, SIDE, SIDE // 4, channels=3, mixture=False)
+    for kind in KINDS:
+        image_model.write(folder / kind, SIDE // 4, SIDE // 4, attention=test_kinds.KINDS[kind])
     return folder
 
 
@@ -64,7 +68,7 @@ def values_of(events):
     return start, images.told_values(events, start).get(0, b"") if told else b""
 
 
-@pytest.mark.parametrize("model, unit", [(SMALL, "row"), (images.COLOUR, "pixel")])
+@pytest.mark.parametrize("model, unit", [(SMALL, "row"), (images.COLOUR, "pixel"), *((kind, "row") for kind in KINDS)])
 def test_a_stream_of_values_goes_on_where_it_was_parked(redis, large, model, unit):
     """The signal comes within the picture, unless the machine is too fast each time."""
     store, body = ("--state-store", redis.url), {"model": model, "stream_unit": unit}

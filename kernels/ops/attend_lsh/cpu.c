@@ -1,8 +1,8 @@
 #include "kernels/cpu/cpu.h"
 
-static void run_head(const lx_cpu *c, const lx_attend_lsh_args *a, int32_t seq, int64_t head,
-                     float *scratch)
+static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t head, float *scratch)
 {
+    const lx_attend_lsh_args *a = args;
     const lx_batch *b = c->batch;
     const lx_states *s = a->states;
     int64_t n = a->n_heads, row = b->seq_start[seq], width = n * (a->d_key + a->d_value);
@@ -32,22 +32,10 @@ static void run_head(const lx_cpu *c, const lx_attend_lsh_args *a, int32_t seq, 
     c->isa->lsh(&job);
 }
 
-/* The work is laid out as sequence after sequence, head after head, each as long as its tokens; a
-   piece has what begins in its share of that line. */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_attend_lsh_args *a = args;
-    const lx_batch *b = c->batch;
-    int64_t n = a->n_heads;
-    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
-    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
-        for (int64_t h = 0; h < n; h++) {
-            int64_t at = row * n + h * tokens;
-            if (at >= mine.from && at < mine.to)
-                run_head(c, a, seq, h, scratch);
-        }
-    }
+    lx_cpu_run_units(c, args, part, a->n_heads, run_head, scratch);
 }
 
 static int64_t scratch(const lx_cpu *c, const void *args)

@@ -10,14 +10,12 @@
 /* A query, and what has been summed for it so far. */
 typedef struct rows_query {
     lx_rows_ranges sees;
-    int32_t nearest;    /* the row of distance 0 */
-    float *q;           /* [d_key] times the scale */
-    float *x;           /* [LX_ROWS_BLOCK] of this block: logits, then weights */
-    float *o;           /* [d_value] weighted values, relative to the largest logit */
-    float largest, sum; /* of all blocks so far; the weights' */
-    bool seen;          /* a row of this block */
-    bool grown;         /* this block has a larger logit than those before */
-    float factor;       /* exp(smaller largest - larger): of the side that it belongs to */
+    int32_t nearest; /* the row of distance 0 */
+    float *q;        /* [d_key] times the scale */
+    float *x;        /* [LX_ROWS_BLOCK] of this block: logits, then weights */
+    float *o;        /* [d_value] weighted values, relative to the largest logit */
+    seen_sum all;    /* of all blocks so far */
+    bool seen;       /* a row of this block */
 } rows_query;
 
 /* A tile of a block, and which of its rows each query sees. */
@@ -166,20 +164,6 @@ V16_FN v16 rows_weight(v16 x, float largest, bool squares)
     return squares ? v16_mul(r, r) : v16_exp(v16_sub(x, v16_set1(largest)));
 }
 
-/* How this block and those before it are added. */
-static void rows_add(rows_query *query, float largest, float sum)
-{
-    float f[16];
-    query->grown = largest > query->largest;
-    v16 apart = v16_set1(query->grown ? query->largest - largest : largest - query->largest);
-    v16 before = v16_set1(query->sum), here = v16_set1(sum), factor = v16_exp(apart);
-    v16_store(f, factor);
-    query->factor = f[0];
-    v16_store(f, query->grown ? v16_fma(before, factor, here) : v16_fma(here, factor, before));
-    query->sum = f[0];
-    query->largest = query->grown ? largest : query->largest;
-}
-
 /* Logits to weights; a sum of squares needs no sum of weights. */
 static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
 {
@@ -206,9 +190,9 @@ static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
         rows_hide(x, w->now->tile[t].lanes[j], 0.0f);
         sum = v16_add(sum, v16_load(x));
     }
-    query->factor = 1.0f;
+    query->all.factor = 1.0f;
     if (a->divisor == 0)
-        rows_add(query, largest, v16_sum(sum));
+        seen_add(&query->all, largest, v16_sum(sum));
 }
 
 V16_FN v16 rows_load(const float *p, int n)
@@ -247,12 +231,9 @@ V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, co
     }
     for (int j = 0; j < nq; j++) {
         rows_query *query = &w->query[j];
-        v16 factor = v16_set1(query->factor);
         for (int c = 0; query->seen && c < nc; c++) {
             float *to = query->o + m + 16 * c;
-            v16 before = v16_load(to), here = o[j * nc + c];
-            v16_store(to,
-                      query->grown ? v16_fma(before, factor, here) : v16_fma(here, factor, before));
+            v16_store(to, seen_add_values(&query->all, v16_load(to), o[j * nc + c]));
         }
     }
 }
@@ -295,7 +276,7 @@ static void rows_zeros(const lx_cpu_attend_kept *a, rows_query *query)
         v16 weight = rows_weight(v16_load(x), largest, false);
         v16_store(x, v16_mul(weight, v16_load(a->distance_weights + column)));
         rows_hide(x, lanes, 0.0f);
-        rows_add(query, largest, v16_sum(v16_load(x)));
+        seen_add(&query->all, largest, v16_sum(v16_load(x)));
     }
 }
 
@@ -310,7 +291,7 @@ static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t t
                           .x = scratch,
                           .o = scratch + LX_ROWS_BLOCK,
                           .q = scratch + LX_ROWS_BLOCK + d_value,
-                          .largest = -INFINITY};
+                          .all.largest = -INFINITY};
     memset(query->o, 0, (size_t)d_value * sizeof *query->o);
     for (int32_t d = 0; d < a->d_key; d++)
         query->q[d] = q[d] * a->scale;
@@ -325,7 +306,7 @@ static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64
     if (empty && a->leave_unseeing)
         return;
     float by = a->by_count ? a->divisor * (float)lx_ranges_rows(&query->sees) : a->divisor;
-    by = a->divisor > 0 ? by : query->sum;
+    by = a->divisor > 0 ? by : query->all.sum;
     for (int32_t m = 0; m < a->d_value; m++)
         y[m] = empty ? 0.0f : query->o[m] / by;
 }

@@ -1,16 +1,20 @@
 #include "kernels/cpu/cpu.h"
 
+#define COLUMNS 64 /* that are dealt out at a time */
+
 static lx_cpu_inputs inputs(const lx_columns *c, int64_t row)
 {
     return (lx_cpu_inputs){c->array->data + row * c->width + c->first, c->width};
 }
 
-/* Some columns of a sequence, from `column` on. */
-static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t column, int32_t n)
+/* Some columns of a sequence. */
+static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
+                        float *scratch)
 {
     const lx_chunk_sums_args *a = args;
     const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq];
+    (void)scratch;
+    int64_t row = b->seq_start[seq], column = unit * COLUMNS, left = a->d_value - column;
     lx_cpu_chunks_job job = {
         .q = inputs(&a->q, row),
         .k = inputs(&a->k, row),
@@ -21,7 +25,7 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
         .position = b->position[seq],
         .d_key = a->d_key,
         .d_value = a->d_value,
-        .columns = n,
+        .columns = (int32_t)(left < COLUMNS ? left : COLUMNS),
         .chunk = a->chunk,
         .scale = a->scale,
     };
@@ -31,15 +35,14 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
-    (void)scratch;
-    lx_cpu_deal_columns(c, args, part, ((const lx_chunk_sums_args *)args)->d_value, run_columns);
+    const lx_chunk_sums_args *a = args;
+    lx_cpu_run_units(c, args, part, (a->d_value + COLUMNS - 1) / COLUMNS, run_columns, scratch);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_chunk_sums_args *a = args;
-    return (int64_t)c->batch->n_tokens * ((a->d_value + LX_CPU_COLUMNS - 1) / LX_CPU_COLUMNS) *
-           a->d_key / 128;
+    return (int64_t)c->batch->n_tokens * ((a->d_value + COLUMNS - 1) / COLUMNS) * a->d_key / 128;
 }
 
 const lx_cpu_kind lx_cpu_op_chunk_sums = {

@@ -74,7 +74,9 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
                         lx_decay decay, lx_correction correction, lx_read read)
 {
     const float *q = r->q.at + t * r->q.stride, *k = r->k.at + t * r->k.stride;
-    const float *w = r->w.at + t * r->w.stride, *b = r->b.at + t * r->b.stride, *mixed = NULL;
+    const float *w = decay != LX_DECAY_NONE ? r->w.at + t * r->w.stride : NULL;
+    const float *b = correction == LX_CORRECT_PAIR ? r->b.at + t * r->b.stride : NULL;
+    const float *mixed = NULL;
     v16 zero = v16_set1(0.0f), w_head = v16_set1(decay == LX_DECAY_HEAD ? w[0] : 1.0f);
     v16 beta = v16_set1(r->beta.at != NULL ? r->beta.at[t * r->beta.stride] : 1.0f);
     v16 v[4], p[4], u[4], y[4];

@@ -1,11 +1,15 @@
 #include "kernels/cpu/cpu.h"
 
-/* Some channels of a sequence, from `column` on. */
-static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t column, int32_t n)
+#define COLUMNS 64 /* that are dealt out at a time */
+
+/* Some channels of a sequence. */
+static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
+                        float *scratch)
 {
     const lx_short_conv_args *a = args;
     const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq];
+    (void)scratch;
+    int64_t row = b->seq_start[seq], column = unit * COLUMNS, left = a->d - column;
     lx_cpu_conv job = {
         .y = a->y->data + row * a->d + column,
         .x = {a->x.array->data + row * a->x.width + a->x.first + column, a->x.width},
@@ -14,7 +18,7 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
         .state = a->states->data + b->slot[seq] * a->states->stride + a->offset + column,
         .n_tokens = b->seq_start[seq + 1] - row,
         .d = a->d,
-        .columns = n,
+        .columns = (int32_t)(left < COLUMNS ? left : COLUMNS),
         .taps = a->taps,
         .f = a->f,
     };
@@ -23,8 +27,8 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
-    (void)scratch;
-    lx_cpu_deal_columns(c, args, part, ((const lx_short_conv_args *)args)->d, run_columns);
+    const lx_short_conv_args *a = args;
+    lx_cpu_run_units(c, args, part, (a->d + COLUMNS - 1) / COLUMNS, run_columns, scratch);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

@@ -1,18 +1,22 @@
 #include "kernels/cpu/cpu.h"
 
-/* Some columns of a sequence, from `column` on. */
-static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t column, int32_t n)
+#define COLUMNS 64 /* that are dealt out at a time */
+
+/* Some columns of a sequence. */
+static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
+                        float *scratch)
 {
     const lx_token_shift_args *a = args;
     const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq];
+    (void)scratch;
+    int64_t row = b->seq_start[seq], column = unit * COLUMNS, left = a->d - column;
     lx_cpu_shift job = {
         .x = a->x->data + row * a->d + column,
         .mixes = a->mixes->data + column,
         .state = a->states->data + b->slot[seq] * a->states->stride + a->offset + column,
         .n_tokens = b->seq_start[seq + 1] - row,
         .d = a->d,
-        .columns = n,
+        .columns = (int32_t)(left < COLUMNS ? left : COLUMNS),
         .n_mixes = a->n_mixes,
     };
     for (int32_t i = 0; i < a->n_mixes; i++)
@@ -22,8 +26,8 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
-    (void)scratch;
-    lx_cpu_deal_columns(c, args, part, ((const lx_token_shift_args *)args)->d, run_columns);
+    const lx_token_shift_args *a = args;
+    lx_cpu_run_units(c, args, part, (a->d + COLUMNS - 1) / COLUMNS, run_columns, scratch);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

@@ -40,20 +40,27 @@ typedef struct subject {
     char label[512];
 } subject;
 
+/* What is left out has nothing to find for the sanitizer, which takes ten times as long: the thread
+   sanitizer looks at a case a kind, and only where threads are. */
 static const struct {
     const char *name;
     lx_isa isa;
     int32_t n_threads;
-} backends[] = {{"reference", LX_ISA_AUTO, 1},
-#ifndef __SANITIZE_THREAD__ /* which takes ten times as long, and has nothing to find here */
-                {"cpu", LX_ISA_PLAIN, 1},
-#ifndef __SANITIZE_ADDRESS__ /* nor this beside three threads */
-                {"cpu", LX_ISA_AUTO, 1},
+} backends[] = {
+#ifndef LX_SANITIZE_THREAD
+    {"reference", LX_ISA_AUTO, 1}, {"cpu", LX_ISA_PLAIN, 1},
+#ifndef LX_SANITIZE_ADDRESS
+    {"cpu", LX_ISA_AUTO, 1},
 #endif
 #endif
-                {"cpu", LX_ISA_AUTO, 3}};
+    {"cpu", LX_ISA_AUTO, 3}};
 
 enum { N_BACKENDS = sizeof backends / sizeof *backends };
+#ifdef LX_SANITIZE_THREAD
+enum { ONE_CASE = 1 };
+#else
+enum { ONE_CASE = 0 };
+#endif
 
 static void must(lx_status st, const lx_error *err)
 {
@@ -407,6 +414,8 @@ static void check_mixer(const char *kind)
     json_array_foreach(json_object_get(table, "cases"), i, c)
     {
         check_laws(kind, c);
+        if (ONE_CASE)
+            break;
         check_what_is_seen(kind, c);
     }
     json_array_foreach(json_object_get(table, "refused"), i, c) check_refused(kind, c);

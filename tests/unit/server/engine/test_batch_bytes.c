@@ -26,7 +26,7 @@ enum {
 };
 enum { ROOM = 64, MAX_ROWS = MAX_BATCH + ROOM, MAX_INPUTS = 8 };
 
-#ifdef __SANITIZE_THREAD__ /* one set of instructions shows what threads do, and it is slow */
+#ifdef LX_SANITIZE_THREAD /* one set of instructions shows what threads do, and it is slow */
 static const lx_isa first_isa = LX_ISA_AVX2, last_isa = LX_ISA_AVX2;
 static const int32_t batches[] = {3, 64};
 #else

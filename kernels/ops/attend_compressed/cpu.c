@@ -1,0 +1,71 @@
+#include "kernels/cpu/cpu.h"
+
+static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t head, float *scratch)
+{
+    const lx_attend_compressed_args *a = args;
+    const lx_batch *b = c->batch;
+    const lx_states *s = a->states;
+    int64_t n = a->n_heads, row = b->seq_start[seq], width = n * (2 * a->d_key + a->d_value);
+    int64_t key = a->d_key, value = a->d_value, kept = key + value;
+    const float *x = a->qkv->data + row * width;
+    float *open =
+        s->data + b->slot[seq] * s->stride + a->offset + head * kept * (a->first == NULL ? 2 : 1);
+    lx_cpu_compressed job = {
+        .q = x + head * key,
+        .k = x + (n + head) * key,
+        .v = x + 2 * n * key + head * value,
+        .y = a->y->data + row * n * value + head * value,
+        .key = {a->taps_k->data + head * a->factor * key * key, a->bias_k->data + head * key, open,
+                a->d_key},
+        .value = {a->taps_v->data + head * a->factor * value * value,
+                  a->bias_v->data + head * value, open + key, a->d_value},
+        .first = a->first != NULL ? a->first->data + head * kept : open + kept,
+        .kept_first = a->first != NULL ? NULL : open + kept,
+        .rows = s->pool + a->page_offset + head * lx_compressed_rows(a->factor) * kept,
+        .pages = s->pages + (int64_t)b->slot[seq] * s->slot_pages,
+        .page_stride = s->page_stride,
+        .n_tokens = b->seq_start[seq + 1] - row,
+        .x_stride = width,
+        .y_stride = n * value,
+        .position = b->position[seq],
+        .d_key = a->d_key,
+        .d_value = a->d_value,
+        .factor = a->factor,
+        .inclusive = a->inclusive,
+        .scale = a->scale,
+        .scratch = scratch,
+    };
+    c->isa->compressed(&job);
+}
+
+static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+{
+    const lx_attend_compressed_args *a = args;
+    lx_cpu_run_units(c, args, part, a->n_heads, run_head, scratch);
+}
+
+static int64_t scratch(const lx_cpu *c, const void *args)
+{
+    const lx_attend_compressed_args *a = args;
+    (void)c;
+    return LX_ROWS_BLOCK + (a->d_value + 15) / 16 * 16;
+}
+
+static int64_t pieces(const lx_cpu *c, const void *args)
+{
+    const lx_attend_compressed_args *a = args;
+    const lx_batch *b = c->batch;
+    int64_t work = 0, key = a->d_key, value = a->d_value;
+    for (int32_t seq = 0; seq < b->n_seqs; seq++) {
+        int64_t tokens = b->seq_start[seq + 1] - b->seq_start[seq];
+        int64_t rows = 1 + (b->position[seq] + tokens / 2) / a->factor;
+        work += tokens * (key * key + value * value + rows * (key + value));
+    }
+    return work * a->n_heads / 8192;
+}
+
+const lx_cpu_kind lx_cpu_op_attend_compressed = {.op = &lx_op_attend_compressed,
+                                                 .scratch = scratch,
+                                                 .pieces = pieces,
+                                                 .pieces_a_thread = 4,
+                                                 .run = run};
