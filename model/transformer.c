@@ -24,6 +24,7 @@ struct lx_transformer {
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
     lx_array *carried;       /* from layer 0 to the others; NULL where it leaves nothing */
     lx_recompute *recompute; /* of a model that recomputes, else NULL */
+    float *initial;          /* a slot's state before the first token; NULL: zeros */
 };
 
 /* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
@@ -81,6 +82,41 @@ static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error 
     return LX_OK;
 }
 
+/* What the heads of a branch are at first. */
+static void fill_initial(const lx_model *m, const lx_branch *b, float *state)
+{
+    const lx_mixer_parts *p = &b->parts;
+    int64_t size = (int64_t)p->fields[0].rows * p->fields[0].cols;
+    char name[96];
+    (void)snprintf(name, sizeof name, "layers.%d.%s", p->layer, p->tensors[p->initial].name);
+    const lx_host_tensor *t = &lx_model_tensor(m, name)->t;
+    for (int64_t i = 0; i < p->n_heads * size; i++)
+        state[b->state_offset + i / size * lx_mixer_head_floats(p) + i % size] =
+            lx_host_tensor_at(t, i);
+}
+
+/* t->initial, where any layer begins with something else than zeros. */
+static lx_status new_initial(lx_transformer *t, lx_error *err)
+{
+    const lx_model *m = t->model;
+    for (int32_t i = 0; i < m->config.n_layers * LX_MAX_BRANCHES; i++) {
+        const lx_branch *b = &m->layers[i / LX_MAX_BRANCHES].branches[i % LX_MAX_BRANCHES];
+        if (!b->parts.has_initial)
+            continue;
+        if (t->initial == NULL)
+            t->initial = calloc((size_t)m->state.fixed_floats, sizeof *t->initial);
+        if (t->initial == NULL)
+            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an initial state");
+        fill_initial(m, b, t->initial);
+    }
+    return LX_OK;
+}
+
+const float *lx_transformer_initial_state(const lx_transformer *t)
+{
+    return t->initial;
+}
+
 lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
                              int32_t max_outputs, lx_transformer **out, lx_error *err)
 {
@@ -101,6 +137,8 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
         st = lx_weights_load(model, be, &t->weights, err);
     if (st == LX_OK)
         st = new_activations(t, err);
+    if (st == LX_OK)
+        st = new_initial(t, err);
     if (st == LX_OK && model->recomputes)
         st = lx_recompute_new(model, be, max_tokens, &t->recompute, err);
     if (st != LX_OK) {
@@ -118,6 +156,7 @@ void lx_transformer_free(lx_transformer *t)
     const lx_kernels *ops = t->be->ops;
     lx_weights_free(&t->weights);
     lx_recompute_free(t->recompute);
+    free(t->initial);
     lx_array *arrays[] = {t->streams[0], t->streams[1], t->normed,
                           t->outputs,    t->logits,     t->carried};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)

@@ -16,7 +16,11 @@ lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t
     lx_state_layout layout = lx_transformer_model(t)->state;
     layout.n_pages = layout.page_floats > 0 ? n_pages : 0;
     layout.slot_pages = layout.page_floats > 0 ? slot_pages : 0;
-    return be->ops->states_new(be, &layout, n_slots, out, err);
+    lx_status st = be->ops->states_new(be, &layout, n_slots, out, err);
+    const float *initial = lx_transformer_initial_state(t);
+    for (int32_t slot = 0; slot < n_slots && initial != NULL && st == LX_OK; slot++)
+        st = be->ops->state_import(be, *out, slot, initial, 0);
+    return st;
 }
 
 /* Slot i takes pages i * n to i * n + n - 1. */
@@ -66,7 +70,11 @@ lx_status lx_transformer_state_map(lx_transformer *t, lx_states *s, int32_t slot
 lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slot, lx_error *err)
 {
     lx_backend *be = lx_transformer_backend(t);
-    return checked(be->ops->state_zero(be, s, slot), "clear", err);
+    const float *initial = lx_transformer_initial_state(t);
+    lx_status st = checked(be->ops->state_zero(be, s, slot), "clear", err);
+    if (st == LX_OK && initial != NULL)
+        st = checked(be->ops->state_import(be, s, slot, initial, 0), "take in", err);
+    return st;
 }
 
 lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,

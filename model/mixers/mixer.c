@@ -149,6 +149,14 @@ void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, 
     add_field(p, (lx_state_field){name, rows, cols, true});
 }
 
+void lx_mixer_add_initial(lx_mixer_parts *p, const char *name)
+{
+    assert(p->n_heads > 0 && p->n_fields > 0 && !p->fields[0].once);
+    p->has_initial = true;
+    p->initial = p->n_tensors;
+    lx_mixer_add_array(p, name, (int64_t)p->n_heads * p->fields[0].rows, p->fields[0].cols);
+}
+
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row)
 {
     assert(p->n_scratch < LX_MAX_MIXER_SCRATCH);

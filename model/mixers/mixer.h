@@ -113,6 +113,10 @@ struct lx_mixer_parts {
     lx_mixer_derived derived[LX_MAX_MIXER_DERIVED];
     int32_t n_heads; /* how often the fields, or the rows, repeat; 0 without a state */
     lx_state_field fields[LX_MAX_MIXER_FIELDS];
+    /* Whether the first field of every head is something else than zeros before the first token:
+       tensor `initial`, an array [n_heads rows, cols]. */
+    bool has_initial;
+    int32_t initial;
     /* Rows (k, v) as attend_rows keeps them: `ring` of them in the slot, behind the fields, or all
        in pages where ring is 0. row_key 0: none. */
     int32_t row_key, row_value, ring;
@@ -195,6 +199,8 @@ void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixe
 void lx_mixer_add_constant(lx_mixer_parts *p, int64_t n, double number);
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
+/* What the first field of every head is at first: an array of this name. */
+void lx_mixer_add_initial(lx_mixer_parts *p, const char *name);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring);

@@ -18,6 +18,7 @@
  * Tensors: attn.x_c (mixes_c), attn.r, attn.k, attn.v, attn.out, attn.w1, attn.w2, attn.a1,
  * attn.a2, attn.g1, attn.g2, but for layer 0 attn.v1, attn.v2, and attn.k_k, attn.k_a, attn.r_k,
  * attn.norm.weight, attn.norm.bias. w2, a2 and v2 have a bias.
+ * With `time_state` S is attn.time_state [H K, V] before the first token, which tuning has found.
  * State: of a head S [K, V]; once the last x, shift.
  */
 #include "model/mixers/recurrent.h"
@@ -30,9 +31,10 @@ static const lx_mixer_param params[] = {
     {.name = "v_rank", .kind = LX_PARAM_INT, .min = 1, .max = MAX_RANK},
     {.name = "g_rank", .kind = LX_PARAM_INT, .min = 1, .max = MAX_RANK},
     {.name = "group_eps", .kind = LX_PARAM_EPS},
+    {.name = "time_state", .kind = LX_PARAM_FLAG, .optional = true},
 };
 
-enum { W_RANK, A_RANK, V_RANK, G_RANK, GROUP_EPS }; /* params */
+enum { W_RANK, A_RANK, V_RANK, G_RANK, GROUP_EPS, TIME_STATE }; /* params */
 /* The mixes, which are the first of the scratch, too. */
 enum { MIX_R, MIX_W, MIX_K, MIX_V, MIX_A, MIX_G, N_MIXES };
 /* Tensors; layer 0 has not the last two. */
@@ -136,6 +138,8 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     p->n_heads = c->n_heads;
     lx_mixer_add_field(p, "S", c->d_key, c->d_value);
     lx_mixer_add_field_once(p, "shift", 1, c->d_model);
+    if (c->params[TIME_STATE].i)
+        lx_mixer_add_initial(p, "attn.time_state");
 }
 
 static void queue_shift(const lx_mixer_call *call)

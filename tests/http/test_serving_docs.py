@@ -152,6 +152,28 @@ def test_conversion_gives_the_equations(place):
     assert (rounded["model.layers.0.attn.k_k"] == got["model.layers.0.attn.k_k"]).all()
 
 
+def test_tuned_states_are_what_requests_begin_with(place):
+    """Of zeros they change nothing; others do, for every request alike, and lie as the equations want them."""
+    rng = numpy.random.default_rng(9)
+    answers = {}
+    for name, size in (("without", None), ("zeros", 0.0), ("tuned", 1.0)):
+        states = {f"blocks.{i}.att.time_state": (size * rng.standard_normal((WIDTH // SIZE, SIZE, SIZE))).astype("<f4")
+                  for i in range(LAYERS) if size is not None}
+        write_bin(place / f"{name}.bin", rwkv_tensors() | states)
+        assert convert(place, f"{name}.bin", name).returncode == 0
+        with Server("--slots", "2", model_dir=place / name) as server:
+            fields = {"model": name, "prompt": "Once", "seed": 2, "max_tokens": 12, "logprobs": 2}
+            several = [complete_ok(server.port, **fields)["choices"] for _ in range(4)]
+            assert all(one == several[0] for one in several)
+            answers[name] = several[0]
+            begun = complete_ok(server.port, **fields | {"max_tokens": 5, "return_state": True, "logprobs": None})
+            rest = complete_ok(server.port, model=name, state=begun["states"][0]["id"], max_tokens=7)
+            assert begun["choices"][0]["text"] + rest["choices"][0]["text"] == several[0][0]["text"]
+    assert answers["zeros"] == answers["without"] != answers["tuned"]
+    got = load("check").read_safetensors(place / "tuned")["model.layers.1.attn.time_state"]
+    assert (got.reshape(-1, SIZE, SIZE) == numpy.swapaxes(states["blocks.1.att.time_state"], 1, 2)).all()
+
+
 def test_what_is_no_model_is_refused(place):
     (place / "other.bin").write_bytes(b"GGUF" + bytes(60))
     done = convert(place, "other.bin", "nothing")

@@ -6,7 +6,7 @@
 
 OUT gets config.json and model.safetensors with the names of flash-linear-attention. FILE is RWKV World's
 rwkv_vocab_v20230424.txt; a model of 256 tokens reads bytes and needs none. Numbers keep their type unless --dtype says
-another one. A .pth is read without running what is in it (torch.load, weights_only), which wants torch; a .bin wants
+another one. States that tuning found (blocks.I.att.time_state, by --state) become what every request begins with. A .pth is read without running what is in it (torch.load, weights_only), which wants torch; a .bin wants
 numpy only. What the tool does not know is refused by its name.
 """
 
@@ -92,6 +92,8 @@ def their_tensor(name, array):
         return prefix + VECTORS[rest], array.reshape(-1)
     if found and rest == "att.r_k":
         return f"{prefix}attn.r_k", array
+    if found and rest == "att.time_state":  # [H, V, K] there
+        return f"{prefix}attn.time_state", numpy.ascontiguousarray(numpy.swapaxes(array, 1, 2)).reshape(-1, array.shape[1])
     pair = re.fullmatch(r"att\.([wavg])([012])", rest)
     if not found or pair is None:
         sys.exit(f"rwkv: {name} is not a tensor of RWKV-7")
@@ -116,7 +118,7 @@ def config_of(tensors):
             "decay_low_rank_dim": ranks["w"], "a_low_rank_dim": ranks["a"], "v_low_rank_dim": ranks["v"],
             "gate_low_rank_dim": ranks["g"], "norm_first": "blocks.0.ln0.weight" in shapes, "norm_bias": True,
             "norm_eps": NORM_EPS, "vocab_size": vocab, "tie_word_embeddings": False, "max_position_embeddings": 1 << 18,
-            "bos_token_id": None, "eos_token_id": None if vocab == 256 else 0}
+            "time_state": "blocks.0.att.time_state" in shapes, "bos_token_id": None, "eos_token_id": None if vocab == 256 else 0}
 
 
 # --- writing
@@ -158,9 +160,15 @@ def main():
     p.add_argument("model", help="a .pth, or a .bin of rwkv.cpp")
     p.add_argument("out", type=Path, help="a folder that is not there yet")
     p.add_argument("--vocabulary", type=Path, help="RWKV World's rwkv_vocab_v20230424.txt")
+    p.add_argument("--state", help="a .pth of tuned states, for this model")
     p.add_argument("--dtype", choices=["f32", "bf16"], help="of all matrices")
     args = p.parse_args()
     tensors = (read_bin if args.model.endswith(".bin") else read_pth)(args.model)
+    if args.state is not None:
+        states = read_pth(args.state)
+        if not states or not all(name.endswith("att.time_state") and len(array.shape) == 3 for name, (_, array) in states.items()):
+            sys.exit(f"rwkv: {args.state} holds something else than tuned states, blocks.I.att.time_state")
+        tensors |= states
     config, out = config_of(tensors), {}
     if config["vocab_size"] != 256 and args.vocabulary is None:
         sys.exit(f"rwkv: {config['vocab_size']} tokens: name their file by --vocabulary")

@@ -6,8 +6,9 @@
  *     attn_norm, ffn_norm      norm1, norm2        C_lora.lora.0, 2   attn.C1, C2, C: w, a, v, g
  *     g_norm                   attn.norm, whose eps is head_dim times norm_eps
  *
- * fla's fused path divides by sqrt(sum of squares + 1e-12) where its other one and RWKV-LM have the
- * larger of the length and 1e-12; this is the latter.
+ * A key of ours is `time_state`: tensors attn.time_state, what weights/convert/rwkv.py makes of
+ * tuned states. fla's fused path divides by sqrt(sum of squares + 1e-12) where its other one and
+ * RWKV-LM have the larger of the length and 1e-12; this is the latter.
  */
 #include <math.h>
 
@@ -97,6 +98,7 @@ static void read_mixers(lx_hf_reader *r, lx_config *c)
     read_rank(r, "v_low_rank_dim", 1.7 * wide, &m, "v_rank");
     read_rank(r, "gate_low_rank_dim", 5, &m, "g_rank");
     lx_mixer_value(&m, "group_eps")->f = (float)c->d_key * c->norm_eps;
+    lx_mixer_value(&m, "time_state")->i = lx_hf_flag(r, "time_state", false);
     lx_hf_set_mixers(r, c, &m);
 }
 
