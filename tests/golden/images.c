@@ -109,7 +109,7 @@ void golden_images(lx_transformer *t, const char *dir, const char *what)
         st = lx_fail(&err, LX_ERR_INVALID, NULL, "the fixture does not fit the model");
     if (st != LX_OK)
         golden_count(false, "%s: %s", what, err.text);
-    for (int32_t i = 0; i < golden_part(t, f.h.images) && st == LX_OK; i++)
+    for (int32_t i = 0; i < golden_part(f.h.images) && st == LX_OK; i++)
         check_image(&f, model, scorer, i, what, &worst);
     if (st == LX_OK)
         (void)printf("%-28s worst difference of a log-probability %.2e nats\n", what, worst);
