@@ -28,10 +28,11 @@ void lx_texts_fini(lx_texts *t)
 
 lx_status lx_texts_set(lx_texts *t, int32_t id, const char *bytes, size_t n, lx_error *err)
 {
-    t->places[id] = (lx_text_place){(uint32_t)t->block.length, (uint32_t)n};
+    lx_text_place place = {(uint32_t)t->block.length, (uint32_t)n};
     lx_buffer_append(&t->block, bytes, n);
     if (t->block.status != LX_OK)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the tokens' texts");
+    t->places[id] = place;
     return LX_OK;
 }
 
@@ -39,9 +40,7 @@ const char *lx_texts_get(const lx_texts *t, int32_t id, size_t *n)
 {
     lx_text_place p = t->places[id];
     *n = p.n;
-    if (p.at == UINT32_MAX)
-        return NULL;
-    return p.n > 0 ? t->block.data + p.at : ""; /* the block of empty texts alone is NULL */
+    return p.at == UINT32_MAX ? NULL : t->block.data + p.at;
 }
 
 uint64_t lx_texts_hash(const char *bytes, size_t n)
