@@ -204,7 +204,7 @@ void lx_answer_take(lx_answer *a, int32_t n, lx_json_choice *out)
         t->text = text;
         text += t->bytes;
     }
-    a->logprobs = (lx_json_logprobs){.tokens = a->tokens + a->taken,
+    a->logprobs = (lx_json_logprobs){.tokens = a->tokens != NULL ? a->tokens + a->taken : NULL,
                                      .n = n,
                                      .n_top = a->work->params->n_top,
                                      .offset = a->chars,

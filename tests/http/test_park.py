@@ -107,6 +107,7 @@ def test_queued_requests_are_parked(redis, stream):
         check_parts(second.port, expected, answers)
 
 
+@pytest.mark.heavy
 def test_running_requests_are_parked(redis):
     """The signal comes when each has its first token; the reference back end takes its time for the rest."""
     flags, seeds = ("--backend", "reference", "--state-store", redis.url), range(2)
