@@ -36,7 +36,8 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /* A sanitizer takes five times as long: it looks at memory with the most threads only, at the
-   reference back end as everybody's oracle, and not at the frequencies of many thousand draws. */
+   reference back end only as the oracle of the others, and not at the frequencies of many thousand
+   draws. */
 #ifdef LX_SANITIZE_ADDRESS
 enum { SANITIZED = 1 };
 #else
