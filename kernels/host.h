@@ -150,7 +150,10 @@ typedef struct lx_host_seen {
 
 lx_status lx_host_batch_check(const lx_batch *batch, lx_host_seen *seen, lx_error *err);
 
-int32_t lx_host_row_count(const lx_batch *batch, lx_rows rows);
+static inline int32_t lx_host_row_count(const lx_batch *batch, lx_rows rows)
+{
+    return rows == LX_ROWS_TOKENS ? batch->n_tokens : batch->n_outputs;
+}
 
 /*
  * A lock that is given in the order of asking. A plain mutex would let an engine that ends a step

@@ -78,8 +78,3 @@ lx_status lx_host_batch_check(const lx_batch *b, lx_host_seen *seen, lx_error *e
     lx_status st = check_slots(b, seen, err);
     return st != LX_OK ? st : check_outputs(b, err);
 }
-
-int32_t lx_host_row_count(const lx_batch *batch, lx_rows rows)
-{
-    return rows == LX_ROWS_TOKENS ? batch->n_tokens : batch->n_outputs;
-}

@@ -15,9 +15,7 @@ static inline bool has_room(const lx_use *use, int64_t rows)
 
 static inline int64_t rows_of(const lx_batch *b, const lx_use *use)
 {
-    return use->role == LX_USE_PARAMETER  ? 1
-           : use->rows == LX_ROWS_OUTPUTS ? b->n_outputs
-                                          : b->n_tokens;
+    return use->role == LX_USE_PARAMETER ? 1 : lx_host_row_count(b, use->rows);
 }
 
 static lx_status fail_use(const lx_op *op, const lx_batch *b, const lx_use *use, lx_error *err)

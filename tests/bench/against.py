@@ -176,7 +176,7 @@ def main():
         equal, found = compare_bytes(arguments.build, other, arguments)
         compare = compare_instructions if arguments.judge == "instructions" else compare_times
         within = arguments.runs == 0 or compare(arguments.build, other, found, arguments)
-    print(f"\nbytes {'equal' if equal else 'DIFFER'}; times "
+    print(f"\nbytes {'equal' if equal else 'DIFFER'}; {'instructions' if arguments.judge == 'instructions' else 'times'} "
           f"{'not measured' if arguments.runs == 0 else 'within the limit' if within else 'WORSE'}")
     sys.exit(0 if equal and within else 1)
 
