@@ -56,17 +56,21 @@ const state = {
   failure: null,
 };
 
-let running = null; // AbortController of the run in progress
+let running = false; // from a start to the end of its last turn; there is one run at most
+let wanted = false;  // no pause was asked for
+let races = 0;       // how often it was begun: a turn of an earlier race does not count
+let moving = null;   // the lane whose turn is under way
 
 const find = (selector) => document.querySelector(`#race ${selector}`);
 const words = () => WORDS[page.lang];
 
+const atStart = () => ({ seed: drawSeed(), state: null, tokens: 0, ms: 0, points: [] });
+
 async function loadLanes() {
-  if (state.loaded) return;
   const models = racersOf(await loadModels());
+  if (state.loaded) return; // by another call
   state.lanes = models.map((model) => ({
-    id: model.id, kind: kindOf(model), size: model.meta.width * model.meta.height * model.meta.channels,
-    seed: 0, state: null, tokens: 0, ms: 0, points: [],
+    id: model.id, kind: kindOf(model), size: model.meta.width * model.meta.height * model.meta.channels, ...atStart(),
   }));
   state.loaded = true;
 }
@@ -82,16 +86,19 @@ function pieceOf(lane) {
   return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
 }
 
-async function takeTurn(lane, signal) {
+/* What a turn began from is forgotten once it is over: two large states may be more than a server has room for. */
+async function takeTurn(lane) {
+  const race = races;
   const n = pieceOf(lane);
-  const from = lane.state ? { state: lane.state } : { model: lane.id, prompt: '', seed: lane.seed };
+  const before = lane.state;
+  const from = before ? { state: before } : { model: lane.id, prompt: '', seed: lane.seed };
   const body = { ...from, temperature: 1, max_tokens: n, return_state: true };
   const { timings, states: [kept] } = await (await post('/v1/images/generations', body)).json();
-  if (signal.aborted) { // begun anew meanwhile
+  if (before) await forgetState(before);
+  if (race !== races) {
     if (kept.id) forgetState(kept.id);
     return;
   }
-  if (lane.state) await forgetState(lane.state); // two large ones at once may be more than a server has room for
   const decoding = timings.predicted_ms - timings.state_ms; // from the first token to the last
   const ms = n > 1 ? decoding / (n - 1) : decoding + timings.prompt_ms;
   lane.points.push({ from: lane.tokens, to: lane.tokens + n, ms, bytes: kept.memory_bytes });
@@ -100,38 +107,47 @@ async function takeTurn(lane, signal) {
 }
 
 /* Who has computed least is next. */
+async function takeTurns() {
+  while (wanted) {
+    const [next] = state.lanes.filter((lane) => !isOver(lane)).sort((a, b) => a.ms - b.ms);
+    if (!next) return;
+    moving = next;
+    await takeTurn(next);
+    moving = null;
+    requestRender();
+  }
+}
+
 async function run() {
-  const { signal } = running = new AbortController();
+  wanted = true;
   state.failure = null;
   requestRender();
+  if (running) return;
+  running = true;
   try {
-    await loadLanes();
-    for (;;) {
-      const [next] = state.lanes.filter((lane) => !isOver(lane)).sort((a, b) => a.ms - b.ms);
-      if (!next || running?.signal !== signal) break;
-      await takeTurn(next, signal);
-      requestRender();
-    }
+    if (!state.loaded) await loadLanes();
+    await takeTurns();
     if (state.lanes.length > 0 && state.lanes.every(isOver)) say(words().said);
   } catch (error) {
     state.failure = error;
   }
-  if (running?.signal === signal) running = null;
+  [running, moving] = [false, null];
   requestRender();
 }
 
 /* The turn under way is finished and counts. */
 function pause() {
-  running = null;
+  wanted = false;
   requestRender();
 }
 
+/* The state of a turn under way is the turn's to forget: the server may not have taken it up yet. */
 function forget() {
-  running?.abort();
-  running = null;
+  races += 1;
+  wanted = false;
   for (const lane of state.lanes) {
-    if (lane.state) forgetState(lane.state);
-    Object.assign(lane, { seed: drawSeed(), state: null, tokens: 0, ms: 0, points: [] });
+    if (lane.state && lane !== moving) forgetState(lane.state);
+    Object.assign(lane, atStart());
   }
 }
 
@@ -146,7 +162,7 @@ function render() {
   setText($('race-error'), none ? w.none : state.failure ? explain(state.failure) : '');
   setText($('race-go'), running ? w.pause : begun ? w.on : w.go);
   setText($('race-new'), w.anew);
-  $('race-go').disabled = none || (begun && state.lanes.every(isOver));
+  $('race-go').disabled = none || (running && !wanted) || (begun && state.lanes.every(isOver));
   $('race-new').disabled = !begun;
   find('.wide').hidden = state.lanes.length === 0;
   const seconds = Math.max(0, ...state.lanes.map(({ ms }) => ms)) / 1000;
@@ -246,10 +262,7 @@ export const race = {
       run();
     });
     addEventListener('pagehide', forget);
-    loadLanes().then(() => {
-      forget();
-      requestRender();
-    }, (error) => {
+    loadLanes().then(requestRender, (error) => {
       state.failure = error;
       requestRender();
     });

@@ -98,6 +98,58 @@ def test_pause_go_on_and_anew(small, open_page):
     expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
 
 
+class Turn:
+    """The turn after so many others: held on its way to the server until it may go on."""
+
+    def __init__(self, page, after):
+        self.page, self.before, self.route = page, after, None
+        page.route("**/generations", self.pass_or_hold)
+
+    def pass_or_hold(self, route):
+        self.before -= 1
+        if self.before == -1:
+            self.route = route
+        else:
+            route.continue_()
+
+    def wait(self):
+        while not self.route:
+            self.page.evaluate("new Promise(requestAnimationFrame)")
+        return self.route.request
+
+
+def test_a_pause_is_one_when_the_turn_is_over(small, open_page):
+    page = open_page("#race", at=small)
+    turn = Turn(page, after=3)
+    start(page)
+    turn.wait()
+    page.click("#race-go")
+    expect(page.locator("#race-go")).to_be_disabled()
+    expect(page.locator("#race-go")).to_have_text("Pause")
+    turn.route.continue_()
+    expect(page.locator("#race-go")).to_have_text("Go on")
+    lanes = page.evaluate(LANES)
+    assert sum(len(lane["points"]) for lane in lanes) == 4
+    page.click("#race-go")
+    expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
+
+
+def test_a_turn_of_an_earlier_race_does_not_count(small, open_page):
+    page = open_page("#race", at=small)
+    turn = Turn(page, after=3)
+    start(page)
+    begun = turn.wait()
+    page.click("#race-new")
+    assert tokens(page) == [0] * 3
+    assert "state" in begun.post_data_json
+    with page.expect_request("**/generations") as following:
+        turn.route.continue_()
+    assert "state" not in following.value.post_data_json
+    expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
+    for lane in page.evaluate(LANES):
+        assert [p["from"] for p in lane["points"]] == [0, *(p["to"] for p in lane["points"][:-1])]
+
+
 def test_chinese(open_page):
     page = open_page("#race", locale="zh-CN")
     expect(page.locator(".lanes tbody th").first).to_have_text("线性")
