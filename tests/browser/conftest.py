@@ -7,6 +7,7 @@ Content-Security-Policy, an uncaught exception, a request to another origin.
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,6 +19,9 @@ from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/http"))  # image_model, which writes models of any shape
+
+import image_model  # noqa: E402
+
 START_SECONDS = 30
 expect.set_options(timeout=20_000)  # a page may wait for a machine that builds beside it
 
@@ -60,12 +64,23 @@ def serve(models):
         process.wait(timeout=30)
 
 
+def quick_models(folder):
+    """The models that are shipped, but the painter, whose weights are random and few: the page shows any picture."""
+    (folder / "couplet").symlink_to(ROOT / "weights/couplet")
+    image_model.write(folder / "mnist", 28, 28)
+    shutil.copytree(ROOT / "weights/demo", folder / "demo")
+    return f"{folder}:{folder}/demo"
+
+
 @pytest.fixture(scope="session")
-def origin():
+def origin(pytestconfig, tmp_path_factory):
     if "LINNET_URL" in os.environ:
         yield os.environ["LINNET_URL"].rstrip("/")
         return
-    with serve(os.environ.get("LINNET_MODELS_DIR", f"{ROOT}/weights:{ROOT}/weights/demo")) as address:
+    models = os.environ.get("LINNET_MODELS_DIR")
+    if not models and pytestconfig.getoption("screenshots"):
+        models = f"{ROOT}/weights:{ROOT}/weights/demo"
+    with serve(models or quick_models(tmp_path_factory.mktemp("models"))) as address:
         yield address
 
 

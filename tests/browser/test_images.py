@@ -490,7 +490,7 @@ def test_tabs_with_the_keyboard(open_page):
     expect(images).to_be_focused()
     expect(images).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "images")
-    assert page.evaluate("location.hash") == "#images"
+    assert page.evaluate("location.hash").split("&")[0] == "#images"  # and what is painted, once it is
     assert page.title() == "Linnet · Handwritten digits"
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="How it works")).to_be_focused()
