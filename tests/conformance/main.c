@@ -82,9 +82,19 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
     return false;
 }
 
-/* Only products differ in int8 and with amxplain from what other runs test, and only they divide
-   their work by the number of threads in more than one way: for the others one and three will do.
- */
+/* How many files of tests.def differ from what other runs test: in int8 and with amxplain the
+   products alone, and only they divide their work by the number of threads in more than one way,
+   for the others one and three will do; where cuda rounds, the products and what writes their
+   inputs. */
+static size_t count_files(lx_isa isa, int threads, lx_precision precision, bool cuda, size_t all)
+{
+    enum { PRODUCTS = 2, APART = 6 };
+    if (isa == LX_ISA_AMX_PLAIN || threads == 2 ||
+        (precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT))
+        return PRODUCTS;
+    return cuda && precision != LX_PRECISION_F32 ? all - APART : all;
+}
+
 static void run_device(const options *o, const char *name, lx_isa isa, int threads,
                        lx_precision precision, count *c)
 {
@@ -92,10 +102,8 @@ static void run_device(const options *o, const char *name, lx_isa isa, int threa
 #define TESTS(name) name##_tests,
 #include "tests/conformance/tests.def"
     };
-    bool products =
-        isa == LX_ISA_AMX_PLAIN || threads == 2 ||
-        (precision == LX_PRECISION_INT8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT);
-    size_t n_files = products ? 2 : sizeof files / sizeof files[0];
+    bool cuda = strcmp(name, "cuda") == 0;
+    size_t n_files = count_files(isa, threads, precision, cuda, sizeof files / sizeof files[0]);
     static device dut, oracle;
     char label[96];
     dut = oracle = (device){.label = label};
@@ -103,7 +111,7 @@ static void run_device(const options *o, const char *name, lx_isa isa, int threa
         return;
     oracle.label = "oracle";
     if (open_device(&oracle, "reference", LX_ISA_AUTO, 1, LX_PRECISION_F32)) {
-        dut.is_cpu = strcmp(name, "cpu") == 0 || (strcmp(name, "cuda") == 0 && !dut.rounds);
+        dut.is_cpu = strcmp(name, "cpu") == 0 || (cuda && !dut.rounds);
         dut.k->describe(dut.be, label, sizeof label);
         (void)printf("%s\n", label);
         for (size_t i = 0; i < n_files; i++)
