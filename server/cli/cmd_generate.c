@@ -105,8 +105,9 @@ static const lx_option options[] = {
      .help = "print each answer's mean log-probability"},
 };
 
-static const lx_command command = {
+const lx_command lx_generate_command = {
     .name = "generate",
+    .brief = "answer one prompt on the command line",
     .summary =
         "Answers a prompt: prints n lower lines for an upper line, or what follows a text, or "
         "paints n images.",
@@ -307,7 +308,7 @@ int lx_command_generate(int argc, char **argv)
 {
     generate_options o;
     int exit_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_generate_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
     lx_error err = {0};
     lx_cli_model local;
@@ -316,7 +317,7 @@ int lx_command_generate(int argc, char **argv)
     if (st == LX_OK)
         st = generate(&o, &local, &job, &err);
     if (st != LX_OK)
-        exit_status = lx_cli_fail(&command, st, &err);
+        exit_status = lx_cli_fail(&lx_generate_command, st, &err);
     lx_job_unref(job);
     lx_cli_close(&local);
     return exit_status;
