@@ -136,7 +136,7 @@ stops() {
 }
 is_quick() { [ "$took" -lt "$LIMIT_S" ]; }
 configuration_is_private() { [ "$(inside stat -c '%U:%G %a' /etc/linnet/linnet.conf)" = "root:linnet 640" ]; }
-works_from_anywhere() { inside sh -c 'cd /tmp && linnet generate --prompt 海上明月 --seed 1'; }
+works_from_anywhere() { inside sh -c 'cd /tmp && linnet generate 海上明月 --seed 1'; }
 
 # The same package under a later version, after the administrator changed the configuration.
 upgrade() {
