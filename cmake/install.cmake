@@ -1,4 +1,5 @@
-# What `cmake --install` puts where: the program, the models where it looks for them (server/cli/places.h), the licence.
+# What `cmake --install` puts where: the program, the models where it looks for them (server/cli/places.h), the
+# manual, completions, the licence.
 # The cuda back end, where it is built, is installed by cmake/cuda.cmake.
 install(TARGETS linnet)
 foreach(model couplet mnist)
@@ -6,3 +7,12 @@ foreach(model couplet mnist)
     FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN README.md)
 endforeach()
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.1")
+install(FILES ${CMAKE_BINARY_DIR}/manual/linnet.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME linnet)
+if(LINNET_PACKAGE) # as Debian's policy has it
+  set(zsh zsh/vendor-completions)
+else()
+  set(zsh zsh/site-functions)
+endif()
+install(FILES ${CMAKE_BINARY_DIR}/manual/_linnet DESTINATION ${CMAKE_INSTALL_DATADIR}/${zsh})

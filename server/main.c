@@ -2,25 +2,26 @@
  * The program: picks the command and turns its result into an exit status (0 done, 1 failed, 2
  * wrong arguments). The only file that may end the process.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/version.h"
 #include "server/cli/commands.h"
+#include "server/cli/completions.h"
+#include "server/cli/manual.h"
 
 static const struct {
-    const char *name, *summary;
+    const lx_command *is;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", "serve models over HTTP", lx_command_serve},
-    {"generate", "answer one prompt on the command line", lx_command_generate},
-    {"eval", "measure a model on a file: nats per character, perplexity, rules", lx_command_eval},
-    {"bench", "measure speed: milliseconds a token, tokens a second", lx_command_bench},
-    {"inspect", "print a model's config, tensors and sizes", lx_command_inspect},
-    {"tokenize", "print the token ids of a text, or the text of ids", lx_command_tokenize},
-    {"health", "ask a running server whether it is ready", lx_command_health},
+    {&lx_serve_command, lx_command_serve},     {&lx_generate_command, lx_command_generate},
+    {&lx_eval_command, lx_command_eval},       {&lx_bench_command, lx_command_bench},
+    {&lx_inspect_command, lx_command_inspect}, {&lx_tokenize_command, lx_command_tokenize},
+    {&lx_health_command, lx_command_health},
 };
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_usage(FILE *out)
 {
@@ -28,8 +29,8 @@ static void print_usage(FILE *out)
                   "linnet %s: inference server for linear transformers\n\n"
                   "usage: linnet COMMAND [options]\n\n",
                   LX_VERSION);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        (void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        (void)fprintf(out, "  %-10s %s\n", commands[i].is->name, commands[i].is->brief);
     (void)fprintf(
         out, "\nlinnet COMMAND --help describes a command; linnet --version prints the version.\n");
 }
@@ -40,6 +41,29 @@ static void print_version(void)
         (void)puts("linnet " LX_VERSION); /* one string, which scripts/sbom finds in the file */
     else
         (void)printf("linnet %s (%s)\n", LX_VERSION, lx_commit);
+}
+
+/* What the build installs and users do not read: the manual and the completions, as files. */
+static bool print_generated(const char *arg)
+{
+    static const struct {
+        const char *arg;
+        void (*print)(const lx_command *const *all, size_t n, FILE *out);
+    } forms[] = {
+        {"--help=man", lx_manual_program},
+        {"--help=bash", lx_completions_bash},
+        {"--help=zsh", lx_completions_zsh},
+    };
+    const lx_command *all[N_COMMANDS];
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        all[i] = commands[i].is;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (strcmp(arg, forms[i].arg) == 0) {
+            forms[i].print(all, N_COMMANDS, stdout);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What was written to standard output must have arrived there. */
@@ -65,8 +89,10 @@ int main(int argc, char **argv)
         print_usage(stdout);
         return finish(EXIT_SUCCESS);
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
+    if (print_generated(argv[1]))
+        return finish(EXIT_SUCCESS);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].is->name) == 0)
             return finish(commands[i].run(argc - 2, argv + 2));
     (void)fprintf(stderr, "linnet: unknown command \"%s\"; see linnet --help\n", argv[1]);
     return 2;

@@ -79,7 +79,9 @@ has_what_it_should() {
     files=$(dpkg-deb -c "$package" | awk '{ print $6 }') || return
     for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./lib/systemd/system/linnet.service \
         ./usr/share/linnet/models/{couplet,mnist}/{config.json,model.safetensors} \
-        ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz}; do
+        ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz} \
+        ./usr/share/man/man1/linnet{,-serve,-generate,-eval,-bench,-inspect,-tokenize,-health}.1.gz \
+        ./usr/share/bash-completion/completions/linnet ./usr/share/zsh/vendor-completions/_linnet; do
         grep -qxF "$file" <<<"$files" || { echo "no $file"; return 1; }
     done
     for field in "Package: linnet" "Version: $(sed -n 's/.*LX_VERSION "\(.*\)"/\1/p' common/version.h)" \
@@ -134,7 +136,7 @@ stops() {
 }
 is_quick() { [ "$took" -lt "$LIMIT_S" ]; }
 configuration_is_private() { [ "$(inside stat -c '%U:%G %a' /etc/linnet/linnet.conf)" = "root:linnet 640" ]; }
-works_from_anywhere() { inside sh -c 'cd /tmp && linnet generate --prompt 海上明月 --seed 1'; }
+works_from_anywhere() { inside sh -c 'cd /tmp && linnet generate 海上明月 --seed 1'; }
 
 # The same package under a later version, after the administrator changed the configuration.
 upgrade() {

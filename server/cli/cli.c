@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cgroup.h"
+#include "server/cli/manual.h"
 #include "server/cli/places.h"
 
 int32_t lx_cli_core_count(void)
@@ -86,13 +87,14 @@ int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err)
 
 static void print_help(const lx_command *c, int argc, char **argv)
 {
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help=markdown") == 0) {
-            lx_options_markdown(c, stdout);
-            return;
-        }
+    void (*print)(const lx_command *, FILE *) = lx_options_help;
+    for (int i = 0; i < argc && print == lx_options_help; i++) {
+        if (strcmp(argv[i], "--help=markdown") == 0)
+            print = lx_options_markdown;
+        else if (strcmp(argv[i], "--help=man") == 0)
+            print = lx_manual_command;
     }
-    lx_options_help(c, stdout);
+    print(c, stdout);
 }
 
 lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,

@@ -68,8 +68,9 @@ static const lx_option options[] = {
     LX_CLI_JSON_OPTION(bench_options, json),
 };
 
-static const lx_command command = {
+const lx_command lx_bench_command = {
     .name = "bench",
+    .brief = "measure speed: milliseconds a token, tokens a second",
     .summary = "Measures decoding: milliseconds per token and tokens per second.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -239,7 +240,7 @@ int lx_command_bench(int argc, char **argv)
 {
     bench_options o;
     int exit_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_bench_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
     lx_error err = {0};
     int32_t threads[MAX_LIST], list[MAX_LIST], n_threads = 0, n = 0;
@@ -249,7 +250,7 @@ int lx_command_bench(int argc, char **argv)
     for (int32_t i = 0; i < n_threads && st == LX_OK; i++)
         st = bench_threads(&o, threads[i], list, n, i == 0, &err);
     if (st != LX_OK)
-        return lx_cli_fail(&command, st, &err);
+        return lx_cli_fail(&lx_bench_command, st, &err);
     if (o.json)
         (void)printf("]}\n");
     return exit_status;

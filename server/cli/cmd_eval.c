@@ -39,8 +39,9 @@ static const lx_option options[] = {
     LX_CLI_JSON_OPTION(lx_eval_options, json),
 };
 
-static const lx_command command = {
+const lx_command lx_eval_command = {
     .name = "eval",
+    .brief = "measure a model on a file: nats per character, perplexity, rules",
     .summary =
         "Measures a model on FILE: couplets (one pair per line: upper TAB lower) or images (idx);\n"
         "one that copies without a file, on sequences drawn by --seed.",
@@ -80,7 +81,7 @@ int lx_command_eval(int argc, char **argv)
     lx_eval_options o;
     const char *path = NULL;
     int exit_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, &path, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_eval_command, argc, argv, &o, &path, NULL, &exit_status) != LX_OK)
         return exit_status;
     lx_error err = {0};
     lx_cli_model local;
@@ -88,7 +89,7 @@ int lx_command_eval(int argc, char **argv)
     if (st == LX_OK)
         st = eval(&o, path, &local, &err);
     if (st != LX_OK)
-        exit_status = lx_cli_fail(&command, st, &err);
+        exit_status = lx_cli_fail(&lx_eval_command, st, &err);
     lx_cli_close(&local);
     return exit_status;
 }

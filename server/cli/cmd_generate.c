@@ -5,38 +5,40 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "model/tasks/image.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 #include "server/cli/generate_image.h"
+#include "server/cli/generate_text.h"
 #include "server/engine/engine.h"
 
-enum { STEP_ROWS = 128, MAX_SLOTS = 64, LINE_BYTES = 64 };
+enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
 
 typedef struct generate_options {
     lx_cli_model_options local;
     const char *prompt, *png, *complete;
+    lx_buffer text; /* the prompt that `prompt` says */
     int64_t n, class_index, seed, top_k, max_tokens;
     double temperature, top_p;
-    bool rules, scores;
+    bool rules, scores, json;
 } generate_options;
 
 #define FIELD(member) offsetof(generate_options, member)
 static const lx_option options[] = {
     LX_CLI_MODEL_OPTIONS(generate_options, local),
     {.name = "prompt",
-     .short_name = 'p',
      .kind = LX_OPTION_STRING,
      .offset = FIELD(prompt),
      .value = "TEXT",
-     .help =
-         "what to answer: the upper line of a couplet, any text; or what to paint: \"a seven\""},
+     .help = "the same as PROMPT, for one that begins with a hyphen"},
     {.name = "class",
      .kind = LX_OPTION_INT,
      .offset = FIELD(class_index),
@@ -103,17 +105,22 @@ static const lx_option options[] = {
      .offset = FIELD(scores),
      .fallback = "off",
      .help = "print each answer's mean log-probability"},
+    LX_CLI_JSON_OPTION(generate_options, json),
 };
 
-static const lx_command command = {
+const lx_command lx_generate_command = {
     .name = "generate",
+    .brief = "answer one prompt on the command line",
     .summary =
-        "Answers a prompt: prints n lower lines for an upper line, or what follows a text, or "
-        "paints n images.",
+        "Answers PROMPT: prints n lower lines for an upper line, or what follows a text (-: of "
+        "standard input), or paints n images.",
+    .positional = "[PROMPT]",
+    .max_positional = 1,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .notes =
-        "examples: linnet generate --prompt 海上明月 -n 3 --seed 1\n"
+        "examples: linnet generate 海上明月 -n 3 --seed 1\n"
+        "          linnet generate --model FOLDER --max-tokens 200 - <text.txt\n"
         "          linnet generate --model weights/mnist -n 16 --png sheet.png\n"
         "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
 };
@@ -126,23 +133,22 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
                        : classes ? "paints images"
                                  : "paints images that cannot be asked for";
     const struct {
-        const char *name, *value;
+        const char *name, *shown;
         bool fits, required;
     } checks[] = {
-        {"prompt", "TEXT", !image || o->prompt == NULL || classes, !image && o->prompt == NULL},
-        {"class", "N", o->class_index < 0 || classes, false},
-        {"png", "FILE", image || o->png == NULL, image && o->png == NULL},
-        {"complete", "FILE", image || o->complete == NULL, false},
-        {"max-tokens", "N", !image || o->max_tokens == 0, false},
-        {"scores", "", !image || !o->scores, false},
+        {"prompt", "PROMPT", !image || o->prompt == NULL || classes, !image && o->prompt == NULL},
+        {"class", "--class", o->class_index < 0 || classes, false},
+        {"png", "--png", image || o->png == NULL, image && o->png == NULL},
+        {"complete", "--complete", image || o->complete == NULL, false},
+        {"max-tokens", "--max-tokens", !image || o->max_tokens == 0, false},
+        {"scores", "--scores", !image || !o->scores, false},
+        {"json", "--json", !image || !o->json, false},
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
-        if (checks[i].required)
-            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "--%s %s is missing: %s %s",
-                           checks[i].name, checks[i].value, model->name, made);
-        if (!checks[i].fits)
-            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "--%s does not fit: %s %s",
-                           checks[i].name, model->name, made);
+        const char *wrong = checks[i].required ? "is missing" : "does not fit";
+        if (checks[i].required || !checks[i].fits)
+            return lx_fail(err, LX_ERR_INVALID, checks[i].name, "%s %s: %s %s", checks[i].shown,
+                           wrong, model->name, made);
     }
     return LX_OK;
 }
@@ -164,12 +170,12 @@ static lx_status read_class(const generate_options *o, const lx_config *c, int32
     *number = (int32_t)o->class_index + 1;
     if (*number > 0 || o->prompt == NULL)
         return LX_OK;
-    *number = lx_image_find_class(c, o->prompt, strlen(o->prompt));
+    *number = lx_image_find_class(c, o->text.data, o->text.length);
     if (*number > 0)
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, "prompt",
-                   "--prompt must name one of the model's %d classes, such as \"%.*s\"",
-                   c->n_classes, (int)strcspn(c->classes[0], " "), c->classes[0]);
+                   "PROMPT must name one of the model's %d classes, such as \"%.*s\"", c->n_classes,
+                   (int)strcspn(c->classes[0], " "), c->classes[0]);
 }
 
 static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
@@ -181,8 +187,8 @@ static lx_status make_plan(const generate_options *o, const lx_model *model, lx_
     if (model->task->modality == LX_IMAGE) {
         st = read_class(o, &model->config, &request.class_number, err);
     } else {
-        request.text = o->prompt;
-        request.text_bytes = strlen(o->prompt);
+        request.text = o->text.data;
+        request.text_bytes = o->text.length;
     }
     if (st == LX_OK && o->complete != NULL)
         st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);
@@ -193,8 +199,9 @@ static lx_status make_plan(const generate_options *o, const lx_model *model, lx_
     return st;
 }
 
-static lx_status make_job(const generate_options *o, const lx_model *model, lx_job **out,
-                          lx_error *err)
+/* `more` is posted with every token; NULL: the answers are read at the end. */
+static lx_status make_job(const generate_options *o, const lx_model *model, sem_t *more,
+                          lx_job **out, lx_error *err)
 {
     lx_plan *plan = NULL;
     lx_status st = check_options(o, model, err);
@@ -214,37 +221,24 @@ static lx_status make_job(const generate_options *o, const lx_model *model, lx_j
                      .top_k = (int32_t)o->top_k},
         .deadline_ns = INT64_MAX,
     };
-    return lx_job_new(plan, &params, NULL, NULL, out, err); /* takes the plan */
+    /* takes the plan */
+    return lx_job_new(plan, &params, more != NULL ? lx_generate_wake : NULL, more, out, err);
 }
 
-static lx_status print_answers(const lx_job *job, bool scores, lx_error *err)
+/* Until the job is finished; a stream is printed meanwhile. */
+static lx_status wait_for(const generate_options *o, lx_job *job, sem_t *more, lx_error *err)
 {
-    const lx_job_params *params = lx_job_get_params(job);
-    size_t token = (size_t)lx_job_plan(job)->model->token_bytes;
-    int32_t n = params->n;
-    int32_t *order = calloc((size_t)n, sizeof *order);
-    if (order == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d answers", n);
-    lx_job_rank(job, order);
-    lx_buffer line;
-    lx_buffer_init(&line, (size_t)n * ((size_t)params->max_new * token + LINE_BYTES));
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t *tokens = NULL;
-        int32_t count = lx_job_tokens(job, order[i], &tokens, NULL);
-        lx_plan_text(lx_job_plan(job), tokens, count, &line);
-        if (scores)
-            lx_buffer_printf(&line, "\t%.3f", (double)lx_job_mean_logprob(job, order[i]));
-        lx_buffer_puts(&line, "\n");
-    }
-    lx_status st = line.status;
-    if (st == LX_OK)
-        (void)fputs(line.data, stdout);
-    lx_buffer_fini(&line);
-    free(order);
-    return st;
+    if (more != NULL)
+        return lx_generate_stream(job, more, o->scores, stdout, err);
+    if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
+        lx_generate_wait(job);
+    else
+        lx_job_wait(job);
+    return lx_job_status(job, err);
 }
 
-static lx_status run_job(lx_transformer *t, lx_job *job, lx_error *err)
+static lx_status run_job(const generate_options *o, lx_transformer *t, lx_job *job, sem_t *more,
+                         lx_error *err)
 {
     static lx_metrics metrics;
     int32_t n = lx_job_get_params(job)->n, slots = n < MAX_SLOTS ? n : MAX_SLOTS;
@@ -259,13 +253,8 @@ static lx_status run_job(lx_transformer *t, lx_job *job, lx_error *err)
     if (st != LX_OK)
         return st;
     st = lx_engine_submit(engine, job, err);
-    if (st == LX_OK) {
-        if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
-            lx_generate_wait(job);
-        else
-            lx_job_wait(job);
-        st = lx_job_status(job, err);
-    }
+    if (st == LX_OK)
+        st = wait_for(o, job, more, err);
     lx_engine_stop(engine);
     return st;
 }
@@ -288,36 +277,65 @@ static lx_status close_png(FILE *png, lx_status st, lx_error *err)
     return st;
 }
 
-static lx_status generate(const generate_options *o, const lx_cli_model *local, lx_job **job,
-                          lx_error *err)
+static lx_status print_result(const generate_options *o, const lx_job *job, FILE *png,
+                              lx_error *err)
+{
+    if (png != NULL)
+        return lx_generate_write_png(job, png, err);
+    return o->json ? lx_generate_print_json(job, err) : lx_generate_print(job, o->scores, err);
+}
+
+static lx_status generate(const generate_options *o, const lx_cli_model *local, lx_error *err)
 {
     FILE *png = NULL;
-    lx_status st = make_job(o, local->model, job, err);
+    lx_job *job = NULL;
+    sem_t posted, *more = NULL;
+    if (local->model->task->modality == LX_TEXT && o->n == 1 && !o->json &&
+        isatty(STDOUT_FILENO) == 1 && sem_init(&posted, 0, 0) == 0)
+        more = &posted;
+    lx_status st = make_job(o, local->model, more, &job, err);
     if (st == LX_OK)
         st = open_png(o->png, &png, err);
     if (st == LX_OK)
-        st = run_job(local->transformer, *job, err);
-    if (st == LX_OK)
-        st = png != NULL ? lx_generate_write_png(*job, png, err)
-                         : print_answers(*job, o->scores, err);
+        st = run_job(o, local->transformer, job, more, err);
+    if (st == LX_OK && more == NULL)
+        st = print_result(o, job, png, err);
+    lx_job_unref(job); /* the engine has stopped, which posts */
+    if (more != NULL)
+        (void)sem_destroy(more);
     return close_png(png, st, err);
+}
+
+/* The prompt is read before the model, so that one that cannot be is noticed at once. */
+static lx_status read_prompt(generate_options *o, const char *positional, lx_error *err)
+{
+    if (o->prompt != NULL && positional != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "PROMPT is there twice, as --prompt too");
+    bool read = positional != NULL; /* --prompt - is a hyphen */
+    if (read)
+        o->prompt = positional;
+    return o->prompt != NULL ? lx_generate_read_prompt(o->prompt, read, &o->text, err) : LX_OK;
 }
 
 int lx_command_generate(int argc, char **argv)
 {
     generate_options o;
+    const char *positional = NULL;
     int exit_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_generate_command, argc, argv, &o, &positional, NULL, &exit_status) !=
+        LX_OK)
         return exit_status;
     lx_error err = {0};
-    lx_cli_model local;
-    lx_job *job = NULL;
-    lx_status st = lx_cli_open(&o.local, STEP_ROWS, &local, &err);
+    lx_cli_model local = {0};
+    lx_buffer_init(&o.text, 0);
+    lx_status st = read_prompt(&o, positional, &err);
     if (st == LX_OK)
-        st = generate(&o, &local, &job, &err);
+        st = lx_cli_open(&o.local, STEP_ROWS, &local, &err);
+    if (st == LX_OK)
+        st = generate(&o, &local, &err);
     if (st != LX_OK)
-        exit_status = lx_cli_fail(&command, st, &err);
-    lx_job_unref(job);
+        exit_status = lx_cli_fail(&lx_generate_command, st, &err);
     lx_cli_close(&local);
+    lx_buffer_fini(&o.text);
     return exit_status;
 }

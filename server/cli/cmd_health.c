@@ -59,8 +59,9 @@ static const lx_option options[] = {
      .help = "seconds for the whole of it"},
 };
 
-static const lx_command command = {
+const lx_command lx_health_command = {
     .name = "health",
+    .brief = "ask a running server whether it is ready",
     .summary = "Asks a running server whether it is ready.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -85,12 +86,12 @@ int lx_command_health(int argc, char **argv)
 {
     health_options o;
     int exit_status = 0, http_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_health_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
     lx_error err = {0}, why = {0};
     lx_status st = check_path(o.path, &err);
     if (st != LX_OK)
-        return lx_cli_fail(&command, st, &err);
+        return lx_cli_fail(&lx_health_command, st, &err);
     lx_probe_question question = {.host = o.host,
                                   .port = (int32_t)o.port,
                                   .tls = o.tls_cert != NULL,
@@ -104,5 +105,5 @@ int lx_command_health(int argc, char **argv)
     if (st == LX_OK)
         (void)lx_fail(&why, LX_ERR_IO, NULL, "status %d", http_status);
     (void)lx_fail(&err, LX_ERR_IO, NULL, "%s port %lld: %s", o.host, (long long)o.port, why.text);
-    return lx_cli_fail(&command, LX_ERR_IO, &err);
+    return lx_cli_fail(&lx_health_command, LX_ERR_IO, &err);
 }

@@ -28,8 +28,9 @@ static const lx_option options[] = {
     LX_CLI_JSON_OPTION(inspect_options, json),
 };
 
-static const lx_command command = {
+const lx_command lx_inspect_command = {
     .name = "inspect",
+    .brief = "print a model's config, tensors and sizes",
     .summary = "Checks a model folder and prints its config, tensors, parameters and state size.",
     .positional = "[DIR]",
     .max_positional = 1,
@@ -252,7 +253,7 @@ static int fail(const char *dir, lx_status st, const lx_error *err)
     lx_error ignored = {0};
     if (lx_model_faults(dir, print_fault, &n, &ignored) == LX_OK && n > 0)
         return 1;
-    return lx_cli_fail(&command, st, err);
+    return lx_cli_fail(&lx_inspect_command, st, err);
 }
 
 int lx_command_inspect(int argc, char **argv)
@@ -260,7 +261,7 @@ int lx_command_inspect(int argc, char **argv)
     inspect_options o;
     const char *dir = NULL;
     int exit_status = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, &dir, NULL, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_inspect_command, argc, argv, &o, &dir, NULL, &exit_status) != LX_OK)
         return exit_status;
     if (o.kinds) {
         print_kinds(o.json);

@@ -59,8 +59,9 @@ static const lx_option options[] = {
     LX_CLI_JSON_OPTION(tokenize_options, json),
 };
 
-static const lx_command command = {
+const lx_command lx_tokenize_command = {
     .name = "tokenize",
+    .brief = "print the token ids of a text, or the text of ids",
     .summary = "Prints the token ids of TEXT (-: of standard input), or the text of token ids.",
     .positional = "[TEXT]",
     .max_positional = 1,
@@ -255,7 +256,8 @@ int lx_command_tokenize(int argc, char **argv)
     tokenize_options o;
     const char *text = NULL;
     int exit_status = 0, n_positional = 0;
-    if (lx_cli_parse(&command, argc, argv, &o, &text, &n_positional, &exit_status) != LX_OK)
+    if (lx_cli_parse(&lx_tokenize_command, argc, argv, &o, &text, &n_positional, &exit_status) !=
+        LX_OK)
         return exit_status;
     lx_error err = {0};
     lx_tokenizer *t = NULL;
@@ -267,5 +269,5 @@ int lx_command_tokenize(int argc, char **argv)
     if (st == LX_OK && fflush(stdout) != 0)
         st = lx_fail(&err, LX_ERR_IO, NULL, "standard output: %s", strerror(errno));
     lx_tokenizer_free(t);
-    return st == LX_OK ? exit_status : lx_cli_fail(&command, st, &err);
+    return st == LX_OK ? exit_status : lx_cli_fail(&lx_tokenize_command, st, &err);
 }

@@ -215,7 +215,7 @@ static lx_status parse_option(const lx_command *c, int argc, char **argv, int *i
 static bool asks_for_help(const char *arg)
 {
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 ||
-           strcmp(arg, "--help=markdown") == 0;
+           strcmp(arg, "--help=markdown") == 0 || strcmp(arg, "--help=man") == 0;
 }
 
 static lx_status parse_arguments(const lx_command *c, int argc, char **argv, void *values,

@@ -39,6 +39,7 @@ typedef struct lx_option {
 
 typedef struct lx_command {
     const char *name;       /* "serve" */
+    const char *brief;      /* what it is for, in a list of commands */
     const char *summary;    /* one line */
     const char *positional; /* "FILE", NULL when the command takes none */
     int min_positional, max_positional;
@@ -53,8 +54,8 @@ typedef struct lx_command {
  * arguments and *n_positional their number. argv[0] is the first argument after the command's name.
  * LX_ERR_INVALID with a text that names the flag (variable, file and line), the value and what is
  * allowed; an unknown flag that resembles a known one is answered with a suggestion.
- * LX_ERR_CANCELLED after --help, -h or --help=markdown: the caller prints the help and ends with
- * success.
+ * LX_ERR_CANCELLED after --help, -h, --help=markdown or --help=man: the caller prints the help and
+ * ends with success.
  */
 lx_status lx_options_parse(const lx_command *command, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err) LX_MUST_USE;

@@ -1,6 +1,8 @@
 /* The table of linnet serve's options (see serve_options.h). */
 #include "server/cli/serve_options.h"
 
+#include "server/cli/commands.h"
+
 #define FIELD(member) offsetof(lx_serve_options, member)
 static const lx_option options[] = {
     LX_CLI_CONFIG_OPTION(lx_serve_options, config),
@@ -429,6 +431,7 @@ static const lx_option options[] = {
 
 const lx_command lx_serve_command = {
     .name = "serve",
+    .brief = "serve models over HTTP",
     .summary = "Serves models over HTTP: the page at /, the API under /v1/.",
     .options = options,
     .n_options = sizeof options / sizeof *options,

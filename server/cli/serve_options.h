@@ -8,6 +8,7 @@
 
 #include "server/cli/cli.h"
 
+/* What lx_serve_command (commands.h) fills. */
 typedef struct lx_serve_options {
     lx_cli_model_options local; /* model may be NULL here */
     const char *host, *models, *log_level, *state_store, *state_key, *state_store_password_file;
@@ -23,7 +24,5 @@ typedef struct lx_serve_options {
     bool log_prompts;
     double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout;
 } lx_serve_options;
-
-extern const lx_command lx_serve_command; /* fills an lx_serve_options */
 
 #endif

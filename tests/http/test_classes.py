@@ -125,15 +125,15 @@ def test_command_line(image_port, image_models, tmp_path):
         assert (result.returncode, result.stderr) == (0, "")
         return (tmp_path / "x.png").read_bytes()
 
-    assert generated("--class", 1) == generated("--prompt", "a box") == files(paint(image_port, **{"class": 1}))[0]
+    assert generated("--class", 1) == generated("a box") == files(paint(image_port, **{"class": 1}))[0]
     assert generated() == files(paint(image_port))[0]
 
 
 @pytest.mark.parametrize("model, flags, part", [
-    (CLASSES, ("--prompt", "a dragon"), "one of the model's 3 classes, such as \"circle\""),
+    (CLASSES, ("a dragon",), "one of the model's 3 classes, such as \"circle\""),
     (CLASSES, ("--class", 3), "class must be 0 to 2"),
     (SMALL, ("--class", 0), "--class does not fit"),
-    (SMALL, ("--prompt", "a box"), "--prompt does not fit"),
+    (SMALL, ("a box",), "PROMPT does not fit"),
 ])
 def test_command_line_refusals(image_models, tmp_path, model, flags, part):
     result = run("generate", "--model", image_models / model, "--png", tmp_path / "x.png", *flags)

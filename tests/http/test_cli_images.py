@@ -147,7 +147,8 @@ def test_what_cannot_be_completed(model, tmp_path):
 def test_options_that_do_not_fit(model, tmp_path):
     assert "--png" in refusal("generate", "--model", model)
     out = ("--png", tmp_path / "a.png")
-    for flag in (("--prompt", "海上明月"), ("--max-tokens", 3), ("--scores",)):
+    assert "PROMPT does not fit" in refusal("generate", "--model", model, *out, "海上明月")
+    for flag in (("--max-tokens", 3), ("--scores",), ("--json",)):
         assert flag[0] in refusal("generate", "--model", model, *out, *flag)
     text = ("generate", "--model", MODEL_DIR, "--prompt", "海上明月")
     assert "--png" in refusal(*text, *out)

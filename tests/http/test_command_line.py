@@ -2,13 +2,17 @@
 
 import json
 import math
+import os
+import pty
+import re
+import subprocess
 
 import pytest
 
 import client
 from couplet_rules import broken_rules
-from server import run
-from settings import MODEL_DIR
+from server import environment, run
+from settings import LINNET, MODEL_DIR
 
 UPPER = "海上明月"
 COMMANDS = ["serve", "generate", "eval", "bench", "inspect", "tokenize"]
@@ -62,33 +66,97 @@ def test_misspelt_option_is_answered_with_the_right_one(command):
 
 
 def test_generate():
-    answers = generate("--prompt", UPPER, "-n", 3, "--seed", 1)
+    answers = generate(UPPER, "-n", 3, "--seed", 1)
     assert len(answers) == 3
     assert all(broken_rules(UPPER, answer) == set() for answer in answers)
-    assert answers == generate("--prompt", UPPER, "-n", 3, "--seed", 1)
+    assert answers == generate(UPPER, "-n", 3, "--seed", 1)
 
 
 def test_generate_is_what_the_server_says(port):
     prompt = "山远云低，归舟一叶"
     served = client.complete_ok(port, prompt=prompt, n=5, seed=11, temperature=0.9)["choices"]
     flags = ("-n", 5, "--seed", 11, "--temperature", 0.9)
-    assert generate("--prompt", prompt, *flags) == [choice["text"] for choice in served]
+    assert generate(prompt, *flags) == [choice["text"] for choice in served]
 
 
 def test_generate_threads_change_nothing():
-    flags = ("--prompt", UPPER, "-n", 4, "--seed", 3)
+    flags = (UPPER, "-n", 4, "--seed", 3)
     assert generate(*flags, "--threads", 1) == generate(*flags, "--threads", 2)
 
 
 @pytest.mark.parametrize("prompt", ["", "山" * 33, "海上😀明月", "a\tb"])
 def test_generate_refuses_a_bad_prompt(prompt):
-    words_of_failure(run("generate", "--model", MODEL_DIR, "--prompt", prompt), 2)
+    words_of_failure(run("generate", "--model", MODEL_DIR, prompt), 2)
 
 
 def test_generate_without_prompt_and_without_model(tmp_path):
-    assert "prompt" in words_of_failure(run("generate", "--model", MODEL_DIR), 2)
-    words = words_of_failure(run("generate", "--model", tmp_path / "none", "--prompt", UPPER), 1)
+    assert "PROMPT is missing" in words_of_failure(run("generate", "--model", MODEL_DIR), 2)
+    words = words_of_failure(run("generate", "--model", tmp_path / "none", UPPER), 1)
     assert "none" in words
+
+
+@pytest.mark.parametrize("given", [UPPER, UPPER + "\n"])
+def test_generate_reads_standard_input(given):
+    said = run("generate", "--model", MODEL_DIR, "-", "--seed", 1, input=given)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.splitlines() == generate(UPPER, "--seed", 1)
+
+
+@pytest.mark.parametrize("flags", [(), ("--scores",)])
+def test_generate_says_the_same_on_a_terminal(flags):
+    reader, writer = pty.openpty()
+    command = [LINNET, "generate", "--model", MODEL_DIR, UPPER, "--seed", "1", *flags]
+    with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE, env=environment()) as process:
+        os.close(writer)
+        words = b""
+        try:
+            while part := os.read(reader, 4096):
+                words += part
+        except OSError:  # the other end is closed
+            pass
+        os.close(reader)
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert words.decode().split("\r\n") == [*generate(UPPER, "--seed", 1, *flags), ""]
+
+
+def test_generate_wants_one_prompt():
+    flags = ("generate", "--model", MODEL_DIR)
+    assert "twice" in words_of_failure(run(*flags, UPPER, "--prompt", UPPER), 2)
+    assert run(*flags, "--prompt", UPPER, "--seed", 1).stdout.splitlines() == generate(UPPER, "--seed", 1)
+    assert run(*flags, "--prompt", "-", input=UPPER).stdout == "-\n"  # a hyphen, answered by itself
+    words_of_failure(run(*flags, "-", input=""), 2)
+    assert "67108864 bytes" in words_of_failure(run(*flags, "-", input="a" * (64 << 20) + "ab"), 2)
+    folder = os.open(MODEL_DIR, os.O_RDONLY)
+    words = words_of_failure(run(*flags, "-", stdin=folder), 1)
+    os.close(folder)
+    assert "standard input: Is a directory" in words
+
+
+def test_generate_prints_json(port):
+    flags = ("-n", 3, "--seed", 1)
+    said = json.loads("\n".join(generate(UPPER, *flags, "--json")))
+    assert (said["model"], said["seed"]) == ("couplet", 1)
+    served = client.complete_ok(port, prompt=UPPER, n=3, seed=1, temperature=0.8)
+    assert said["prompt_tokens"] == served["usage"]["prompt_tokens"]
+    assert [c["text"] for c in said["choices"]] == generate(UPPER, *flags) == [c["text"] for c in served["choices"]]
+    assert [c["index"] for c in said["choices"]] == [0, 1, 2]
+    scores = [float(line.split("\t")[1]) for line in generate(UPPER, *flags, "--scores")]
+    assert all(math.isclose(c["mean_logprob"], s, abs_tol=6e-4) for c, s in zip(said["choices"], scores, strict=True))
+    assert {(c["tokens"], c["finish_reason"]) for c in said["choices"]} == {(4, "stop")}
+    (cut,) = json.loads("\n".join(generate(UPPER, "--json", "--max-tokens", 3)))["choices"]
+    assert (len(cut["text"]), cut["tokens"], cut["finish_reason"]) == (3, 3, "length")
+
+
+def test_one_letter_means_one_thing():
+    """-p is the port, wherever there is one, and so on."""
+    meanings = {}
+    for command in [*COMMANDS, "health"]:
+        table = run(command, "--help=markdown").stdout
+        for name, letter in re.findall(r"^\| `--(?:\[no-\])?([\w-]+)[^`]*`, `-(\w)`", table, re.MULTILINE):
+            meanings.setdefault(letter, set()).add(name)
+    assert meanings["p"] == {"port"}
+    assert {letter: names for letter, names in meanings.items() if len(names) > 1} == {}
 
 
 @pytest.fixture

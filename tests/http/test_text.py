@@ -369,6 +369,18 @@ def test_the_command_line_says_the_same(models, port):
         assert said.returncode == 0 and said.stdout.replace("\r", "") == (answer + "\n").replace("\r", ""), said.stderr
 
 
+def test_standard_input_loses_one_newline(models, port):
+    """And --json says what the server does."""
+    served = complete_ok(port, model="bytes", prompt="ab\n", seed=9, max_tokens=40, temperature=0.8)
+    said = run("generate", "--model", models[0] / "bytes", "--json", "--seed", 9, "--max-tokens", 40, "-", input="ab\n\n")
+    assert said.returncode == 0, said.stderr
+    said = json.loads(said.stdout)
+    assert said["prompt_tokens"] == served["usage"]["prompt_tokens"]
+    (choice,) = said["choices"]
+    assert choice["tokens"] == served["usage"]["completion_tokens"]
+    assert [choice["text"], choice["finish_reason"]] == [only(served)[key] for key in ("text", "finish_reason")]
+
+
 @pytest.mark.parametrize(
     "change, words",
     [

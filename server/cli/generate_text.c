@@ -1,0 +1,199 @@
+/* Text of linnet generate (see generate_text.h). */
+#include "server/cli/generate_text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/cli/cli.h"
+
+enum { MAX_PROMPT_BYTES = 64 << 20, CHUNK = 1 << 16, LINE_BYTES = 64 };
+
+/* --- the prompt --- */
+
+static lx_status read_input(lx_buffer *out, lx_error *err)
+{
+    char *chunk = malloc(CHUNK);
+    size_t n = 0;
+    if (chunk == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+    while (out->status == LX_OK && (n = fread(chunk, 1, CHUNK, stdin)) > 0)
+        lx_buffer_append(out, chunk, n);
+    free(chunk);
+    if (ferror(stdin) != 0)
+        return lx_fail(err, LX_ERR_IO, NULL, "standard input: %s", strerror(errno));
+    if (out->length > 0 && out->data[out->length - 1] == '\n')
+        out->data[--out->length] = '\0';
+    return LX_OK;
+}
+
+lx_status lx_generate_read_prompt(const char *given, bool dash_reads, lx_buffer *out, lx_error *err)
+{
+    lx_status st = LX_OK;
+    lx_buffer_init(out, MAX_PROMPT_BYTES);
+    lx_buffer_puts(out, "");
+    if (dash_reads && strcmp(given, "-") == 0)
+        st = read_input(out, err);
+    else
+        lx_buffer_puts(out, given);
+    if (st != LX_OK || out->status == LX_OK)
+        return st;
+    if (out->status == LX_ERR_TOO_LARGE)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "the prompt has more than %d bytes",
+                       MAX_PROMPT_BYTES);
+    return lx_fail(err, out->status, "prompt", "no memory for the prompt");
+}
+
+/* --- the answers --- */
+
+/* Room for so many answers of the job. */
+static void init_text(lx_buffer *text, const lx_job *job, int32_t n_answers)
+{
+    size_t token = (size_t)lx_job_plan(job)->model->token_bytes;
+    lx_buffer_init(text, (size_t)n_answers *
+                             ((size_t)lx_job_get_params(job)->max_new * token + LINE_BYTES));
+}
+
+static lx_status check_text(const lx_buffer *text, lx_error *err)
+{
+    if (text->status == LX_OK)
+        return LX_OK;
+    return lx_fail(err, text->status, NULL, "the answer: %s", lx_status_text(text->status));
+}
+
+static void put_score(const lx_job *job, int32_t i, lx_buffer *out)
+{
+    lx_buffer_printf(out, "\t%.3f", (double)lx_job_mean_logprob(job, i));
+}
+
+/* Samples in the order that they are printed in; the caller frees it. */
+static int32_t *new_order(const lx_job *job, lx_error *err)
+{
+    int32_t n = lx_job_get_params(job)->n;
+    int32_t *order = calloc((size_t)n, sizeof *order);
+    if (order == NULL)
+        (void)lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d answers", n);
+    else
+        lx_job_rank(job, order);
+    return order;
+}
+
+lx_status lx_generate_print(const lx_job *job, bool scores, lx_error *err)
+{
+    int32_t n = lx_job_get_params(job)->n;
+    int32_t *order = new_order(job, err);
+    if (order == NULL)
+        return LX_ERR_NO_MEMORY;
+    lx_buffer lines;
+    init_text(&lines, job, n);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t *tokens = NULL;
+        int32_t count = lx_job_tokens(job, order[i], &tokens, NULL);
+        lx_plan_text(lx_job_plan(job), tokens, count, &lines);
+        if (scores)
+            put_score(job, order[i], &lines);
+        lx_buffer_puts(&lines, "\n");
+    }
+    lx_status st = check_text(&lines, err);
+    if (st == LX_OK)
+        (void)fwrite(lines.data, 1, lines.length, stdout);
+    lx_buffer_fini(&lines);
+    free(order);
+    return st;
+}
+
+/* Whether an answer is all that the model has to say, see lx_completion_finish_reason. */
+static bool is_whole(const lx_job *job, const int32_t *tokens, int32_t n)
+{
+    const lx_plan *plan = lx_job_plan(job);
+    const lx_task_ops *task = plan->model->task;
+    return task->ends != NULL ? n > 0 && task->ends(plan, tokens[n - 1]) : n >= plan->n_new;
+}
+
+static lx_status print_choice(const lx_job *job, int32_t sample, int32_t place, lx_error *err)
+{
+    const int32_t *tokens = NULL;
+    int32_t n = lx_job_tokens(job, sample, &tokens, NULL);
+    float score = lx_job_mean_logprob(job, sample);
+    lx_buffer text;
+    init_text(&text, job, 1);
+    lx_buffer_puts(&text, "");
+    lx_plan_text(lx_job_plan(job), tokens, n, &text);
+    lx_status st = check_text(&text, err);
+    if (st == LX_OK) {
+        (void)printf("%s{\"index\": %d, \"text\": ", place > 0 ? ", " : "", place);
+        lx_cli_print_json_bytes(text.data, text.length);
+        (void)printf(", \"tokens\": %d, \"finish_reason\": \"%s\"", n,
+                     is_whole(job, tokens, n) ? "stop" : "length");
+        if (isfinite(score))
+            (void)printf(", \"mean_logprob\": %.6g", (double)score);
+        (void)putchar('}');
+    }
+    lx_buffer_fini(&text);
+    return st;
+}
+
+lx_status lx_generate_print_json(const lx_job *job, lx_error *err)
+{
+    const lx_job_params *params = lx_job_get_params(job);
+    int32_t *order = new_order(job, err);
+    lx_status st = order != NULL ? LX_OK : LX_ERR_NO_MEMORY;
+    if (st == LX_OK) {
+        (void)printf("{\"model\": ");
+        lx_cli_print_json_string(lx_job_plan(job)->model->name);
+        (void)printf(", \"seed\": %lld, \"prompt_tokens\": %d, \"choices\": [",
+                     (long long)params->sampling.seed, lx_job_plan(job)->n_prompt);
+    }
+    for (int32_t i = 0; st == LX_OK && i < params->n; i++)
+        st = print_choice(job, order[i], i, err);
+    if (st == LX_OK)
+        (void)puts("]}");
+    free(order);
+    return st;
+}
+
+/* --- as it is written --- */
+
+void lx_generate_wake(void *more)
+{
+    (void)sem_post(more);
+}
+
+/* A piece on the terminal, at once. */
+static void show(lx_buffer *piece, FILE *out)
+{
+    if (piece->status == LX_OK && piece->length > 0)
+        (void)fwrite(piece->data, 1, piece->length, out);
+    piece->length = 0;
+    (void)fflush(out);
+}
+
+lx_status lx_generate_stream(lx_job *job, sem_t *more, bool scores, FILE *out, lx_error *err)
+{
+    const lx_plan *plan = lx_job_plan(job);
+    lx_buffer piece;
+    int32_t shown = 0;
+    init_text(&piece, job, 1);
+    for (bool ended = false; !ended;) {
+        const int32_t *tokens = NULL;
+        while (sem_wait(more) != 0)
+            continue;                 /* interrupted by a signal that did not end the program */
+        ended = lx_job_finished(job); /* first: tokens that come after it are none */
+        int32_t n = lx_job_tokens(job, 0, &tokens, NULL);
+        for (; shown < n; shown++)
+            plan->model->task->render(plan, shown, tokens, &piece);
+        show(&piece, out);
+        lx_job_want(job, 0, n + 1);
+    }
+    lx_status st = lx_job_status(job, err);
+    if (st == LX_OK && scores)
+        put_score(job, 0, &piece);
+    if (st == LX_OK || shown > 0)
+        lx_buffer_puts(&piece, "\n"); /* before an error, too, which has a line of its own */
+    show(&piece, out);
+    lx_status text = st == LX_OK ? check_text(&piece, err) : st;
+    lx_buffer_fini(&piece);
+    return text;
+}
