@@ -1,23 +1,24 @@
-"""Images as token sequences: idx files, the held-out part, input streams.
+"""Images as token sequences: idx files, folders of pictures, input streams.
 
-An image of `height` x `width` values is read row by row. Step t sees what lies before pixel t in
-that order and predicts it; the server's image task repeats these streams exactly:
+An image of `height` x `width` x `channels` values is read row by row, the channels of a pixel together. Step t sees what
+lies before value t in that order and predicts it; the server's image task repeats these streams exactly:
 
-  token        the pixel before (left, or the end of the row above); START at t = 0
-  ww           the pixel two to the left
+  token        the value before (left, or the end of the row above); START at t = 0
+  w, ww        the pixel to the left, and two to the left
   n, nw, ne    the pixels above, above left and above right
   nn           the pixel two above
-  row, column  of pixel t
+  row, column, channel  of value t
   position     t
-  class        what the image shows: 0 .. CLASSES - 1, or NO_CLASS where it is not said
+  class        what the image shows: 0 .. classes - 1, or `classes` where it is not said
 
-A neighbour outside the image is NONE. All but the last pixel seen are known from at most two rows
-back, so the streams cost a window of fixed size and nothing in the recurrent state.
+Neighbours are those of the same channel; one outside the image is NONE. All but the last value seen are known from at
+most two rows back, so the streams cost a window of fixed size and nothing in the recurrent state.
 """
 
 import gzip
 import math
 import pathlib
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,8 +26,9 @@ from unfit import Unfit
 
 LEVELS = 256
 START = NONE = LEVELS
-CLASSES = NO_CLASS = 10
-NEIGHBOURS = {"ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
+SUFFIXES = {".png", ".pgm", ".ppm", ".bmp"}  # of pictures without loss
+MOST_SIDE, MOST_VALUES, MOST_CLASSES = 4096, 1 << 20, 100  # of the server
+NEIGHBOURS = {"w": (0, -1), "ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
 
 
 def find(folder: pathlib.Path, name: str) -> pathlib.Path:
@@ -52,8 +54,15 @@ def read_values(path: pathlib.Path, magic: int, dimensions: int, what: str) -> n
 
 
 def read_idx(path: pathlib.Path) -> np.ndarray:
-    """uint8 [images, height, width]"""
-    return read_values(path, 2051, 3, "images")
+    """uint8 [images, height, width, 1], or with as many channels as a fourth dimension says"""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        try:
+            dimensions = 4 if file.read(4) == (2052).to_bytes(4, "big") else 3
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise Unfit(f"{path}: {error}") from error
+    values = read_values(path, 2048 + dimensions, dimensions, "images")
+    return values if dimensions == 4 else values[..., None]
 
 
 def read_labels(path: pathlib.Path) -> np.ndarray:
@@ -61,25 +70,76 @@ def read_labels(path: pathlib.Path) -> np.ndarray:
     return read_values(path, 2049, 1, "labels")
 
 
-def stream_sizes(names: list[str], height: int, width: int) -> list[tuple[str, int]]:
+@dataclass
+class Pictures:
+    values: np.ndarray  # uint8 [n, height, width, channels]
+    labels: np.ndarray | None  # [n], numbers of classes
+    classes: list[str]  # their names
+
+
+def class_name(text: str) -> str:
+    """As the server wants it: lower case, single spaces."""
+    return " ".join(text.lower().replace("_", " ").split())
+
+
+def read_picture(path: pathlib.Path, colour: bool, size: tuple[int, int] | None) -> np.ndarray:
+    """uint8 [height, width, 1 or 3], scaled to a size if there is one."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise Unfit("pictures are read by Pillow: pip install pillow") from error
+    try:
+        with Image.open(path) as picture:
+            picture = picture.convert("RGB" if colour else "L")
+            if size and picture.size != size[::-1]:
+                picture = picture.resize(size[::-1], Image.Resampling.LANCZOS)
+            return np.asarray(picture).reshape(picture.height, picture.width, -1)
+    except (UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError, OSError) as error:
+        raise Unfit(f"{path} is not a picture that can be read: {error}") from error
+
+
+def read_folder(folder: pathlib.Path, colour: bool, size: tuple[int, int] | None) -> Pictures:
+    """Its pictures, all of one size; where they lie in folders, these are their classes."""
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    if not files:
+        raise Unfit(f"{folder} has no picture ({', '.join(sorted(SUFFIXES))}) and no idx file")
+    parents = [p.parent.relative_to(folder).as_posix() for p in files]
+    names = sorted(set(parents))
+    if names != ["."] and "." in names:
+        raise Unfit(f"{folder} has pictures in folders, which are their classes, and {files[parents.index('.')].name} beside them")
+    values = []
+    for path in files:
+        values.append(read_picture(path, colour, size))
+        if values[-1].shape != values[0].shape:
+            (h, w), (first_h, first_w) = values[-1].shape[:2], values[0].shape[:2]
+            raise Unfit(f"{path} has {h} x {w} pixels, and {files[0]} has {first_h} x {first_w}: --size HxW scales them all")
+    labels = None if names == ["."] else np.array([names.index(parent) for parent in parents])
+    return Pictures(np.stack(values), labels, [class_name(name) for name in names] if labels is not None else [])
+
+
+def stream_sizes(names: list[str], shape: tuple[int, int, int], classes: int) -> list[tuple[str, int]]:
     """The streams' names and numbers of ids, as the config lists them."""
-    sizes = {"row": height, "column": width, "position": height * width, "class": CLASSES + 1}
+    height, width, channels = shape
+    sizes = {"row": height, "column": width, "channel": channels, "position": math.prod(shape), "class": classes + 1}
+    unknown = set(names) - {"token", *NEIGHBOURS, *sizes}
+    if unknown:
+        raise Unfit(f"--streams: there is no {', '.join(sorted(unknown))}")
     return [(name, sizes.get(name, LEVELS + 1)) for name in names]
 
 
-def make_inputs(images: np.ndarray, classes: np.ndarray | None, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 [B, height, width] and [B], or None for no class -> input ids [B, height * width, streams] and targets
-    [B, height * width]."""
-    b, height, width = images.shape
+def make_inputs(images: np.ndarray, classes: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 [B, height, width, channels] and [B] -> input ids [B, values, streams] and targets [B, values]."""
+    b, height, width, channels = images.shape
     flat = images.reshape(b, -1).astype(np.int64)
-    padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2)), constant_values=NONE)
-    position = np.arange(height * width)
+    padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2), (0, 0)), constant_values=NONE)
+    position = np.arange(height * width * channels)
     streams = {
         "token": np.concatenate([np.full((b, 1), START), flat[:, :-1]], axis=1),
-        "row": position // width,
-        "column": position % width,
+        "row": position // (width * channels),
+        "column": position // channels % width,
+        "channel": position % channels,
         "position": position,
-        "class": np.full((b, 1), NO_CLASS) if classes is None else classes.astype(np.int64)[:, None],
+        "class": classes.astype(np.int64)[:, None],
     }
     for name, (dy, dx) in NEIGHBOURS.items():
         streams[name] = padded[:, 2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width].reshape(b, -1)

@@ -8,6 +8,7 @@ A recipe is an object with
   validate()               the figure on held-out data, of the weights the model has then
   report                   the name of that figure in the log
   config, vocabulary       of the exported model; vocabulary may be None
+  export(folder)           only where the model is written other than by export.py
 
 The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
 learning rate is constant after the warm-up and falls linearly to zero over the last part of
@@ -23,6 +24,7 @@ import json
 import math
 import os
 import pathlib
+import pickle
 import sys
 import time
 
@@ -61,6 +63,29 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
     p.add_argument("--validate-every", type=int, default=500, help="steps")
     p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
+
+
+def add_sizes(p: argparse.ArgumentParser, layers: int, width: int, heads: int):
+    p.add_argument("--layers", type=int, default=layers)
+    p.add_argument("--width", type=int, default=width)
+    p.add_argument("--heads", type=int, default=heads)
+
+
+def check_range(args, name: str, least: int, most: int):
+    if not least <= getattr(args, name) <= most:
+        raise Unfit(f"--{name.replace('_', '-')} {getattr(args, name)} is not from {least} to {most}")
+
+
+def check_sizes(args):
+    """What the server takes (docs/weights-format.md)."""
+    for name, least, most in (("layers", 1, 256), ("heads", 1, 1024), ("width", 2, 65536)):
+        check_range(args, name, least, most)
+    if args.width % args.heads:
+        raise Unfit(f"--width {args.width} is not a multiple of --heads {args.heads}")
+
+
+def sizes_of(args) -> dict:
+    return {"n_layers": args.layers, "n_heads": args.heads, "d_model": args.width}
 
 
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
@@ -134,10 +159,13 @@ class Run:
             if self.args.init:
                 load_exported(self.args.init, self.recipe.model)
             return
-        state = torch.load(self.path, map_location=self.args.device, weights_only=True)
-        self.recipe.model.load_state_dict(state["model"])
-        for o, s in zip(self.optimizers, state["optimizers"]):
-            o.load_state_dict(s)
+        try:
+            state = torch.load(self.path, map_location=self.args.device, weights_only=True)
+            self.recipe.model.load_state_dict(state["model"])
+            for o, s in zip(self.optimizers, state["optimizers"]):
+                o.load_state_dict(s)
+        except (RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
+            raise Unfit(f"{self.path} is not a checkpoint of this model: choose another --run, or the sizes it began with") from error
         with torch.no_grad():  # a checkpoint of a run without an average starts one
             for mean, saved in zip(self.average.means, state.get("average") or self.average.parameters):
                 mean.copy_(saved)
@@ -221,7 +249,14 @@ class Run:
         print(f"{self.recipe.report} {figure:.4f} after {c['tokens'] / 1e6:.1f} M tokens")
         if self.args.out:
             with self.average.in_place():
-                export_model(self.args.out, self.recipe.model, self.recipe.config, self.recipe.vocabulary)
+                self.export()
+
+    def export(self):
+        recipe = self.recipe
+        if hasattr(recipe, "export"):
+            recipe.export(self.args.out)
+        else:
+            export_model(self.args.out, recipe.model, recipe.config, recipe.vocabulary)
 
     def epoch(self):
         c = self.counters
@@ -236,7 +271,18 @@ class Run:
         c["epoch"], c["batch"] = c["epoch"] + 1, 0
 
 
+def check_arguments(args):
+    for name in ("tokens", "minutes", "batch_tokens", "threads", "validate_every", "decay"):
+        value = getattr(args, name)
+        if value is not None and not 0 < value < math.inf:
+            raise Unfit(f"--{name.replace('_', '-')} {value:g} is not a number above 0")
+    for name in ("ema", "warmup", "dropout"):
+        if not 0 <= getattr(args, name) < 1:
+            raise Unfit(f"--{name} {getattr(args, name):g} is not from 0 to 1")
+
+
 def train(make_recipe, args):
+    check_arguments(args)
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     recipe = make_recipe(args)
@@ -249,8 +295,9 @@ def train(make_recipe, args):
 
 
 def run(make_recipe, args):
-    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports."""
+    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports. What cannot be done ends with one
+    line and status 1."""
     try:
         train(make_recipe, args)
-    except Unfit as error:
+    except (Unfit, OSError) as error:
         sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error}")

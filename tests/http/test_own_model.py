@@ -1,0 +1,106 @@
+"""Models that weights/train makes of a few lines: the server computes what PyTorch does with the same weights. Without
+PyTorch these are skipped."""
+
+import base64
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+
+import client
+import png
+from server import Server
+from settings import ROOT
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("tqdm")
+pytest.importorskip("matplotlib")
+TRAIN = ROOT / "weights" / "train"
+sys.path.insert(0, str(TRAIN))
+
+import image  # noqa: E402
+import image_data  # noqa: E402
+import text  # noqa: E402
+
+LINES = [f"{who} {does} {where}，{n}。" for n in range(1, 7) for who in ("the fox", "a bird", "春風")
+         for does in ("sees", "leaves") for where in ("the hill", "明月")]
+SMALL = ["--layers", "2", "--width", "32", "--heads", "2", "--length", "64", "--batch-tokens", "512", "--tokens", "30000",
+         "--threads", "1", "--device", "cpu"]
+
+
+def train(recipe, data, out, *flags):
+    """Runs a recipe as a user does; returns its arguments."""
+    arguments = ["--data", str(data), "--run", str(out.parent / f"{out.name}-run"), "--out", str(out), *flags]
+    done = subprocess.run([sys.executable, TRAIN / recipe, *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return arguments
+
+
+def trained(monkeypatch, arguments, kind, parse):
+    """The recipe with the weights of its checkpoint, rounded as they are written."""
+    monkeypatch.setattr(sys, "argv", ["recipe.py", *arguments])
+    recipe = kind(parse())
+    recipe.model.load_state_dict(torch.load(recipe.args.run / "checkpoint.pt", weights_only=True)["model"])
+    with torch.no_grad():
+        for name, p in recipe.model.named_parameters():
+            if not name.endswith(("A_log", "dt_bias")):
+                p.copy_(p.bfloat16())
+    return recipe
+
+
+@pytest.mark.parametrize("flags", [
+    ["--lines"],
+    ["--kind", "delta_net", "--tokenizer", "bytes"],
+    ["--lines", "--kind", "linear", "--min-count", "60"],
+], ids=" ".join)
+def test_the_server_computes_what_was_trained(monkeypatch, tmp_path, flags):
+    data, out = tmp_path / "lines.txt", tmp_path / "own"
+    data.write_text("\n".join(LINES * 6))
+    recipe = trained(monkeypatch, train("text.py", data, out, *SMALL, *flags), text.Text, text.parse_arguments)
+    known = recipe.tokenizer
+    prompt, rest = "the fox sees", " the hill，7。\na 鱼!"  # a character that was never read
+    begin = [known.end] if known.end is not None else []
+    ids = begin + known.encode(prompt) + known.encode(rest)
+    with torch.no_grad():
+        logits = recipe.model(torch.tensor(ids)[None, :, None])[0].double().log_softmax(-1)
+    first = len(begin) + len(known.encode(prompt))
+    want = [-logits[i - 1, ids[i]].item() for i in range(first, len(ids))]
+    with Server("--precision", "f32", model_dir=out) as server:
+        reply = client.call(server.port, "POST", "/v1/score", {"model": "own", "prompt": prompt, "completion": rest})
+        assert reply.status == 200, reply.text
+        assert reply.json()["usage"]["prompt_tokens"] == first
+        assert reply.json()["surprise"] == pytest.approx(want, abs=1e-3)
+        answer = client.complete_ok(server.port, model="own", prompt="the", temperature=0, max_tokens=60)
+        assert answer["usage"]["completion_tokens"] > 0 and ("--lines" not in flags or "\n" not in answer["choices"][0]["text"]), answer
+    learned = want[1:6]  # of "the hill", which every line may say
+    assert sum(learned) / len(learned) < 0.6 * math.log(known.size) and max(want) > 4, want
+
+
+@pytest.mark.parametrize("colour", [False, True], ids=["grey", "colour"])
+def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path, colour):
+    pytest.importorskip("PIL")
+    folder, out, rng = tmp_path / "in", tmp_path / "own", random.Random(4)
+    for i in range(60):  # a bar, lying or standing
+        lying, at, level = i % 2, rng.randrange(5), rng.randrange(150, 250)
+        (folder / ("lying" if lying else "standing")).mkdir(parents=True, exist_ok=True)
+        grey = bytes(level if (y if lying else x) == at else 0 for y in range(5) for x in range(6))
+        (folder / ("lying" if lying else "standing") / f"{i}.png").write_bytes(png.write(6, 5, grey))
+    flags = ["--layers", "2", "--width", "32", "--heads", "2", "--batch-tokens", "360", "--tokens", "20000", "--threads", "1",
+             "--device", "cpu", *(["--colour"] if colour else [])]
+    recipe = trained(monkeypatch, train("image.py", folder, out, *flags), image.Images, image.parse_arguments)
+    picture = recipe.held_out[:1]
+    nothing = torch.tensor([len(recipe.classes)]).numpy()  # a score says no class
+    ids, targets = image_data.make_inputs(picture, nothing, recipe.streams)
+    with torch.no_grad():
+        logits = recipe.model(torch.from_numpy(ids))[0].double().log_softmax(-1)
+    want = [-logits[i, value].item() / math.log(2) for i, value in enumerate(targets[0].tolist())]  # bits, of images
+    with Server("--precision", "f32", model_dir=out) as server:
+        url = "data:image/png;base64," + base64.b64encode(png.write(6, 5, picture.tobytes(), png.RGB if colour else png.GREY)).decode()
+        reply = client.call(server.port, "POST", "/v1/score", {"model": "own", "image": url})
+        assert reply.status == 200, reply.text
+        assert reply.json()["surprise"] == pytest.approx(want, abs=1e-3)
+        made = client.call(server.port, "POST", "/v1/images/generations", {"model": "own", "prompt": "standing"})
+        assert made.status == 200, made.text
+    assert min(want) < 0.5 < 2 < max(want)
