@@ -3,7 +3,6 @@ it names: what they refuse, and that a comparison can fail."""
 
 import importlib.util
 import json
-import os
 import re
 import shlex
 import struct
@@ -17,8 +16,8 @@ import pytest
 import hf_model
 from client import complete_ok
 from hf_model import folders
+from pages import commands, environment_of
 from server import Server
-from settings import LINNET
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS, WIDTH, SIZE, RANK, HIDDEN = 2, 16, 8, 3, 24
@@ -92,30 +91,14 @@ def convert(place, *args):
     return subprocess.run(list(map(str, command)), cwd=place, capture_output=True, text=True, timeout=120)
 
 
-def commands():
-    text = (ROOT / "docs" / "serving-your-model.md").read_text()
-    return [line for block in re.findall(r"```sh\n(.*?)```", text, re.S) for line in block.splitlines()]
-
-
-def environment(place):
-    """`linnet` and `python3` are those under test."""
-    tools = place / "tools"
-    if not tools.exists():
-        tools.mkdir()
-        (tools / "linnet").symlink_to(Path(LINNET).resolve())
-        (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@" ${{CHECK_LINNET:+--linnet "$CHECK_LINNET"}}\n')
-        (tools / "python3").chmod(0o755)
-    return os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
-
-
 def test_the_commands_do_what_the_page_says(place):
-    serve, ask = commands()[-2:]
-    for line in commands()[:-2]:
+    *lines, serve, ask = commands("serving-your-model.md")
+    for line in lines:
         if "--against torch" in line and importlib.util.find_spec("transformers") is None:
             print(f"not tried, there is no transformers: {line}")
             continue
-        env = environment(place) | ({"CHECK_LINNET": str(Path(LINNET).resolve())} if "check.py" in line else {})
-        done = subprocess.run(["bash", "-c", line], cwd=place, env=env, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["bash", "-c", line], cwd=place, env=environment_of(line, place), capture_output=True, text=True,
+                              timeout=300)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         if "check.py" in line:
             assert "all within 0.001" in done.stdout, done.stdout

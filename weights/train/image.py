@@ -49,7 +49,7 @@ def size_of(text: str) -> tuple[int, int]:
 
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add_arguments(p, tokens=20e6, batch_tokens=8192)
+    add_arguments(p, tokens=20e6, batch_tokens=4096)
     p.set_defaults(compile=False)
     p.add_argument("--labels", type=pathlib.Path, help="idx file of classes")
     p.add_argument("--classes", type=lambda text: [data.class_name(name) for name in text.split(",")],

@@ -33,7 +33,7 @@ TRAINING_BYTES = 16  # of memory for a parameter: itself, its gradient, what the
 
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    trainer.add_arguments(p, tokens=10e6, batch_tokens=8192, head_lr=0.003)
+    trainer.add_arguments(p, tokens=10e6, batch_tokens=2048, head_lr=0.003)
     p.set_defaults(compile=False)  # rows have many lengths
     p.add_argument("--lines", action="store_true", help="every line is a document, which ends with a token of its own")
     p.add_argument("--valid", type=pathlib.Path, help="held-out text, in place of the end of --data")
