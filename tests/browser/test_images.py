@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import image_model
-from conftest import serve
+from conftest import ROOT, serve
 from watching import emptied
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -140,8 +140,15 @@ SLOW_STREAM = """() => {
 }"""
 
 
-def test_pictures_are_painted_live(images):
-    page = images()
+@pytest.fixture
+def real_painter():
+    """A small one is done before its first piece has left the server."""
+    with serve(ROOT / "weights") as address:
+        yield address
+
+
+def test_pictures_are_painted_live(images, real_painter):
+    page = images(at=real_painter)
     page.evaluate(SLOW_STREAM)
     page.evaluate(
         """() => {
@@ -238,7 +245,8 @@ def test_a_link_is_a_grid(images):
     assert (other.input_value("#image-n"), other.input_value("#image-seed")) == ("3", seed)
 
 
-# A stream whose second piece never comes, so that a fast server is not done before the test is.
+# A stream whose second piece never comes, so that a fast server is not done before the test is. The first holds less
+# than three of eight pictures.
 HOLD_STREAM = """() => {
     const real = window.fetch;
     window.fetch = async (url, options) => {
@@ -272,7 +280,8 @@ def test_stop_keeps_what_is_painted(images):
     first = page.evaluate(VALUES, ".tiles canvas")
     page.wait_for_timeout(500)  # check-tests: a span in which nothing may be painted
     assert page.evaluate(VALUES, ".tiles canvas") == first
-    assert any(v is not None for v in first[0]) and any(v is None for v in first[0])
+    values = [v for picture in first for v in picture]
+    assert any(v is not None for v in values) and any(v is None for v in values)
     expect(page.locator("#image-error")).to_be_hidden()
     paint(page)  # the page goes on
     painted(page)
