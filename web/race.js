@@ -57,7 +57,7 @@ const state = {
 };
 
 let running = false; // from a start to the end of its last turn; there is one run at most
-let wanted = false;  // no pause was asked for
+let going = false;   // no pause was asked for
 let races = 0;       // how often it was begun: a turn of an earlier race does not count
 let moving = null;   // the lane whose turn is under way
 
@@ -108,7 +108,7 @@ async function takeTurn(lane) {
 
 /* Who has computed least is next. */
 async function takeTurns() {
-  while (wanted) {
+  while (going) {
     const [next] = state.lanes.filter((lane) => !isOver(lane)).sort((a, b) => a.ms - b.ms);
     if (!next) return;
     moving = next;
@@ -119,7 +119,7 @@ async function takeTurns() {
 }
 
 async function run() {
-  wanted = true;
+  going = true;
   state.failure = null;
   requestRender();
   if (running) return;
@@ -137,16 +137,16 @@ async function run() {
 
 /* The turn under way is finished and counts. */
 function pause() {
-  wanted = false;
+  going = false;
   requestRender();
 }
 
-/* The state of a turn under way is the turn's to forget: the server may not have taken it up yet. */
-function forget() {
+/* The state of the lane that is moving is its turn's to forget: the server may not have taken it up yet. */
+function forget(but) {
   races += 1;
-  wanted = false;
+  going = false;
   for (const lane of state.lanes) {
-    if (lane.state && lane !== moving) forgetState(lane.state);
+    if (lane.state && lane !== but) forgetState(lane.state);
     Object.assign(lane, atStart());
   }
 }
@@ -162,7 +162,7 @@ function render() {
   setText($('race-error'), none ? w.none : state.failure ? explain(state.failure) : '');
   setText($('race-go'), running ? w.pause : begun ? w.on : w.go);
   setText($('race-new'), w.anew);
-  $('race-go').disabled = none || (running && !wanted) || (begun && state.lanes.every(isOver));
+  $('race-go').disabled = none || (running && !going) || (begun && state.lanes.every(isOver));
   $('race-new').disabled = !begun;
   find('.wide').hidden = state.lanes.length === 0;
   const seconds = Math.max(0, ...state.lanes.map(({ ms }) => ms)) / 1000;
@@ -258,10 +258,10 @@ export const race = {
     $('race-lab').innerHTML = MARKUP;
     $('race-go').addEventListener('click', () => (running ? pause() : run()));
     $('race-new').addEventListener('click', () => {
-      forget();
+      forget(moving);
       run();
     });
-    addEventListener('pagehide', forget);
+    addEventListener('pagehide', () => forget(null)); // no turn comes back to a page that is gone
     loadLanes().then(requestRender, (error) => {
       state.failure = error;
       requestRender();

@@ -25,6 +25,11 @@ static void put_choices(const char *choices, FILE *out)
 /* --- bash --- */
 
 /* Words are offered for $wanted: folder, path, value (nothing is known of it), words:LIST. */
+static const char *bash_wanted(const char *value)
+{
+    return names_a_folder(value) ? "folder" : names_a_file(value) ? "path" : "value";
+}
+
 static void put_bash_value(const lx_option *o, FILE *out)
 {
     if (o->kind == LX_OPTION_CHOICE) {
@@ -32,10 +37,7 @@ static void put_bash_value(const lx_option *o, FILE *out)
         put_choices(o->choices, out);
         (void)fputs("\"", out);
     } else {
-        (void)fputs(names_a_folder(o->value) ? "folder"
-                    : names_a_file(o->value) ? "path"
-                                             : "value",
-                    out);
+        (void)fputs(bash_wanted(o->value), out);
     }
 }
 
@@ -50,10 +52,7 @@ static void put_bash_command(const lx_command *c, FILE *out)
     }
     (void)fputs("--help\"\n", out);
     if (c->positional != NULL)
-        (void)fprintf(out, "        rest=%s\n",
-                      names_a_folder(c->positional) ? "folder"
-                      : names_a_file(c->positional) ? "path"
-                                                    : "value");
+        (void)fprintf(out, "        rest=%s\n", bash_wanted(c->positional));
     (void)fputs("        case $before in\n", out);
     for (size_t i = 0; i < c->n_options; i++) {
         const lx_option *o = &c->options[i];
@@ -130,6 +129,12 @@ static void put_zsh_text(const char *text, FILE *out)
     }
 }
 
+/* How zsh completes a value of this name; nothing is known of many. */
+static const char *zsh_action(const char *value)
+{
+    return names_a_folder(value) ? "_files -/" : names_a_file(value) ? "_files" : "";
+}
+
 static void put_zsh_value(const lx_option *o, FILE *out)
 {
     (void)fputc(':', out);
@@ -139,10 +144,8 @@ static void put_zsh_value(const lx_option *o, FILE *out)
         (void)fputc('(', out);
         put_choices(o->choices, out);
         (void)fputc(')', out);
-    } else if (names_a_folder(o->value)) {
-        (void)fputs("_files -/", out);
-    } else if (names_a_file(o->value)) {
-        (void)fputs("_files", out);
+    } else {
+        (void)fputs(zsh_action(o->value), out);
     }
 }
 
@@ -186,10 +189,7 @@ static void put_zsh_command(const lx_command *c, FILE *out)
     if (c->positional != NULL) {
         (void)fputs("            '1:", out);
         put_zsh_text(c->positional, out);
-        (void)fprintf(out, ":%s' \\\n",
-                      names_a_folder(c->positional) ? "_files -/"
-                      : names_a_file(c->positional) ? "_files"
-                                                    : "");
+        (void)fprintf(out, ":%s' \\\n", zsh_action(c->positional));
     }
     (void)fputs("            '(- *)'{-h,--help}'[print the options]'\n        ;;\n", out);
 }

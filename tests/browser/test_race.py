@@ -150,6 +150,17 @@ def test_a_turn_of_an_earlier_race_does_not_count(small, open_page):
         assert [p["from"] for p in lane["points"]] == [0, *(p["to"] for p in lane["points"][:-1])]
 
 
+def test_a_page_that_goes_leaves_no_state_behind(small, open_page):
+    """That of the turn under way is forgotten with the others."""
+    page = open_page("#race", allow="ERR_FAILED", at=small)
+    turn = Turn(page, after=3)
+    start(page)
+    before = turn.wait().post_data_json["state"]
+    with page.expect_response(lambda answer: answer.request.method == "DELETE" and answer.url.endswith(before)):
+        page.evaluate("dispatchEvent(new Event('pagehide'))")
+    turn.route.abort()
+
+
 def test_chinese(open_page):
     page = open_page("#race", locale="zh-CN")
     expect(page.locator(".lanes tbody th").first).to_have_text("线性")

@@ -38,7 +38,7 @@ typedef struct test {
 } test;
 
 /* Each file's tests, ended by a NULL name. */
-#define TESTS(name) extern const test name##_tests[];
+#define TESTS(name, group) extern const test name##_tests[];
 #include "tests/conformance/tests.def"
 
 /* Prints where and why; returns false, so that CHECK leaves the test. */

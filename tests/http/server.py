@@ -1,6 +1,7 @@
 """A real server process under test: started on a free port, watched, always ended."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -38,6 +39,23 @@ def run(*args, timeout=180, **options):
     )
     assert not SANITIZER.search(result.stderr), result.stderr
     return result
+
+
+def run_on_terminal(name, *args):
+    """Exit status, what the program writes to `stdout` or `stderr` where that is a terminal, and what to the other."""
+    reader, writer = pty.openpty()
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, name: writer}
+    with subprocess.Popen([LINNET, *map(str, args)], env=environment(), **streams) as process:
+        os.close(writer)
+        words = b""
+        try:
+            while part := os.read(reader, 4096):
+                words += part
+        except OSError:  # the other end is closed
+            pass
+        os.close(reader)
+        other = (process.stderr if name == "stdout" else process.stdout).read()
+    return process.returncode, words.decode(), other.decode()
 
 
 def wait_until(condition, timeout, what):

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import pty
 import struct
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 import images
 import png
 from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS, SMALL, WIDTH, a_picture
-from server import environment, run
+from server import environment, run, run_on_terminal
 from settings import LINNET, MODEL_DIR, ROOT
 
 MNIST = ROOT / "weights" / "mnist"
@@ -170,21 +169,9 @@ def test_a_full_disk_is_noticed(model):
 
 def terminal_words(*args):
     """What the program writes to stderr when that is a terminal."""
-    reader, writer = pty.openpty()
-    command = [LINNET, *map(str, args)]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=writer, env=environment()
-    ) as process:
-        os.close(writer)
-        words = b""
-        try:
-            while part := os.read(reader, 4096):
-                words += part
-        except OSError:  # the other end is closed
-            pass
-        os.close(reader)
-    assert process.returncode == 0, words
-    return words.decode()
+    status, words, _ = run_on_terminal("stderr", *args)
+    assert status == 0, words
+    return words
 
 
 def test_progress_on_a_terminal_only(model, tmp_path, idx):

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import pty
 import re
 import subprocess
 
@@ -11,7 +10,7 @@ import pytest
 
 import client
 from couplet_rules import broken_rules
-from server import environment, run
+from server import run, run_on_terminal
 from settings import LINNET, MODEL_DIR
 
 UPPER = "海上明月"
@@ -104,20 +103,9 @@ def test_generate_reads_standard_input(given):
 
 @pytest.mark.parametrize("flags", [(), ("--scores",)])
 def test_generate_says_the_same_on_a_terminal(flags):
-    reader, writer = pty.openpty()
-    command = [LINNET, "generate", "--model", MODEL_DIR, UPPER, "--seed", "1", *flags]
-    with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE, env=environment()) as process:
-        os.close(writer)
-        words = b""
-        try:
-            while part := os.read(reader, 4096):
-                words += part
-        except OSError:  # the other end is closed
-            pass
-        os.close(reader)
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
-    assert words.decode().split("\r\n") == [*generate(UPPER, "--seed", 1, *flags), ""]
+    status, words, other = run_on_terminal("stdout", "generate", "--model", MODEL_DIR, UPPER, "--seed", 1, *flags)
+    assert (status, other) == (0, "")
+    assert words.split("\r\n") == [*generate(UPPER, "--seed", 1, *flags), ""]
 
 
 def test_generate_wants_one_prompt():
