@@ -81,10 +81,13 @@ def test_ten_thousand_requests_against_a_queue_of_64():
 
         statuses = asyncio.run(begin())
         server.wait_idle()
-        before = server.resident_bytes()
-        statuses += asyncio.run(ask_many(server, 8000))
-        server.wait_idle()
-        assert server.resident_bytes() - before < 4 << 20
+        grown = []
+        for _ in range(4):
+            before = server.resident_bytes()
+            statuses += asyncio.run(ask_many(server, 2000))
+            server.wait_idle()
+            grown.append(server.resident_bytes() - before)
+        assert min(grown) < 1 << 20, grown  # what is lost is lost in every round; an arena of a thread comes once
         assert len(statuses) == 10000 and set(statuses) == {200, 429}
         assert server.requests("ok") == statuses.count(200)
         assert server.requests("busy") == statuses.count(429)
