@@ -66,6 +66,8 @@ rig rig_start(rig_options o)
     options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;
     options.ahead = o.ahead;
+    options.draft = o.draft;
+    options.guesser = o.guesser;
     options.move_bytes = o.move_bytes;
     r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
     r.metrics = calloc(1, sizeof *r.metrics);
@@ -116,6 +118,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .keep_state = q->keep_state,
         .suspendable = q->suspendable,
         .stops = q->stops,
+        .no_draft = q->no_draft,
         .n_top = q->n_top,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
