@@ -58,8 +58,9 @@ static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_spare)
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
     return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE && !s->catching_up &&
-           !r->params->no_draft && r->params->targets == NULL && !lx_job_penalizes(r->params) &&
-           !lx_run_goes_ahead(e, r) && (s->spare >= 0 || n_spare > 0);
+           !r->params->sampling.no_draft && r->params->targets == NULL &&
+           !lx_job_penalizes(r->params) && !lx_run_goes_ahead(e, r) &&
+           (s->spare >= 0 || n_spare > 0);
 }
 
 /* The next guess of the chain; its guesses so far stand in the job behind what was drawn. */

@@ -65,7 +65,6 @@ typedef struct lx_job_params {
     bool suspendable;
     int32_t n_biases;
     const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
-    bool no_draft;         /* none of its tokens are guessed: the same answer, step by step */
     int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
     const lx_stops *stops; /* copied, NULL: none; a sample ends with the token that completes one */
     lx_reserve *reserve;   /* held until the job is freed, NULL: none; see lx_job_bytes */

@@ -110,7 +110,8 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
                      .seed = (int64_t)q->seed,
                      .temperature = q->temperature > 0 ? (double)q->temperature : 1,
                      .top_p = q->top_p > 0 ? (double)q->top_p : 1,
-                     .top_k = q->top_k},
+                     .top_k = q->top_k,
+                     .no_draft = q->no_draft},
         .deadline_ns = q->timeout_ns != 0 ? lx_now_ns() + q->timeout_ns : INT64_MAX,
         .targets = q->targets,
         .n_targets = q->targets != NULL ? max_new : 0,
@@ -118,7 +119,6 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .keep_state = q->keep_state,
         .suspendable = q->suspendable,
         .stops = q->stops,
-        .no_draft = q->no_draft,
         .n_top = q->n_top,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
