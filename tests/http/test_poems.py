@@ -150,6 +150,39 @@ def test_without_a_form_it_is_any_text(port):
     assert scores[0] == scores[1]
 
 
+POEMS = [("唐", "静夜思", "床前明月光，疑是地上霜。举头望明月，低头思故乡。"), ("宋", "", "春江花月夜，"), ("词", "水 调", "龘明月。")]
+
+
+def write_poems(path, poems=POEMS):
+    path.write_text("".join(f"{kind}\t某\t{title}\t{text}\n" for kind, title, text in poems), encoding="utf-8")
+    return path
+
+
+def test_eval_is_the_mean_of_what_is_scored(models, port, tmp_path):
+    nats = [call(port, "POST", "/v1/score", {"model": "poem", "prompt": f"{kind}《{title}》", "completion": text}).json()["surprise"]
+            for kind, title, text in POEMS]
+    said = run("eval", "--model", models / "poem", "--json", write_poems(tmp_path / "poems.tsv"))
+    assert said.returncode == 0, said.stderr
+    report = json.loads(said.stdout)
+    characters = sum(len(text) for _, _, text in POEMS)
+    assert (report["poems"], report["characters"]) == (3, characters)
+    assert report["nll"] == pytest.approx(sum(map(sum, nats)) / characters, abs=1e-5)
+    one = json.loads(run("eval", "--model", models / "poem", "--json", "--limit", "1", tmp_path / "poems.tsv").stdout)
+    assert one["nll"] == pytest.approx(sum(nats[0]) / len(POEMS[0][2]), abs=1e-5)
+    shown = run("eval", "--model", models / "poem", tmp_path / "poems.tsv").stdout
+    assert "nats per character of the text" in shown and f"characters      {characters}" in shown
+
+
+@pytest.mark.parametrize("text, words", [
+    ("唐\t某\t题\t春。\n唐\t某\t春。\n", ":2: not kind"), ("唐\t某\t题\t\n", ":1: not kind"),
+    ("唐\t某\t题\t春。\t夏\n", ":1: not kind"), ("", "holds no poem"), ("唐\t某\t题\t" + "春" * 300 + "\n", ":1: the text has more"),
+])
+def test_eval_refuses_what_are_no_poems(models, tmp_path, text, words):
+    (tmp_path / "poems.tsv").write_text(text, encoding="utf-8")
+    said = run("eval", "--model", models / "poem", tmp_path / "poems.tsv")
+    assert said.returncode != 0 and words in said.stderr, said.stderr
+
+
 def test_a_folder_says_what_it_is(port, tmp_path):
     tasks = {m["id"]: m["meta"]["task"] for m in call(port, "GET", "/v1/models").json()["data"]}
     assert tasks.items() >= {"poem": "poem", "plain": "text", "bytes": "text"}.items()

@@ -8,7 +8,7 @@ DIR holds train.tsv.xz: a poem a line, kind TAB author TAB title TAB text. It is
     唐《静夜思》床前明月光，疑是地上霜。举头望明月，低头思故乡。
 
 of which what comes up to 》 is read and the rest is predicted, with its end. About 0.5 % of the poems, chosen by their
-text, are held out; test.tsv.xz is never read: `linnet eval` measures on it.
+text, are held out; test.tsv.xz is never read: `linnet eval` measures on it, once it is unpacked.
 """
 
 import argparse
