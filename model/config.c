@@ -397,7 +397,7 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
     if (strcmp(c->task, "image") == 0)
         take_image(r, s, c);
     c->begin = -1;
-    if (strcmp(c->task, "text") == 0)
+    if (strcmp(c->task, "text") == 0 || strcmp(c->task, "poem") == 0)
         take_text(r, s, c);
     if (strcmp(c->task, "copy") == 0)
         take_copy(r, s, c);

@@ -10,10 +10,11 @@
 #include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
+#include "model/tasks/poem.h"
 #include "model/tasks/text.h"
 
 static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task,
-                                           &lx_copy_task};
+                                           &lx_copy_task, &lx_poem_task};
 
 const lx_task_ops *lx_task_find(const char *name)
 {
@@ -27,6 +28,12 @@ const lx_task_ops *lx_task_find(const char *name)
 lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
                       lx_error *err)
 {
+    const char *form = request->form != NULL       ? "form"
+                       : request->acrostic != NULL ? "acrostic"
+                                                   : NULL;
+    if (form != NULL && model->task != &lx_poem_task)
+        return lx_fail(err, LX_ERR_INVALID, form, "%s is for models of poems, and %s is none", form,
+                       model->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");

@@ -38,9 +38,12 @@ typedef struct lx_task_request {
     size_t text_bytes;
     const int32_t *ids; /* instead of a text, its n_ids tokens; NULL: text */
     int32_t n_ids;
-    int32_t max_prompt;    /* text: tokens that a prompt may have, 0: as the model's context says */
-    bool score_prompt;     /* text: see lx_plan.n_given; others ignore it */
-    bool ignore_end;       /* text: the answer ends with its last token or a stop string only */
+    int32_t max_prompt;   /* text: tokens that a prompt may have, 0: as the model's context says */
+    bool score_prompt;    /* text: see lx_plan.n_given; others ignore it */
+    bool ignore_end;      /* text: the answer ends with its last token or a stop string only */
+    const char *form;     /* poem: see poem.h; NULL: none. Other tasks refuse it */
+    const char *acrostic; /* poem: of acrostic_bytes, not NUL-terminated; NULL: none */
+    size_t acrostic_bytes;
     bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
     const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
     int32_t n_values;

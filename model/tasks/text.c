@@ -18,7 +18,7 @@ enum { BEFORE = 3, NAME_BYTES = 4, NAME_HEAD = 6 };
 
 /* --- the model --- */
 
-static bool is_end(const lx_config *c, int32_t id)
+bool lx_text_is_end(const lx_config *c, int32_t id)
 {
     for (int32_t i = 0; i < c->n_ends; i++) {
         if (c->ends[i] == id)
@@ -34,11 +34,11 @@ static bool is_shown(const lx_tokenizer *t, int32_t id)
     return lx_tokenizer_token(t, id, &n) != NULL && n > 0 && !lx_tokenizer_is_special(t, id);
 }
 
-static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
+void lx_text_fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
 {
     (void)mask_idx;
     for (int32_t id = 0; id < model->config.head_size; id++)
-        banned[id] = !is_end(&model->config, id) && !is_shown(model->tokenizer, id);
+        banned[id] = !lx_text_is_end(&model->config, id) && !is_shown(model->tokenizer, id);
 }
 
 static lx_status check_inputs(const lx_config *c, lx_error *err)
@@ -54,7 +54,7 @@ static lx_status check_inputs(const lx_config *c, lx_error *err)
     return LX_OK;
 }
 
-static lx_status check_model(const lx_model *model, lx_error *err)
+lx_status lx_text_check_model(const lx_model *model, lx_error *err)
 {
     const lx_config *c = &model->config;
     int32_t n = lx_tokenizer_size(model->tokenizer), n_shown = 0;
@@ -74,21 +74,21 @@ static lx_status check_model(const lx_model *model, lx_error *err)
         return lx_fail(err, LX_ERR_FORMAT, "begin", "config.json: text.begin: %d is not a token",
                        c->begin);
     for (int32_t id = 0; id < n; id++)
-        n_shown += is_shown(model->tokenizer, id) && !is_end(c, id);
+        n_shown += is_shown(model->tokenizer, id) && !lx_text_is_end(c, id);
     if (n_shown == 0)
         return lx_fail(err, LX_ERR_FORMAT, "tokenizer",
                        "config.json: text.tokenizer: it has no token that is text");
     return LX_OK;
 }
 
-static int32_t max_rows(const lx_model *model)
+int32_t lx_text_max_rows(const lx_model *model)
 {
     return model->config.context;
 }
 
 /* Every byte may be a U+FFFD, and so may what was held back; a name writes bytes as \x and two
    digits. */
-static int32_t token_bytes(const lx_model *model)
+int32_t lx_text_token_bytes(const lx_model *model)
 {
     size_t longest = 1, n = 0;
     for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++) {
@@ -166,7 +166,7 @@ static int32_t count_unknown(const lx_model *model, const lx_task_request *reque
     return count;
 }
 
-static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
     const lx_config *c = &model->config;
@@ -193,8 +193,14 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     plan->n_given = plan->n_pieces - plan->n_prompt;
     plan->n_new = c->context - plan->n_prompt;
     plan->runs_ahead = request->ignore_end || c->n_ends == 0;
-    plan->data = request->ignore_end ? plan : NULL;
     return LX_OK;
+}
+
+/* A plan that ignores the end has itself as its data. */
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    plan->data = request->ignore_end ? plan : NULL;
+    return lx_text_plan_init(plan, request, err);
 }
 
 static void plan_fini(lx_plan *plan)
@@ -207,38 +213,43 @@ static bool ignores_end(const lx_plan *plan)
     return plan->data != NULL;
 }
 
-static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
+void lx_text_input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
 {
     (void)plan;
     ids[0] = tokens[step];
 }
 
-static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+void lx_text_constrain(const lx_model *model, bool ignores_end, lx_constraint *out)
 {
-    const lx_config *c = &plan->model->config;
-    (void)step, (void)tokens;
+    const lx_config *c = &model->config;
     out->forced = -1;
     out->use_mask = true;
     out->mask_idx = 0;
-    out->n_banned = ignores_end(plan) ? c->n_ends : 0;
+    out->n_banned = ignores_end ? c->n_ends : 0;
     for (int32_t i = 0; i < out->n_banned; i++)
         out->banned[i] = c->ends[i];
 }
 
+static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+{
+    (void)step, (void)tokens;
+    lx_text_constrain(plan->model, ignores_end(plan), out);
+}
+
 static bool ends(const lx_plan *plan, int32_t token)
 {
-    return !ignores_end(plan) && is_end(&plan->model->config, token);
+    return !ignores_end(plan) && lx_text_is_end(&plan->model->config, token);
 }
 
 /* The prompt's tokens, four bytes each. */
-static bool restate(const lx_plan *plan, lx_buffer *out)
+bool lx_text_restate(const lx_plan *plan, lx_buffer *out)
 {
     lx_buffer_append(out, plan->prompt_ids, (size_t)plan->n_prompt * sizeof *plan->prompt_ids);
     return false;
 }
 
-static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
-                        lx_error *err)
+lx_status lx_text_reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+                         lx_error *err)
 {
     if (n % sizeof(int32_t) != 0 || flag)
         return lx_fail(err, LX_ERR_INVALID, "state", "its prompt is not a list of tokens");
@@ -259,7 +270,7 @@ static int32_t id_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 /* A token of the answer that ended it, or a part of it before a state was continued. */
 static bool hidden_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 {
-    return at >= plan->n_pieces && is_end(&plan->model->config, id_at(plan, tokens, at));
+    return at >= plan->n_pieces && lx_text_is_end(&plan->model->config, id_at(plan, tokens, at));
 }
 
 /* Puts the bytes of the token before those that are there, of which the last BEFORE count. */
@@ -309,12 +320,12 @@ static void render_at(const lx_plan *plan, const int32_t *tokens, int32_t at, lx
         (void)!lx_detokenizer_push(&d, id_at(plan, tokens, at), out, NULL);
 }
 
-static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out)
+void lx_text_render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out)
 {
     render_at(plan, tokens, plan->n_prompt + step, out);
 }
 
-static void render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
+void lx_text_render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
 {
     render_at(plan, NULL, i, out);
 }
@@ -329,7 +340,7 @@ static bool is_utf8(const char *text, size_t n)
 }
 
 /* A part of a character as OpenAI writes it: bytes:\xe4\xbd. */
-static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
+void lx_text_name_token(const lx_model *model, int32_t id, lx_buffer *out)
 {
     size_t n = 0;
     const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
@@ -345,19 +356,19 @@ static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
 const lx_task_ops lx_text_task = {
     .name = "text",
     .modality = LX_TEXT,
-    .check_model = check_model,
-    .max_rows = max_rows,
+    .check_model = lx_text_check_model,
+    .max_rows = lx_text_max_rows,
     .n_masks = 1,
-    .fill_mask = fill_mask,
+    .fill_mask = lx_text_fill_mask,
     .plan_init = plan_init,
     .plan_fini = plan_fini,
-    .input = input,
+    .input = lx_text_input,
     .constrain = constrain,
     .ends = ends,
-    .restate = restate,
-    .reread = reread,
-    .render = render,
-    .name_token = name_token,
-    .token_bytes = token_bytes,
-    .render_prompt = render_prompt,
+    .restate = lx_text_restate,
+    .reread = lx_text_reread,
+    .render = lx_text_render,
+    .name_token = lx_text_name_token,
+    .token_bytes = lx_text_token_bytes,
+    .render_prompt = lx_text_render_prompt,
 };

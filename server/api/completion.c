@@ -19,6 +19,8 @@ static int32_t wanted_tokens(const lx_api *api, const lx_model *model,
 {
     if (p->max_tokens > 0 || model->task->ends == NULL)
         return p->max_tokens;
+    if (p->form != NULL) /* which says where it ends */
+        return api->max_tokens;
     return api->max_tokens < USUAL_TOKENS ? api->max_tokens : USUAL_TOKENS;
 }
 
@@ -123,6 +125,9 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .max_prompt = api->max_prompt,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
+                                   .form = p->form,
+                                   .acrostic = p->acrostic,
+                                   .acrostic_bytes = p->acrostic_bytes,
                                    .rules = p->rules};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);

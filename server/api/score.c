@@ -142,7 +142,7 @@ static lx_status line_targets(const lx_api *api, lx_served_model *served, const 
     lx_status st = lx_plan_new(served->model, &request, &out->plan, err);
     if (st != LX_OK)
         return st;
-    if (served->model->task == &lx_text_task)
+    if (served->model->task->ends != NULL) /* text of any kind */
         return text_targets(p, out, err);
     return served->model->task == &lx_copy_task ? copy_targets(p, out, err)
                                                 : couplet_targets(p, out, err);

@@ -1,10 +1,11 @@
 /*
  * linnet eval: how good a model is on a file, or on sequences that it makes itself; what is
- * measured is the task's (eval_couplet.c, eval_image.c, eval_copy.c).
+ * measured is the task's (eval_couplet.c, eval_image.c, eval_poem.c, eval_copy.c).
  */
 #include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
+#include "model/tasks/poem.h"
 #include "server/cli/commands.h"
 #include "server/cli/eval.h"
 
@@ -18,7 +19,7 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1e9,
      .value = "N",
-     .help = "only the first N pairs or images, 0: all; sequences to copy, 0: 1,000"},
+     .help = "only the first N pairs, poems or images, 0: all; sequences to copy, 0: 1,000"},
     {.name = "length",
      .kind = LX_OPTION_INT,
      .offset = FIELD(length),
@@ -43,8 +44,9 @@ const lx_command lx_eval_command = {
     .name = "eval",
     .brief = "measure a model on a file: nats per character, perplexity, rules",
     .summary =
-        "Measures a model on FILE: couplets (one pair per line: upper TAB lower) or images (idx);\n"
-        "one that copies without a file, on sequences drawn by --seed.",
+        "Measures a model on FILE: couplets (one pair per line: upper TAB lower), poems (one per\n"
+        "line: kind TAB author TAB title TAB text) or images (idx); one that copies without a\n"
+        "file, on sequences drawn by --seed.",
     .positional = "FILE",
     .min_positional = 0,
     .max_positional = 1,
@@ -52,9 +54,10 @@ const lx_command lx_eval_command = {
     .n_options = sizeof options / sizeof *options,
     .notes =
         "Couplets: nats per character of the lower line given the upper one, rules off; then\n"
-        "the model's own lines. Images: bits per dimension (a pixel's mean surprise in bits);\n"
-        "FILE is in the format of MNIST's images, plain or .gz. Copies: symbols right and whole\n"
-        "sequences right, always the likeliest symbol taken, and nats per symbol.\n",
+        "the model's own lines. Poems: nats per character of the text given kind and title, no\n"
+        "form. Images: bits per dimension (a pixel's mean surprise in bits); FILE is in the\n"
+        "format of MNIST's images, plain or .gz. Copies: symbols right and whole sequences\n"
+        "right, always the likeliest symbol taken, and nats per symbol.\n",
 };
 
 static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_model *local,
@@ -70,6 +73,8 @@ static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_m
         return lx_eval_copies(o, local, err);
     if (local->model->task == &lx_couplet_task)
         return lx_eval_couplets(o, path, local, err);
+    if (local->model->task == &lx_poem_task)
+        return lx_eval_poems(o, path, local, err);
     if (local->model->task == &lx_image_task)
         return lx_eval_images(o, path, local, err);
     return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s: eval does not know the task %s",

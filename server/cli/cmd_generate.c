@@ -24,7 +24,7 @@ enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
 
 typedef struct generate_options {
     lx_cli_model_options local;
-    const char *prompt, *png, *complete;
+    const char *prompt, *png, *complete, *form, *acrostic;
     lx_buffer text; /* the prompt that `prompt` says */
     int64_t n, class_index, seed, top_k, max_tokens, draft;
     double temperature, top_p;
@@ -100,6 +100,16 @@ static const lx_option options[] = {
      .offset = FIELD(rules),
      .fallback = "on",
      .help = "enforce the rules of the couplet"},
+    {.name = "form",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(form),
+     .value = "FORM",
+     .help = "of a poem, characters a line x lines: 5x4, 5x8, 7x4 or 7x8"},
+    {.name = "acrostic",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(acrostic),
+     .value = "TEXT",
+     .help = "with --form, the first characters of the lines"},
     {.name = "scores",
      .kind = LX_OPTION_FLAG,
      .offset = FIELD(scores),
@@ -122,6 +132,7 @@ const lx_command lx_generate_command = {
     .notes =
         "examples: linnet generate 海上明月 -n 3 --seed 1\n"
         "          linnet generate --model FOLDER --max-tokens 200 - <text.txt\n"
+        "          linnet generate --model FOLDER --form 5x4 --acrostic 春夏秋冬 唐《四时》\n"
         "          linnet generate --model weights/mnist -n 16 --png sheet.png\n"
         "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
 };
@@ -191,6 +202,9 @@ static lx_status make_plan(const generate_options *o, const lx_model *model, lx_
         request.text = o->text.data;
         request.text_bytes = o->text.length;
     }
+    request.form = o->form;
+    request.acrostic = o->acrostic;
+    request.acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0;
     if (st == LX_OK && o->complete != NULL)
         st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);
     request.values = given;

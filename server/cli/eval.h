@@ -15,9 +15,11 @@ typedef struct lx_eval_options {
     bool json, answers;
 } lx_eval_options;
 
-/* Each measures and prints the report; the first two read `path`. */
+/* Each measures and prints the report; the first three read `path`. */
 lx_status lx_eval_couplets(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                            lx_error *err) LX_MUST_USE;
+lx_status lx_eval_poems(const lx_eval_options *o, const char *path, const lx_cli_model *local,
+                        lx_error *err) LX_MUST_USE;
 lx_status lx_eval_images(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                          lx_error *err) LX_MUST_USE;
 lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local,

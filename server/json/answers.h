@@ -49,6 +49,9 @@ typedef struct lx_completion_params {
     lx_stops stops;
     bool echo;       /* the prompt, then its completion */
     bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
+    char *form;      /* owned, NUL-terminated; of poems, NULL: none */
+    char *acrostic;  /* owned, of acrostic_bytes; NULL: none */
+    size_t acrostic_bytes;
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules;

@@ -12,7 +12,6 @@ enum {
     MAX_MESSAGES = 1024,
     MAX_TOKENS = 1000000,
     MAX_LOGPROBS = 5,
-    MAX_BIAS = 100,
     MAX_PENALTY = 2,
     MAX_REPETITION = 10
 };
@@ -253,66 +252,6 @@ static lx_status read_stop(const json_t *root, lx_stops *stops, lx_error *err)
     return st;
 }
 
-/* A token's number as OpenAI writes it, a key; -1 when it is none. Each has one spelling, and no
-   key comes twice in JSON that was parsed, so no token does. */
-static int32_t read_id(const char *key)
-{
-    int64_t id = 0;
-    for (const char *c = key; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9' || (c > key && key[0] == '0'))
-            return -1;
-        id = id * 10 + (*c - '0');
-        if (id > INT32_MAX)
-            return -1;
-    }
-    return key[0] != '\0' ? (int32_t)id : -1;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    int32_t x = ((const lx_bias *)a)->id, y = ((const lx_bias *)b)->id;
-    return (x > y) - (x < y);
-}
-
-static lx_status keep_bias(const char *key, const json_t *value, lx_completion_params *p,
-                           lx_error *err)
-{
-    int32_t id = read_id(key);
-    double add = json_number_value(value);
-    if (id < 0)
-        return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: a key is not a token");
-    if (!json_is_number(value) || !(add >= -MAX_BIAS && add <= MAX_BIAS))
-        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
-                       "logit_bias: token %d must have a number from %d to %d", id, -MAX_BIAS,
-                       MAX_BIAS);
-    p->biases[p->n_biases++] = (lx_bias){id, (float)add, 0};
-    return LX_OK;
-}
-
-static lx_status read_biases(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    json_t *map = json_object_get(root, "logit_bias");
-    if (map == NULL || json_is_null(map))
-        return LX_OK;
-    size_t n = json_object_size(map); /* 0 for what is no object */
-    if (!json_is_object(map) || n > LX_MAX_BIASES)
-        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
-                       "logit_bias must be an object of at most %d tokens", LX_MAX_BIASES);
-    p->biases = calloc(n + 1, sizeof *p->biases);
-    if (p->biases == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for logit_bias");
-    const char *key = NULL;
-    json_t *value = NULL;
-    lx_status st = LX_OK;
-    json_object_foreach(map, key, value)
-    {
-        if (st == LX_OK)
-            st = keep_bias(key, value, p, err);
-    }
-    qsort(p->biases, (size_t)p->n_biases, sizeof *p->biases, by_id);
-    return st;
-}
-
 /* What is known, and not done here, must not be asked for: an answer that silently did without
    would be a wrong one. */
 static lx_status refuse_unsupported(const json_t *root, bool chat, lx_error *err)
@@ -352,6 +291,35 @@ static lx_status read_best_of(const json_t *root, int32_t max_n, lx_completion_p
     return LX_OK;
 }
 
+/* A copy of a text; *out is NULL when it is absent. */
+static lx_status keep_string(const json_t *root, const char *name, char **out, size_t *bytes,
+                             lx_error *err)
+{
+    const char *text = NULL;
+    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    *out = malloc(*bytes + 1);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", name);
+    memcpy(*out, text, *bytes + 1);
+    return LX_OK;
+}
+
+/* What a poem is to be like, see model/tasks/poem.h. */
+static lx_status read_poem(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    size_t bytes = 0;
+    lx_status st = keep_string(root, "form", &p->form, &bytes, err);
+    if (st == LX_OK)
+        st = keep_string(root, "acrostic", &p->acrostic, &p->acrostic_bytes, err);
+    const char *field = p->form != NULL ? "form" : p->acrostic != NULL ? "acrostic" : NULL;
+    if (st == LX_OK && field != NULL && p->state != NULL)
+        return lx_fail(err, LX_ERR_INVALID, field, "a state continues its own poem: leave %s out",
+                       field);
+    return st;
+}
+
 /* What only completions have, or only a chat has. */
 static lx_status read_own_fields(const json_t *root, int32_t max_n, lx_completion_params *p,
                                  lx_error *err)
@@ -362,6 +330,8 @@ static lx_status read_own_fields(const json_t *root, int32_t max_n, lx_completio
     if (st == LX_OK && p->no_tokens && !p->echo)
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
                        "max_tokens must be at least 1; 0 is only allowed with echo: true");
+    if (st == LX_OK)
+        st = read_poem(root, p, err);
     return st == LX_OK ? read_best_of(root, max_n, p, err) : st;
 }
 
@@ -399,6 +369,9 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->messages);
     free(p->biases);
     free(p->state);
+    free(p->form);
+    free(p->acrostic);
+    p->form = p->acrostic = NULL;
     p->messages = NULL;
     p->n_messages = 0;
     p->state = NULL;
@@ -453,7 +426,7 @@ static lx_status read_rest(const json_t *root, int32_t max_n, lx_completion_para
     if (st == LX_OK && p->chat) /* the newer name of max_tokens */
         st = lx_json_read_int32(root, "max_completion_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
     if (st == LX_OK)
-        st = read_biases(root, p, err);
+        st = lx_json_read_biases(root, p, err);
     if (st == LX_OK)
         st = read_answer_form(root, p, err);
     if (st == LX_OK)

@@ -59,6 +59,10 @@ lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err) LX_M
 struct lx_upload;
 lx_status lx_json_read_file(const json_t *root, const char *name, struct lx_upload *out,
                             lx_error *err) LX_MUST_USE;
+/* "logit_bias", into p->biases, by ascending ids. */
+struct lx_completion_params;
+lx_status lx_json_read_biases(const json_t *root, struct lx_completion_params *p,
+                              lx_error *err) LX_MUST_USE;
 /* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for one that is empty or
    longer, as no model has it. */
 lx_status lx_json_read_model(const json_t *root, bool required, char *model,

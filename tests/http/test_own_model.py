@@ -2,6 +2,7 @@
 PyTorch these are skipped."""
 
 import base64
+import lzma
 import math
 import random
 import subprocess
@@ -22,6 +23,7 @@ sys.path.insert(0, str(TRAIN))
 
 import image  # noqa: E402
 import image_data  # noqa: E402
+import poem  # noqa: E402
 import text  # noqa: E402
 
 LINES = [f"{who} {does} {where}，{n}。" for n in range(1, 7) for who in ("the fox", "a bird", "春風")
@@ -50,6 +52,16 @@ def trained(monkeypatch, arguments, kind, parse):
     return recipe
 
 
+def surprises(recipe, prompt, rest):
+    """How many tokens the prompt has, and the nats of each of those behind it."""
+    known = recipe.tokenizer
+    ids = ([known.end] if known.end is not None else []) + known.encode(prompt)
+    first, ids = len(ids), ids + known.encode(rest)
+    with torch.no_grad():
+        logits = recipe.model(torch.tensor(ids)[None, :, None])[0].double().log_softmax(-1)
+    return first, [-logits[i - 1, ids[i]].item() for i in range(first, len(ids))]
+
+
 @pytest.mark.parametrize("flags", [
     ["--lines"],
     ["--kind", "delta_net", "--tokenizer", "bytes"],
@@ -61,12 +73,7 @@ def test_the_server_computes_what_was_trained(monkeypatch, tmp_path, flags):
     recipe = trained(monkeypatch, train("text.py", data, out, *SMALL, *flags), text.Text, text.parse_arguments)
     known = recipe.tokenizer
     prompt, rest = "the fox sees", " the hill，7。\na 鱼!"  # a character that was never read
-    begin = [known.end] if known.end is not None else []
-    ids = begin + known.encode(prompt) + known.encode(rest)
-    with torch.no_grad():
-        logits = recipe.model(torch.tensor(ids)[None, :, None])[0].double().log_softmax(-1)
-    first = len(begin) + len(known.encode(prompt))
-    want = [-logits[i - 1, ids[i]].item() for i in range(first, len(ids))]
+    first, want = surprises(recipe, prompt, rest)
     with Server("--precision", "f32", model_dir=out) as server:
         reply = client.call(server.port, "POST", "/v1/score", {"model": "own", "prompt": prompt, "completion": rest})
         assert reply.status == 200, reply.text
@@ -76,6 +83,24 @@ def test_the_server_computes_what_was_trained(monkeypatch, tmp_path, flags):
         assert answer["usage"]["completion_tokens"] > 0 and ("--lines" not in flags or "\n" not in answer["choices"][0]["text"]), answer
     learned = want[1:6]  # of "the hill", which every line may say
     assert sum(learned) / len(learned) < 0.6 * math.log(known.size) and max(want) > 4, want
+
+
+def test_the_server_computes_what_was_trained_on_poems(monkeypatch, tmp_path):
+    out, rng = tmp_path / "own", random.Random(5)
+    poems = ["\t".join((rng.choice("唐宋"), "某", rng.choice(["静夜思", "春", "望 月"]),
+                       "".join("".join(rng.sample("春花秋月何時了往事知多少", 5)) + mark for mark in "，。，。"))) for _ in range(400)]
+    with lzma.open(tmp_path / "train.tsv.xz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(poems) + "\n")
+    arguments = train("poem.py", tmp_path, out, *SMALL, "--tokens", "150000")
+    recipe = trained(monkeypatch, arguments, poem.Poems, poem.parse_arguments)
+    prompt, rest = "唐《静夜思》春花秋月何，", "往事知多少。鱼月何時了，"
+    first, want = surprises(recipe, prompt, rest)
+    with Server("--precision", "f32", model_dir=out) as server:
+        reply = client.call(server.port, "POST", "/v1/score", {"model": "own", "prompt": prompt, "completion": rest})
+        assert reply.status == 200, reply.text
+        assert reply.json()["usage"]["prompt_tokens"] == first
+        assert reply.json()["surprise"] == pytest.approx(want, abs=1e-3)
+    assert want[5] < 0.5 < 4 < max(want), want  # every line has its mark at that place
 
 
 @pytest.mark.parametrize("colour", [False, True], ids=["grey", "colour"])

@@ -52,7 +52,7 @@ def sizes_of(config: dict, own: dict) -> dict:
 
 def their_config(config: dict) -> dict:
     own, text = config["attention"], config.get("text", {})
-    wanted(config, "task", config["task"] == "text")
+    wanted(config, "task", config["task"] in ("text", "poem"))
     wanted(config, "attention", isinstance(own, dict) and own["kind"] in ("gated_deltanet", "delta_net"))
     wanted(config, "attention.eps", own["eps"] == config["norm_eps"])
     wanted(config, "norm", config["norm"] == "pre")
@@ -68,7 +68,7 @@ def their_config(config: dict) -> dict:
         "use_short_conv": own["conv"] > 0, "conv_size": own["conv"] or 4, "allow_neg_eigval": own["beta"] == "twice_sigmoid",
         "vocab_size": config["head"]["size"], "max_position_embeddings": text["context"], "tie_word_embeddings": False,
         "bos_token_id": text.get("begin"), "eos_token_id": text.get("end") or None, "torch_dtype": "bfloat16",
-    }
+    } | ({} if config["task"] == "text" else {"linnet_task": config["task"]})
 
 
 def convert(folder: pathlib.Path, out: pathlib.Path):

@@ -31,22 +31,27 @@ EPS = 1e-6
 TRAINING_BYTES = 16  # of memory for a parameter: itself, its gradient, what the optimizer keeps
 
 
+def add_arguments(p: argparse.ArgumentParser, width: int, min_count: int, **defaults):
+    """What every recipe of text takes. defaults: of trainer.add_arguments."""
+    trainer.add_arguments(p, head_lr=0.003, **defaults)
+    p.set_defaults(compile=False)  # rows have many lengths
+    p.add_argument("--validate-on", type=int, default=100_000, help="held-out tokens that are looked at, the first ones")
+    p.add_argument("--min-count", type=int, default=min_count, help="characters that come less often are read as bytes")
+    p.add_argument("--kind", choices=THEIRS + OURS, default="gated_deltanet")
+    trainer.add_sizes(p, layers=4, width=width, heads=4)
+    p.add_argument("--length", type=int, default=256, help="tokens that are read in one go while it is trained")
+    p.add_argument("--context", type=int, default=4096, help="most tokens of prompt and answer that the server takes")
+
+
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    trainer.add_arguments(p, tokens=10e6, batch_tokens=2048, head_lr=0.003)
-    p.set_defaults(compile=False)  # rows have many lengths
+    add_arguments(p, width=128, min_count=2, tokens=10e6, batch_tokens=2048)
     p.add_argument("--lines", action="store_true", help="every line is a document, which ends with a token of its own")
     p.add_argument("--valid", type=pathlib.Path, help="held-out text, in place of the end of --data")
     p.add_argument("--held-out", type=float, default=0.1, help="part of --data that is held out, its end")
-    p.add_argument("--validate-on", type=int, default=100_000, help="held-out tokens that are looked at, the first ones")
     p.add_argument("--given", metavar="CHARACTER",
                    help="with --lines: a line up to its last such character is read, not predicted; \\t is a tab")
     p.add_argument("--tokenizer", choices=["bytes", "characters"], default="characters")
-    p.add_argument("--min-count", type=int, default=2, help="characters that come less often are read as bytes")
-    p.add_argument("--kind", choices=THEIRS + OURS, default="gated_deltanet")
-    trainer.add_sizes(p, layers=4, width=128, heads=4)
-    p.add_argument("--length", type=int, default=256, help="tokens that are read in one go while it is trained")
-    p.add_argument("--context", type=int, default=4096, help="most tokens of prompt and answer that the server takes")
     args = p.parse_args()
     args.given = "\t" if args.given == "\\t" else args.given
     return args
@@ -82,13 +87,13 @@ def split(args) -> tuple[list[str], list[str]]:
     return (whole[:first], whole[first:]) if args.lines else ([whole[:first]], [whole[first:]])
 
 
-def make_config(args, tokenizer: data.Tokenizer) -> dict:
+def make_config(args, tokenizer: data.Tokenizer, task: str) -> dict:
     text = {"tokenizer": "tokenizer.json" if tokenizer.file() else "bytes", "context": args.context}
     if tokenizer.end is not None:
         text |= {"begin": tokenizer.end, "end": [tokenizer.end]}
     attention = {"kind": args.kind} | mixers.find(args.kind).DEFAULTS
     hidden = max(8, round(args.width * 8 / 3 / 8) * 8)  # with its gate as many parameters as a net of 4 x width
-    config = model_config("text", [("token", tokenizer.size)],
+    config = model_config(task, [("token", tokenizer.size)],
                           {"kind": "categorical", "size": tokenizer.size, "bias": False}, norm_kind="rms",
                           feed_forward={"kind": "gated_mlp"}, text=text)
     return config | trainer.sizes_of(args) | {"d_ff": hidden, "norm_eps": EPS,
@@ -107,17 +112,21 @@ def make_model(config: dict, dropout: float) -> LinearTransformer:
 
 
 class Text:
-    report, vocabulary = "held_out", None
+    report, vocabulary, task = "held_out", None, "text"
 
     def __init__(self, args):
         check_arguments(args)
         self.args = args
-        self.read(*split(args))
-        self.config = make_config(args, self.tokenizer)
+        self.read(*self.split())
+        self.config = make_config(args, self.tokenizer, self.task)
         override(self.config, args.set)
         self.model = make_model(self.config, args.dropout).to(args.device)
         self.keep_tokenizer()
         self.compiled = torch.compile(self.forward, dynamic=True) if args.compile else self.forward
+
+    def split(self) -> tuple[list[str], list[str]]:
+        """Documents to train on, and those held out."""
+        return split(self.args)
 
     def read(self, train: list[str], held_out: list[str]):
         args = self.args
@@ -142,10 +151,11 @@ class Text:
         self.tokenizer.write(path)
 
     def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Nats of all targets together."""
+        """Nats of all targets together. The head, a third of the work, sees no other tokens."""
+        predicted = targets >= 0
         with torch.autocast(self.args.device, dtype=torch.bfloat16):
-            logits = self.model(ids[..., None])
-        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum")
+            logits = self.model.head(self.model.hidden(ids[..., None])[predicted])
+        return F.cross_entropy(logits.float(), targets[predicted], reduction="sum")
 
     def sum_of(self, part: data.Tokens, rows: np.ndarray) -> tuple[torch.Tensor, int]:
         """Nats, and of how many tokens."""

@@ -91,10 +91,23 @@ static void read_ends(lx_hf_reader *r, lx_config *c)
     lx_hf_ignore(r, (const char *const[]){"eos_token_id", NULL});
 }
 
+/* A key of our own, which other programs keep and ignore: what the text is. */
+static void read_task(lx_hf_reader *r, lx_config *c)
+{
+    const json_t *value = json_object_get(r->root, "linnet_task");
+    const char *task = json_string_value(value);
+    bool none = value == NULL || json_is_null(value);
+    if (!none && (task == NULL || (strcmp(task, "text") != 0 && strcmp(task, "poem") != 0)))
+        lx_hf_wrong(r, "linnet_task", "must be \"text\" or \"poem\"");
+    (void)snprintf(c->task, sizeof c->task, "%s",
+                   task != NULL && strcmp(task, "poem") == 0 ? task : "text");
+    lx_hf_ignore(r, (const char *const[]){"linnet_task", NULL});
+}
+
 void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context)
 {
     int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, vocab_size);
-    (void)snprintf(c->task, sizeof c->task, "text");
+    read_task(r, c);
     c->inputs[0] = (lx_input){.name = "token", .size = n};
     c->n_inputs = 1;
     c->head_kind = LX_HEAD_CATEGORICAL;

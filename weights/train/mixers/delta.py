@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-CHUNK = 64  # tokens
+CHUNK = 96  # tokens, at most
 
 
 def steps(q, k, v, log_decay, beta):
@@ -29,28 +29,33 @@ def steps(q, k, v, log_decay, beta):
 def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
     """[B, H, T, ...] -> [B, H, T / size rounded up, size, ...]; what is missing at the end is zero."""
     missing = -x.shape[2] % size
-    x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, missing))
+    x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, missing)) if missing else x
     return x.unflatten(2, (-1, size))
 
 
 def delta_rule(q, k, v, log_decay, beta, chunk: int = CHUNK):
-    """As `steps`, in f32. Where k is 0 and log_decay, too, nothing changes: so a last chunk is filled up."""
+    """As `steps`, in f32, in chunks of about one size. Where k is 0 and log_decay, too, nothing changes: so a last chunk
+    is filled up. The first chunk meets no state."""
     t, scale = q.shape[2], k.shape[-1] ** -0.5
+    chunks = -(-t // chunk)
+    chunk = -(-t // chunks)
     q, k, v, log_decay, beta = (in_chunks(x.float(), chunk) for x in (q * scale, k, v, log_decay, beta))
     total = log_decay.cumsum(-1)  # of the chunk up to each token
     within = (total[..., :, None] - total[..., None, :]).tril().exp().tril()  # from token j to token i >= j
     known = (beta[..., None] * (k @ k.transpose(-1, -2)) * within).tril(-1)
-    system = known + torch.eye(chunk, device=k.device)
-    sides = torch.cat([beta[..., None] * v, (beta * total.exp())[..., None] * k], -1)
-    own, of_state = torch.linalg.solve_triangular(system, sides, upper=False, unitriangular=True).split(
-        [v.shape[-1], k.shape[-1]], -1)
+    sides = beta[..., None] * v
+    if chunks > 1:
+        sides = torch.cat([sides, (beta * total.exp())[..., None] * k], -1)
+    solved = torch.linalg.solve_triangular(known + torch.eye(chunk, device=k.device), sides, upper=False, unitriangular=True)
+    own, of_state = solved.split([v.shape[-1], solved.shape[-1] - v.shape[-1]], -1)
     weights = (q @ k.transpose(-1, -2)) * within
     asked, left = q * total.exp()[..., None], (total[..., -1:] - total).exp()[..., None] * k
-    state, out = k.new_zeros(*k.shape[:2], k.shape[-1], v.shape[-1]), []
-    for i in range(q.shape[2]):
+    change, out = own[:, :, 0], [weights[:, :, 0] @ own[:, :, 0]]
+    state = 0
+    for i in range(1, chunks):
+        state = state * total[:, :, i - 1, -1, None, None].exp() + left[:, :, i - 1].transpose(-1, -2) @ change
         change = own[:, :, i] - of_state[:, :, i] @ state
         out.append(asked[:, :, i] @ state + weights[:, :, i] @ change)
-        state = state * total[:, :, i, -1, None, None].exp() + left[:, :, i].transpose(-1, -2) @ change
     return torch.cat(out, 2)[:, :, :t]
 
 

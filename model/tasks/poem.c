@@ -1,0 +1,345 @@
+/*
+ * The poem task: see poem.h for the rules.
+ *
+ * A form fixes the place of every mark and of the end, and an acrostic the first characters, so a
+ * step's constraint follows from its number alone: engine and sampler may run ahead. Every token
+ * that the mask leaves is one whole character, so tokens are counted where characters are meant.
+ */
+#include "model/tasks/poem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/tasks/couplet_chars.h"
+#include "model/tasks/text.h"
+#include "model/utf8.h"
+
+enum { MASK_TEXT, MASK_WORDS, N_MASKS };
+enum { MAX_CHARACTER = 4 }; /* bytes */
+
+static const char comma[] = "\xef\xbc\x8c", stop[] = "\xe3\x80\x82"; /* ，。 */
+static const char behind_title[] = "\xe3\x80\x8b";                   /* 》 */
+
+static const struct form {
+    const char *name;
+    int32_t chars, lines;
+} forms[] = {{"5x4", 5, 4}, {"5x8", 5, 8}, {"7x4", 7, 4}, {"7x8", 7, 8}};
+
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+/* How a plan's answer is written. */
+typedef struct poem {
+    bool ignores_end;
+    const struct form *form;              /* NULL: free */
+    int32_t n_before;                     /* characters and marks of the poem in the prompt */
+    int32_t marks[2];                     /* tokens: behind odd lines, behind even ones */
+    int32_t first[LX_POEM_MAX_LINES];     /* tokens that the lines begin with, -1: free */
+    size_t acrostic_bytes;                /* 0: none */
+    char acrostic[LX_POEM_MAX_LINES * 4]; /* as it was asked for */
+} poem;
+
+const char *lx_poem_forms(void)
+{
+    return "5x4, 5x8, 7x4, 7x8";
+}
+
+static int32_t length_of(const struct form *f)
+{
+    return f->lines * (f->chars + 1);
+}
+
+/* --- the model --- */
+
+/* The token that is this text and nothing else, -1: there is none. */
+static int32_t token_of(const lx_model *model, const char *text, size_t bytes)
+{
+    lx_token_list list;
+    lx_error err = {0};
+    lx_token_list_init(&list, MAX_CHARACTER);
+    lx_status st = lx_tokenizer_encode(model->tokenizer, text, bytes, 0, &list, &err);
+    int32_t id = st == LX_OK && list.status == LX_OK && list.n == 1 ? list.ids[0] : -1;
+    lx_token_list_fini(&list);
+    size_t n = 0;
+    const char *token = id >= 0 ? lx_tokenizer_token(model->tokenizer, id, &n) : NULL;
+    return token != NULL && n == bytes && memcmp(token, text, n) == 0 ? id : -1;
+}
+
+/* Whether the token is one Chinese character. */
+static bool is_word(const lx_model *model, int32_t id)
+{
+    size_t n = 0, at = 0;
+    const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
+    if (text == NULL || n == 0 || lx_tokenizer_is_special(model->tokenizer, id))
+        return false;
+    int32_t c = lx_utf8_next(text, n, &at);
+    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c);
+}
+
+static lx_status check_model(const lx_model *model, lx_error *err)
+{
+    lx_status st = lx_text_check_model(model, err);
+    if (st != LX_OK)
+        return st;
+    if (model->config.n_ends == 0)
+        return lx_fail(err, LX_ERR_FORMAT, "end",
+                       "config.json: a model of poems has a token that ends them");
+    int32_t n_words = 0;
+    for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++)
+        n_words += is_word(model, id);
+    if (n_words == 0 || token_of(model, comma, sizeof comma - 1) < 0 ||
+        token_of(model, stop, sizeof stop - 1) < 0)
+        return lx_fail(err, LX_ERR_FORMAT, "tokenizer",
+                       "the tokenizer of a model of poems has Chinese characters and the marks "
+                       "%s and %s as tokens",
+                       comma, stop);
+    return LX_OK;
+}
+
+static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
+{
+    if (mask_idx == MASK_TEXT) {
+        lx_text_fill_mask(model, mask_idx, banned);
+        return;
+    }
+    for (int32_t id = 0; id < model->config.head_size; id++)
+        banned[id] = !is_word(model, id);
+}
+
+/* --- the form --- */
+
+static const struct form *find_form(const char *name)
+{
+    for (int32_t i = 0; i < N_FORMS; i++) {
+        if (strcmp(forms[i].name, name) == 0)
+            return &forms[i];
+    }
+    return NULL;
+}
+
+static lx_status read_form(const lx_task_request *request, poem *p, lx_error *err)
+{
+    if (request->form == NULL)
+        return request->acrostic == NULL
+                   ? LX_OK
+                   : lx_fail(err, LX_ERR_INVALID, "acrostic",
+                             "acrostic needs a form, which says how many lines there are: %s",
+                             lx_poem_forms());
+    p->form = find_form(request->form);
+    if (p->form == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "form", "form must be one of %s", lx_poem_forms());
+    if (request->ignore_end)
+        return lx_fail(err, LX_ERR_INVALID, "ignore_eos",
+                       "ignore_eos is not allowed with form: the poem ends behind its last line");
+    return LX_OK;
+}
+
+static lx_status wrong_acrostic(const poem *p, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_INVALID, "acrostic",
+                   "acrostic must have %d Chinese characters, one a line of %s", p->form->lines,
+                   p->form->name);
+}
+
+static lx_status read_acrostic(const lx_model *model, const lx_task_request *request, poem *p,
+                               lx_error *err)
+{
+    const char *text = request->acrostic;
+    size_t n = request->acrostic_bytes, at = 0;
+    int32_t line = 0;
+    memset(p->first, -1, sizeof p->first);
+    if (text == NULL || p->form == NULL)
+        return LX_OK;
+    for (; at < n; line++) {
+        size_t from = at;
+        int32_t c = lx_utf8_next(text, n, &at);
+        if (line == p->form->lines || c < 0 || !lx_couplet_is_han((uint32_t)c))
+            return wrong_acrostic(p, err);
+        p->first[line] = token_of(model, text + from, at - from);
+        if (p->first[line] < 0)
+            return lx_fail(err, LX_ERR_INVALID, "acrostic",
+                           "acrostic: the model does not know %.*s", (int)(at - from), text + from);
+    }
+    if (line != p->form->lines)
+        return wrong_acrostic(p, err);
+    memcpy(p->acrostic, text, n);
+    p->acrostic_bytes = n;
+    return LX_OK;
+}
+
+/* What the form has at a place of the poem. */
+static void rule_at(const poem *p, int32_t place, lx_constraint *out)
+{
+    int32_t line = place / (p->form->chars + 1), column = place % (p->form->chars + 1);
+    if (column == p->form->chars)
+        out->forced = p->marks[line % 2];
+    else if (column == 0)
+        out->forced = p->first[line];
+}
+
+/* Whether a character that the prompt has at a place of the poem keeps the form. */
+static lx_status check_given(const lx_model *model, const poem *p, int32_t place,
+                             const char *character, size_t bytes, lx_error *err)
+{
+    if (place >= length_of(p->form))
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "the prompt's poem is longer than %s",
+                       p->form->name);
+    lx_constraint rule = {.forced = -1};
+    rule_at(p, place, &rule);
+    size_t at = 0;
+    int32_t c = lx_utf8_next(character, bytes, &at);
+    bool ok = rule.forced >= 0 ? token_of(model, character, bytes) == rule.forced
+                               : c >= 0 && lx_couplet_is_han((uint32_t)c);
+    bool acrostic = !ok && rule.forced >= 0 && place % (p->form->chars + 1) == 0;
+    if (ok)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, acrostic ? "acrostic" : "prompt",
+                   "the prompt's poem does not keep the %s at its character %d",
+                   acrostic ? "acrostic" : "form", place + 1);
+}
+
+/* Where the poem begins in the prompt's text. */
+static size_t find_poem(const lx_buffer *text)
+{
+    size_t n = sizeof behind_title - 1;
+    for (size_t at = text->length; at >= n; at--) {
+        if (memcmp(text->data + at - n, behind_title, n) == 0)
+            return at;
+    }
+    return 0;
+}
+
+static lx_status check_prompt(const lx_plan *plan, poem *p, lx_error *err)
+{
+    const lx_model *model = plan->model;
+    lx_buffer text;
+    lx_buffer_init(&text, (size_t)plan->n_pieces * (size_t)lx_text_token_bytes(model) + 1);
+    lx_status st = lx_tokenizer_decode(model->tokenizer, plan->prompt_ids, (size_t)plan->n_pieces,
+                                       0, &text, err);
+    if (st == LX_OK && text.status != LX_OK)
+        st = lx_fail(err, text.status, NULL, "no memory for a prompt");
+    size_t at = st == LX_OK && text.data != NULL ? find_poem(&text) : 0;
+    while (st == LX_OK && text.data != NULL && at < text.length) {
+        size_t from = at;
+        (void)lx_utf8_next(text.data, text.length, &at);
+        st = check_given(model, p, p->n_before++, text.data + from, at - from, err);
+    }
+    lx_buffer_fini(&text);
+    return st;
+}
+
+/* The answer's length is known. */
+static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
+{
+    int32_t rest = plan->n_given + length_of(p->form) - p->n_before + 1;
+    if (rest > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "the prompt leaves no room for a poem of %s: the model reads %d tokens",
+                       p->form->name, plan->model->config.context);
+    plan->n_new = rest;
+    plan->runs_ahead = true;
+    return LX_OK;
+}
+
+/* --- the plan --- */
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    lx_status st = lx_text_plan_init(plan, request, err);
+    if (st != LX_OK)
+        return st;
+    poem *p = calloc(1, sizeof *p);
+    plan->data = p;
+    if (p == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");
+    p->ignores_end = request->ignore_end;
+    p->marks[0] = token_of(plan->model, comma, sizeof comma - 1);
+    p->marks[1] = token_of(plan->model, stop, sizeof stop - 1);
+    st = read_form(request, p, err);
+    if (st == LX_OK)
+        st = read_acrostic(plan->model, request, p, err);
+    if (st == LX_OK && p->form != NULL)
+        st = check_prompt(plan, p, err);
+    return st == LX_OK && p->form != NULL ? set_length(plan, p, err) : st;
+}
+
+static void plan_fini(lx_plan *plan)
+{
+    free(plan->data);
+}
+
+static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+{
+    const poem *p = plan->data;
+    (void)tokens;
+    lx_text_constrain(plan->model, p->ignores_end, out);
+    int32_t place = p->n_before + step - plan->n_given;
+    if (p->form == NULL || step < plan->n_given)
+        return;
+    out->mask_idx = MASK_WORDS;
+    if (place == length_of(p->form))
+        out->forced = plan->model->config.ends[0];
+    else
+        rule_at(p, place, out);
+    out->use_mask = out->forced < 0;
+}
+
+static bool ends(const lx_plan *plan, int32_t token)
+{
+    const poem *p = plan->data;
+    return !p->ignores_end && lx_text_is_end(&plan->model->config, token);
+}
+
+/* With a form, which the flag says: its number and the acrostic's bytes, each an int32_t, the
+   acrostic in a field of its own, then the prompt's tokens as the text task writes them. */
+static bool restate(const lx_plan *plan, lx_buffer *out)
+{
+    const poem *p = plan->data;
+    if (p->form != NULL) {
+        int32_t head[2] = {(int32_t)(p->form - forms), (int32_t)p->acrostic_bytes};
+        lx_buffer_append(out, head, sizeof head);
+        lx_buffer_append(out, p->acrostic, sizeof p->acrostic);
+    }
+    (void)lx_text_restate(plan, out);
+    return p->form != NULL;
+}
+
+static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+                        lx_error *err)
+{
+    int32_t head[2];
+    const size_t acrostic = sizeof((poem *)0)->acrostic, before = sizeof head + acrostic;
+    if (!flag)
+        return lx_text_reread(bytes, n, false, request, err);
+    if (n < before)
+        return lx_fail(err, LX_ERR_INVALID, "state", "its request is cut off");
+    memcpy(head, bytes, sizeof head);
+    if (head[0] < 0 || head[0] >= N_FORMS || head[1] < 0 || (size_t)head[1] > acrostic)
+        return lx_fail(err, LX_ERR_INVALID, "state", "its form is unknown");
+    lx_status st = lx_text_reread((const char *)bytes + before, n - before, false, request, err);
+    if (st != LX_OK)
+        return st;
+    request->form = forms[head[0]].name;
+    request->acrostic = head[1] > 0 ? (const char *)bytes + sizeof head : NULL;
+    request->acrostic_bytes = (size_t)head[1];
+    return LX_OK;
+}
+
+const lx_task_ops lx_poem_task = {
+    .name = "poem",
+    .modality = LX_TEXT,
+    .check_model = check_model,
+    .max_rows = lx_text_max_rows,
+    .n_masks = N_MASKS,
+    .fill_mask = fill_mask,
+    .plan_init = plan_init,
+    .plan_fini = plan_fini,
+    .input = lx_text_input,
+    .constrain = constrain,
+    .ends = ends,
+    .restate = restate,
+    .reread = reread,
+    .render = lx_text_render,
+    .name_token = lx_text_name_token,
+    .token_bytes = lx_text_token_bytes,
+    .render_prompt = lx_text_render_prompt,
+};

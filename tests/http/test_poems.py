@@ -1,0 +1,206 @@
+"""Poems by their form and acrostic: every one keeps them, whole, streamed, by samples and from a state; what cannot be
+kept is refused by its field; a model's folder says that it is one of poems."""
+
+import concurrent.futures
+import json
+import re
+
+import pytest
+
+import poem_model
+import text_model
+from client import call, complete, complete_ok, join_stream, stream_ok
+from server import Server, run
+from test_states import fork_one
+
+PROMPT = "唐《静夜思》"
+FORMS = ["5x4", "5x8", "7x4", "7x8"]
+WORDS = poem_model.WORDS
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    path = tmp_path_factory.mktemp("poems")
+    poem_model.write(path / "poem")
+    poem_model.write(path / "plain", task="text")
+    text_model.write_bytes(path / "bytes")
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(models):
+    with Server("--models", models, "--slots", "16") as started:
+        yield started
+        started.wait_idle()
+
+
+@pytest.fixture
+def port(server):
+    return server.port
+
+
+def keeps(text, form, acrostic=None):
+    chars, lines = map(int, form.split("x"))
+    parts = re.findall("([^，。]*)([，。])", text)
+    return ("".join(a + b for a, b in parts) == text and len(parts) == lines
+            and all(len(words) == chars and set(words) <= set(WORDS) for words, _ in parts)
+            and [mark for _, mark in parts] == ["，", "。"] * (lines // 2)
+            and (acrostic is None or "".join(words[0] for words, _ in parts) == acrostic))
+
+
+def only(answer):
+    (choice,) = answer["choices"]
+    return choice
+
+
+def test_a_thousand_poems_keep_form_and_acrostic(port):
+    def ask(seed):
+        form = FORMS[seed % 4]
+        lines = int(form[2])
+        acrostic = "".join(WORDS[(seed * 7 + i * (1 + seed % 5)) % len(WORDS)] for i in range(lines))
+        answer = complete_ok(port, model="poem", prompt=PROMPT, form=form, acrostic=acrostic, seed=seed, temperature=1.5 * (seed % 3))
+        choice = only(answer)
+        assert keeps(choice["text"], form, acrostic), (form, acrostic, choice["text"])
+        assert choice["finish_reason"] == "stop" and answer["usage"]["completion_tokens"] == lines * (int(form[0]) + 1) + 1
+        return choice["text"]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert len(set(pool.map(ask, range(1000)))) > 900
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_streams_and_samples_keep_it(port, form):
+    fields = {"model": "poem", "prompt": PROMPT, "form": form, "seed": 3, "n": 5, "temperature": 1}
+    whole = complete_ok(port, **fields)
+    texts, reasons = join_stream(stream_ok(port, **fields))
+    assert sorted(texts.values()) == sorted(c["text"] for c in whole["choices"])
+    assert all(keeps(text, form) for text in texts.values()) and len(set(texts.values())) == 5
+    assert set(reasons.values()) == {"stop"}
+    assert complete_ok(port, **fields)["choices"] == whole["choices"]
+
+
+def test_what_the_prompt_has_of_the_poem_counts(port):
+    for begun in ("春江花月夜，", "春江花", "春江花月夜，山水人天地。春江花月夜，山水人天地", "春江花月夜，山水人天地。春江花月夜，山水人天地。"):
+        answer = complete_ok(port, model="poem", prompt=PROMPT + begun, form="5x4", seed=1)
+        assert keeps(begun + only(answer)["text"], "5x4"), answer
+        scored = complete_ok(port, model="poem", prompt=PROMPT + begun, form="5x4", seed=1, echo=True, logprobs=0)
+        assert only(scored)["text"] == PROMPT + begun + only(answer)["text"]
+    title = PROMPT.replace("静", "龘")  # is read as its bytes
+    assert keeps(only(complete_ok(port, model="poem", prompt=title, form="7x4"))["text"], "7x4")
+
+
+def test_a_poem_goes_on_from_every_character(port):
+    fields = {"model": "poem", "prompt": PROMPT, "form": "5x4", "acrostic": "春夏秋冬", "seed": 6}
+    whole = only(complete_ok(port, **fields))["text"]
+    assert keeps(whole, "5x4", "春夏秋冬")
+    for tokens in range(1, 25):
+        begun = complete_ok(port, **fields, max_tokens=tokens, return_state=True)
+        assert only(begun)["finish_reason"] == "length"
+        state = begun["states"][0]["id"]
+        for start in (state, fork_one(port, state)):
+            rest = complete_ok(port, model="poem", state=start, max_tokens=100)
+            assert only(begun)["text"] + only(rest)["text"] == whole
+            assert only(rest)["finish_reason"] == "stop"
+    for field in ("form", "acrostic"):
+        reply = complete(port, model="poem", state=state, **{field: "5x4"})
+        assert reply.status == 400 and reply.error["param"] == field
+
+
+def test_stop_strings_lengths_and_penalties_fit(port):
+    fields = {"model": "poem", "prompt": PROMPT, "form": "7x8", "seed": 2}
+    whole = only(complete_ok(port, **fields))["text"]
+    assert only(complete_ok(port, **fields, stop="。"))["text"] == whole.split("。")[0]
+    cut = only(complete_ok(port, **fields, max_tokens=10))
+    assert cut["text"] == whole[:10] and cut["finish_reason"] == "length"
+    other = only(complete_ok(port, **fields, frequency_penalty=2, logit_bias={"256": 100, "257": 100}))["text"]
+    assert keeps(other, "7x8")
+
+
+@pytest.mark.parametrize("fields, param, words", [
+    ({"form": "6x4"}, "form", "5x4, 5x8, 7x4, 7x8"),
+    ({"form": ""}, "form", "5x4"),
+    ({"form": "5x4\0"}, "form", "5x4"),
+    ({"form": 5}, "form", "string"),
+    ({"form": "5x4", "acrostic": "春夏秋"}, "acrostic", "4 Chinese characters"),
+    ({"form": "5x4", "acrostic": "春夏秋冬春"}, "acrostic", "4 Chinese characters"),
+    ({"form": "5x4", "acrostic": "春夏秋a"}, "acrostic", "4 Chinese characters"),
+    ({"form": "5x4", "acrostic": "春夏秋龘"}, "acrostic", "龘"),
+    ({"form": "5x4", "acrostic": ["春"]}, "acrostic", "string"),
+    ({"acrostic": "春夏秋冬"}, "acrostic", "form"),
+    ({"form": "5x4", "ignore_eos": True}, "ignore_eos", "form"),
+    ({"form": "5x4", "prompt": PROMPT + "春江，"}, "prompt", "character 3"),
+    ({"form": "5x4", "prompt": PROMPT + "春", "acrostic": "夏夏夏夏"}, "acrostic", "character 1"),
+    ({"form": "7x8", "prompt": "唐《" + "日" * 140 + "》"}, "prompt", "no room"),
+    ({"form": "5x4", "model": "plain"}, "form", "plain"),
+    ({"form": "5x4", "model": "bytes"}, "form", "bytes"),
+    ({"acrostic": "春", "model": "plain"}, "acrostic", "plain"),
+])
+def test_what_cannot_be_kept_is_refused_by_its_field(port, fields, param, words):
+    reply = complete(port, **{"model": "poem", "prompt": PROMPT} | fields)
+    assert reply.status == 400, reply.text
+    assert reply.error["param"] == param and words in reply.error["message"]
+
+
+def test_without_a_form_it_is_any_text(port):
+    fields = {"prompt": PROMPT, "seed": 4, "max_tokens": 30, "logprobs": 0}
+    poem, plain = (only(complete_ok(port, model=model, **fields)) for model in ("poem", "plain"))
+    assert poem == plain
+    scores = [call(port, "POST", "/v1/score", {"model": model, "prompt": PROMPT, "completion": "春江花月夜，"}).json()["surprise"]
+              for model in ("poem", "plain")]
+    assert scores[0] == scores[1]
+
+
+POEMS = [("唐", "静夜思", "床前明月光，疑是地上霜。举头望明月，低头思故乡。"), ("宋", "", "春江花月夜，"), ("词", "水 调", "龘明月。")]
+
+
+def write_poems(path, poems=POEMS):
+    path.write_text("".join(f"{kind}\t某\t{title}\t{text}\n" for kind, title, text in poems), encoding="utf-8")
+    return path
+
+
+def test_eval_is_the_mean_of_what_is_scored(models, port, tmp_path):
+    nats = [call(port, "POST", "/v1/score", {"model": "poem", "prompt": f"{kind}《{title}》", "completion": text}).json()["surprise"]
+            for kind, title, text in POEMS]
+    said = run("eval", "--model", models / "poem", "--json", write_poems(tmp_path / "poems.tsv"))
+    assert said.returncode == 0, said.stderr
+    report = json.loads(said.stdout)
+    characters = sum(len(text) for _, _, text in POEMS)
+    assert (report["poems"], report["characters"]) == (3, characters)
+    assert report["nll"] == pytest.approx(sum(map(sum, nats)) / characters, abs=1e-5)
+    one = json.loads(run("eval", "--model", models / "poem", "--json", "--limit", "1", tmp_path / "poems.tsv").stdout)
+    assert one["nll"] == pytest.approx(sum(nats[0]) / len(POEMS[0][2]), abs=1e-5)
+    shown = run("eval", "--model", models / "poem", tmp_path / "poems.tsv").stdout
+    assert "nats per character of the text" in shown and f"characters      {characters}" in shown
+
+
+@pytest.mark.parametrize("text, words", [
+    ("唐\t某\t题\t春。\n唐\t某\t春。\n", ":2: not kind"), ("唐\t某\t题\t\n", ":1: not kind"),
+    ("唐\t某\t题\t春。\t夏\n", ":1: not kind"), ("", "holds no poem"), ("唐\t某\t题\t" + "春" * 300 + "\n", ":1: the text has more"),
+])
+def test_eval_refuses_what_are_no_poems(models, tmp_path, text, words):
+    (tmp_path / "poems.tsv").write_text(text, encoding="utf-8")
+    said = run("eval", "--model", models / "poem", tmp_path / "poems.tsv")
+    assert said.returncode != 0 and words in said.stderr, said.stderr
+
+
+def test_a_folder_says_what_it_is(port, tmp_path):
+    tasks = {m["id"]: m["meta"]["task"] for m in call(port, "GET", "/v1/models").json()["data"]}
+    assert tasks.items() >= {"poem": "poem", "plain": "text", "bytes": "text"}.items()
+    refused = run("inspect", poem_model.write(tmp_path / "other", task="couplet"))
+    assert refused.returncode != 0 and 'linnet_task must be "text" or "poem"' in refused.stderr
+    endless = run("inspect", poem_model.write(tmp_path / "endless", eos_token_id=None))
+    assert endless.returncode != 0 and "a token that ends them" in endless.stderr
+
+
+def test_the_command_line_writes_them_too(models, port):
+    flags = ["--model", models / "poem", "--seed", "5", "--temperature", "0.8", "--form", "7x4", "--acrostic", "春夏秋冬"]
+    done = run("generate", *flags, PROMPT)
+    assert done.returncode == 0, done.stderr
+    assert keeps(done.stdout.strip(), "7x4", "春夏秋冬")
+    answer = complete_ok(port, model="poem", prompt=PROMPT, seed=5, form="7x4", acrostic="春夏秋冬")
+    assert done.stdout.strip() == only(answer)["text"]
+    said = json.loads(run("generate", *flags, "--json", PROMPT).stdout)
+    assert said["choices"][0]["finish_reason"] == "stop"
+    for more, words in ((["--form", "9x9"], "form must be one of"), (["--acrostic", "春"], "acrostic must have 4")):
+        refused = run("generate", *flags, *more, PROMPT)
+        assert refused.returncode != 0 and words in refused.stderr

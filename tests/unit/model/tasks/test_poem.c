@@ -1,0 +1,304 @@
+/*
+ * The poem task without a network: whatever token the constraints leave open is drawn, the poem
+ * keeps its form and acrostic, judged here by its text; what a prompt has of it counts; requests
+ * that cannot be kept are refused by their field; a plan is restated.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/tasks/poem.h"
+#include "model/tasks/text.h"
+#include "tests/support/scratch.h"
+
+enum { N_WORDS = 20, CHARACTER = 3, CONTEXT = 90, MAX_IDS = 64 };
+
+static const char vocabulary[] = "<end>\n<unk>\na\n，\n。\n《\n》\n？\n春\n夏\n秋\n冬\n江\n月\n"
+                                 "花\n山\n水\n人\n天\n地\n風\n雪\n唐\n宋\n日\n夜\n思\n行\n";
+static lx_model model = {.name = "poems",
+                         .task = &lx_poem_task,
+                         .config = {.task = "poem",
+                                    .n_inputs = 1,
+                                    .inputs = {{"token", 0}},
+                                    .context = CONTEXT,
+                                    .begin = -1,
+                                    .n_ends = 1,
+                                    .ends = {0}}};
+static uint8_t masks[2][MAX_IDS];
+
+static int make_model(void **state)
+{
+    if (scratch_setup(state) != 0)
+        return -1;
+    const char *path = scratch_write("vocab.txt", vocabulary, sizeof vocabulary - 1);
+    lx_status st = lx_vocab_load(path, &model.vocab, NULL);
+    if (st != LX_OK || lx_tokenizer_new_characters(model.vocab, &model.tokenizer, NULL) != LX_OK)
+        return -1;
+    int32_t n = lx_tokenizer_size(model.tokenizer);
+    model.config.head_size = model.config.n_values = model.config.inputs[0].size = n;
+    if (n > MAX_IDS || lx_poem_task.check_model(&model, NULL) != LX_OK)
+        return -1;
+    for (int32_t i = 0; i < lx_poem_task.n_masks; i++)
+        lx_poem_task.fill_mask(&model, i, masks[i]);
+    return 0;
+}
+
+static int free_model(void **state)
+{
+    lx_tokenizer_free(model.tokenizer);
+    lx_vocab_free(model.vocab);
+    return scratch_teardown(state);
+}
+
+static lx_task_request asks(const char *prompt, const char *form, const char *acrostic)
+{
+    return (lx_task_request){.text = prompt,
+                             .text_bytes = strlen(prompt),
+                             .form = form,
+                             .acrostic = acrostic,
+                             .acrostic_bytes = acrostic != NULL ? strlen(acrostic) : 0};
+}
+
+static lx_plan *plan_of(const lx_task_request *request)
+{
+    lx_plan *plan = NULL;
+    lx_error err = {0};
+    if (lx_plan_new(&model, request, &plan, &err) != LX_OK)
+        fail_msg("%s: %s", err.param, err.text);
+    return plan;
+}
+
+/* Draws any token that the constraints leave, until the answer ends; appends its text. */
+static void write_poem(const lx_plan *plan, uint32_t *random, lx_buffer *out)
+{
+    int32_t tokens[CONTEXT];
+    for (int32_t step = 0; step < plan->n_new; step++) {
+        lx_constraint c;
+        lx_poem_task.constrain(plan, step, tokens, &c);
+        int32_t id = c.forced;
+        while (id < 0 || (c.forced < 0 && masks[c.mask_idx][id] != 0)) {
+            *random = *random * 1664525u + 1013904223u;
+            id = (int32_t)((*random >> 8) % (uint32_t)model.config.head_size);
+        }
+        tokens[step] = id;
+        bool last = lx_poem_task.ends(plan, id);
+        assert_int_equal(last, step + 1 == plan->n_new);
+        if (!last)
+            lx_poem_task.render(plan, step, tokens, out);
+    }
+}
+
+/* Every character here has three bytes. */
+static void judge(const char *poem, size_t bytes, int32_t chars, int32_t lines,
+                  const char *acrostic)
+{
+    size_t line = (size_t)(chars + 1) * CHARACTER;
+    assert_int_equal(bytes, (size_t)lines * line);
+    for (int32_t i = 0; i < lines; i++) {
+        const char *at = poem + (size_t)i * line;
+        if (acrostic != NULL)
+            assert_memory_equal(at, acrostic + (size_t)i * CHARACTER, CHARACTER);
+        assert_memory_equal(at + (size_t)chars * CHARACTER, i % 2 == 0 ? "，" : "。", CHARACTER);
+        for (int32_t k = 0; k < chars; k++) {
+            char one[CHARACTER + 1] = {0};
+            memcpy(one, at + (size_t)k * CHARACTER, CHARACTER);
+            assert_non_null(strstr("春夏秋冬江月花山水人天地風雪唐宋日夜思行", one));
+        }
+    }
+}
+
+static void every_poem_keeps_its_form(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *form, *acrostic;
+        int32_t chars, lines;
+    } cases[] = {
+        {"5x4", NULL, 5, 4}, {"5x4", "春夏秋冬", 5, 4},         {"7x4", "春春春春", 7, 4},
+        {"7x8", NULL, 7, 8}, {"5x8", "春夏秋冬江月花山", 5, 8}, {"7x8", "山水人天地風雪唐", 7, 8}};
+    uint32_t random = 7;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int k = 0; k < 200; k++) {
+            static const char *const prompts[] = {"唐《日》", "宋《》", "唐《江》春", "》"};
+            const char *prompt = prompts[k % 4];
+            lx_task_request request = asks(prompt, cases[i].form, cases[i].acrostic);
+            if (k % 4 == 2 && cases[i].acrostic != NULL && strncmp(cases[i].acrostic, "春", 3) != 0)
+                continue;
+            lx_plan *plan = plan_of(&request);
+            assert_true(plan->runs_ahead);
+            lx_buffer text;
+            lx_buffer_init(&text, 1 << 12);
+            lx_buffer_puts(&text, strstr(prompt, "》") + CHARACTER);
+            write_poem(plan, &random, &text);
+            judge(text.data, text.length, cases[i].chars, cases[i].lines, cases[i].acrostic);
+            lx_buffer_fini(&text);
+            lx_plan_free(plan);
+        }
+    }
+}
+
+static void what_the_prompt_has_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompt;
+        int32_t n_new;
+    } cases[] = {{"唐《日》", 25},
+                 {"唐《日》春江花月夜，", 19},
+                 {"唐《日》春江花月夜，山", 18},
+                 {"唐《日》春江花月夜，春江花月夜。春江花月夜，春江花月夜", 2},
+                 {"唐《日》春江花月夜，春江花月夜。春江花月夜，春江花月夜。", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lx_task_request request = asks(cases[i].prompt, "5x4", NULL);
+        lx_plan *plan = plan_of(&request);
+        assert_int_equal(plan->n_new, cases[i].n_new);
+        lx_plan_free(plan);
+    }
+    lx_task_request scored = asks("唐《日》春", "5x4", NULL);
+    scored.score_prompt = true;
+    lx_plan *plan = plan_of(&scored);
+    lx_constraint c;
+    assert_int_equal(plan->n_new,
+                     4 + 24); /* all of the prompt but its first, then the rest and its end */
+    lx_poem_task.constrain(plan, 4 + 4, NULL, &c);
+    assert_int_equal(c.forced, 3);
+    lx_plan_free(plan);
+}
+
+static void expect_refused(lx_task_request request, const char *field, const char *part)
+{
+    lx_plan *plan = NULL;
+    lx_error err = {0};
+    assert_int_equal(lx_plan_new(&model, &request, &plan, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, field);
+    if (strstr(err.text, part) == NULL)
+        fail_msg("%s", err.text);
+}
+
+static void what_cannot_be_kept_is_refused(void **state)
+{
+    (void)state;
+    static const char prompt[] = "唐《日》";
+    expect_refused(asks(prompt, "6x4", NULL), "form", "5x4, 5x8, 7x4, 7x8");
+    expect_refused(asks(prompt, "", NULL), "form", "5x4");
+    expect_refused(asks(prompt, NULL, "春"), "acrostic", "needs a form");
+    expect_refused(asks(prompt, "5x4", ""), "acrostic", "4 Chinese characters");
+    expect_refused(asks(prompt, "5x4", "春夏秋"), "acrostic", "4 Chinese characters");
+    expect_refused(asks(prompt, "5x4", "春夏秋冬江"), "acrostic", "4 Chinese characters");
+    expect_refused(asks(prompt, "5x8", "春夏秋，江月花山"), "acrostic", "8 Chinese characters");
+    expect_refused(asks(prompt, "5x4", "春夏秋a"), "acrostic", "4 Chinese characters");
+    expect_refused(asks(prompt, "5x4", "春夏秋\xe5"), "acrostic", "4 Chinese characters");
+    expect_refused(asks(prompt, "5x4", "春夏秋龍"), "acrostic", "does not know 龍");
+    expect_refused(asks("唐《日》春江，", "5x4", NULL), "prompt", "character 3");
+    expect_refused(asks("唐《日》春江花月夜。", "5x4", NULL), "prompt", "character 6");
+    expect_refused(asks("唐《日》a", "5x4", NULL), "prompt", "character 1");
+    expect_refused(asks("唐《日》春", "5x4", "夏春春春"), "acrostic", "character 1");
+    expect_refused(asks("春江花月夜，春江花月夜。春江花月夜，春江花月夜。春", "5x4", NULL),
+                   "prompt", "longer");
+    lx_buffer title;
+    lx_buffer_init(&title, 256);
+    lx_buffer_puts(&title, "《");
+    for (int i = 0; i < 38; i++)
+        lx_buffer_puts(&title, "日");
+    lx_buffer_puts(&title, "》");
+    expect_refused(asks(title.data, "7x8", NULL), "prompt", "no room");
+    lx_buffer_fini(&title);
+    lx_task_request endless = asks(prompt, "5x4", NULL);
+    endless.ignore_end = true;
+    expect_refused(endless, "ignore_eos", "form");
+}
+
+static void without_a_form_it_is_text(void **state)
+{
+    (void)state;
+    lx_task_request request = asks("唐《日》", NULL, NULL);
+    lx_plan *plan = plan_of(&request);
+    lx_constraint c;
+    assert_int_equal(plan->n_new, CONTEXT - 4);
+    assert_false(plan->runs_ahead);
+    lx_poem_task.constrain(plan, 5, NULL, &c);
+    assert_true(c.use_mask && c.forced < 0 && c.mask_idx == 0 && c.n_banned == 0);
+    lx_plan_free(plan);
+    request.ignore_end = true;
+    plan = plan_of(&request);
+    assert_false(lx_poem_task.ends(plan, 0));
+    lx_plan_free(plan);
+}
+
+static void a_plan_is_restated(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {NULL, "5x4", "5x4"},
+                             *acrostics[] = {NULL, NULL, "春夏秋冬"};
+    for (int i = 0; i < 3; i++) {
+        lx_task_request request = asks("唐《日》", forms[i], acrostics[i]), again;
+        lx_plan *plan = plan_of(&request);
+        lx_buffer bytes;
+        lx_buffer_init(&bytes, 1 << 10);
+        bool flag = lx_poem_task.restate(plan, &bytes);
+        assert_int_equal(flag, i > 0);
+        assert_int_equal(lx_poem_task.reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
+        lx_plan *copy = plan_of(&again);
+        assert_int_equal(copy->n_new, plan->n_new);
+        for (int32_t step = 0; step < 25; step++) {
+            lx_constraint a = {0}, b = {0};
+            lx_poem_task.constrain(plan, step, NULL, &a);
+            lx_poem_task.constrain(copy, step, NULL, &b);
+            assert_int_equal(a.forced, b.forced);
+            assert_int_equal(a.mask_idx, b.mask_idx);
+        }
+        lx_error err = {0};
+        int32_t wrong[12] = {i == 1 ? 4 : 0, i == 1 ? 0 : 33};
+        if (i > 0) {
+            assert_int_equal(lx_poem_task.reread(wrong, sizeof wrong, true, &again, &err),
+                             LX_ERR_INVALID);
+            assert_int_equal(lx_poem_task.reread(bytes.data, 39, true, &again, &err),
+                             LX_ERR_INVALID);
+        }
+        lx_plan_free(copy);
+        lx_plan_free(plan);
+        lx_buffer_fini(&bytes);
+    }
+}
+
+static void a_model_must_have_what_poems_need(void **state)
+{
+    (void)state;
+    lx_error err = {0};
+    model.config.n_ends = 0;
+    assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
+    assert_string_equal(err.param, "end");
+    model.config.n_ends = 1;
+    lx_tokenizer *words = model.tokenizer;
+    assert_int_equal(lx_tokenizer_new_bytes(&model.tokenizer, NULL), LX_OK);
+    int32_t n = model.config.head_size;
+    model.config.head_size = model.config.inputs[0].size = 256;
+    assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
+    assert_string_equal(err.param, "tokenizer");
+    lx_tokenizer_free(model.tokenizer);
+    model.tokenizer = words;
+    model.config.head_size = model.config.inputs[0].size = n;
+    lx_task_request request = asks("春", "5x4", NULL);
+    model.task = &lx_text_task;
+    expect_refused(request, "form", "poems");
+    model.task = &lx_poem_task;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_poem_keeps_its_form),
+        cmocka_unit_test(what_the_prompt_has_counts),
+        cmocka_unit_test(what_cannot_be_kept_is_refused),
+        cmocka_unit_test(without_a_form_it_is_text),
+        cmocka_unit_test(a_plan_is_restated),
+        cmocka_unit_test(a_model_must_have_what_poems_need),
+    };
+    return cmocka_run_group_tests(tests, make_model, free_model);
+}
