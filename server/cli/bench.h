@@ -8,7 +8,8 @@
 
 enum {
     LX_BENCH_PREFILL_ROWS = 512,
-    LX_BENCH_GROUP = 16 /* steps: what a back end does every few tokens is in every group */
+    LX_BENCH_DRAFT_ROWS = 128, /* of a step, beside one a stream */
+    LX_BENCH_GROUP = 16        /* steps: what a back end does every few tokens is in every group */
 };
 
 /* One line of the table by position. */
@@ -33,6 +34,18 @@ lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, in
    the steps; behind the first one the transformer allows LX_BENCH_PREFILL_ROWS rows too. */
 lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int32_t position, int64_t steps,
                          int64_t *median_ns, lx_error *err) LX_MUST_USE;
+
+/* Answers with guessed tokens and without. */
+typedef struct lx_bench_draft {
+    int64_t off_ns, on_ns;             /* median time of the answers of all streams */
+    int64_t tokens, drafted, accepted; /* with guesses, in all rounds */
+} lx_bench_draft;
+
+/* `streams` answers at once to the prompt (NULL: of a model that needs none), in so many rounds of
+   both. The transformer allows streams + LX_BENCH_DRAFT_ROWS rows. LX_ERR_INTERNAL: the two differ.
+ */
+lx_status lx_bench_drafts(lx_transformer *t, const char *prompt, int32_t streams, int64_t rounds,
+                          lx_bench_draft *out, lx_error *err) LX_MUST_USE;
 
 /* Every slot but the first becomes a copy of a stream of `rows` rows that the first one takes in, a
    copy in memory of its own. The transformer allows LX_BENCH_PREFILL_ROWS rows. */

@@ -1,8 +1,9 @@
 /*
- * linnet bench: the speed of the bare model, without engine or HTTP.
+ * linnet bench: the speed of the bare model, without HTTP, and but for --draft without engine.
  *
  * By batch size (bench_batch.c) or along one stream (bench_positions.c): with --positions steps at
- * some tokens, with --prefill whole prompts; for every number of threads. From the median step time
+ * some tokens, with --prefill whole prompts, with --draft whole answers with guessed tokens and
+ * without (bench_draft.c); for every number of threads. From the median step time
  * come ms/token of one stream (= the step) and tokens/s of all.
  */
 #include <stdio.h>
@@ -16,7 +17,7 @@ enum { MAX_LIST = 32, MAX_BATCH = 65536, MAX_POSITION = 1 << 24 };
 
 typedef struct bench_options {
     lx_cli_model_options local; /* its threads: one number of the list after another */
-    const char *threads, *batch, *positions, *prefill;
+    const char *threads, *batch, *positions, *prefill, *draft, *prompt;
     int64_t at, steps;
     bool json;
 } bench_options;
@@ -57,6 +58,18 @@ static const lx_option options[] = {
      .offset = FIELD(prefill),
      .value = "LIST",
      .help = "instead of batches: prompts of so many tokens, for example 392,10000"},
+    {.name = "draft",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(draft),
+     .value = "LIST",
+     .help =
+         "instead of batches: whole answers of so many streams at once, with guessed tokens and "
+         "without in turns, for example 1,64"},
+    {.name = "prompt",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(prompt),
+     .value = "TEXT",
+     .help = "with --draft: what a model of texts answers"},
     {.name = "steps",
      .kind = LX_OPTION_INT,
      .offset = FIELD(steps),
@@ -64,7 +77,7 @@ static const lx_option options[] = {
      .min = 1,
      .max = 100000,
      .value = "N",
-     .help = "steps measured for each line of the table"},
+     .help = "steps, prompts or answers measured for each line of the table"},
     LX_CLI_JSON_OPTION(bench_options, json),
 };
 
@@ -74,9 +87,10 @@ const lx_command lx_bench_command = {
     .summary = "Measures decoding: milliseconds per token and tokens per second.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .notes = "A row is the median of --steps steps (of batches, of groups of 16 of them) after a\n"
-             "fifth as many for warming up, or of --steps prompts. With --positions the resident\n"
-             "memory of the process is that when the stream came there.\n",
+    .notes =
+        "A row is the median of --steps steps (of batches, of groups of 16 of them) after a\n"
+        "fifth as many for warming up, or of --steps prompts or answers. With --positions the\n"
+        "resident memory of the process is that when the stream came there.\n",
 };
 
 static lx_status parse_list(const char *name, const char *text, int32_t max, int32_t *out,
@@ -117,7 +131,10 @@ static void print_header(const bench_options *o, const lx_cli_model *m)
     }
     (void)printf("%s, %lld parameters, %s\n\n", m->model->name, (long long)m->model->n_parameters,
                  text);
-    if (o->positions != NULL)
+    if (o->draft != NULL)
+        (void)printf("%8s %8s %12s %12s %8s %12s %10s\n", "threads", "streams", "ms without",
+                     "ms with", "ratio", "tokens/row", "accepted");
+    else if (o->positions != NULL)
         (void)printf("%8s %10s %12s %12s %14s\n", "threads", "position", "ms/token", "tokens/s",
                      "resident MiB");
     else
@@ -152,7 +169,41 @@ static void print_position(const bench_options *o, int32_t threads, const lx_ben
                      (double)row->resident_bytes / 1048576);
 }
 
+static void print_draft(const bench_options *o, int32_t threads, int32_t streams,
+                        const lx_bench_draft *d)
+{
+    double off = (double)d->off_ns / 1e6, on = (double)d->on_ns / 1e6;
+    /* Every guess that is wrong is a row that brings no token. */
+    double row = (double)d->tokens / (double)(d->tokens + d->drafted - d->accepted);
+    double accepted = d->drafted > 0 ? (double)d->accepted / (double)d->drafted : 0;
+    if (o->json)
+        (void)printf("{\"threads\": %d, \"streams\": %d, \"ms_without\": %.4f, \"ms_with\": %.4f, "
+                     "\"ratio\": %.4f, \"tokens\": %lld, \"drafted\": %lld, \"accepted\": %lld}",
+                     threads, streams, off, on, off / on, (long long)d->tokens,
+                     (long long)d->drafted, (long long)d->accepted);
+    else
+        (void)printf("%8d %8d %12.2f %12.2f %8.2f %12.2f %9.0f%%\n", threads, streams, off, on,
+                     off / on, row, 100 * accepted);
+    (void)fflush(stdout);
+}
+
 /* --- measuring --- */
+
+static lx_status bench_drafts(const bench_options *o, const lx_cli_model *m, int32_t threads,
+                              const int32_t *streams, int32_t n, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < n && st == LX_OK; i++) {
+        lx_bench_draft row = {0};
+        st = lx_bench_drafts(m->transformer, o->prompt, streams[i], o->steps, &row, err);
+        if (st != LX_OK)
+            break;
+        if (o->json && i > 0)
+            (void)printf(", ");
+        print_draft(o, threads, streams[i], &row);
+    }
+    return st;
+}
 
 /* Batches, or prompts. */
 static lx_status bench_list(const bench_options *o, const lx_cli_model *m, int32_t threads,
@@ -197,6 +248,7 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
     for (int32_t i = 0; i < n && !stream; i++)
         if (list[i] > max_rows)
             max_rows = list[i];
+    max_rows += o->draft != NULL ? LX_BENCH_DRAFT_ROWS : 0;
     lx_cli_model_options local = o->local;
     local.threads = threads;
     lx_cli_model m;
@@ -207,7 +259,9 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
         print_header(o, &m);
     else if (o->json)
         (void)printf(", ");
-    st = (o->positions != NULL ? bench_positions : bench_list)(o, &m, threads, list, n, err);
+    st = (o->draft != NULL       ? bench_drafts
+          : o->positions != NULL ? bench_positions
+                                 : bench_list)(o, &m, threads, list, n, err);
     lx_cli_close(&m);
     return st;
 }
@@ -225,10 +279,16 @@ static lx_status parse_positions(const char *text, int32_t *out, int32_t *n, lx_
 
 static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, lx_error *err)
 {
-    if (o->positions != NULL && o->prefill != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prefill", "either --positions or --prefill");
-    if (o->at > 1 && (o->positions != NULL || o->prefill != NULL))
+    int n_works = (o->positions != NULL) + (o->prefill != NULL) + (o->draft != NULL);
+    if (n_works > 1)
+        return lx_fail(err, LX_ERR_INVALID, o->draft != NULL ? "draft" : "prefill",
+                       "one of --positions, --prefill and --draft");
+    if (o->at > 1 && n_works > 0)
         return lx_fail(err, LX_ERR_INVALID, "at", "--at is for batches");
+    if (o->prompt != NULL && o->draft == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "--prompt goes with --draft");
+    if (o->draft != NULL)
+        return parse_list("draft", o->draft, MAX_BATCH, list, n, err);
     if (o->positions != NULL)
         return parse_positions(o->positions, list, n, err);
     if (o->prefill != NULL)

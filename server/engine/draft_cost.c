@@ -6,6 +6,8 @@
 #define LEAST_SPREAD 0.25 /* of the rows, their variance, likewise */
 #define FIRST_SLOPE 0.5   /* of the base: before anything is known */
 #define LEAST_SLOPE 0.02  /* of the mean time: a row is never free */
+#define BRANCH 0.5        /* of a row: writing a second state; measured */
+#define TRUST 0.95        /* what pays by less than the rest is as likely to cost */
 
 void lx_step_cost_observe(lx_step_cost *c, int32_t rows, int64_t ns)
 {
@@ -37,8 +39,9 @@ lx_step_line lx_step_cost_line(const lx_step_cost *c)
     return line;
 }
 
-bool lx_draft_pays(const lx_step_line *line, double tokens, int32_t rows, double p)
+bool lx_draft_pays(const lx_step_line *line, double tokens, int32_t rows, const lx_draft_row *row)
 {
-    double now = line->base + line->slope * rows;
-    return (tokens + p) * now > tokens * (now + line->slope);
+    double p = row->before * row->sure, now = line->base + line->slope * rows;
+    double cost = 1 + (row->n == 0 ? BRANCH : 0) + row->before * (1 - row->sure) * row->n;
+    return (tokens + p * TRUST) * now > tokens * (now + line->slope * cost);
 }

@@ -118,10 +118,10 @@ static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
     }
     for (; n > 0 && guessed < most; guessed++) {
         chain *c = &chains[surest(chains, n)];
-        double p = (double)c->sure * (double)c->next.sure;
-        if (p <= 0 || !lx_draft_pays(&line, expected, rows + guessed, p))
+        lx_draft_row row = {c->n, (double)c->sure, (double)c->next.sure};
+        if (row.sure <= 0 || !lx_draft_pays(&line, expected, rows + guessed, &row))
             break;
-        expected += p;
+        expected += row.before * row.sure;
         take_guess(e, c);
     }
     return guessed;

@@ -225,25 +225,35 @@ static void right_guesses_save_steps_and_wrong_ones_cost_none(void **state)
     forget_known();
 }
 
+/* A first guess. */
+static bool pays(const lx_step_line *line, int32_t streams, double sure)
+{
+    return lx_draft_pays(line, (double)streams, streams, &(lx_draft_row){0, 1, sure});
+}
+
 /* What a step's time says of a row. */
 static void a_row_pays_by_its_time(void **state)
 {
     lx_step_cost c = {0};
     (void)state;
     lx_step_line line = lx_step_cost_line(&c);
-    assert_true(lx_draft_pays(&line, 1, 1, 0.9));
-    assert_false(lx_draft_pays(&line, 1, 1, 0.1));
+    assert_true(pays(&line, 1, 0.9));
+    assert_false(pays(&line, 1, 0.1));
     for (int i = 0; i < 100; i++)
         lx_step_cost_observe(&c, 1 + i % 8, 1000 + 250 * (1 + i % 8));
     line = lx_step_cost_line(&c);
     assert_true(line.base > 999 && line.base < 1001 && line.slope > 249 && line.slope < 251);
-    assert_true(lx_draft_pays(&line, 1, 1, 0.21));
-    assert_false(lx_draft_pays(&line, 1, 1, 0.19));
-    assert_false(lx_draft_pays(&line, 256, 256, 0.9));
+    assert_true(pays(&line, 1, 0.35)); /* 1.5 rows of 250 of 1,250 */
+    assert_false(pays(&line, 1, 0.25));
+    assert_false(pays(&line, 256, 1));
+    lx_draft_row fifth = {4, 0.9, 0.5}; /* if it is wrong, four rows come again */
+    assert_false(lx_draft_pays(&line, 4.5, 5, &fifth));
+    fifth.sure = 0.95;
+    assert_true(lx_draft_pays(&line, 2, 2, &fifth));
     for (int i = 0; i < 3000; i++) /* steps of one size say nothing of a row: the last line fades */
         lx_step_cost_observe(&c, 256, 65000);
     line = lx_step_cost_line(&c);
-    assert_false(lx_draft_pays(&line, 256, 256, 0.9));
+    assert_false(pays(&line, 256, 1));
     lx_step_cost falling = {0};
     for (int i = 0; i < 100; i++) /* as on a busy machine */
         lx_step_cost_observe(&falling, 1 + i % 8, 1000 - 50 * (i % 8));
