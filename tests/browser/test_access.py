@@ -116,7 +116,7 @@ def loaded_by(browser, address, ready):
     page.goto(address)
     expect(page.locator(".state-size").first).not_to_be_empty()
     page.wait_for_function(ready)
-    loaded = {url: len(answer.body()) for url, answer in sizes.items() if "/v1/" not in url}
+    loaded = {url: len(answer.body()) for url, answer in list(sizes.items()) if "/v1/" not in url}
     page.close()
     return loaded
 
