@@ -114,6 +114,10 @@ static inline float *lx_host_page(const lx_states *s, int32_t slot, int32_t i)
     return s->pool + s->pages[(int64_t)slot * s->slot_pages + i] * s->page_stride;
 }
 
+/* Floats offset .. offset + n - 1 of the state of sequence i, which branches, from its slot to its
+   branch: where they are there. */
+float *lx_host_branch(const lx_states *s, const lx_batch *b, int32_t i, int64_t offset, int64_t n);
+
 /* Where a slot keeps the token drawn in this step, as a place in `drawn`. */
 static inline int64_t lx_drawn_place(int32_t slot, uint32_t step)
 {

@@ -22,23 +22,42 @@ static lx_status grow_seen(lx_host_seen *seen, int32_t slot, lx_error *err)
     return LX_OK;
 }
 
+static lx_status check_slot(int32_t slot, int32_t i, lx_host_seen *seen, lx_error *err)
+{
+    if (slot < 0 || slot >= LX_HOST_MAX_SLOTS)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "batch: slot[%d] is %d", i, slot);
+    if (slot >= seen->n) {
+        lx_status st = grow_seen(seen, slot, err);
+        if (st != LX_OK)
+            return st;
+    }
+    if (seen->stamp[slot] == seen->now)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "batch: slot %d comes twice", slot);
+    seen->stamp[slot] = seen->now;
+    return LX_OK;
+}
+
+static lx_status check_branch(const lx_batch *b, int32_t i, lx_host_seen *seen, lx_error *err)
+{
+    if (b->branch == NULL || b->branch[i] == -1)
+        return LX_OK;
+    if (b->branch_row == NULL || b->branch_row[i] < 1 ||
+        b->branch_row[i] >= b->seq_start[i + 1] - b->seq_start[i])
+        return lx_fail(err, LX_ERR_INVALID, NULL, "batch: sequence %d branches outside its rows",
+                       i);
+    return check_slot(b->branch[i], i, seen, err);
+}
+
 static lx_status check_slots(const lx_batch *b, lx_host_seen *seen, lx_error *err)
 {
-    uint64_t now = ++seen->now;
-    for (int32_t i = 0; i < b->n_seqs; i++) {
-        int32_t slot = b->slot[i];
-        if (slot < 0 || slot >= LX_HOST_MAX_SLOTS)
-            return lx_fail(err, LX_ERR_INVALID, NULL, "batch: slot[%d] is %d", i, slot);
-        if (slot >= seen->n) {
-            lx_status st = grow_seen(seen, slot, err);
-            if (st != LX_OK)
-                return st;
-        }
-        if (seen->stamp[slot] == now)
-            return lx_fail(err, LX_ERR_INVALID, NULL, "batch: slot %d comes twice", slot);
-        seen->stamp[slot] = now;
+    lx_status st = LX_OK;
+    seen->now++;
+    for (int32_t i = 0; i < b->n_seqs && st == LX_OK; i++) {
+        st = check_slot(b->slot[i], i, seen, err);
+        if (st == LX_OK)
+            st = check_branch(b, i, seen, err);
     }
-    return LX_OK;
+    return st;
 }
 
 static lx_status check_outputs(const lx_batch *b, lx_error *err)

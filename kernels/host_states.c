@@ -87,6 +87,13 @@ lx_status lx_host_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t 
 
 /* --- states --- */
 
+float *lx_host_branch(const lx_states *s, const lx_batch *b, int32_t i, int64_t offset, int64_t n)
+{
+    float *to = s->data + b->branch[i] * s->stride + offset;
+    memcpy(to, s->data + b->slot[i] * s->stride + offset, float_bytes(n));
+    return to;
+}
+
 static size_t state_bytes(const lx_states *s)
 {
     return float_bytes(s->stride) * (size_t)s->n_slots;

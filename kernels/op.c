@@ -27,12 +27,20 @@ static lx_status fail_use(const lx_op *op, const lx_batch *b, const lx_use *use,
                    (long long)use->width);
 }
 
-static lx_status check_slots(const lx_op *op, const lx_batch *b, const lx_states *s, lx_error *err)
+static lx_status check_slots(const lx_op *op, const lx_batch *b, const lx_states *s, bool branches,
+                             lx_error *err)
 {
     for (int32_t i = 0; i < b->n_seqs; i++) {
         if (b->slot[i] >= s->n_slots)
             return lx_fail(err, LX_ERR_INVALID, NULL, "%s: slot %d of %d", op->name, b->slot[i],
                            s->n_slots);
+        if (b->branch == NULL || b->branch[i] < 0)
+            continue;
+        if (b->branch[i] >= s->n_slots)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "%s: branch to slot %d of %d", op->name,
+                           b->branch[i], s->n_slots);
+        if (!branches)
+            return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s: a sequence cannot branch", op->name);
     }
     return LX_OK;
 }
@@ -61,14 +69,14 @@ lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_u
         return st;
     uses->n = 0;
     uses->states = NULL;
-    uses->positions = uses->pages = false;
+    uses->positions = uses->pages = uses->branches = false;
     op->uses(args, uses);
     for (int32_t i = 0; i < uses->n; i++) {
         if (!has_room(&uses->arrays[i], rows_of(b, &uses->arrays[i])))
             return fail_use(op, b, &uses->arrays[i], err);
     }
     if (uses->states != NULL)
-        st = check_slots(op, b, uses->states, err);
+        st = check_slots(op, b, uses->states, uses->branches, err);
     if (st == LX_OK && uses->positions)
         st = check_positions(op, b, uses, err);
     return st == LX_OK && op->check_rows != NULL ? op->check_rows(b, args, err) : st;

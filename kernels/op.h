@@ -32,6 +32,7 @@ typedef struct lx_uses {
     const lx_states *states; /* whose slots the operation looks at; NULL for none */
     bool positions;          /* it needs to know where in their sequences the tokens are */
     bool pages;              /* and pages of the states for all tokens up to its last */
+    bool branches;           /* a sequence may branch */
 } lx_uses;
 
 /* What sampling operations have in common; what is drawn is kept beside the slots. */

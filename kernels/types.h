@@ -51,7 +51,20 @@ typedef struct lx_batch {
     /* [N] tokens that the slot's state has absorbed before this step; NULL where no operation needs
        it */
     const int32_t *position;
+    /* A sequence may go on in another slot: its rows from number branch_row[i] on, counted from its
+       first, 1 or more of them behind 1 or more, find in slot branch[i] what a copy of the state
+       after the rows before them would be. So the step leaves two states, that after
+       branch_row[i] rows and that after all. [N], -1: not this sequence; the slots are no others
+       of the batch. Both NULL: none does. Not for states that have pages or keep rows in rings. */
+    const int32_t *branch, *branch_row;
 } lx_batch;
+
+/* Rows of sequence i that belong to its own slot. */
+static inline int32_t lx_batch_own_rows(const lx_batch *b, int32_t i)
+{
+    bool branches = b->branch != NULL && b->branch[i] >= 0;
+    return branches ? b->branch_row[i] : b->seq_start[i + 1] - b->seq_start[i];
+}
 
 /* Which rows an operation works on: the batch's token rows or its output rows. */
 typedef enum lx_rows { LX_ROWS_TOKENS, LX_ROWS_OUTPUTS } lx_rows;

@@ -122,6 +122,7 @@ struct lx_cuda {
     lx_cuda_live bucket; /* what launches cover; the same numbers where nothing is captured */
     bool captured;       /* the step is one of single rows, and runs as a graph */
     size_t seq_start, slot, output_row, position; /* in the inputs */
+    size_t branch, branch_row;                    /* likewise, if batch->branch is not NULL */
     lx_status failed; /* the first error; end() returns it, and nothing runs */
     lx_error error;
     lx_cuda_op *ops;
@@ -213,6 +214,8 @@ uint64_t lx_cuda_key_float(float f);
 lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op);
 /* The device's copy of what was put down at that place of the inputs. */
 const void *lx_cuda_input(const lx_cuda *c, size_t at);
+/* Which sequences of the step branch. */
+lx_cuda_branches lx_cuda_branches_of(const lx_cuda *c);
 /* How many rows launches cover, and where the device finds how many of them there are. */
 int32_t lx_cuda_row_count(const lx_cuda *c, lx_rows rows);
 const int32_t *lx_cuda_live_rows(const lx_cuda *c, lx_rows rows);

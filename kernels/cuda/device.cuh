@@ -35,6 +35,15 @@
 #define LX_NAN __uint_as_float(0x7fc00000u)
 #define LX_ALL_LANES 0xffffffffu
 
+/* --- branches --- */
+
+/* The token row from which on sequence seq, whose rows are begin .. end - 1, is in its branch. */
+LX_DEVICE int64_t lx_branch_begin(const lx_cuda_branches &b, int64_t seq, int64_t begin,
+                                  int64_t end)
+{
+    return b.slot != NULL && b.slot[seq] >= 0 ? begin + b.row[seq] : end;
+}
+
 /* --- functions: the same steps as kernels/cpu/body_math.h, so the same bits --- */
 
 /* exp(x) for x <= 80, NaN stays NaN. */

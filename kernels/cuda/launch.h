@@ -24,6 +24,11 @@ typedef struct lx_cuda_live {
     int32_t tokens, seqs, outputs;
 } lx_cuda_live;
 
+/* lx_batch.branch and branch_row; NULL: no sequence branches. */
+typedef struct lx_cuda_branches {
+    const int32_t *slot, *row;
+} lx_cuda_branches;
+
 /* lx_sampling with what it points to on the device. */
 typedef struct lx_cuda_row {
     uint64_t seed;

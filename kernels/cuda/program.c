@@ -61,6 +61,14 @@ static bool is_single_rows(const lx_batch *b)
     return b->n_tokens == b->n_seqs && b->n_outputs == b->n_seqs;
 }
 
+/* Such a step is never captured: what branches has two rows. */
+static lx_status put_branches(lx_cuda *c, const lx_batch *b)
+{
+    size_t n = (size_t)b->n_seqs * sizeof(int32_t);
+    lx_status st = lx_cuda_put(c, b->branch, n, n, &c->branch);
+    return st == LX_OK ? lx_cuda_put(c, b->branch_row, n, n, &c->branch_row) : st;
+}
+
 static lx_status put_batch(lx_cuda *c, const lx_batch *b)
 {
     const size_t id = sizeof(int32_t);
@@ -87,7 +95,7 @@ static lx_status put_batch(lx_cuda *c, const lx_batch *b)
                          (size_t)c->bucket.outputs * id, &c->output_row);
     if (st == LX_OK)
         st = lx_cuda_put(c, b->position, seqs * id, room * id, &c->position);
-    return st;
+    return st == LX_OK && b->branch != NULL && !c->captured ? put_branches(c, b) : st;
 }
 
 lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)

@@ -9,6 +9,13 @@ const void *lx_cuda_input(const lx_cuda *c, size_t at)
     return c->inputs.device + at;
 }
 
+lx_cuda_branches lx_cuda_branches_of(const lx_cuda *c)
+{
+    if (c->batch->branch == NULL || c->captured)
+        return (lx_cuda_branches){NULL, NULL};
+    return (lx_cuda_branches){lx_cuda_input(c, c->branch), lx_cuda_input(c, c->branch_row)};
+}
+
 int32_t lx_cuda_row_count(const lx_cuda *c, lx_rows rows)
 {
     return rows == LX_ROWS_TOKENS ? c->bucket.tokens : c->bucket.outputs;

@@ -462,6 +462,10 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
         out.cache_n += there;
         out.prompt_n += lx_work_prompt_rows(&works[i]) - there;
         out.predicted_n += lx_work_tokens(&works[i]);
+        int64_t drafted = 0, accepted = 0;
+        lx_job_drafted(works[i].job, &drafted, &accepted);
+        out.draft_n += drafted;
+        out.draft_n_accepted += accepted;
     }
     out.queue_steps = steps_between(all.submitted_step, all.started_step);
     out.total_steps = steps_between(all.submitted_step, all.finished_step);

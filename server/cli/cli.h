@@ -79,6 +79,14 @@ typedef struct lx_cli_model_options {
         .offset = offsetof(type, member), .max = 9007199254740991.0, .value = "N", __VA_ARGS__     \
     }
 
+#define LX_CLI_DRAFT_OPTION(type, member)                                                          \
+    {                                                                                              \
+        .name = "draft", .kind = LX_OPTION_INT, .offset = offsetof(type, member),                  \
+        .fallback = "-1", .min = -1, .max = LX_MAX_DRAFT, .value = "N",                            \
+        .help = "tokens of an answer that are guessed at most, to compute several in a step: no "  \
+                "answer changes; 0: none, -1: what suits the device"                               \
+    }
+
 #define LX_CLI_TEMPERATURE_OPTION(type, member, ...)                                               \
     {                                                                                              \
         .name = "temperature", .kind = LX_OPTION_REAL, .offset = offsetof(type, member), .min = 0, \

@@ -26,7 +26,7 @@ typedef struct generate_options {
     lx_cli_model_options local;
     const char *prompt, *png, *complete, *form, *acrostic;
     lx_buffer text; /* the prompt that `prompt` says */
-    int64_t n, class_index, seed, top_k, max_tokens;
+    int64_t n, class_index, seed, top_k, max_tokens, draft;
     double temperature, top_p;
     bool rules, scores, json;
 } generate_options;
@@ -115,6 +115,7 @@ static const lx_option options[] = {
      .offset = FIELD(scores),
      .fallback = "off",
      .help = "print each answer's mean log-probability"},
+    LX_CLI_DRAFT_OPTION(generate_options, draft),
     LX_CLI_JSON_OPTION(generate_options, json),
 };
 
@@ -256,12 +257,14 @@ static lx_status run_job(const generate_options *o, lx_transformer *t, lx_job *j
 {
     static lx_metrics metrics;
     int32_t n = lx_job_get_params(job)->n, slots = n < MAX_SLOTS ? n : MAX_SLOTS;
+    lx_backend *be = lx_transformer_backend(t);
     lx_engine_options limits = {.n_slots = slots,
                                 .max_queue = 1,
                                 .max_tokens = STEP_ROWS,
                                 .prompt_chunk = STEP_ROWS - MAX_SLOTS,
                                 .prompt_beside = STEP_ROWS,
-                                .ahead = lx_engine_best_ahead(lx_transformer_backend(t))};
+                                .ahead = lx_engine_best_ahead(be),
+                                .draft = lx_engine_draft_of(o->draft, be)};
     lx_engine *engine = NULL;
     lx_status st = lx_engine_start(t, &limits, &metrics, &engine, err);
     if (st != LX_OK)

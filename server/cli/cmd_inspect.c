@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "model/drafts/draft.h"
 #include "model/model.h"
 #include "model/tasks/task.h"
 #include "server/cli/cli.h"
@@ -130,6 +131,9 @@ static void print_text(const lx_model *m, bool tensors)
     else
         (void)printf("state        up to %lld bytes a request, %lld more every %d tokens\n",
                      state_bytes(m), page_bytes(m), LX_PAGE_TOKENS);
+    (void)printf("drafts       %s\n", lx_model_can_draft(m)
+                                          ? "several tokens a step where guesses are sure"
+                                          : "none: what its states keep cannot branch");
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
     if (!tensors)
         return;

@@ -2,6 +2,7 @@
 #include "server/cli/serve_options.h"
 
 #include "server/cli/commands.h"
+#include "server/engine/engine.h"
 
 #define FIELD(member) offsetof(lx_serve_options, member)
 static const lx_option options[] = {
@@ -87,6 +88,7 @@ static const lx_option options[] = {
      .help =
          "also keep a state every N prompt tokens, each a step; 0: at ends and branches, and in "
          "prompts of open texts where a step ends"},
+    LX_CLI_DRAFT_OPTION(lx_serve_options, draft),
     {.name = "http-threads",
      .env = "LINNET_HTTP_THREADS",
      .kind = LX_OPTION_INT,

@@ -41,10 +41,11 @@ static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
 {
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
     lx_slot_view v = {.phase = LX_SLOT_FREE};
-    if (r == NULL || r->ending || r->failed || s->moving || s->phase == LX_SLOT_FREE)
+    if (r == NULL || r->failed || s->moving || s->phase == LX_SLOT_FREE ||
+        (r->ending && !s->catching_up))
         return v;
     if (s->phase == LX_SLOT_DECODE) {
-        v.phase = may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
+        v.phase = s->catching_up || may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
         return v;
     }
     int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
@@ -101,8 +102,8 @@ static void charge(lx_engine *e, int32_t n)
    and who had how much. */
 static int32_t choose_rows(lx_engine *e)
 {
-    lx_schedule_limits limits = {e->options.max_tokens, e->options.prompt_chunk,
-                                 e->options.prompt_beside};
+    lx_schedule_limits limits = {e->options.max_tokens - lx_drafts_late_rows(e),
+                                 e->options.prompt_chunk, e->options.prompt_beside};
     int32_t n = 0, n_prompts = 0;
     for (int32_t i = 0; i < e->n_places; i++) {
         e->views[i] = view_of(e, &e->slots[i]);
@@ -121,7 +122,7 @@ static int32_t choose_rows(lx_engine *e)
     atomic_store_explicit(&e->metrics->samples_waiting,
                           n > e->options.n_slots ? n - e->options.n_slots : 0,
                           memory_order_relaxed);
-    return total;
+    return total > 0 ? lx_drafts_choose(e, total) : 0;
 }
 
 /* --- rows --- */
@@ -141,6 +142,7 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
     lx_batch *b = &f->step.batch;
     f->output_slot[b->n_outputs] = slot;
     f->output_row[b->n_outputs] = b->n_tokens - 1;
+    f->guess[b->n_outputs] = -1;
     lx_sampling *sampling = &f->sampling[b->n_outputs++];
     s->step = step + 1;
     *sampling = (lx_sampling){
@@ -164,7 +166,7 @@ static void add_generated(lx_engine *e, lx_frame *f, int32_t slot)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
-    lx_constraint *c = &f->constraints[slot];
+    lx_constraint *c = &f->constraints[f->step.batch.n_outputs];
     int32_t step = s->step;
     e->model->task->constrain(r->plan, step, sample_tokens(r, s), c);
     lx_sampling *sampling = add_output(e, f, slot, step);
@@ -216,20 +218,57 @@ static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
     add_generated(e, f, slot);
 }
 
-static void add_decode_row(lx_engine *e, lx_frame *f, int32_t slot)
+/* The row that feeds token number `step` of the sample, which is known, guessed or on its way. */
+static void add_token_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
     size_t width = (size_t)e->model->config.n_inputs;
     int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
-    if (s->step > 0) {
-        e->model->task->input(r->plan, s->step - 1, sample_tokens(r, s), ids);
+    if (step >= 0) {
+        e->model->task->input(r->plan, step, sample_tokens(r, s), ids);
     } else {
         const int32_t *last = r->plan->prompt_ids + (size_t)(r->plan->n_prompt - 1) * width;
         memcpy(ids, last, width * sizeof *ids);
         f->n_prompt_rows += s->sample == 0;
     }
-    add_generated(e, f, slot);
+}
+
+/* Late rows, the sure one, and guesses (drafts.c). */
+static void add_decode_rows(lx_engine *e, lx_frame *f, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    int32_t newest = s->step - 1;
+    for (int32_t step = newest - s->late; step < newest; step++)
+        add_token_row(e, f, slot, step);
+    for (int32_t i = 0; i <= s->n_guessed && !s->catching_up; i++) {
+        add_token_row(e, f, slot, newest + i);
+        add_generated(e, f, slot);
+        if (i < s->n_guessed)
+            f->guess[f->step.batch.n_outputs - 1] = sample_tokens(&e->runs[s->run], s)[s->step - 1];
+    }
+}
+
+/* Names the place whose rows come next as the batch's next sequence. */
+static void begin_sequence(lx_engine *e, lx_frame *f, int32_t place)
+{
+    lx_batch *b = &f->step.batch;
+    lx_slot *s = &e->slots[place];
+    bool prompt = s->phase == LX_SLOT_PROMPT;
+    int32_t rows = lx_slot_rows(s, &e->runs[s->run]) - s->late;
+    f->seq_start[b->n_seqs] = b->n_tokens;
+    f->position[b->n_seqs] = prompt ? s->prompt_row : rows;
+    f->seq_slot[b->n_seqs] = s->state;
+    f->branch[b->n_seqs] = s->n_guessed > 0 ? s->spare : -1;
+    f->branch_row[b->n_seqs] = s->late + 1;
+    if (s->n_guessed > 0) {
+        b->branch = f->branch;
+        b->branch_row = f->branch_row;
+    }
+    f->seq_place[b->n_seqs++] = place;
+    s->under_way++;
+    s->last_step = e->n_started + 1;
+    e->runs[s->run].under_way++;
 }
 
 static void build(lx_engine *e, lx_frame *f)
@@ -238,18 +277,11 @@ static void build(lx_engine *e, lx_frame *f)
     for (int32_t slot = 0; slot < e->n_places; slot++) {
         if (e->rows[slot] == 0)
             continue;
-        lx_slot *s = &e->slots[slot];
-        bool prompt = s->phase == LX_SLOT_PROMPT;
-        f->seq_start[b->n_seqs] = b->n_tokens;
-        f->position[b->n_seqs] = prompt ? s->prompt_row : lx_slot_rows(s, &e->runs[s->run]);
-        f->seq_slot[b->n_seqs++] = slot;
-        s->under_way++;
-        s->last_step = e->n_started + 1;
-        e->runs[s->run].under_way++;
-        if (prompt)
+        begin_sequence(e, f, slot);
+        if (e->slots[slot].phase == LX_SLOT_PROMPT)
             add_prompt_rows(e, f, slot, e->rows[slot]);
         else
-            add_decode_row(e, f, slot);
+            add_decode_rows(e, f, slot);
     }
     f->seq_start[b->n_seqs] = b->n_tokens;
 }

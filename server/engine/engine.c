@@ -40,6 +40,13 @@ static int64_t total_tokens(const lx_job *job)
     return (int64_t)p->n * (p->max_new - p->start.n_tokens);
 }
 
+int32_t lx_engine_draft_of(int64_t wanted, const lx_backend *be)
+{
+    if (wanted >= 0)
+        return (int32_t)wanted;
+    return be->ops->is_device ? 0 : LX_MAX_DRAFT / 2;
+}
+
 int32_t lx_engine_best_ahead(const lx_backend *be)
 {
     return be->ops->is_device ? 2 : 0;

@@ -43,7 +43,13 @@ typedef struct lx_engine_options {
     int64_t move_bytes; /* a state of so many bytes is copied in and out beside steps, 0: 1 MiB */
     int64_t probe_ns;   /* idle for so long, it computes one row to see that it can; 0: never */
     int32_t ahead;      /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */
+    int32_t draft;      /* tokens that are guessed of a sample in a step, 0 .. LX_MAX_DRAFT */
+    const struct lx_guesser *guesser; /* by what; NULL: the one for what the model makes */
 } lx_engine_options;
+
+/* Guesses of a sample in a step. A model whose states cannot branch has none, whatever is asked
+   for; a run that goes ahead has none either. */
+enum { LX_MAX_DRAFT = 32 };
 
 /* The most steps that may be under way before a step, their tokens unread. */
 enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
@@ -51,6 +57,8 @@ enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
 /* The best depth on this back end: 2 where steps run on a device of their own, so that it is never
    without work; 0 where they run on the processor that would read the results. */
 int32_t lx_engine_best_ahead(const lx_backend *be);
+/* `wanted` guesses, or with -1 what is best here: on a device, which goes ahead, none. */
+int32_t lx_engine_draft_of(int64_t wanted, const lx_backend *be);
 
 /* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The
    transformer allows max_tokens rows and as many output rows (a scored job's). */

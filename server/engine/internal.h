@@ -1,9 +1,9 @@
 /*
  * What the engine's files share: engine.c (queue, thread, public functions), admit.c (who
  * gets a place), runs.c (which job has which places), prefix.c (prompts' states that
- * are kept), moves.c (states that come and go), batch.c (what a step computes), step.c (steps under
- * way, and what comes of them), prepare.c (before all). Everything outside the part marked "shared"
- * is touched by the engine's thread only.
+ * are kept), moves.c (states that come and go), batch.c (what a step computes), drafts.c (which
+ * tokens it guesses), step.c (steps under way, and what comes of them), prepare.c (before all).
+ * Everything outside the part marked "shared" is touched by the engine's thread only.
  *
  * A slot is a row of a step, a place holds a state. There are more places than slots, so that a
  * sample can miss steps with its state where it is. An lx_slot is a place.
@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "model/drafts/draft.h"
+#include "server/engine/drafts.h"
 #include "server/engine/engine.h"
 #include "server/engine/fair.h"
 #include "server/engine/pages.h"
@@ -83,6 +85,11 @@ typedef struct lx_slot {
     bool moving;        /* its state is on its way: it computes nothing, and counts as under way */
     bool finished;      /* its sample ends with that move */
     bool paused;        /* the state after this step's rows is to be kept for other prompts */
+    bool catching_up;   /* its next step computes its late rows, and nothing else */
+    int32_t state;      /* where its state is in the arena: the place's own number, or the other */
+    int32_t spare;      /* the one of the two that is not; -1: there is no other */
+    int32_t late;       /* rows of known tokens, before the newest, that its state has not seen */
+    int32_t n_guessed;  /* tokens of the step under way that are guesses */
     uint64_t order;     /* of those of a request, smaller is older */
     uint64_t last_step; /* the newest that computes rows of it */
     int64_t token_ns;   /* when the newest was */
@@ -96,10 +103,13 @@ typedef struct lx_frame {
     int32_t n_prompt_rows;
     bool awaited;                      /* what a slot computes next depends on what it draws here */
     int32_t *seq_start;                /* [n_slots + 1] */
-    int32_t *seq_slot, *position;      /* [n_slots] */
-    lx_constraint *constraints;        /* [n_places] */
+    int32_t *seq_place;                /* [n_slots], like those below */
+    int32_t *seq_slot, *position;      /* of the arena, see lx_batch */
+    int32_t *branch, *branch_row;      /* likewise */
+    lx_constraint *constraints;        /* [max_tokens] of the outputs */
     int32_t *ids;                      /* [max_tokens, n_inputs] */
     int32_t *output_row, *output_slot; /* [max_tokens], like those below */
+    int32_t *guess;                    /* what the next row takes its token to be, -1: nothing */
     lx_sampling *sampling;
     lx_sample *samples;
 } lx_frame;
@@ -107,11 +117,25 @@ typedef struct lx_frame {
 /* One of `to` and `from` is the job's memory, the other NULL. */
 typedef struct lx_move {
     int32_t slot, rows;
+    int32_t state; /* the slot's, filled in when it is asked for */
     float *to;
     const float *from;
     lx_status status;
     lx_error error;
 } lx_move;
+
+enum { LX_MOST_SPARE = 16 }; /* places that guess in a step */
+
+/* See drafts.c. */
+typedef struct lx_drafts {
+    lx_drafter *drafter;          /* NULL: nothing is guessed */
+    int32_t most_rows;            /* guesses of a step */
+    int32_t n_all;                /* second states, in the arena behind all others */
+    int32_t spare[LX_MOST_SPARE]; /* those that no place has */
+    int32_t n_spare;
+    lx_step_cost cost;
+    lx_constraint rule; /* of the token that is being guessed */
+} lx_drafts;
 
 /* Moves in the order they were asked for; number i is ring[i % n_places]. */
 typedef struct lx_moves {
@@ -131,7 +155,9 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    lx_states *states; /* [n_places + 1 + kept], behind the places one for probes, then prefixes */
+    /* [n_places + 1 + kept + spare]: behind the places one for probes, then prefixes, then drafts
+     */
+    lx_states *states;
     int32_t n_places;
     lx_mask **masks; /* [task->n_masks] */
     pthread_t thread;
@@ -179,6 +205,7 @@ struct lx_engine {
     int32_t *page_list; /* [slot_pages] */
 
     lx_moves moves;
+    lx_drafts drafts;
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
     int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer that is kept; with prefixes */
@@ -230,7 +257,7 @@ int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);
 /* Starts the samples that may. */
 lx_status lx_runs_fork(lx_engine *e, lx_error *err);
-/* How many input rows the slot's state has absorbed, those of steps under way too. */
+/* How many input rows the slot's state has absorbed, late ones and those of steps under way too. */
 int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
 void lx_runs_free_slot(lx_engine *e, int32_t slot);
 /* The place computes no more rows for now, so it is no seat. */
@@ -264,6 +291,25 @@ bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
 /* Fills the frame with rows of the slots that have some and advances these; false: none has. */
 bool lx_engine_batch(lx_engine *e, lx_frame *f);
 
+/* --- drafts.c --- */
+lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
+void lx_drafts_fini(lx_engine *e);
+/* Second states are those of the arena from `first` on. */
+void lx_drafts_place(lx_engine *e, int32_t first);
+/* Rows that places will compute beside those of a schedule. */
+int32_t lx_drafts_late_rows(const lx_engine *e);
+/* Adds late rows and guesses to the rows of decoding places, which are `total` with those of
+   prompts; returns how many rows there are then. */
+int32_t lx_drafts_choose(lx_engine *e, int32_t total);
+/* A token that was drawn, before its job has it. */
+void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token);
+/* The place's step is done, and n_tokens that were drawn in it count. */
+void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens);
+/* Whether the states of the run's places have seen all they should; those that have not will. */
+bool lx_drafts_catch_up(lx_engine *e, int32_t run);
+/* The place is over: its second state is free. */
+void lx_drafts_give_back(lx_engine *e, int32_t slot);
+
 /* --- prepare.c: before all steps, so that they allocate nothing --- */
 lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
 
@@ -284,7 +330,9 @@ int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_
 void lx_prefix_make_room(lx_engine *e, int32_t n);
 /* Keeps the state of a slot that has paused, if it has. */
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
-/* Keeps the state that a slot's answer ended with, where a prompt may go on from it. */
+/* Whether the states that the run's answers end with are kept: a prompt may go on from them. */
+bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r);
+/* Keeps the state that a slot's answer ended with, where that is so. */
 lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- step.c --- */

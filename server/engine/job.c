@@ -56,6 +56,7 @@ struct lx_job {
     _Atomic uint64_t submitted_step, started_step, ended_step;
     int32_t request_note; /* the engine's, of a request's first job */
     _Atomic int32_t cached_rows;
+    _Atomic int64_t drafted, accepted;
     lx_status status; /* these two: final once finished */
     lx_error err;
     pthread_mutex_t mutex;
@@ -398,6 +399,18 @@ void lx_job_mark_cached(lx_job *job, int32_t rows)
 int32_t lx_job_cached_rows(const lx_job *job)
 {
     return atomic_load(&job->cached_rows);
+}
+
+void lx_job_count_drafted(lx_job *job, int32_t drafted, int32_t accepted)
+{
+    atomic_fetch_add_explicit(&job->drafted, drafted, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->accepted, accepted, memory_order_relaxed);
+}
+
+void lx_job_drafted(const lx_job *job, int64_t *drafted, int64_t *accepted)
+{
+    *drafted = atomic_load_explicit(&job->drafted, memory_order_relaxed);
+    *accepted = atomic_load_explicit(&job->accepted, memory_order_relaxed);
 }
 
 void lx_job_mark_started(lx_job *job, uint64_t step)

@@ -121,6 +121,8 @@ lx_job_times lx_job_get_times(const lx_job *job);
 /* Prompt rows that were not computed because another prompt began with them; 0 before it started.
  */
 int32_t lx_job_cached_rows(const lx_job *job);
+/* Tokens that were guessed so far, and how many of them were drawn. */
+void lx_job_drafted(const lx_job *job, int64_t *drafted, int64_t *accepted);
 /* Asks the engine to stop; the job finishes with LX_ERR_CANCELLED unless it had finished. */
 void lx_job_cancel(lx_job *job);
 bool lx_job_cancelled(const lx_job *job);
@@ -157,6 +159,7 @@ void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_mark_started(lx_job *job, uint64_t step);
 void lx_job_mark_ended(lx_job *job, uint64_t step); /* before it is finished */
+void lx_job_count_drafted(lx_job *job, int32_t drafted, int32_t accepted); /* see lx_job_drafted */
 void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
 /* Where to write the state of sample i that has seen so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);

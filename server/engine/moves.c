@@ -29,8 +29,8 @@ static int64_t bytes_of(const lx_engine *e, int64_t rows)
 static lx_status carry_out(lx_engine *e, const lx_move *m, lx_error *err)
 {
     if (m->to != NULL)
-        return lx_transformer_state_save(e->transformer, e->states, m->slot, m->rows, m->to, err);
-    return lx_transformer_state_load(e->transformer, e->states, m->slot, m->rows, m->from, err);
+        return lx_transformer_state_save(e->transformer, e->states, m->state, m->rows, m->to, err);
+    return lx_transformer_state_load(e->transformer, e->states, m->state, m->rows, m->from, err);
 }
 
 static void *run_mover(void *context)
@@ -88,14 +88,16 @@ void lx_moves_fini(lx_engine *e)
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
 {
     lx_moves *v = &e->moves;
-    if (bytes_of(e, m->rows) < v->large)
-        return carry_out(e, m, err);
     lx_slot *s = &e->slots[m->slot];
+    lx_move move = *m;
+    move.state = s->state;
+    if (bytes_of(e, m->rows) < v->large)
+        return carry_out(e, &move, err);
     s->moving = true;
     s->under_way++;
     e->runs[s->run].under_way++;
     (void)pthread_mutex_lock(&e->mutex);
-    *move_at(e, v->asked++) = *m;
+    *move_at(e, v->asked++) = move;
     (void)pthread_cond_signal(&v->wanted);
     (void)pthread_mutex_unlock(&e->mutex);
     return LX_OK;

@@ -150,8 +150,8 @@ static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t ro
     if (st != LX_OK)
         return st;
     /* A device that cannot copy is lost, and the cache with it. */
-    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place), slot, rows,
-                                     err);
+    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place),
+                                     e->slots[slot].state, rows, err);
 }
 
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
@@ -163,6 +163,11 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
     return keep(e, slot, e->runs[s->run].plan->prompt_ids, s->prompt_row, err);
 }
 
+bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r)
+{
+    return shares(e, r) && is_open(e) && r->params->n == 1;
+}
+
 lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
@@ -170,7 +175,7 @@ lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err)
     int32_t n = 0, rows = lx_slot_rows(s, r), n_prompt = r->plan->n_prompt;
     size_t width = (size_t)e->model->config.n_inputs;
     const int32_t *tokens = NULL;
-    if (!shares(e, r) || !is_open(e) || r->params->n != 1 || rows <= n_prompt)
+    if (!lx_prefix_keeps_answers(e, r) || rows <= n_prompt)
         return LX_OK;
     n = lx_job_tokens(r->job, s->sample, &tokens, NULL);
     if (rows != n_prompt + n - 1)

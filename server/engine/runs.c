@@ -14,7 +14,7 @@ void lx_runs_init(lx_engine *e)
 {
     int32_t n = e->n_places;
     for (int32_t i = 0; i < n; i++) {
-        e->slots[i] = (lx_slot){.run = -1, .pages = -1};
+        e->slots[i] = (lx_slot){.run = -1, .pages = -1, .state = i, .spare = -1};
         e->free_slots[i] = e->free_runs[i] = n - 1 - i;
     }
     e->n_free = e->n_free_runs = n;
@@ -85,7 +85,8 @@ static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_
                            int32_t n_reserved, int32_t *out, lx_error *err)
 {
     int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages, n_new = n - n_shared;
-    e->slots[slot] = (lx_slot){.run = run, .sample = -1, .order = e->next_place_order++};
+    e->slots[slot] = (lx_slot){
+        .run = run, .sample = -1, .state = slot, .spare = -1, .order = e->next_place_order++};
     *out = slot;
     int32_t n_used = n_new + lx_pages_share(&e->pages, LX_PAGES_RUN, shared);
     lx_prefix_make_room(e, n_new);
@@ -108,7 +109,8 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
     if (e->slots[slot].phase != LX_SLOT_FREE)
         lx_runs_leave_seat(e, slot);
     lx_pages_reserve(&e->pages, -lx_pages_drop(&e->pages, LX_PAGES_RUN, e->slots[slot].pages));
-    e->slots[slot] = (lx_slot){.run = -1, .pages = -1};
+    lx_drafts_give_back(e, slot);
+    e->slots[slot] = (lx_slot){.run = -1, .pages = -1, .state = slot, .spare = -1};
     e->free_slots[e->n_free++] = slot;
 }
 
@@ -326,7 +328,10 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
         if (e->runs[i].under_way > 0)
             continue; /* its slots and its job's memory are still in use */
         lx_status saved = LX_OK;
-        if (st == LX_ERR_UNAVAILABLE && !e->runs[i].saved)
+        bool saves = st == LX_ERR_UNAVAILABLE && !e->runs[i].saved;
+        if (saves && !lx_drafts_catch_up(e, i))
+            continue;
+        if (saves)
             saved = save_states(e, i, err);
         if (saved != LX_OK)
             return saved;

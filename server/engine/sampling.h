@@ -19,6 +19,7 @@ typedef struct lx_sampling_params {
     int32_t top_k;             /* 0: no limit */
     bool has_seed;             /* false: none is chosen yet, as before a request becomes a job */
     int64_t seed;              /* 0 .. LX_MAX_SEED */
+    bool no_draft;             /* no token is guessed before it is drawn: slower, the same answer */
 } lx_sampling_params;
 
 /* Whether repetition_penalty says anything. */

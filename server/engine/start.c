@@ -35,6 +35,9 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
     if (o->ahead < 0 || o->ahead > LX_MAX_AHEAD)
         return lx_fail(err, LX_ERR_INVALID, "ahead", "ahead is %d, not in 0 .. %d", o->ahead,
                        LX_MAX_AHEAD);
+    if (o->draft < 0 || o->draft > LX_MAX_DRAFT)
+        return lx_fail(err, LX_ERR_INVALID, "draft", "draft is %d, not in 0 .. %d", o->draft,
+                       LX_MAX_DRAFT);
     if (o->prompt_chunk < 1)
         return lx_fail(err, LX_ERR_INVALID, "prompt_chunk", "prompt_chunk is %d, not at least 1",
                        o->prompt_chunk);
@@ -53,14 +56,17 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
 {
     bool ok = true;
     size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
-    size_t n_places = (size_t)e->n_places;
     f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
+    f->seq_place = grab(n, sizeof *f->seq_place, &ok);
     f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
+    f->branch = grab(n, sizeof *f->branch, &ok);
+    f->branch_row = grab(n, sizeof *f->branch_row, &ok);
     f->position = grab(n, sizeof *f->position, &ok);
-    f->constraints = grab(n_places, sizeof *f->constraints, &ok);
+    f->constraints = grab(rows, sizeof *f->constraints, &ok);
     f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
     f->output_row = grab(rows, sizeof *f->output_row, &ok);
     f->output_slot = grab(rows, sizeof *f->output_slot, &ok);
+    f->guess = grab(rows, sizeof *f->guess, &ok);
     f->sampling = grab(rows, sizeof *f->sampling, &ok);
     f->samples = grab(rows, sizeof *f->samples, &ok);
     return ok;
@@ -68,8 +74,9 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
 
 static void free_frame(lx_frame *f)
 {
-    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,    f->position,
-                      f->output_row, f->output_slot, f->sampling,    f->samples};
+    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,     f->position,
+                      f->output_row, f->output_slot, f->sampling,    f->samples, f->guess,
+                      f->seq_place,  f->branch,      f->branch_row};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
@@ -109,6 +116,7 @@ static void release(lx_engine *e)
     lx_transformer_states_free(e->transformer, e->states);
     lx_pages_fini(&e->pages);
     lx_prefix_cache_free(e->prefixes);
+    lx_drafts_fini(e);
     free(e->answer_ids);
     free(e->kept_pages);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
@@ -173,15 +181,20 @@ static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
     return lx_prefix_cache_new(*n, e->model->config.n_inputs, &e->prefixes, err);
 }
 
-/* Places, one for probes, and those for prompts' states. A probe's row needs a page of its own. */
+/* Places, one for probes, those for prompts' states and second ones of drafts. A probe's row needs
+ * a page of its own. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
     bool grows = e->pages.n > 0;
     int32_t n_kept = 0;
     lx_status st = make_prefixes(e, &n_kept, err);
     if (st == LX_OK)
-        st = lx_transformer_states_pool(e->transformer, e->n_places + 1 + n_kept, e->pages.n + 1,
-                                        e->slot_pages, &e->states, err);
+        st = lx_drafts_init(e, err);
+    int32_t first_spare = e->n_places + 1 + n_kept;
+    if (st == LX_OK)
+        st = lx_transformer_states_pool(e->transformer, first_spare + e->drafts.n_all,
+                                        e->pages.n + 1, e->slot_pages, &e->states, err);
+    lx_drafts_place(e, first_spare);
     if (st == LX_OK && grows)
         st = lx_transformer_state_map(e->transformer, e->states, e->n_places, 1, &e->pages.n, err);
     return st;

@@ -50,6 +50,11 @@ static void free_finished(lx_engine *e, int32_t slot)
 static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
 {
     const lx_run *r = &e->runs[e->slots[slot].run];
+    bool wants_state = r->params->keep_state || lx_prefix_keeps_answers(e, r);
+    if (wants_state && e->slots[slot].late > 0) {
+        e->slots[slot].catching_up = true;
+        return LX_OK;
+    }
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
     if (st == LX_OK)
         st = lx_prefix_keep_answer(e, slot, err);
@@ -72,21 +77,65 @@ static lx_status take_moves(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* Counts in *n the tokens handed out. */
-static lx_status hand_out(lx_engine *e, int32_t slot, lx_sample sample, int64_t now, int32_t *n,
-                          lx_error *err)
+typedef struct counts {
+    int32_t generated, scored; /* tokens handed out */
+} counts;
+
+/* Whether the sample goes on. */
+static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
     r->failed = r->failed || sample.token < 0;
     if (r->failed)
-        return LX_OK;
+        return false;
     observe_token(e, r, s, now);
+    lx_drafts_learn(e, r, s, sample.token);
     r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
     r->n_tokens++;
     s->token_ns = now;
-    ++*n;
-    return lx_job_sample_ended(r->job, s->sample) ? finish_sample(e, slot, err) : LX_OK;
+    return !lx_job_sample_ended(r->job, s->sample);
+}
+
+/* What was drawn in the rows of one place, from output *at on, which moves behind them: up to the
+   first that is not what the next row took it to be. */
+static lx_status hand_out(lx_engine *e, const lx_frame *f, int32_t *at, int64_t now, counts *n,
+                          lx_error *err)
+{
+    int32_t slot = f->output_slot[*at], n_tokens = 0;
+    const lx_run *r = &e->runs[e->slots[slot].run];
+    bool goes_on = true;
+    for (; *at < f->step.batch.n_outputs && f->output_slot[*at] == slot; ++*at) {
+        if (!goes_on)
+            continue;
+        bool scored = is_scored(e, slot);
+        goes_on = push_token(e, slot, f->samples[*at], now);
+        n_tokens += !r->failed;
+        n->scored += scored && !r->failed;
+        n->generated += !scored && !r->failed;
+        goes_on = goes_on && (f->guess[*at] < 0 || f->guess[*at] == f->samples[*at].token);
+    }
+    if (r->failed)
+        return LX_OK;
+    lx_drafts_settle(e, slot, n_tokens);
+    bool ended = lx_job_sample_ended(r->job, e->slots[slot].sample);
+    return ended ? finish_sample(e, slot, err) : LX_OK;
+}
+
+/* Places whose states have seen in this step what they lacked. */
+static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++) {
+        lx_slot *s = &e->slots[f->seq_place[i]];
+        if (!s->catching_up)
+            continue;
+        s->catching_up = false;
+        s->late = 0;
+        if (lx_job_sample_ended(e->runs[s->run].job, s->sample))
+            st = finish_sample(e, f->seq_place[i], err);
+    }
+    return st;
 }
 
 /* Ends the samples that wanted nothing but the state after their prompt. */
@@ -147,6 +196,8 @@ static void count(lx_engine *e, const lx_frame *f)
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&m->prompt_tokens, (uint64_t)f->n_prompt_rows, memory_order_relaxed);
     lx_histogram_observe(&m->step_time, ns);
+    if (f->n_prompt_rows == 0)
+        lx_step_cost_observe(&e->drafts.cost, f->step.batch.n_tokens, ns);
     int64_t mean = atomic_load(&e->step_ns);
     atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
 }
@@ -155,16 +206,13 @@ static void count(lx_engine *e, const lx_frame *f)
 static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     int64_t now = lx_now_ns();
-    int32_t n_tokens = 0, n_scored = 0;
+    counts n = {0};
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < f->step.batch.n_outputs && st == LX_OK; i++) {
-        int32_t slot = f->output_slot[i];
-        int32_t *n = is_scored(e, slot) ? &n_scored : &n_tokens;
-        st = hand_out(e, slot, f->samples[i], now, n, err);
-    }
-    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n_tokens,
+    for (int32_t i = 0; i < f->step.batch.n_outputs && st == LX_OK;)
+        st = hand_out(e, f, &i, now, &n, err);
+    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n.generated,
                               memory_order_relaxed);
-    atomic_fetch_sub(&e->work_left, n_tokens + n_scored);
+    atomic_fetch_sub(&e->work_left, n.generated + n.scored);
     atomic_store(&e->last_step_ns, now);
     return st;
 }
@@ -176,7 +224,7 @@ static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
-        st = lx_prefix_keep(e, f->seq_slot[i], err);
+        st = lx_prefix_keep(e, f->seq_place[i], err);
     return st;
 }
 
@@ -194,7 +242,7 @@ static lx_frame *retire(lx_engine *e)
 {
     lx_frame *f = frame_of(e, ++e->n_done);
     for (int32_t i = 0; i < f->step.batch.n_seqs; i++) {
-        lx_slot *s = &e->slots[f->seq_slot[i]];
+        lx_slot *s = &e->slots[f->seq_place[i]];
         s->under_way--;
         e->runs[s->run].under_way--;
     }
@@ -208,7 +256,8 @@ static lx_status finish_oldest(lx_engine *e, lx_error *err)
         return st;
     const lx_frame *f = retire(e);
     count(e, f);
-    return hand_out_all(e, f, err);
+    st = end_catching_up(e, f, err);
+    return st == LX_OK ? hand_out_all(e, f, err) : st;
 }
 
 void lx_engine_abandon(lx_engine *e)

@@ -176,6 +176,8 @@ static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_
     if (st == LX_OK)
         st = lx_json_read_seed(root, s, err);
     if (st == LX_OK)
+        st = lx_json_read_draft(root, s, err);
+    if (st == LX_OK)
         st = lx_json_read_real(root, "temperature", 0, 10, &s->temperature, err);
     if (st == LX_OK)
         st = lx_json_read_real(root, "top_p", 1e-6, 1, &s->top_p, err);

@@ -142,6 +142,14 @@ lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_erro
     return lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &out->seed, err);
 }
 
+lx_status lx_json_read_draft(const json_t *root, lx_sampling_params *out, lx_error *err)
+{
+    bool wanted = true;
+    lx_status st = lx_json_read_bool(root, "draft", &wanted, err);
+    out->no_draft = !wanted;
+    return st;
+}
+
 lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err)
 {
     return lx_json_read_int(root, "timeout_ms", 1, LX_MAX_TIMEOUT_MS, out, err);

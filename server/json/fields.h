@@ -43,6 +43,9 @@ lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out,
 lx_status lx_json_read_suspend(const json_t *root, const char **out, lx_error *err) LX_MUST_USE;
 /* "seed" */
 lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_error *err) LX_MUST_USE;
+/* Whether tokens may be guessed (lx_sampling_params.no_draft); by default they may. */
+lx_status lx_json_read_draft(const json_t *root, lx_sampling_params *out,
+                             lx_error *err) LX_MUST_USE;
 /* A string, borrowed from root; *out is NULL when absent and not required. */
 lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;

@@ -81,7 +81,8 @@ static bool is_typed(const char *name)
 {
     static const char *const names[] = {
         "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
-        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend"};
+        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend",
+        "draft"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -287,6 +288,8 @@ static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params 
         st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
     if (st == LX_OK)
         st = lx_json_read_seed(root, &p->sampling, err);
+    if (st == LX_OK)
+        st = lx_json_read_draft(root, &p->sampling, err);
     if (st == LX_OK)
         st = lx_json_read_real(root, "temperature", 0, 10, &p->sampling.temperature, err);
     if (st == LX_OK)

@@ -22,6 +22,15 @@ static bool add_rates(json_t *o, const char *what, int64_t n, double ms)
     return ok;
 }
 
+/* By llama.cpp's names; likewise. */
+static bool add_drafts(json_t *o, const lx_json_timings *t)
+{
+    return t->draft_n == 0 ||
+           (json_object_set_new(o, "draft_n", json_integer((json_int_t)t->draft_n)) == 0 &&
+            json_object_set_new(o, "draft_n_accepted",
+                                json_integer((json_int_t)t->draft_n_accepted)) == 0);
+}
+
 json_t *lx_json_make_timings(const lx_json_timings *t)
 {
     json_t *o = json_pack(
@@ -30,7 +39,7 @@ json_t *lx_json_make_timings(const lx_json_timings *t)
         "state_ms", lx_json_real_or_null(t->state_ms), "cache_n", (json_int_t)t->cache_n,
         "queue_steps", (json_int_t)t->queue_steps, "total_steps", (json_int_t)t->total_steps);
     if (o != NULL && add_rates(o, "prompt", t->prompt_n, t->prompt_ms) &&
-        add_rates(o, "predicted", t->predicted_n, t->predicted_ms))
+        add_rates(o, "predicted", t->predicted_n, t->predicted_ms) && add_drafts(o, t))
         return o;
     json_decref(o);
     return NULL;

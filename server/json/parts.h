@@ -32,6 +32,8 @@ typedef struct lx_json_timings { /* milliseconds */
     double state_ms; /* of predicted_ms: saving states, after the last token */
     int64_t cache_n, prompt_n, predicted_n;
     int64_t queue_steps, total_steps; /* of the engine, before the first slot and in all */
+    int64_t draft_n,
+        draft_n_accepted; /* tokens guessed, and of those drawn; sent if there are any */
 } lx_json_timings;
 
 /* A warning beside the answer of a request that could be answered. */

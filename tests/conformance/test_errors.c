@@ -21,7 +21,12 @@ static bool broken_batches_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
     int32_t start[] = {0, 2, 3}, slot[] = {0, 1}, rows[] = {0, 2};
-    const lx_batch good = {3, 2, start, slot, 2, rows, NULL};
+    const lx_batch good = {.n_tokens = 3,
+                           .n_seqs = 2,
+                           .seq_start = start,
+                           .slot = slot,
+                           .n_outputs = 2,
+                           .output_row = rows};
     int32_t from_1[] = {1, 2, 3}, empty[] = {0, 3, 3}, back[] = {0, 4, 3}, twice[] = {1, 1},
             below[] = {0, -1}, far[] = {0, 1 << 30}, down[] = {2, 0}, past[] = {0, 3};
     int32_t before[] = {0, -1}, beyond[] = {INT32_MAX - 1, 0};

@@ -66,6 +66,8 @@ rig rig_start(rig_options o)
     options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;
     options.ahead = o.ahead;
+    options.draft = o.draft;
+    options.guesser = o.guesser;
     options.move_bytes = o.move_bytes;
     r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
     r.metrics = calloc(1, sizeof *r.metrics);
@@ -108,7 +110,8 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
                      .seed = (int64_t)q->seed,
                      .temperature = q->temperature > 0 ? (double)q->temperature : 1,
                      .top_p = q->top_p > 0 ? (double)q->top_p : 1,
-                     .top_k = q->top_k},
+                     .top_k = q->top_k,
+                     .no_draft = q->no_draft},
         .deadline_ns = q->timeout_ns != 0 ? lx_now_ns() + q->timeout_ns : INT64_MAX,
         .targets = q->targets,
         .n_targets = q->targets != NULL ? max_new : 0,

@@ -16,7 +16,8 @@ typedef struct rig_options {
     int64_t probe_ns;                 /* 0: no probes */
     int32_t n_prefixes, prefix_every; /* 0: none are kept; each with one page */
     int32_t n_pages;                  /* of growing states; 0: enough for all places */
-    int32_t ahead;
+    int32_t ahead, draft;
+    const struct lx_guesser *guesser;
     int64_t move_bytes;    /* as the engine's */
     const char *backend;   /* NULL: cpu */
     const lx_model *model; /* NULL: the tiny one */
@@ -42,7 +43,7 @@ typedef struct rig_request {
     uint64_t seed;
     int32_t n, max_new, top_k;
     float temperature, top_p;
-    bool no_rules;
+    bool no_rules, no_draft;
     int64_t timeout_ns;
     const int32_t *targets; /* score these */
     lx_job_start start;

@@ -90,6 +90,18 @@ LX_DEVICE float4 attend_token(head<D> &h, const token<D> &t, float eps, uint32_t
     return make_float4(y.x / norm, y.y / norm, y.z / norm, y.w / norm);
 }
 
+template <int D> LX_DEVICE void store_head(const head<D> &h, float *state, int lane)
+{
+    const int L = head<D>::lanes;
+    float4 *rows = (float4 *)state + lane;
+    LX_UNROLL
+    for (int d = 0; d < D; d++)
+        __stcs(rows + d * L, h.s[d]);
+    LX_UNROLL
+    for (int i = 0; i < head<D>::own; i++)
+        state[D * D + lane + L * i] = h.z[i];
+}
+
 template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
 {
     const int L = head<D>::lanes;
@@ -100,7 +112,7 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
         return; /* all lanes of a head */
     int64_t seq = which / a.n_heads, at = which % a.n_heads, n = a.n_heads;
     float *state = a.states + a.slot[seq] * a.stride + at * (D * D + D);
-    float4 *rows = (float4 *)state + lane;
+    const float4 *rows = (const float4 *)state + lane;
     head<D> h;
     LX_UNROLL
     for (int d = 0; d < D; d++)
@@ -109,8 +121,13 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
     for (int i = 0; i < head<D>::own; i++)
         h.z[i] = state[D * D + lane + L * i];
     int64_t begin = a.seq_start[seq], end = a.seq_start[seq + 1];
+    int64_t branch = lx_branch_begin(a.branches, seq, begin, end);
     token<D> next = load_token<D>(a.qkv + begin * 3 * n * D + at * D, n * D, lane);
     for (int64_t t = begin; t < end; t++) {
+        if (t == branch) {
+            store_head(h, state, lane);
+            state = a.states + a.branches.slot[seq] * a.stride + at * (D * D + D);
+        }
         token<D> now = next; /* the one behind it is on its way meanwhile */
         if (t + 1 < end)
             next = load_token<D>(a.qkv + (t + 1) * 3 * n * D + at * D, n * D, lane);
@@ -119,12 +136,7 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
         if (a.twin != NULL)
             ((lx_bf16x4 *)(a.twin + (t * n + at) * D))[lane] = lx_to_bf16x4(y);
     }
-    LX_UNROLL
-    for (int d = 0; d < D; d++)
-        __stcs(rows + d * L, h.s[d]);
-    LX_UNROLL
-    for (int i = 0; i < head<D>::own; i++)
-        state[D * D + lane + L * i] = h.z[i];
+    store_head(h, state, lane);
 }
 
 /* --- heads of any size --- */
@@ -217,7 +229,15 @@ LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
     float *s = in_shared ? shared : state;
     if (in_shared)
         copy_floats(s, state, floats);
-    for (int64_t t = a.seq_start[seq]; t < a.seq_start[seq + 1]; t++) {
+    int64_t begin = a.seq_start[seq], end = a.seq_start[seq + 1];
+    int64_t branch = lx_branch_begin(a.branches, seq, begin, end);
+    for (int64_t t = begin; t < end; t++) {
+        if (t == branch) {
+            float *other = a.states + a.branches.slot[seq] * a.stride + at * floats;
+            copy_floats(in_shared ? state : other, s, floats);
+            state = other;
+            s = in_shared ? s : other;
+        }
         const float *x = a.qkv + t * width;
         any_token(a, x + at * dk, x + n * dk + at * dk, x + 2 * n * dk + at * dv,
                   a.y + (t * n + at) * dv, a.twin != NULL ? a.twin + (t * n + at) * dv : NULL, s,

@@ -15,6 +15,7 @@ typedef struct lx_cuda_attend {
     float *states; /* at the layer's part of slot 0 */
     int64_t stride;
     const int32_t *seq_start, *slot;
+    lx_cuda_branches branches;
     const int32_t *live;
     int32_t n_seqs, n_heads, d_key, d_value;
     float eps;

@@ -27,6 +27,7 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, h * m, LX_ROWS_TOKENS};
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "qkv", a->qkv, h * (2 * d + m), LX_ROWS_TOKENS};
     u->states = a->states;
+    u->branches = true;
 }
 
 const lx_op lx_op_attend_linear = {.name = "attend_linear",

@@ -35,7 +35,10 @@ lx_status lx_reference_attend_linear(const lx_batch *b, const void *args, lx_err
     (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
+        int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);
         for (int64_t t = b->seq_start[i]; t < b->seq_start[i + 1]; t++) {
+            if (t == own)
+                state = lx_host_branch(a->states, b, i, a->offset, n * (dk * dv + dk));
             const float *qkv = a->qkv->data + t * width;
             for (int64_t h = 0; h < n; h++) {
                 float *s = state + h * (dk * dv + dk);

@@ -18,6 +18,7 @@ static void uses(const void *args, lx_uses *u)
     const lx_embed_args *a = args;
     u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, a->tables[0]->cols, LX_ROWS_TOKENS};
     u->states = a->states;
+    u->branches = true;
 }
 
 static lx_status check_ids(const lx_batch *b, const void *args, lx_error *err)

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "kernels/cpu/cpu.h"
 
 #define COLUMNS 64 /* of a head that are taken at a time: what is dealt out to threads */
@@ -42,12 +44,17 @@ static lx_cpu_inputs decays(const lx_recurrence_args *a, int64_t row, int64_t he
     return inputs(&a->w, row, head);
 }
 
-static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, const float *next,
-                      float *scratch)
+static int32_t columns_of(const lx_recurrence_args *a, place p)
 {
-    const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[p.seq], y_stride = (int64_t)a->n_heads * a->d_value;
     int64_t left = a->d_value - p.column;
+    return (int32_t)(left < COLUMNS ? left : COLUMNS);
+}
+
+/* Rows row .. row + n_tokens - 1, whose state is s. */
+static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int64_t row,
+                     int64_t n_tokens, float *s, const float *next, float *scratch)
+{
+    int64_t y_stride = (int64_t)a->n_heads * a->d_value;
     bool pair = a->correction == LX_CORRECT_PAIR;
     lx_cpu_recurrence job = {
         .q = inputs(&a->q, row, p.head),
@@ -59,13 +66,13 @@ static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, con
         .beta = inputs(&a->beta, row, p.head),
         .bonus = a->bonus != NULL ? a->bonus->data + p.head * a->d_key : NULL,
         .y = a->y->data + row * y_stride + p.head * a->d_value + p.column,
-        .s = state_at(c, a, p),
+        .s = s,
         .next = next,
-        .n_tokens = b->seq_start[p.seq + 1] - row,
+        .n_tokens = n_tokens,
         .y_stride = y_stride,
         .d_key = a->d_key,
         .d_value = a->d_value,
-        .columns = (int32_t)(left < COLUMNS ? left : COLUMNS),
+        .columns = columns_of(a, p),
         .decay = a->decay == LX_DECAY_FIXED ? LX_DECAY_HEAD : a->decay,
         .correction = a->correction,
         .read = a->read,
@@ -75,6 +82,30 @@ static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, con
     };
     job.v.at += p.column;
     c->isa->recurrence(&job);
+}
+
+/* The state of these columns in the sequence's branch: what it is in its slot. */
+static float *branch_of(const lx_cpu *c, const lx_recurrence_args *a, place p)
+{
+    const float *from = state_at(c, a, p);
+    const lx_batch *b = c->batch;
+    float *to = a->states->data + (from - a->states->data) +
+                (b->branch[p.seq] - (int64_t)b->slot[p.seq]) * a->states->stride;
+    size_t bytes = (size_t)columns_of(a, p) * sizeof *to;
+    for (int64_t d = 0; d < a->d_key; d++)
+        memcpy(to + d * a->d_value, from + d * a->d_value, bytes);
+    return to;
+}
+
+static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, const float *next,
+                      float *scratch)
+{
+    const lx_batch *b = c->batch;
+    int64_t row = b->seq_start[p.seq], own = lx_batch_own_rows(b, p.seq);
+    int64_t rest = b->seq_start[p.seq + 1] - row - own;
+    run_rows(c, a, p, row, own, state_at(c, a, p), next, scratch);
+    if (rest > 0)
+        run_rows(c, a, p, row + own, rest, branch_of(c, a, p), next, scratch);
 }
 
 /* The state that is taken after this one, NULL at the end of a piece's sequences. */

@@ -58,6 +58,7 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                             .stride = a->states->stride,
                             .seq_start = lx_cuda_input(c, c->seq_start),
                             .slot = lx_cuda_input(c, c->slot),
+                            .branches = lx_cuda_branches_of(c),
                             .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
                             .n_seqs = c->bucket.seqs,
                             .n_heads = a->n_heads,

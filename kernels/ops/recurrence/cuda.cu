@@ -81,7 +81,17 @@ template <int KIND> LX_KERNEL(THREADS) recur(const lx_cuda_recurrence a)
     int64_t apart = KIND & IN_SHARED ? THREADS : a.d_value;
     for (int32_t d = 0; KIND & IN_SHARED && d < a.d_key; d++)
         s[d * apart] = state[(int64_t)d * a.d_value];
-    for (int64_t t = a.seq_start[seq]; t < a.seq_start[seq + 1]; t++) {
+    int64_t begin = a.seq_start[seq], end = a.seq_start[seq + 1];
+    int64_t branch = lx_branch_begin(a.branches, seq, begin, end);
+    for (int64_t t = begin; t < end; t++) {
+        if (t == branch) {
+            float *other = state + (a.branches.slot[seq] - a.slot[seq]) * a.stride;
+            float *to = KIND & IN_SHARED ? state : other;
+            for (int32_t d = 0; d < a.d_key; d++)
+                to[(int64_t)d * a.d_value] = s[d * apart];
+            state = other;
+            s = KIND & IN_SHARED ? s : other;
+        }
         token x = load_token(a, t, head, m);
         float beta = a.beta.at != NULL ? *row_of(a.beta, t, head) : 1.0f;
         float y = a.scale * recur_token<KIND>(x, beta, s, apart, a.d_key);

@@ -23,6 +23,7 @@ typedef struct lx_cuda_recurrence {
     float *states;             /* at the layer's part of slot 0 */
     int64_t stride;
     const int32_t *seq_start, *slot;
+    lx_cuda_branches branches;
     const int32_t *live;
     int32_t n_seqs, n_heads, d_key, d_value;
     lx_decay decay;

@@ -83,6 +83,7 @@ static void uses(const void *args, lx_uses *u)
     use_parameter(u, "bonus", a->bonus, h * a->d_key);
     use_parameter(u, "skip", a->skip, h);
     u->states = a->states;
+    u->branches = true;
 }
 
 const lx_op lx_op_recurrence = {

@@ -57,6 +57,7 @@ static void uses(const void *args, lx_uses *u)
     const lx_sample_args *a = args;
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "logits", a->logits, a->n_ids, LX_ROWS_OUTPUTS};
     u->states = a->states;
+    u->branches = true;
 }
 
 static lx_status check_rows(const lx_batch *b, const void *args, lx_error *err)

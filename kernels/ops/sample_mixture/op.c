@@ -18,6 +18,7 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "parameters", a->parameters,
                                  3 * (int64_t)a->n_components, LX_ROWS_OUTPUTS};
     u->states = a->states;
+    u->branches = true;
 }
 
 static lx_status check_rows(const lx_batch *b, const void *args, lx_error *err)

@@ -2,27 +2,46 @@
 
 #define COLUMNS 64 /* that are dealt out at a time */
 
+static int32_t columns_from(const lx_short_conv_args *a, int64_t column)
+{
+    int64_t left = a->d - column;
+    return (int32_t)(left < COLUMNS ? left : COLUMNS);
+}
+
+static void run_rows(const lx_cpu *c, const lx_short_conv_args *a, int64_t row, int64_t n_tokens,
+                     int64_t column, int32_t slot)
+{
+    lx_cpu_conv job = {
+        .y = a->y->data + row * a->d + column,
+        .x = {a->x.array->data + row * a->x.width + a->x.first + column, a->x.width},
+        .weights = a->weights->data + column,
+        .bias = a->bias != NULL ? a->bias->data + column : NULL,
+        .state = a->states->data + slot * a->states->stride + a->offset + column,
+        .n_tokens = n_tokens,
+        .d = a->d,
+        .columns = columns_from(a, column),
+        .taps = a->taps,
+        .f = a->f,
+    };
+    c->isa->short_conv(&job);
+}
+
 /* Some channels of a sequence. */
 static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
                         float *scratch)
 {
     const lx_short_conv_args *a = args;
     const lx_batch *b = c->batch;
+    int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq), column = unit * COLUMNS;
+    int64_t rest = b->seq_start[seq + 1] - row - own;
     (void)scratch;
-    int64_t row = b->seq_start[seq], column = unit * COLUMNS, left = a->d - column;
-    lx_cpu_conv job = {
-        .y = a->y->data + row * a->d + column,
-        .x = {a->x.array->data + row * a->x.width + a->x.first + column, a->x.width},
-        .weights = a->weights->data + column,
-        .bias = a->bias != NULL ? a->bias->data + column : NULL,
-        .state = a->states->data + b->slot[seq] * a->states->stride + a->offset + column,
-        .n_tokens = b->seq_start[seq + 1] - row,
-        .d = a->d,
-        .columns = (int32_t)(left < COLUMNS ? left : COLUMNS),
-        .taps = a->taps,
-        .f = a->f,
-    };
-    c->isa->short_conv(&job);
+    run_rows(c, a, row, own, column, b->slot[seq]);
+    if (rest == 0)
+        return;
+    for (int64_t tap = 0; tap + 1 < a->taps; tap++)
+        (void)lx_host_branch(a->states, b, seq, a->offset + tap * a->d + column,
+                             columns_from(a, column));
+    run_rows(c, a, row + own, rest, column, b->branch[seq]);
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)

@@ -2,6 +2,13 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/ops/short_conv/cuda.h"
 
+template <int TAPS> LX_DEVICE void store_kept(const float *kept, float *state, int64_t d)
+{
+    LX_UNROLL
+    for (int j = 0; j + 1 < TAPS; j++)
+        state[j * d] = kept[j];
+}
+
 template <int TAPS> LX_DEVICE void conv_channel(const lx_cuda_conv &a, int64_t seq, int64_t i)
 {
     float *state = a.states + a.slot[seq] * a.stride + i;
@@ -11,7 +18,13 @@ template <int TAPS> LX_DEVICE void conv_channel(const lx_cuda_conv &a, int64_t s
         weights[j] = a.weights[(int64_t)j * a.d + i];
         kept[j] = j + 1 < TAPS ? state[(int64_t)j * a.d] : 0.0f;
     }
-    for (int64_t t = a.seq_start[seq]; t < a.seq_start[seq + 1]; t++) {
+    int64_t begin = a.seq_start[seq], end = a.seq_start[seq + 1];
+    int64_t branch = lx_branch_begin(a.branches, seq, begin, end);
+    for (int64_t t = begin; t < end; t++) {
+        if (t == branch) {
+            store_kept<TAPS>(kept, state, a.d);
+            state = a.states + a.branches.slot[seq] * a.stride + i;
+        }
         float sum = a.bias != NULL ? a.bias[i] : 0.0f;
         kept[TAPS - 1] = a.x[t * a.x_width + i];
         LX_UNROLL
@@ -25,9 +38,7 @@ template <int TAPS> LX_DEVICE void conv_channel(const lx_cuda_conv &a, int64_t s
         for (int j = 0; j + 1 < TAPS; j++)
             kept[j] = kept[j + 1];
     }
-    LX_UNROLL
-    for (int j = 0; j + 1 < TAPS; j++)
-        state[(int64_t)j * a.d] = kept[j];
+    store_kept<TAPS>(kept, state, a.d);
 }
 
 template <int TAPS> LX_KERNEL(THREADS) short_conv(const lx_cuda_conv a)

@@ -32,6 +32,7 @@ static void uses(const void *args, lx_uses *u)
     if (a->bias != NULL)
         u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "bias", a->bias, a->d, LX_ROWS_TOKENS};
     u->states = a->states;
+    u->branches = true;
 }
 
 const lx_op lx_op_short_conv = {

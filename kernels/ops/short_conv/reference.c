@@ -22,7 +22,10 @@ lx_status lx_reference_short_conv(const lx_batch *b, const void *args, lx_error 
     (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
+        int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);
         for (int64_t t = b->seq_start[i]; t < b->seq_start[i + 1]; t++) {
+            if (t == own)
+                state = lx_host_branch(a->states, b, i, a->offset, (a->taps - 1) * (int64_t)a->d);
             const float *x = a->x.array->data + t * a->x.width + a->x.first;
             for (int32_t c = 0; c < a->d; c++)
                 token(a, state + c, x[c], c, a->y->data + t * a->d + c);

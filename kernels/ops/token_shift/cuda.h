@@ -14,6 +14,7 @@ typedef struct lx_cuda_shift {
     float *states; /* at the layer's part of slot 0 */
     int64_t stride;
     const int32_t *seq_start, *slot;
+    lx_cuda_branches branches;
     const int32_t *live;
     int32_t n_seqs, d, n_mixes;
 } lx_cuda_shift;

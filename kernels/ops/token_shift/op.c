@@ -28,6 +28,7 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x, a->d, LX_ROWS_TOKENS};
     u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "mixes", a->mixes, mixes, LX_ROWS_TOKENS};
     u->states = a->states;
+    u->branches = true;
 }
 
 const lx_op lx_op_token_shift = {

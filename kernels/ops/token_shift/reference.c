@@ -17,7 +17,10 @@ lx_status lx_reference_token_shift(const lx_batch *b, const void *args, lx_error
     (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
+        int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);
         for (int64_t t = b->seq_start[i]; t < b->seq_start[i + 1]; t++) {
+            if (t == own)
+                state = lx_host_branch(a->states, b, i, a->offset, a->d);
             for (int32_t j = 0; j < a->d; j++)
                 element(a, t, j, state + j);
         }

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "model/drafts/draft.h"
 #include "model/transformer.h"
 #include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"
@@ -145,22 +146,26 @@ static void close_subject(subject *s)
 /* Rows from .. from + n - 1 of a slot's sequence. */
 typedef struct piece {
     int32_t slot, from, n;
-    const int32_t *ids; /* of the sequence */
-    float *rows;        /* [ROWS, WIDTH]; those of the piece are written */
+    const int32_t *ids;  /* of the sequence */
+    float *rows;         /* [ROWS, WIDTH]; those of the piece are written */
+    int32_t own, branch; /* rows behind so many are in that slot; own 0: all in their own */
 } piece;
 
-static void run_pieces(subject *s, const piece *pieces, int32_t n)
+static lx_status try_pieces(subject *s, const piece *pieces, int32_t n, lx_error *err)
 {
-    int32_t seq_start[SLOTS + 1] = {0}, slot[SLOTS], position[SLOTS];
+    int32_t seq_start[SLOTS + 1] = {0}, slot[SLOTS], position[SLOTS], branch[SLOTS], own[SLOTS];
     int32_t *ids = calloc((size_t)SLOTS * MAX_IDS, sizeof *ids), width = s->model->config.n_inputs;
     int32_t output_row[SLOTS * ROWS];
     static lx_sampling sampling[SLOTS * ROWS];
     static lx_sample samples[SLOTS * ROWS];
     static float out[SLOTS * ROWS * WIDTH];
-    lx_error err = {0};
+    bool branches = false;
     assert_non_null(ids);
     for (int32_t i = 0; i < n; i++) {
         slot[i] = pieces[i].slot;
+        own[i] = pieces[i].own;
+        branch[i] = own[i] > 0 ? pieces[i].branch : -1;
+        branches = branches || own[i] > 0;
         position[i] = pieces[i].from;
         memcpy(ids + seq_start[i] * width, pieces[i].ids + pieces[i].from * width,
                (size_t)(pieces[i].n * width) * sizeof *ids);
@@ -170,22 +175,37 @@ static void run_pieces(subject *s, const piece *pieces, int32_t n)
         output_row[i] = i;
         sampling[i] = (lx_sampling){.forced = 0, .top_p = 1};
     }
-    lx_step step = {.batch = {seq_start[n], n, seq_start, slot, seq_start[n], output_row, position},
+    lx_step step = {.batch = {.n_tokens = seq_start[n],
+                              .n_seqs = n,
+                              .seq_start = seq_start,
+                              .slot = slot,
+                              .n_outputs = seq_start[n],
+                              .output_row = output_row,
+                              .position = position,
+                              .branch = branches ? branch : NULL,
+                              .branch_row = own},
                     .ids = ids,
                     .sampling = sampling,
                     .samples = samples,
                     .logits = out};
-    must(lx_transformer_step(s->t, s->states, &step, &err), &err);
-    for (int32_t i = 0; i < n; i++)
+    lx_status st = lx_transformer_step(s->t, s->states, &step, err);
+    for (int32_t i = 0; i < n && st == LX_OK; i++)
         memcpy(pieces[i].rows + pieces[i].from * WIDTH, out + seq_start[i] * WIDTH,
                (size_t)(pieces[i].n * WIDTH) * sizeof *out);
     free(ids);
+    return st;
+}
+
+static void run_pieces(subject *s, const piece *pieces, int32_t n)
+{
+    lx_error err = {0};
+    must(try_pieces(s, pieces, n, &err), &err);
 }
 
 static void run_rows(subject *s, int32_t slot, const int32_t *ids, int32_t from, int32_t n,
                      float *rows)
 {
-    run_pieces(s, &(piece){slot, from, n, ids, rows}, 1);
+    run_pieces(s, &(piece){.slot = slot, .from = from, .n = n, .ids = ids, .rows = rows}, 1);
 }
 
 static void zero(subject *s, int32_t slot)
@@ -238,7 +258,11 @@ static void pieces_among_others_give_the_same(subject *s, const results want)
             int32_t most = (int32_t)(scratch_random(&random) >> 40) % 40 + (slot == 0);
             int32_t left = ROWS - done[slot], rows = most < left ? most : left;
             if (rows > 0)
-                pieces[n++] = (piece){slot, done[slot], rows, s->ids[slot], got[slot]};
+                pieces[n++] = (piece){.slot = slot,
+                                      .from = done[slot],
+                                      .n = rows,
+                                      .ids = s->ids[slot],
+                                      .rows = got[slot]};
             done[slot] += rows;
         }
         run_pieces(s, pieces, n);
@@ -292,6 +316,34 @@ static void copies_go_on_alike(subject *s, const results want)
     free(saved);
 }
 
+/* Rows from `at` on: one of their own, the others in a branch. Both go on, in turns; what cannot
+   branch says so and is left as it was. */
+static void branches_go_on_alike(subject *s, const results want)
+{
+    static results got;
+    lx_error err = {0};
+    int32_t at = 63, n = 9;
+    run_whole(s, 0, s->ids[0], at, got);
+    run_whole(s, 1, s->ids[2], ROWS, got);
+    piece pieces[] = {
+        {.slot = 2, .n = 3, .ids = s->ids[1], .rows = got},
+        {.slot = 0, .from = at, .n = n, .ids = s->ids[0], .rows = got, .own = 1, .branch = 1}};
+    zero(s, 2);
+    lx_status st = try_pieces(s, pieces, 2, &err);
+    if (!lx_model_can_draft(s->model)) {
+        assert_int_equal(st, LX_ERR_UNSUPPORTED);
+        return;
+    }
+    must(st, &err);
+    expect_rows(s, got, want, at, n, "a branch's rows");
+    memset(got, 0, sizeof got);
+    run_rows(s, 1, s->ids[0], at + n, ROWS - at - n, got);
+    expect_rows(s, got, want, at + n, ROWS - at - n, "a branch");
+    memset(got, 0, sizeof got);
+    run_rows(s, 0, s->ids[0], at + 1, ROWS - at - 1, got);
+    expect_rows(s, got, want, at + 1, ROWS - at - 1, "what branched");
+}
+
 static void later_tokens_change_nothing(subject *s, const results want)
 {
     static results got;
@@ -334,6 +386,7 @@ static void check_laws(const char *kind, const json_t *c)
         pieces_among_others_give_the_same(&s, want);
         a_poisoned_slot_is_a_fresh_one(&s, want);
         copies_go_on_alike(&s, want);
+        branches_go_on_alike(&s, want);
         later_tokens_change_nothing(&s, want);
         close_subject(&s);
     }

@@ -20,16 +20,10 @@
 #include <dlfcn.h>
 
 #include "tests/simt/counts.h"
-#include "tests/support/rig.h"
+#include "tests/support/engine_requests.h"
 #include "tests/support/tiny_model.h"
 
 enum { N_REQUESTS = 20, CANCELLED = 5 };
-
-static const char *const lines[] = {"月", "海上明月", "春风，春雨", "山山水水，花花草草",
-                                    "千里云中日，年年花不去"};
-static const lx_stops stops = {.n = 2, .stop = {{.bytes = 3, .text = "月"}, {3, "日"}}};
-static const int32_t targets[] = {20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30};
-static uint8_t pixels[48];
 
 static const char *backend;
 static lx_model *pictures;
@@ -39,56 +33,11 @@ static bool is_cuda(void)
     return strcmp(backend, "cuda") == 0;
 }
 
-/* --- requests --- */
-
-static rig_request line_request(int32_t i)
-{
-    rig_request q = {.line = lines[i % 5], .seed = (uint64_t)i, .n = 1 + i % 3};
-    switch (i % 6) {
-    case 0:
-        break;
-    case 1:
-        q.no_rules = true;
-        q.n_top = 4;
-        break;
-    case 2:
-        q.no_rules = true;
-        q.stops = &stops;
-        break;
-    case 3: /* "10 more": the whole line, and its state */
-        q = (rig_request){.line = lines[3], .seed = 7, .no_rules = true, .keep_state = true};
-        q.max_new = 9;
-        break;
-    case 4:
-        q = (rig_request){.line = lines[4], .targets = targets, .n_top = 2};
-        break;
-    default: /* nothing but the state after the prompt */
-        q = (rig_request){.line = lines[4], .keep_state = true};
-    }
-    return q;
-}
-
-static rig_request picture_request(int32_t i)
-{
-    rig_request q = {.model = pictures,
-                     .seed = (uint64_t)i,
-                     .n = 1 + i % 3,
-                     .values = pixels,
-                     .n_values = i % 9 == 7 ? 47 : i * 5 % 30,
-                     .temperature = i % 5 == 4 ? 0.2f : 1};
-    if (i % 3 == 0) { /* ends before the picture does */
-        q.keep_state = true;
-        q.max_new = 1 + i % 8;
-        q.n = 1;
-    }
-    return q;
-}
-
 static bool of_pictures; /* the engine's model */
 
 static rig_request request(int32_t i)
 {
-    return of_pictures ? picture_request(i) : line_request(i);
+    return of_pictures ? picture_request(pictures, i) : line_request(i);
 }
 
 static int32_t n_requests(void)
@@ -111,34 +60,6 @@ static rig start(int32_t n_slots, int32_t ahead)
 }
 
 /* --- answers --- */
-
-static void assert_same(const lx_job *got, const lx_job *want)
-{
-    const lx_job_params *p = lx_job_get_params(want);
-    size_t state = (size_t)lx_job_plan(want)->model->state.fixed_floats * sizeof(float);
-    assert_true(rig_hash(got) == rig_hash(want));
-    for (int32_t i = 0; i < p->n; i++) {
-        int32_t rows = 0, rows_got = 0, n = lx_job_tokens(want, i, NULL, NULL);
-        const float *s = lx_job_state(want, i, &rows), *t = lx_job_state(got, i, &rows_got);
-        assert_int_equal(rows_got, rows);
-        if (p->keep_state)
-            assert_memory_equal(t, s, state);
-        if (p->n_top > 0)
-            assert_memory_equal(lx_job_top(got, i), lx_job_top(want, i),
-                                (size_t)(n * p->n_top) * sizeof(lx_sample));
-    }
-}
-
-/* What a cancelled job had got is what the whole one begins with. */
-static void assert_begins(const lx_job *part, const lx_job *whole)
-{
-    for (int32_t i = 0; i < lx_job_get_params(part)->n; i++) {
-        const int32_t *some, *all;
-        int32_t n = lx_job_tokens(part, i, &some, NULL);
-        assert_true(lx_job_tokens(whole, i, &all, NULL) >= n);
-        assert_memory_equal(some, all, (size_t)n * sizeof *some);
-    }
-}
 
 static lx_job *alone[N_REQUESTS];
 
@@ -181,12 +102,12 @@ static void assert_same_together(int32_t n_slots, int32_t ahead)
     gate_open();
     for (int32_t i = 0; i < n; i++) {
         lx_job_wait(jobs[i]);
-        assert_same(jobs[i], alone[i]);
+        assert_same_answer(jobs[i], alone[i]);
         rig_expect(jobs[i], LX_OK);
     }
     for (int32_t i = 0; i < CANCELLED; i++) {
         lx_job_wait(cancelled[i]);
-        assert_begins(cancelled[i], alone[i]);
+        assert_answer_begins(cancelled[i], alone[i]);
         rig_expect(cancelled[i],
                    lx_job_status(cancelled[i], NULL) == LX_OK ? LX_OK : LX_ERR_CANCELLED);
     }
@@ -244,12 +165,14 @@ static void only_what_the_host_does_not_decide_goes_ahead(void **state)
     assert_int_equal(most_ahead_of((rig_request){.model = pictures, .n_values = 0}, &steps), 2);
     assert_int_equal(steps, 48);
     of_pictures = false;
-    const char *line = lines[3]; /* two steps for the prompt: it pauses before its last row */
+    const char *line =
+        request_lines[3]; /* two steps for the prompt: it pauses before its last row */
     assert_int_equal(most_ahead_of((rig_request){.line = line, .no_rules = true}, &steps), 2);
     int64_t free_steps = steps;
     assert_int_equal(most_ahead_of((rig_request){.line = line}, &steps), 2); /* its prompt's */
     assert_int_equal(steps, free_steps);
-    (void)most_ahead_of((rig_request){.line = line, .no_rules = true, .stops = &stops}, &steps);
+    (void)most_ahead_of((rig_request){.line = line, .no_rules = true, .stops = &request_stops},
+                        &steps);
     assert_true(steps <= free_steps);
 }
 
@@ -302,7 +225,7 @@ static void suspended_jobs_go_on(void)
         lx_job_wait(job);
         assert_int_equal(lx_job_status(job, NULL), LX_ERR_UNAVAILABLE);
         assert_true(lx_job_suspended(job));
-        assert_begins(job, whole);
+        assert_answer_begins(job, whole);
         rig_request rest = q;
         rest.start.state = lx_job_state(job, 0, &rest.start.rows);
         rest.start.n_tokens = lx_job_tokens(job, 0, &rest.start.tokens, NULL);
@@ -354,7 +277,7 @@ static void a_failed_step_ends_its_jobs_and_no_other(void **state)
         lx_status st = lx_job_status(jobs[i], NULL);
         n_failed += st == LX_ERR_INTERNAL;
         if (st == LX_OK)
-            assert_same(jobs[i], alone[i + 1]);
+            assert_same_answer(jobs[i], alone[i + 1]);
         rig_expect(jobs[i], st == LX_OK ? LX_OK : LX_ERR_INTERNAL);
     }
     assert_in_range(n_failed, 1, 4); /* all that had begun */
@@ -389,7 +312,7 @@ static void a_broken_sample_ends_its_run_only(void **state)
 {
     (void)state;
     of_pictures = false;
-    rig_request q = {.line = lines[4], .seed = 5, .no_rules = true, .n = 2}, bad = q;
+    rig_request q = {.line = request_lines[4], .seed = 5, .no_rules = true, .n = 2}, bad = q;
     bad.seed = 6;
     rig r = start(3, 0);
     lx_job *want = rig_submit(&r, &q);
@@ -401,7 +324,7 @@ static void a_broken_sample_ends_its_run_only(void **state)
     lx_job *spoilt = rig_submit(&r, &bad), *sound = rig_submit(&r, &q);
     gate_open();
     lx_job_wait(sound);
-    assert_same(sound, want);
+    assert_same_answer(sound, want);
     rig_expect(spoilt, LX_ERR_INTERNAL);
     rig_expect(sound, LX_OK);
     rig_expect(want, LX_OK);
@@ -449,8 +372,6 @@ static int setup(void **state)
     char *folder = tiny_model_make("pictures", &tiny_model_image);
     lx_status st = folder != NULL ? lx_model_load(folder, &pictures, &err) : LX_ERR_IO;
     tiny_model_remove(folder);
-    for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)(i * 11);
     if (st != LX_OK)
         print_error("no tiny model of pictures: %s\n", err.text);
     return st == LX_OK ? rig_setup(state) : -1;

@@ -1,0 +1,95 @@
+/* See draft.h. */
+#include "model/drafts/draft.h"
+
+#include <stdlib.h>
+
+struct lx_drafter {
+    const lx_guesser *guesser;
+    void *memory;
+};
+
+enum { MOST_TRIES = 255 };
+
+void lx_odds_count(lx_odds *o, bool hit)
+{
+    o->tries++;
+    o->hits = (uint16_t)(o->hits + hit);
+    if (o->tries < MOST_TRIES)
+        return;
+    o->tries /= 2; /* what was long ago counts less */
+    o->hits /= 2;
+}
+
+float lx_odds_of(const lx_odds *o)
+{
+    return ((float)o->hits + 0.5f) / ((float)o->tries + 1.5f);
+}
+
+static const lx_guesser *guesser_of(const lx_model *model)
+{
+    return model->task->modality == LX_IMAGE ? &lx_guesser_image_context : &lx_guesser_lookup;
+}
+
+lx_status lx_drafter_new(const lx_model *model, const lx_guesser *guesser, lx_drafter **out,
+                         lx_error *err)
+{
+    lx_drafter *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for drafts");
+    d->guesser = guesser != NULL ? guesser : guesser_of(model);
+    d->memory = calloc(1, d->guesser->memory_bytes + 1);
+    if (d->memory == NULL) {
+        lx_drafter_free(d);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for drafts");
+    }
+    *out = d;
+    return LX_OK;
+}
+
+void lx_drafter_free(lx_drafter *d)
+{
+    if (d == NULL)
+        return;
+    free(d->memory);
+    free(d);
+}
+
+const char *lx_drafter_name(const lx_drafter *d)
+{
+    return d->guesser->name;
+}
+
+static bool is_banned(const lx_constraint *rule, int32_t token)
+{
+    for (int32_t i = 0; i < rule->n_banned; i++) {
+        if (rule->banned[i] == token)
+            return true;
+    }
+    return false;
+}
+
+lx_guess lx_drafter_guess(const lx_drafter *d, const lx_guess_context *c, const lx_constraint *rule)
+{
+    const lx_model *model = c->plan->model;
+    lx_guess g =
+        rule->forced >= 0 ? (lx_guess){rule->forced, 1.0f} : d->guesser->guess(d->memory, c);
+    bool ends = model->task->ends != NULL && model->task->ends(c->plan, g.token);
+    if (g.token < 0 || g.token >= model->config.n_values || ends || is_banned(rule, g.token))
+        g.sure = 0;
+    return g;
+}
+
+void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token)
+{
+    d->guesser->learn(d->memory, c, token);
+}
+
+bool lx_model_can_draft(const lx_model *m)
+{
+    bool can = !m->recomputes && m->state.page_floats == 0;
+    for (int32_t l = 0; l < m->config.n_layers; l++) {
+        for (int32_t b = 0; b < m->layers[l].n_branches; b++)
+            can = can && m->layers[l].branches[b].parts.row_key == 0;
+    }
+    return can;
+}

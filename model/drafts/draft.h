@@ -1,0 +1,64 @@
+/*
+ * Drafts: guesses at the tokens that an answer goes on with, so that a step can compute several of
+ * them at once (server/engine/drafts.c). No answer depends on a guess: a row is kept only where the
+ * token before it is the one that was guessed.
+ *
+ * A guesser learns from every token that the model draws, and says how likely it takes its guess
+ * to be. A new one is a file here and a line in draft.c.
+ */
+#ifndef LINNET_MODEL_DRAFTS_DRAFT_H
+#define LINNET_MODEL_DRAFTS_DRAFT_H
+
+#include "model/tasks/task.h"
+
+typedef struct lx_guess {
+    int32_t token;
+    float sure; /* how likely it is the one, 0 to 1; 0: there is no guess */
+} lx_guess;
+
+/* `plan` and the answer's tokens so far, some of which may be guesses themselves. */
+typedef struct lx_guess_context {
+    const lx_plan *plan;
+    const int32_t *tokens; /* [n] */
+    int32_t n;
+} lx_guess_context;
+
+typedef struct lx_guesser {
+    const char *name;
+    size_t memory_bytes; /* of what it learns, zeroed at first */
+    lx_guess (*guess)(const void *memory, const lx_guess_context *c);
+    /* Token number c->n has been drawn. */
+    void (*learn)(void *memory, const lx_guess_context *c, int32_t token);
+} lx_guesser;
+
+extern const lx_guesser lx_guesser_image_context, lx_guesser_lookup;
+
+/* How often something happened that could have, of late. */
+typedef struct lx_odds {
+    uint16_t hits, tries;
+} lx_odds;
+
+void lx_odds_count(lx_odds *o, bool hit);
+/* Before anything is known the odds are one to two against. */
+float lx_odds_of(const lx_odds *o);
+
+/* A guesser with its memory, for one model. Thread: one at a time. */
+typedef struct lx_drafter lx_drafter;
+
+/* guesser NULL: the one for what the model makes. */
+lx_status lx_drafter_new(const lx_model *model, const lx_guesser *guesser, lx_drafter **out,
+                         lx_error *err) LX_MUST_USE;
+void lx_drafter_free(lx_drafter *d); /* NULL is allowed */
+const char *lx_drafter_name(const lx_drafter *d);
+
+/* Token number c->n, for which `rule` holds: one that it forces is sure, one that it bans or that
+   would end the answer is never guessed. */
+lx_guess lx_drafter_guess(const lx_drafter *d, const lx_guess_context *c,
+                          const lx_constraint *rule);
+void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token);
+
+/* Whether a sequence of the model can branch (lx_batch.branch), as drafts want: its state has
+   neither pages nor rings of rows, and is kept between steps. */
+bool lx_model_can_draft(const lx_model *model);
+
+#endif

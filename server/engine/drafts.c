@@ -1,0 +1,202 @@
+/*
+ * Several tokens of a sample in one step: guessed tokens follow the newest one as further rows, and
+ * those count that turn out to be what was drawn. A token is a function of its logits and its
+ * number, and a row's logits do not depend on how rows are cut into steps; so answers are the same
+ * bytes whatever is guessed.
+ *
+ * The rows of a sample in a step are
+ *     late   rows of tokens that are known, which its state has not seen yet
+ *     sure   the row of the newest token
+ *     guess  rows of guessed tokens, each given that all before it are right
+ * From the first guess on the sequence is in a second state, the sample's spare one (lx_batch
+ * .branch). If all guesses were right, the two states change their parts. If not, the first state
+ * is that after the sure row, and the rows of the guesses that were right come again as late ones
+ * of the next step: cheaper than a copy of a state for every row, and exact.
+ *
+ * What wants a sample's state (an end that keeps it, suspending) waits for a step with its late
+ * rows alone: it catches up.
+ */
+#include "server/engine/internal.h"
+
+enum { MOST_ROWS = 32 }; /* guesses of a step */
+
+lx_status lx_drafts_init(lx_engine *e, lx_error *err)
+{
+    lx_drafts *d = &e->drafts;
+    int32_t room = (e->options.max_tokens - e->options.n_slots) / 2; /* guesses, and as many late */
+    bool wanted = e->options.draft > 0 && room > 0 && lx_model_can_draft(e->model);
+    if (!wanted)
+        return LX_OK;
+    d->most_rows = room < MOST_ROWS ? room : MOST_ROWS;
+    d->n_all = e->n_places < LX_MOST_SPARE ? e->n_places : LX_MOST_SPARE;
+    return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
+}
+
+void lx_drafts_place(lx_engine *e, int32_t first)
+{
+    lx_drafts *d = &e->drafts;
+    for (d->n_spare = 0; d->n_spare < d->n_all; d->n_spare++)
+        d->spare[d->n_spare] = first + d->n_spare;
+}
+
+void lx_drafts_fini(lx_engine *e)
+{
+    lx_drafter_free(e->drafts.drafter);
+}
+
+/* --- what is guessed --- */
+
+/* A sample that may guess in this step, and what it would guess next. */
+typedef struct chain {
+    int32_t slot, n;
+    float sure; /* that all its guesses are right */
+    lx_guess next;
+} chain;
+
+static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_spare)
+{
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
+    return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE && !s->catching_up &&
+           !r->params->sampling.no_draft && r->params->targets == NULL &&
+           !lx_job_penalizes(r->params) && !lx_run_goes_ahead(e, r) &&
+           (s->spare >= 0 || n_spare > 0);
+}
+
+/* The next guess of the chain; its guesses so far stand in the job behind what was drawn. */
+static void look_ahead(lx_engine *e, chain *c)
+{
+    const lx_slot *s = &e->slots[c->slot];
+    const lx_run *r = &e->runs[s->run];
+    int32_t n = s->step + c->n;
+    lx_guess_context at = {.plan = r->plan, .n = n};
+    c->next.sure = 0;
+    if (c->n >= e->options.draft || n + 1 >= r->params->max_new)
+        return;
+    (void)lx_job_tokens(r->job, s->sample, &at.tokens, NULL);
+    e->model->task->constrain(r->plan, n, at.tokens, &e->drafts.rule);
+    c->next = lx_drafter_guess(e->drafts.drafter, &at, &e->drafts.rule);
+}
+
+static void take_guess(lx_engine *e, chain *c)
+{
+    lx_slot *s = &e->slots[c->slot];
+    lx_job_expect(e->runs[s->run].job, s->sample, s->step + c->n, c->next.token);
+    if (s->spare < 0)
+        s->spare = e->drafts.spare[--e->drafts.n_spare];
+    c->n++;
+    c->sure *= c->next.sure;
+    s->n_guessed = c->n;
+    e->rows[c->slot]++;
+    look_ahead(e, c);
+}
+
+static int32_t surest(const chain *c, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++) {
+        if (c[i].sure * c[i].next.sure > c[best].sure * c[best].next.sure)
+            best = i;
+    }
+    return best;
+}
+
+/* Adds guesses, the surest first, as long as they pay; returns how many. */
+static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
+{
+    chain chains[LX_MOST_SPARE];
+    int32_t n = 0, most = e->options.max_tokens - rows, guessed = 0, n_spare = e->drafts.n_spare;
+    double expected = (double)tokens;
+    lx_step_line line = lx_step_cost_line(&e->drafts.cost);
+    most = most < e->drafts.most_rows ? most : e->drafts.most_rows;
+    for (int32_t slot = 0; slot < e->n_places && n < LX_MOST_SPARE; slot++) {
+        if (!may_guess(e, slot, n_spare))
+            continue;
+        n_spare -= e->slots[slot].spare < 0;
+        chains[n] = (chain){.slot = slot, .sure = 1};
+        look_ahead(e, &chains[n++]);
+    }
+    for (; n > 0 && guessed < most; guessed++) {
+        chain *c = &chains[surest(chains, n)];
+        double p = (double)c->sure * (double)c->next.sure;
+        if (p <= 0 || !lx_draft_pays(&line, expected, rows + guessed, p))
+            break;
+        expected += p;
+        take_guess(e, c);
+    }
+    return guessed;
+}
+
+int32_t lx_drafts_late_rows(const lx_engine *e)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < e->n_places && e->drafts.drafter != NULL; i++)
+        n += e->slots[i].late;
+    return n;
+}
+
+int32_t lx_drafts_choose(lx_engine *e, int32_t total)
+{
+    if (e->drafts.drafter == NULL)
+        return total;
+    int32_t tokens = 0, late = 0;
+    for (int32_t i = 0; i < e->n_places; i++) {
+        bool decodes = e->rows[i] > 0 && e->slots[i].phase == LX_SLOT_DECODE;
+        late += decodes ? e->slots[i].late : 0;
+        tokens += decodes;
+    }
+    total += late;
+    return tokens > 0 ? total + guess(e, tokens, total) : total;
+}
+
+/* --- what came of it --- */
+
+void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token)
+{
+    lx_guess_context at = {.plan = r->plan};
+    if (e->drafts.drafter == NULL || r->params->targets != NULL)
+        return;
+    at.n = lx_job_tokens(r->job, s->sample, &at.tokens, NULL);
+    lx_drafter_learn(e->drafts.drafter, &at, token);
+}
+
+void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens)
+{
+    lx_slot *s = &e->slots[slot];
+    int32_t guessed = s->n_guessed, state = s->state;
+    s->late = 0;
+    if (guessed == 0)
+        return;
+    s->n_guessed = 0;
+    s->step -= guessed + 1 - n_tokens;
+    if (n_tokens == guessed + 1) {
+        s->state = s->spare;
+        s->spare = state;
+    } else {
+        s->late = n_tokens - 1;
+    }
+    lx_job_count_drafted(e->runs[s->run].job, guessed, n_tokens - 1);
+    atomic_fetch_add_explicit(&e->metrics->drafted_tokens, (uint64_t)guessed, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->metrics->accepted_tokens, (uint64_t)n_tokens - 1,
+                              memory_order_relaxed);
+}
+
+bool lx_drafts_catch_up(lx_engine *e, int32_t run)
+{
+    bool done = true;
+    for (int32_t i = 0; i < e->n_places && e->drafts.drafter != NULL; i++) {
+        lx_slot *s = &e->slots[i];
+        if (s->run != run || s->late == 0)
+            continue;
+        s->catching_up = true;
+        done = false;
+    }
+    return done;
+}
+
+void lx_drafts_give_back(lx_engine *e, int32_t slot)
+{
+    const lx_slot *s = &e->slots[slot];
+    if (s->spare >= 0)
+        e->drafts.spare[e->drafts.n_spare++] = s->state == slot ? s->spare : s->state;
+}

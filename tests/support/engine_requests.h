@@ -1,0 +1,24 @@
+/*
+ * Requests of many kinds to an engine on a tiny model (rig.h), for tests of what must change no
+ * byte of an answer: lines with and without rules, stop strings, likeliest ids and scores, several
+ * samples, cuts, states; pictures from nothing and from given values, at two temperatures.
+ */
+#ifndef LINNET_TESTS_SUPPORT_ENGINE_REQUESTS_H
+#define LINNET_TESTS_SUPPORT_ENGINE_REQUESTS_H
+
+#include "tests/support/rig.h"
+
+extern const char *const request_lines[5];
+extern const lx_stops request_stops;
+
+/* Request i of rig_model(). */
+rig_request line_request(int32_t i);
+/* Request i of a model of tiny_model_image. */
+rig_request picture_request(const lx_model *pictures, int32_t i);
+
+/* Tokens, log-probabilities, likeliest ids and states of finished jobs are the same bytes. */
+void assert_same_answer(const lx_job *got, const lx_job *want);
+/* What a job got before it was cancelled or suspended is what the whole one begins with. */
+void assert_answer_begins(const lx_job *part, const lx_job *whole);
+
+#endif

@@ -1,0 +1,478 @@
+/*
+ * Guessed tokens: the same bytes whatever is guessed, by guessers that are always right, always
+ * wrong and now and then right, for every kind of request, alone and among others, with
+ * cancellations and moving states; fewer steps where the guesses are right and no more where they
+ * are wrong; states that are kept in the middle of it are those of a run without guesses.
+ *
+ *   test_engine_drafts [BACKEND ...]    without a name: cpu, then reference
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/drafts/draft.h"
+#include "server/engine/drafts.h"
+#include "tests/support/engine_requests.h"
+#include "tests/support/tiny_model.h"
+
+enum { N_REQUESTS = 20, CANCELLED = 5, PIXELS = 48, MOST_TOKENS = 64 };
+
+static const char *backend;
+static lx_model *pictures;
+static bool of_pictures;
+static int64_t move_bytes;
+
+/* --- guessers --- */
+
+/* All answers that are known, as a guesser sees them: the plan tells two with the same beginning
+   apart no better than their tokens do. */
+static lx_job *known[N_REQUESTS];
+static int32_t n_known;
+
+/* The token behind these in a known answer, -1: none begins so. */
+static int32_t look_up(const lx_guess_context *c)
+{
+    for (int32_t i = 0; i < n_known; i++) {
+        const lx_job_params *p = lx_job_get_params(known[i]);
+        for (int32_t k = 0; k < p->n; k++) {
+            const int32_t *tokens;
+            int32_t n = lx_job_tokens(known[i], k, &tokens, NULL);
+            if (n > c->n && memcmp(tokens, c->tokens, (size_t)c->n * sizeof *tokens) == 0)
+                return tokens[c->n];
+        }
+    }
+    return -1;
+}
+
+static lx_guess right(const void *memory, const lx_guess_context *c)
+{
+    int32_t token = look_up(c);
+    (void)memory;
+    return (lx_guess){token, token >= 0 ? 0.999f : 0};
+}
+
+static lx_guess wrong(const void *memory, const lx_guess_context *c)
+{
+    int32_t token = look_up(c);
+    (void)memory;
+    return (lx_guess){(token + 1) % c->plan->model->config.n_values, token >= 0 ? 0.999f : 0};
+}
+
+/* Right but for every third or so. */
+static lx_guess mixed(const void *memory, const lx_guess_context *c)
+{
+    uint32_t x = (uint32_t)c->n * 2654435761u;
+    return x >> 16 & 3 ? right(memory, c) : wrong(memory, c);
+}
+
+static void learn_nothing(void *memory, const lx_guess_context *c, int32_t token)
+{
+    (void)memory, (void)c, (void)token;
+}
+
+static const lx_guesser guessers[] = {
+    {.name = "right", .guess = right, .learn = learn_nothing},
+    {.name = "wrong", .guess = wrong, .learn = learn_nothing},
+    {.name = "mixed", .guess = mixed, .learn = learn_nothing},
+};
+enum { RIGHT, WRONG, MIXED, GUESSERS };
+
+/* --- engines --- */
+
+static rig start(int32_t n_slots, int32_t draft, const lx_guesser *guesser)
+{
+    return rig_start((rig_options){.n_slots = n_slots,
+                                   .max_tokens = n_slots + 80,
+                                   .move_bytes = move_bytes,
+                                   .max_queue = 100,
+                                   .prompt_chunk = 5,
+                                   .n_prefixes = 8,
+                                   .draft = draft,
+                                   .guesser = guesser,
+                                   .backend = backend,
+                                   .model = of_pictures ? pictures : rig_model()});
+}
+
+static rig_request request(int32_t i)
+{
+    return of_pictures ? picture_request(pictures, i) : line_request(i);
+}
+
+static void compute_known(void)
+{
+    rig r = start(4, 0, NULL);
+    for (n_known = 0; n_known < N_REQUESTS; n_known++) {
+        rig_request q = request(n_known);
+        known[n_known] = rig_submit(&r, &q);
+        lx_job_wait(known[n_known]);
+        assert_int_equal(lx_job_status(known[n_known], NULL), LX_OK);
+    }
+    assert_int_equal(atomic_load(&r.metrics->drafted_tokens), 0);
+    rig_stop(&r);
+}
+
+static void forget_known(void)
+{
+    while (n_known > 0)
+        lx_job_unref(known[--n_known]);
+}
+
+/* --- the same bytes --- */
+
+static void assert_same_together(int32_t n_slots, const lx_guesser *guesser)
+{
+    rig r = start(n_slots, 7, guesser);
+    lx_job *jobs[N_REQUESTS], *cancelled[CANCELLED];
+    gate_close(); /* so that all are there when the engine begins */
+    for (int32_t i = 0; i < N_REQUESTS; i++) {
+        rig_request q = request(i), also = request(i / 2);
+        jobs[i] = rig_submit(&r, &q);
+        if (i % 2 == 0 && i / 2 < CANCELLED)
+            cancelled[i / 2] = rig_submit(&r, &also);
+    }
+    for (int32_t i = 0; i < CANCELLED; i++) { /* in whatever phase each is by now */
+        gate_wait_for_step();
+        lx_job_cancel(cancelled[i]);
+        gate_let_pass(1 + i % 4);
+    }
+    gate_open();
+    for (int32_t i = 0; i < N_REQUESTS; i++) {
+        lx_job_wait(jobs[i]);
+        assert_same_answer(jobs[i], known[i]);
+        rig_expect(jobs[i], LX_OK);
+    }
+    for (int32_t i = 0; i < CANCELLED; i++) {
+        lx_job_wait(cancelled[i]);
+        assert_answer_begins(cancelled[i], known[i]);
+        rig_expect(cancelled[i],
+                   lx_job_status(cancelled[i], NULL) == LX_OK ? LX_OK : LX_ERR_CANCELLED);
+    }
+    assert_true(atomic_load(&r.metrics->drafted_tokens) > 0);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+static void same_bytes(bool images)
+{
+    of_pictures = images;
+    compute_known();
+    for (int32_t i = 0; i < GUESSERS; i++) {
+        assert_same_together(16, &guessers[i]);
+        move_bytes = 1;
+        assert_same_together(2, &guessers[i]);
+        assert_same_together(1, &guessers[i]);
+        move_bytes = 0;
+    }
+    forget_known();
+}
+
+static void lines_have_the_same_bytes(void **state)
+{
+    (void)state;
+    same_bytes(false);
+}
+
+static void pictures_have_the_same_bytes(void **state)
+{
+    (void)state;
+    same_bytes(true);
+}
+
+/* --- steps --- */
+
+static int64_t steps_of(const lx_guesser *guesser, bool no_draft, int64_t *drafted,
+                        int64_t *accepted)
+{
+    rig r = start(1, 7, guesser);
+    rig_request q = {.model = pictures, .seed = 3, .no_draft = no_draft};
+    int64_t before = gate_steps();
+    lx_job *job = rig_submit(&r, &q);
+    lx_job_wait(job);
+    int64_t n = gate_steps() - before;
+    lx_job_drafted(job, drafted, accepted);
+    assert_int_equal(atomic_load(&r.metrics->drafted_tokens), *drafted);
+    assert_int_equal(atomic_load(&r.metrics->accepted_tokens), *accepted);
+    rig_expect(job, LX_OK);
+    rig_stop(&r);
+    return n;
+}
+
+static void right_guesses_save_steps_and_wrong_ones_cost_none(void **state)
+{
+    int64_t drafted = 0, accepted = 0;
+    (void)state;
+    of_pictures = true;
+    rig r = start(1, 0, NULL);
+    known[0] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
+    lx_job_wait(known[0]);
+    n_known = 1;
+    rig_stop(&r);
+    assert_int_equal(steps_of(&guessers[RIGHT], false, &drafted, &accepted), 1 + 6);
+    assert_int_equal(accepted, drafted);
+    assert_int_equal(drafted, PIXELS - 7); /* the first token comes of the prompt's step */
+    assert_int_equal(steps_of(&guessers[WRONG], false, &drafted, &accepted), PIXELS);
+    assert_int_equal(accepted, 0);
+    assert_in_range(drafted, PIXELS - 2, PIXELS); /* nothing is known behind a wrong one */
+    assert_true(steps_of(&guessers[MIXED], false, &drafted, &accepted) < PIXELS);
+    assert_in_range(accepted, 1, drafted - 1);
+    assert_int_equal(steps_of(&guessers[RIGHT], true, &drafted, &accepted), PIXELS);
+    assert_int_equal(drafted, 0);
+    forget_known();
+}
+
+/* What a step's time says of a row. */
+static void a_row_pays_by_its_time(void **state)
+{
+    lx_step_cost c = {0};
+    (void)state;
+    lx_step_line line = lx_step_cost_line(&c);
+    assert_true(lx_draft_pays(&line, 1, 1, 0.9));
+    assert_false(lx_draft_pays(&line, 1, 1, 0.1));
+    for (int i = 0; i < 100; i++)
+        lx_step_cost_observe(&c, 1 + i % 8, 1000 + 250 * (1 + i % 8));
+    line = lx_step_cost_line(&c);
+    assert_true(line.base > 999 && line.base < 1001 && line.slope > 249 && line.slope < 251);
+    assert_true(lx_draft_pays(&line, 1, 1, 0.21));
+    assert_false(lx_draft_pays(&line, 1, 1, 0.19));
+    assert_false(lx_draft_pays(&line, 256, 256, 0.9));
+    for (int i = 0; i < 3000; i++) /* steps of one size say nothing of a row: the last line fades */
+        lx_step_cost_observe(&c, 256, 65000);
+    line = lx_step_cost_line(&c);
+    assert_false(lx_draft_pays(&line, 256, 256, 0.9));
+    lx_step_cost falling = {0};
+    for (int i = 0; i < 100; i++) /* as on a busy machine */
+        lx_step_cost_observe(&falling, 1 + i % 8, 1000 - 50 * (i % 8));
+    line = lx_step_cost_line(&falling);
+    assert_true(line.slope > 0 && line.base >= 0);
+}
+
+/* --- states in the middle --- */
+
+/* The state after so many tokens, without guesses. */
+static lx_job *state_after(const rig_request *q, int32_t n_tokens)
+{
+    rig r = start(1, 0, NULL);
+    rig_request part = *q;
+    part.suspendable = false;
+    part.keep_state = true;
+    part.max_new = n_tokens;
+    lx_job *job = rig_submit(&r, &part);
+    lx_job_wait(job);
+    rig_stop(&r);
+    return job;
+}
+
+static void assert_same_state(const lx_job *got, const lx_job *want)
+{
+    int32_t rows = 0, want_rows = 0;
+    const float *s = lx_job_state(got, 0, &rows), *t = lx_job_state(want, 0, &want_rows);
+    assert_int_equal(rows, want_rows);
+    assert_memory_equal(s, t, (size_t)pictures->state.fixed_floats * sizeof *s);
+}
+
+/* Where the job was suspended its state is that of a run without guesses, and the rest is the rest.
+ */
+static void assert_goes_on(rig *r, const lx_job *job, const rig_request *q)
+{
+    rig_request rest = *q;
+    assert_answer_begins(job, known[0]);
+    rest.start.state = lx_job_state(job, 0, &rest.start.rows);
+    rest.start.n_tokens = lx_job_tokens(job, 0, &rest.start.tokens, NULL);
+    lx_job *want = state_after(q, rest.start.n_tokens);
+    assert_same_state(job, want);
+    rig_expect(want, LX_OK);
+    lx_job *end = rig_submit(r, &rest);
+    lx_job_wait(end);
+    const int32_t *got, *all;
+    assert_int_equal(lx_job_tokens(end, 0, &got, NULL), PIXELS);
+    (void)lx_job_tokens(known[0], 0, &all, NULL);
+    assert_memory_equal(got, all, PIXELS * sizeof *got);
+    rig_expect(end, LX_OK);
+}
+
+static void suspended_jobs_go_on(const lx_guesser *guesser)
+{
+    rig_request q = {.model = pictures, .seed = 3, .suspendable = true};
+    int32_t steps = guesser == &guessers[RIGHT] ? 7 : 12; /* of the whole picture: 7, or more */
+    for (int32_t n = 1; n + 1 < steps; n++) {
+        rig first = start(2, 7, guesser), second = start(2, 7, guesser);
+        gate_close();
+        lx_job *job = rig_submit(&first, &q);
+        gate_wait_for_step();
+        gate_let_pass(n);
+        gate_wait_for_step();
+        lx_engine_suspend(first.engine);
+        gate_open();
+        lx_job_wait(job);
+        assert_true(lx_job_suspended(job));
+        assert_goes_on(&second, job, &q);
+        rig_expect(job, LX_ERR_UNAVAILABLE);
+        rig_assert_empty(&first);
+        rig_stop(&first);
+        rig_stop(&second);
+    }
+}
+
+static void suspended_jobs_go_on_where_they_were(void **state)
+{
+    (void)state;
+    of_pictures = true;
+    rig r = start(1, 0, NULL);
+    known[0] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
+    lx_job_wait(known[0]);
+    n_known = 1;
+    rig_stop(&r);
+    for (int32_t i = 0; i < GUESSERS; i++) {
+        for (move_bytes = 0; move_bytes < 2; move_bytes++)
+            suspended_jobs_go_on(&guessers[i]);
+    }
+    move_bytes = 0;
+    forget_known();
+}
+
+/* --- failures --- */
+
+static void a_failed_step_ends_its_jobs_and_no_other(void **state)
+{
+    (void)state;
+    of_pictures = true;
+    compute_known();
+    rig r = start(2, 7, &guessers[MIXED]);
+    gate_close();
+    lx_job *jobs[4];
+    for (int32_t i = 0; i < 4; i++) {
+        rig_request q = request(i + 1);
+        jobs[i] = rig_submit(&r, &q);
+    }
+    gate_wait_for_step();
+    gate_let_pass(4);
+    gate_wait_for_step();
+    gate_fail_step();
+    gate_open();
+    int32_t n_failed = 0;
+    for (int32_t i = 0; i < 4; i++) {
+        lx_job_wait(jobs[i]);
+        lx_status st = lx_job_status(jobs[i], NULL);
+        n_failed += st == LX_ERR_INTERNAL;
+        if (st == LX_OK)
+            assert_same_answer(jobs[i], known[i + 1]);
+        rig_expect(jobs[i], st == LX_OK ? LX_OK : LX_ERR_INTERNAL);
+    }
+    assert_in_range(n_failed, 1, 4);
+    rig_assert_empty(&r);
+    lx_job *again = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
+    rig_expect(again, LX_OK);
+    rig_stop(&r);
+    forget_known();
+}
+
+/* --- the guessers that are served --- */
+
+/* A picture of stripes is learnt within a few rows of it. */
+static void image_context_learns_what_surrounds_a_value(void **state)
+{
+    lx_drafter *d = NULL;
+    lx_plan *plan = NULL;
+    lx_task_request q = {0};
+    lx_constraint rule = {.forced = -1};
+    int32_t tokens[PIXELS], hits = 0;
+    (void)state;
+    assert_int_equal(lx_plan_new(pictures, &q, &plan, NULL), LX_OK);
+    assert_int_equal(lx_drafter_new(pictures, NULL, &d, NULL), LX_OK);
+    assert_string_equal(lx_drafter_name(d), "image_context");
+    for (int32_t round = 0; round < 6; round++) {
+        hits = 0;
+        for (int32_t n = 0; n < PIXELS; n++) {
+            lx_guess_context at = {plan, tokens, n};
+            lx_guess g = lx_drafter_guess(d, &at, &rule);
+            assert_true(round > 0 || n > 0 || g.sure == 0);
+            tokens[n] = n / pictures->config.width % 2 == 0 ? 0 : 250;
+            hits += g.sure > 0.5f && g.token == tokens[n];
+            lx_drafter_learn(d, &at, tokens[n]);
+        }
+    }
+    assert_true(hits > PIXELS * 3 / 4);
+    rule.forced = 9;
+    lx_guess g = lx_drafter_guess(d, &(lx_guess_context){plan, tokens, 0}, &rule);
+    assert_true(g.token == 9 && g.sure == 1.0f);
+    lx_drafter_free(d);
+    lx_plan_free(plan);
+}
+
+static void lookup_finds_what_came_before(void **state)
+{
+    static const int32_t tokens[] = {20, 21, 22, 23, 24, 20, 21, 22};
+    lx_drafter *d = NULL;
+    lx_plan *plan = NULL;
+    lx_task_request q = {.text = "海上明月", .text_bytes = 12, .rules = true};
+    lx_constraint rule = {.forced = -1};
+    (void)state;
+    assert_int_equal(lx_plan_new(rig_model(), &q, &plan, NULL), LX_OK);
+    assert_int_equal(lx_drafter_new(rig_model(), NULL, &d, NULL), LX_OK);
+    assert_string_equal(lx_drafter_name(d), "lookup");
+    lx_guess g = lx_drafter_guess(d, &(lx_guess_context){plan, tokens, 8}, &rule);
+    assert_true(g.token == 23 && g.sure > 0);
+    float before = g.sure;
+    for (int32_t i = 0; i < 20; i++)
+        lx_drafter_learn(d, &(lx_guess_context){plan, tokens, 8}, 23);
+    assert_true(lx_drafter_guess(d, &(lx_guess_context){plan, tokens, 8}, &rule).sure > before);
+    for (int32_t i = 0; i < 200; i++)
+        lx_drafter_learn(d, &(lx_guess_context){plan, tokens, 8}, 30);
+    assert_true(lx_drafter_guess(d, &(lx_guess_context){plan, tokens, 8}, &rule).sure < before);
+    rule.n_banned = 1;
+    rule.banned[0] = 23;
+    assert_true(lx_drafter_guess(d, &(lx_guess_context){plan, tokens, 8}, &rule).sure == 0);
+    rule.n_banned = 0;
+    assert_true(lx_drafter_guess(d, &(lx_guess_context){plan, tokens, 5}, &rule).sure == 0);
+    lx_drafter_free(d);
+    lx_plan_free(plan);
+}
+
+static int setup(void **state)
+{
+    lx_error err = {0};
+    char *folder = tiny_model_make("pictures", &tiny_model_image);
+    lx_status st = folder != NULL ? lx_model_load(folder, &pictures, &err) : LX_ERR_IO;
+    tiny_model_remove(folder);
+    if (st != LX_OK)
+        print_error("no tiny model of pictures: %s\n", err.text);
+    return st == LX_OK ? rig_setup(state) : -1;
+}
+
+static int teardown(void **state)
+{
+    lx_model_free(pictures);
+    pictures = NULL;
+    return rig_teardown(state);
+}
+
+static int run(const char *name)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_have_the_same_bytes),
+        cmocka_unit_test(pictures_have_the_same_bytes),
+        cmocka_unit_test(right_guesses_save_steps_and_wrong_ones_cost_none),
+        cmocka_unit_test(a_row_pays_by_its_time),
+        cmocka_unit_test(suspended_jobs_go_on_where_they_were),
+        cmocka_unit_test(a_failed_step_ends_its_jobs_and_no_other),
+        cmocka_unit_test(image_context_learns_what_surrounds_a_value),
+        cmocka_unit_test(lookup_finds_what_came_before),
+    };
+    backend = name;
+    return cmocka_run_group_tests_name(name, tests, setup, teardown);
+}
+
+int main(int argc, char **argv)
+{
+    int n_failed = 0;
+    if (argc < 2)
+        return run("cpu") + run("reference");
+    for (int i = 1; i < argc; i++)
+        n_failed += run(argv[i]);
+    return n_failed;
+}
