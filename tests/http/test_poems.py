@@ -107,9 +107,15 @@ def test_a_poem_goes_on_from_every_character(port):
         assert only(begun)["finish_reason"] == "length"
         state = begun["states"][0]["id"]
         for start in (state, fork_one(port, state)):
-            rest = complete_ok(port, model="poem", state=start, max_tokens=100)
+            rest = complete_ok(port, model="poem", state=start)
             assert only(begun)["text"] + only(rest)["text"] == whole
             assert only(rest)["finish_reason"] == "stop"
+    made = call(port, "POST", "/v1/states", {"model": "poem", "prompt": PROMPT, "seed": 6, "form": "5x4", "acrostic": "春夏秋冬"})
+    assert made.status == 201, made.text
+    assert only(complete_ok(port, model="poem", state=made.json()["id"]))["text"] == whole
+    for fields, param in (({"form": "4x5"}, "form"), ({"form": "5x4", "acrostic": "春"}, "acrostic")):
+        reply = call(port, "POST", "/v1/states", {"model": "poem", "prompt": PROMPT} | fields)
+        assert reply.status == 400 and reply.error["param"] == param
     for field in ("form", "acrostic"):
         reply = complete(port, model="poem", state=state, **{field: "5x4"})
         assert reply.status == 400 and reply.error["param"] == field
