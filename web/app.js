@@ -11,7 +11,7 @@ import {
 } from './common.js';
 import { racersOf, stripOf } from './strips.js';
 
-let style = null; // of the two demonstrations
+let style = null; // of the demonstrations and poems
 const withStyle = async (script) => {
   style ??= loadStyle('/demos.css');
   await style;
@@ -21,6 +21,7 @@ const withStyle = async (script) => {
 const LOAD = {
   couplets: async () => (await import('./couplets.js')).couplets,
   images: async () => (await import('./images.js')).images,
+  poems: async () => (await withStyle('./poems.js')).poems,
   how: async () => (await import('./how.js')).how,
   strip: async () => (await withStyle('./strip.js')).strip,
   race: async () => (await withStyle('./race.js')).race,
@@ -59,7 +60,7 @@ function openTab(name) {
 
 /* Without a hash the first tab that is served. */
 function followHash() {
-  const first = served.couplets || !served.images ? 'couplets' : 'images';
+  const first = ['couplets', 'images', 'poems'].find((tab) => served[tab]) ?? 'couplets';
   const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
   show(name);
@@ -97,6 +98,7 @@ function makeTabs() {
 async function findServed() {
   served.couplets = await findModel('couplet') !== null;
   served.images = await findModel('image') !== null;
+  served.poems = await findModel('poem') !== null;
   const models = await loadModels();
   served.strip = stripOf(models) !== null;
   served.race = racersOf(models).length > 0;

@@ -96,7 +96,7 @@ export function loadModels() {
 /* Whether the model makes strips of pictures, which have tabs of their own. */
 export const isStrip = ({ meta }) => meta?.period < meta?.height;
 
-/* The first model of this task ('couplet', 'image'); null when there is none. */
+/* The first model of this task ('couplet', 'image', 'poem'); null when there is none. */
 export async function findModel(task) {
   const models = await loadModels();
   return models.find((m) => m.meta?.task === task && !isStrip(m)) ?? null;
@@ -204,7 +204,7 @@ export function say(text) {
 export function linkOf(hash) {
   const [name, ...rest] = hash.slice(1).split('&');
   if (!name) return `${location.origin}/`;
-  const key = /^(couplets|images|how|strip|race)$/.test(name) ? 'tab' : 'line';
+  const key = /^(couplets|images|poems|how|strip|race)$/.test(name) ? 'tab' : 'line';
   return `${location.origin}/?${[`${key}=${name}`, ...rest].join('&')}`;
 }
 

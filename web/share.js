@@ -110,6 +110,24 @@ export function coupletCanvas(upper, lower, caption) {
   return canvas;
 }
 
+/* --- a poem ------------------------------------------------------------------------------------ */
+
+const POEM = { size: 72, column: 112, margin: 60, pad: 56 };
+
+/* A poem as it is set: the first of its lines on the right. */
+export function poemCanvas(lines) {
+  const { size, column, margin, pad } = POEM;
+  const wide = lines.length * column + 2 * pad;
+  const high = Math.max(...lines.map((line) => Array.from(line).length)) * size * 1.2 + 2 * pad;
+  const { canvas, context } = newCanvas(wide + 2 * margin, high + 2 * margin);
+  drawPaper(context, margin, margin, wide, high);
+  setBrush(context, size);
+  lines.forEach((line, i) => Array.from(line).forEach((c, k) => {
+    drawCharacter(context, c, margin + wide - pad - column * (i + 0.5), margin + pad + size * 1.2 * (k + 0.5), size);
+  }));
+  return canvas;
+}
+
 /* --- a sheet of pictures ----------------------------------------------------------------------- */
 
 /* The pictures of canvases in a grid, each pixel a square of `scale`. */

@@ -236,7 +236,7 @@ static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
                        "the prompt leaves no room for a poem of %s: the model reads %d tokens",
                        p->form->name, plan->model->config.context);
     plan->n_new = rest;
-    plan->runs_ahead = true;
+    plan->has_end = plan->runs_ahead = true;
     return LX_OK;
 }
 

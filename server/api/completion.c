@@ -14,24 +14,24 @@
 /* An answer without a fixed end has a length of its own where none is asked for: OpenAI's. */
 enum { USUAL_TOKENS = 16 };
 
-static int32_t wanted_tokens(const lx_api *api, const lx_model *model,
-                             const lx_completion_params *p)
+static int32_t wanted_tokens(const lx_api *api, const lx_plan *plan, const lx_completion_params *p)
 {
-    if (p->max_tokens > 0 || model->task->ends == NULL)
+    if (p->max_tokens > 0 || plan->model->task->ends == NULL)
         return p->max_tokens;
-    if (p->form != NULL) /* which says where it ends */
+    if (plan->has_end)
         return api->max_tokens;
     return api->max_tokens < USUAL_TOKENS ? api->max_tokens : USUAL_TOKENS;
 }
 
-static lx_work_params work_params(const lx_api *api, const lx_model *model,
+/* All prompts are of one model, and their answers of one form. */
+static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
                                   const lx_completion_params *p)
 {
-    int32_t n_ids = model->config.n_values;
+    int32_t n_ids = plan->model->config.n_values;
     int32_t n_top = p->n_logprobs > 0 ? p->n_logprobs : 0;
     return (lx_work_params){
         .n = p->best_of > p->n ? p->best_of : p->n,
-        .max_new = wanted_tokens(api, model, p),
+        .max_new = wanted_tokens(api, plan, p),
         .prompt_only = p->no_tokens,
         .sampling = p->sampling,
         .timeout_ms = p->timeout_ms,
@@ -125,9 +125,9 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .max_prompt = api->max_prompt,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
-                                   .form = p->form,
-                                   .acrostic = p->acrostic,
-                                   .acrostic_bytes = p->acrostic_bytes,
+                                   .form = p->poem.form,
+                                   .acrostic = p->poem.acrostic,
+                                   .acrostic_bytes = p->poem.acrostic_bytes,
                                    .rules = p->rules};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
@@ -263,7 +263,8 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
                        lx_plan **plans, const lx_request *rq, lx_completion **out,
                        int32_t *retry_after_s, lx_error *err)
 {
-    lx_work_params w = work_params(api, served->model, p);
+    assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
+    lx_work_params w = work_params(api, plans[0], p);
     lx_work_choose_seed(&w);
     lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
     lx_completion *c = st == LX_OK ? new_completion(p, &w, plans) : NULL;

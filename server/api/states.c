@@ -171,6 +171,9 @@ static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_
     lx_task_request request = {.text = p->prompt,
                                .text_bytes = p->prompt_bytes,
                                .max_prompt = api->max_prompt,
+                               .form = p->poem.form,
+                               .acrostic = p->poem.acrostic,
+                               .acrostic_bytes = p->poem.acrostic_bytes,
                                .rules = p->rules};
     return lx_work_plan(served, &request, plan, err);
 }

@@ -36,6 +36,15 @@ typedef struct lx_chat_message {
     size_t bytes;
 } lx_chat_message;
 
+/* What a poem is to be like, see model/tasks/poem.h. */
+typedef struct lx_poem_fields {
+    char *form;     /* owned, NUL-terminated; NULL: absent */
+    char *acrostic; /* owned, of acrostic_bytes; NULL: absent */
+    size_t acrostic_bytes;
+} lx_poem_fields;
+
+void lx_poem_fields_fini(lx_poem_fields *p);
+
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
     lx_prompt *prompts; /* [n_prompts], owned */
@@ -49,9 +58,7 @@ typedef struct lx_completion_params {
     lx_stops stops;
     bool echo;       /* the prompt, then its completion */
     bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
-    char *form;      /* owned, NUL-terminated; of poems, NULL: none */
-    char *acrostic;  /* owned, of acrostic_bytes; NULL: none */
-    size_t acrostic_bytes;
+    lx_poem_fields poem;
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules;

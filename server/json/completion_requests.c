@@ -291,29 +291,13 @@ static lx_status read_best_of(const json_t *root, int32_t max_n, lx_completion_p
     return LX_OK;
 }
 
-/* A copy of a text; *out is NULL when it is absent. */
-static lx_status keep_string(const json_t *root, const char *name, char **out, size_t *bytes,
-                             lx_error *err)
-{
-    const char *text = NULL;
-    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
-    if (st != LX_OK || text == NULL)
-        return st;
-    *out = malloc(*bytes + 1);
-    if (*out == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", name);
-    memcpy(*out, text, *bytes + 1);
-    return LX_OK;
-}
-
-/* What a poem is to be like, see model/tasks/poem.h. */
+/* A state has its own poem. */
 static lx_status read_poem(const json_t *root, lx_completion_params *p, lx_error *err)
 {
-    size_t bytes = 0;
-    lx_status st = keep_string(root, "form", &p->form, &bytes, err);
-    if (st == LX_OK)
-        st = keep_string(root, "acrostic", &p->acrostic, &p->acrostic_bytes, err);
-    const char *field = p->form != NULL ? "form" : p->acrostic != NULL ? "acrostic" : NULL;
+    lx_status st = lx_json_read_poem(root, &p->poem, err);
+    const char *field = p->poem.form != NULL       ? "form"
+                        : p->poem.acrostic != NULL ? "acrostic"
+                                                   : NULL;
     if (st == LX_OK && field != NULL && p->state != NULL)
         return lx_fail(err, LX_ERR_INVALID, field, "a state continues its own poem: leave %s out",
                        field);
@@ -369,9 +353,7 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->messages);
     free(p->biases);
     free(p->state);
-    free(p->form);
-    free(p->acrostic);
-    p->form = p->acrostic = NULL;
+    lx_poem_fields_fini(&p->poem);
     p->messages = NULL;
     p->n_messages = 0;
     p->state = NULL;

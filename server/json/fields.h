@@ -57,12 +57,16 @@ lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, 
 lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err) LX_MUST_USE;
 /* A file as "data:TYPE;base64,...", see image_requests.h; NULL data when absent. */
 struct lx_upload;
+struct lx_poem_fields;
 lx_status lx_json_read_file(const json_t *root, const char *name, struct lx_upload *out,
                             lx_error *err) LX_MUST_USE;
 /* "logit_bias", into p->biases, by ascending ids. */
 struct lx_completion_params;
 lx_status lx_json_read_biases(const json_t *root, struct lx_completion_params *p,
                               lx_error *err) LX_MUST_USE;
+/* "form" and "acrostic": fini frees them, also after a failure. */
+lx_status lx_json_read_poem(const json_t *root, struct lx_poem_fields *out,
+                            lx_error *err) LX_MUST_USE;
 /* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for one that is empty or
    longer, as no model has it. */
 lx_status lx_json_read_model(const json_t *root, bool required, char *model,

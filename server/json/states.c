@@ -60,6 +60,8 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
+        st = lx_json_read_poem(root, &p->poem, err);
+    if (st == LX_OK)
         st = lx_json_read_seed(root, &p->sampling, err);
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
@@ -72,6 +74,7 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
 void lx_state_create_fini(lx_state_create *p)
 {
     free(p->prompt);
+    lx_poem_fields_fini(&p->poem);
     free(p->image.owned);
     free(p->mask.owned);
 }

@@ -79,6 +79,15 @@ def test_streams_and_samples_keep_it(port, form):
     assert complete_ok(port, **fields)["choices"] == whole["choices"]
 
 
+def test_guessed_tokens_change_no_poem(models):
+    poems = []
+    for draft in ("0", "16"):
+        with Server("--models", models, "--draft", draft) as server:
+            poems.append([only(complete_ok(server.port, model="poem", prompt=PROMPT, form=form, seed=seed, temperature=heat))["text"]
+                          for form in FORMS for seed, heat in ((1, 0), (2, 0.5), (3, 1), (4, 2))])
+    assert poems[0] == poems[1] and all(keeps(text, FORMS[i // 4]) for i, text in enumerate(poems[0]))
+
+
 def test_what_the_prompt_has_of_the_poem_counts(port):
     for begun in ("春江花月夜，", "春江花", "春江花月夜，山水人天地。春江花月夜，山水人天地", "春江花月夜，山水人天地。春江花月夜，山水人天地。"):
         answer = complete_ok(port, model="poem", prompt=PROMPT + begun, form="5x4", seed=1)
@@ -98,9 +107,15 @@ def test_a_poem_goes_on_from_every_character(port):
         assert only(begun)["finish_reason"] == "length"
         state = begun["states"][0]["id"]
         for start in (state, fork_one(port, state)):
-            rest = complete_ok(port, model="poem", state=start, max_tokens=100)
+            rest = complete_ok(port, model="poem", state=start)
             assert only(begun)["text"] + only(rest)["text"] == whole
             assert only(rest)["finish_reason"] == "stop"
+    made = call(port, "POST", "/v1/states", {"model": "poem", "prompt": PROMPT, "seed": 6, "form": "5x4", "acrostic": "春夏秋冬"})
+    assert made.status == 201, made.text
+    assert only(complete_ok(port, model="poem", state=made.json()["id"]))["text"] == whole
+    for fields, param in (({"form": "4x5"}, "form"), ({"form": "5x4", "acrostic": "春"}, "acrostic")):
+        reply = call(port, "POST", "/v1/states", {"model": "poem", "prompt": PROMPT} | fields)
+        assert reply.status == 400 and reply.error["param"] == param
     for field in ("form", "acrostic"):
         reply = complete(port, model="poem", state=state, **{field: "5x4"})
         assert reply.status == 400 and reply.error["param"] == field

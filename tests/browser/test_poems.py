@@ -1,0 +1,156 @@
+"""The poems' tab: a poem with its form and acrostic, streamed and set vertically; a link is that very poem; what cannot
+be kept is explained; by keyboard, in both languages; no tab where no such model is served."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import image_model
+import poem_model
+from conftest import serve
+from test_share import saved
+
+VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+DONE = "() => document.querySelector('#poems .facts').textContent"
+
+
+def lines(page):
+    """Of the poem that is shown, once it is whole."""
+    page.wait_for_function(DONE)
+    return page.locator("#poem p").all_inner_texts()
+
+
+def keeps(shown, chars, acrostic=None):
+    return (all(len(line) == chars + 1 and line[-1] == "，。"[i % 2] and re.fullmatch("[㐀-鿿]+", line[:-1])
+                for i, line in enumerate(shown))
+            and (acrostic is None or "".join(line[0] for line in shown) == acrostic))
+
+
+def test_a_poem_keeps_form_and_acrostic(open_page):
+    page = open_page("#poems", **VIEW)
+    sent = []
+    page.on("request", lambda request: sent.append(request.post_data_json) if request.url.endswith("/v1/completions") else None)
+    expect(page.locator("#poem")).to_be_hidden()
+    page.fill("#poem-title", "《四 时》")
+    page.select_option("#poem-kind", "宋")
+    page.select_option("#poem-form-of", "7x4")
+    page.fill("#poem-acrostic", "春 夏秋冬")
+    page.keyboard.press("Enter")
+    shown = lines(page)
+    assert len(shown) == 4 and keeps(shown, 7, "春夏秋冬")
+    (body,) = sent
+    assert body["prompt"] == "宋《四 时》" and body["form"] == "7x4" and body["stream"] is True and body["seed"] >= 0
+    assert page.evaluate("getComputedStyle(document.querySelector('#poem')).writingMode") == "vertical-rl"
+    places = page.locator("#poem p").evaluate_all("(all) => all.map((p) => p.getBoundingClientRect().x)")
+    assert places == sorted(places, reverse=True)
+    expect(page.locator("#live")).to_have_text("".join(shown))
+    page.click("#poem-again")
+    page.wait_for_function("(old) => document.querySelector('#poems .facts').textContent !== ''"
+                           " && document.querySelector('#poem').textContent !== old", arg="".join(shown))
+    again = lines(page)
+    assert keeps(again, 7, "春夏秋冬") and again != shown
+
+
+def test_a_link_is_that_very_poem(open_page):
+    page = open_page("#poems", **VIEW)
+    page.fill("#poem-begin", "春江花月夜，")
+    page.fill("#poem-temperature", "1.5")
+    page.locator("#poem-form button").click()
+    shown = lines(page)
+    assert shown[0] == "春江花月夜，" and len(shown) == 4 and keeps(shown, 5)
+    page.wait_for_function("() => location.hash.includes('seed=')")
+    hash_ = page.evaluate("location.hash")
+    link = page.evaluate("import('/common.js').then(({ linkOf }) => linkOf(location.hash))")
+    for target in (hash_, "?" + link.partition("?")[2]):
+        fresh = open_page(target, **VIEW)
+        assert lines(fresh) == shown
+        assert fresh.input_value("#poem-begin") == "春江花月夜，" and fresh.input_value("#poem-temperature") == "1.5"
+        page.mouse.move(0, 0)
+        assert fresh.locator("#poem").screenshot() == page.locator("#poem").screenshot()
+
+
+def test_a_poem_is_saved(open_page):
+    page = open_page("#poems", **VIEW)
+    expect(page.locator("#poem-save")).to_be_disabled()
+    sizes = []
+    for form in ("5x4", "7x8", ""):
+        page.select_option("#poem-form-of", form)
+        page.fill("#poem-seed", "3")
+        page.locator("#poem-form button").click()
+        page.wait_for_function("(form) => location.hash.includes(`&form=${form}&`)", arg=form)  # written at the end
+        lines(page)
+        name, picture = saved(page, "#poem-save")
+        assert name == "linnet-秋夜.png" and sum(n for colour, n in picture["colours"].items() if colour == "255,223,145") > 2000
+        sizes.append((picture["width"], picture["height"]))
+    assert sizes[1][0] == sizes[0][0] + 4 * 112 and sizes[1][1] > sizes[0][1] and sizes[2][1] > sizes[1][1]
+
+
+def test_without_a_form_there_is_no_acrostic(open_page):
+    page = open_page("#poems", **VIEW)
+    page.fill("#poem-acrostic", "春夏秋冬")
+    page.select_option("#poem-form-of", "")
+    expect(page.locator("#poem-acrostic")).to_be_disabled()
+    page.fill("#poem-seed", "2")
+    page.locator("#poem-form button").click()
+    (text,) = lines(page)
+    assert len(text) > 20
+    expect(page.locator("#poem")).to_have_class(re.compile("free"))
+
+
+@pytest.mark.parametrize("locale, field, value, words", [
+    ("en-US", "#poem-acrostic", "春夏秋", "An acrostic has 4 Chinese characters"),
+    ("zh-CN", "#poem-acrostic", "春夏秋龘", "藏头要 4 个模型认得的汉字"),
+    ("en-US", "#poem-begin", "春江，", "The beginning breaks the form"),
+    ("zh-CN", "#poem-begin", "春江，", "起句不合格式"),
+    ("zh-CN", "#poem-temperature", "11", "温度要在 0 到 10 之间"),
+])
+def test_what_cannot_be_kept_is_explained(open_page, locale, field, value, words):
+    page = open_page("#poems", allow="status of 400", locale=locale, **VIEW)
+    page.fill(field, value)
+    page.keyboard.press("Enter")
+    expect(page.locator("#poem-error")).to_contain_text(words)
+    expect(page.locator("#poem")).to_be_hidden()
+    page.fill(field, page.locator(field).evaluate("(input) => input.defaultValue"))
+    page.keyboard.press("Enter")
+    assert keeps(lines(page), 5)
+    expect(page.locator("#poem-error")).to_be_empty()
+
+
+def test_by_keyboard_alone(open_page):
+    page = open_page("#poems", locale="zh-CN", **VIEW)
+    page.focus("#poems-tab")
+    for place in ("#poem-kind", "#poem-title", "#poem-form-of", "#poem-acrostic"):
+        for _ in range(12):
+            page.keyboard.press("Tab")
+            if page.evaluate("(place) => document.activeElement.matches(place)", place):
+                break
+        expect(page.locator(place)).to_be_focused()
+        if place == "#poem-form-of":
+            page.keyboard.press("ArrowDown")
+    page.keyboard.type("山水天地")
+    page.keyboard.press("Enter")
+    assert keeps(lines(page), 7, "山水天地")
+    page.locator("#poem-seed").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.locator("#poem")).to_be_focused()
+
+
+def test_it_is_offered_only_where_a_model_writes_poems(open_page, tmp_path):
+    expect(open_page(**VIEW).locator("#poems-tab")).to_be_visible()
+    image_model.write(tmp_path / "one" / "mnist", 28, 28)
+    with serve(tmp_path / "one") as address:
+        page = open_page("#images", at=address, **VIEW)
+        expect(page.locator(".state-size").first).not_to_be_empty()
+        expect(page.locator("#poems-tab")).to_be_hidden()
+        page = open_page("#poems", at=address, **VIEW)
+        page.locator("#poem-form button").click()
+        expect(page.locator("#poem-error")).to_have_text("This server has no model of poems.")
+
+
+def test_where_only_poems_are_served_they_come_first(open_page, tmp_path):
+    poem_model.write(tmp_path / "poem")
+    with serve(tmp_path) as address:
+        page = open_page(at=address, **VIEW)
+        expect(page.locator("#poems-tab")).to_have_attribute("aria-selected", "true")
