@@ -1,5 +1,5 @@
 /*
- * How many guessed rows a step takes: pure arithmetic, tested alone.
+ * How many guessed rows are worth their time: pure arithmetic, tested alone.
  *
  * A step of R rows takes about base + slope R. A guessed row makes it longer, and brings a token
  * more only if all guesses up to it are right, which is so with probability p. It costs itself,

@@ -121,22 +121,6 @@ static bool has_stops(const lx_job_params *p)
     return p->stops != NULL && p->stops->n > 0;
 }
 
-static lx_penalties_params penalties_params(const lx_plan *plan, const lx_job_params *p)
-{
-    const lx_sampling_params *s = &p->sampling;
-    bool text = plan->model->config.n_inputs == 1; /* so the prompt's rows are tokens */
-    return (lx_penalties_params){.n = p->n,
-                                 .max_new = p->max_new,
-                                 .frequency = (float)s->frequency_penalty,
-                                 .presence = (float)s->presence_penalty,
-                                 .repetition =
-                                     lx_sampling_repeats(s) ? (float)s->repetition_penalty : 1.0f,
-                                 .biases = p->biases,
-                                 .n_biases = p->n_biases,
-                                 .prompt = plan->prompt_ids,
-                                 .n_prompt = text ? plan->n_prompt + plan->n_given : 0};
-}
-
 /* Counts what allocate() takes, and a plan's rows with what its task notes of each
    (model/tasks/task.h); a growing buffer may have twice what is in it, and copies that when it
    grows. */
@@ -153,7 +137,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
     bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
     bytes += p->n_biases * (int64_t)sizeof(lx_bias);
-    lx_penalties_params penalties = penalties_params(plan, p);
+    lx_penalties_params penalties = lx_job_penalties(plan, p);
     if (lx_job_penalizes(p))
         bytes += lx_penalties_bytes(&penalties);
     if (has_stops(p))
@@ -165,7 +149,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 static bool make_followers(lx_job *job)
 {
     const lx_job_params *p = &job->params;
-    lx_penalties_params penalties = penalties_params(job->plan, p);
+    lx_penalties_params penalties = lx_job_penalties(job->plan, p);
     if (lx_job_penalizes(p))
         job->penalties = lx_penalties_new(&penalties);
     if (job->stops != NULL)

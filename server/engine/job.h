@@ -19,6 +19,7 @@
 #include "common/budget.h"
 #include "common/client.h"
 #include "model/tasks/task.h"
+#include "server/engine/penalties.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 
@@ -150,6 +151,8 @@ int32_t *lx_job_request_note(lx_job *job);
 const lx_bias *lx_job_biases(const lx_job *job, int32_t i, int32_t *n);
 /* Whether that depends on the tokens. */
 bool lx_job_penalizes(const lx_job_params *params);
+/* What the penalties of such params are given. */
+lx_penalties_params lx_job_penalties(const lx_plan *plan, const lx_job_params *params);
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
 /* Writes a deferred token in the place of token `step` until that is pushed; readers do not see it.

@@ -65,3 +65,19 @@ bool lx_job_penalizes(const lx_job_params *p)
     const lx_sampling_params *s = &p->sampling;
     return s->frequency_penalty != 0 || s->presence_penalty != 0 || lx_sampling_repeats(s);
 }
+
+lx_penalties_params lx_job_penalties(const lx_plan *plan, const lx_job_params *p)
+{
+    const lx_sampling_params *s = &p->sampling;
+    bool text = plan->model->config.n_inputs == 1; /* so the prompt's rows are tokens */
+    return (lx_penalties_params){.n = p->n,
+                                 .max_new = p->max_new,
+                                 .frequency = (float)s->frequency_penalty,
+                                 .presence = (float)s->presence_penalty,
+                                 .repetition =
+                                     lx_sampling_repeats(s) ? (float)s->repetition_penalty : 1.0f,
+                                 .biases = p->biases,
+                                 .n_biases = p->n_biases,
+                                 .prompt = plan->prompt_ids,
+                                 .n_prompt = text ? plan->n_prompt + plan->n_given : 0};
+}

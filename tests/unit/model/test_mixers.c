@@ -175,15 +175,8 @@ static lx_status try_pieces(subject *s, const piece *pieces, int32_t n, lx_error
         output_row[i] = i;
         sampling[i] = (lx_sampling){.forced = 0, .top_p = 1};
     }
-    lx_step step = {.batch = {.n_tokens = seq_start[n],
-                              .n_seqs = n,
-                              .seq_start = seq_start,
-                              .slot = slot,
-                              .n_outputs = seq_start[n],
-                              .output_row = output_row,
-                              .position = position,
-                              .branch = branches ? branch : NULL,
-                              .branch_row = own},
+    lx_step step = {.batch = {seq_start[n], n, seq_start, slot, seq_start[n], output_row, position,
+                              branches ? branch : NULL, own},
                     .ids = ids,
                     .sampling = sampling,
                     .samples = samples,
@@ -205,7 +198,7 @@ static void run_pieces(subject *s, const piece *pieces, int32_t n)
 static void run_rows(subject *s, int32_t slot, const int32_t *ids, int32_t from, int32_t n,
                      float *rows)
 {
-    run_pieces(s, &(piece){.slot = slot, .from = from, .n = n, .ids = ids, .rows = rows}, 1);
+    run_pieces(s, &(piece){slot, from, n, ids, rows, 0, 0}, 1);
 }
 
 static void zero(subject *s, int32_t slot)
@@ -258,11 +251,7 @@ static void pieces_among_others_give_the_same(subject *s, const results want)
             int32_t most = (int32_t)(scratch_random(&random) >> 40) % 40 + (slot == 0);
             int32_t left = ROWS - done[slot], rows = most < left ? most : left;
             if (rows > 0)
-                pieces[n++] = (piece){.slot = slot,
-                                      .from = done[slot],
-                                      .n = rows,
-                                      .ids = s->ids[slot],
-                                      .rows = got[slot]};
+                pieces[n++] = (piece){slot, done[slot], rows, s->ids[slot], got[slot], 0, 0};
             done[slot] += rows;
         }
         run_pieces(s, pieces, n);
@@ -325,9 +314,7 @@ static void branches_go_on_alike(subject *s, const results want)
     int32_t at = 63, n = 9;
     run_whole(s, 0, s->ids[0], at, got);
     run_whole(s, 1, s->ids[2], ROWS, got);
-    piece pieces[] = {
-        {.slot = 2, .n = 3, .ids = s->ids[1], .rows = got},
-        {.slot = 0, .from = at, .n = n, .ids = s->ids[0], .rows = got, .own = 1, .branch = 1}};
+    piece pieces[] = {{2, 0, 3, s->ids[1], got, 0, 0}, {0, at, n, s->ids[0], got, 1, 1}};
     zero(s, 2);
     lx_status st = try_pieces(s, pieces, 2, &err);
     if (!lx_model_can_draft(s->model)) {
