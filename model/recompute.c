@@ -142,7 +142,8 @@ lx_status lx_recompute_step(lx_recompute *r, void *transformer, lx_recompute_run
     if (b->position == NULL)
         return lx_fail(err, LX_ERR_INVALID, NULL, "the batch has no positions");
     if (b->branch != NULL)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "a sequence that is recomputed cannot branch");
+        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                       "a sequence that is recomputed cannot branch");
     for (int32_t i = 0; i < b->n_seqs && st == LX_OK; i++) {
         int64_t end = (int64_t)b->position[i] + b->seq_start[i + 1] - b->seq_start[i];
         int32_t first = out;

@@ -26,7 +26,7 @@ typedef struct lx_plan {
     int32_t n_new;     /* tokens a complete answer has, at most where the task says `ends` */
     int32_t n_unknown; /* characters of the prompt that the vocabulary has not: read as <unk> */
     int32_t n_pieces;  /* tokens the prompt's own text has, see render_prompt */
-    bool has_end; /* where the task says `ends`: the end is token n_new, no earlier one */
+    bool has_end;      /* where the task says `ends`: the end is token n_new, no earlier one */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
