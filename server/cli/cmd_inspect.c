@@ -172,9 +172,10 @@ static void print_json(const lx_model *m, bool tensors)
     (void)printf(", \"task\": \"%s\", \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, "
                  "\"d_key\": %d, \"d_value\": %d, \"d_ff\": %d, \"head_size\": %d, "
                  "\"parameters\": %lld, \"state_bytes\": %lld, \"state_page_bytes\": %lld, "
-                 "\"hash\": \"%016" PRIx64 "\"",
+                 "\"drafts\": %s, \"hash\": \"%016" PRIx64 "\"",
                  m->task->name, c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff,
-                 c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m), m->hash);
+                 c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m),
+                 lx_model_can_draft(m) ? "true" : "false", m->hash);
     if (tensors)
         print_json_tensors(m);
     (void)printf("}\n");

@@ -18,17 +18,27 @@
  */
 #include "server/engine/internal.h"
 
-enum { MOST_ROWS = 32 }; /* guesses of a step */
+/* Guesses of a step; bytes of second states, a part of the 64 MiB that a server has beside weights
+   and states. */
+enum { MOST_ROWS = 32, MOST_SPARE_BYTES = 32 << 20 };
+
+/* Places that may have a second state: few where states are large, none where one is too large. */
+static int32_t count_spare(const lx_engine *e)
+{
+    int64_t each = e->model->state.fixed_floats * (int64_t)sizeof(float);
+    int64_t n = MOST_SPARE_BYTES / each;
+    n = n < LX_MOST_SPARE ? n : LX_MOST_SPARE;
+    return n < e->n_places ? (int32_t)n : e->n_places;
+}
 
 lx_status lx_drafts_init(lx_engine *e, lx_error *err)
 {
     lx_drafts *d = &e->drafts;
     int32_t room = (e->options.max_tokens - e->options.n_slots) / 2; /* guesses, and as many late */
-    bool wanted = e->options.draft > 0 && room > 0 && lx_model_can_draft(e->model);
-    if (!wanted)
+    if (e->options.draft == 0 || room == 0 || !lx_model_can_draft(e->model) || count_spare(e) == 0)
         return LX_OK;
     d->most_rows = room < MOST_ROWS ? room : MOST_ROWS;
-    d->n_all = e->n_places < LX_MOST_SPARE ? e->n_places : LX_MOST_SPARE;
+    d->n_all = count_spare(e);
     return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
 }
 

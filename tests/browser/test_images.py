@@ -502,6 +502,8 @@ def test_tabs_with_the_keyboard(open_page):
     assert page.evaluate("location.hash").split("&")[0] == "#images"  # and what is painted, once it is
     assert page.title() == "Linnet · Handwritten digits"
     page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Poems")).to_be_focused()
+    page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="How it works")).to_be_focused()
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "how")
     assert page.evaluate("location.hash").startswith("#how")

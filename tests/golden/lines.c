@@ -119,8 +119,13 @@ static double check_pair(fixture *f, lx_transformer *t, lx_states *states, float
         sampling[i] = (lx_sampling){.forced = -1, .top_p = 1.0f};
     }
     lx_step step = {
-        .batch = {rows, 1, (const int32_t[]){0, rows}, (const int32_t[]){0}, rows, row,
-                  (const int32_t[]){0}},
+        .batch = {.n_tokens = rows,
+                  .n_seqs = 1,
+                  .seq_start = (const int32_t[]){0, rows},
+                  .slot = (const int32_t[]){0},
+                  .n_outputs = rows,
+                  .output_row = row,
+                  .position = (const int32_t[]){0}},
         .ids = ids,
         .sampling = sampling,
         .samples = samples,

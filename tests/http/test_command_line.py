@@ -242,4 +242,16 @@ def test_bench_of_prompts():
     rows = json.loads(result.stdout)["rows"]
     assert [row["prompt"] for row in rows] == [3, 600]
     assert all(row["ms_per_prompt"] > 0 for row in rows)
-    assert "either --positions or --prefill" in run(*flags, "--positions", 5).stderr
+    assert "one of --positions, --prefill and --draft" in run(*flags, "--positions", 5).stderr
+
+
+def test_bench_of_drafts():
+    flags = ["bench", "--model", MODEL_DIR, "--draft", "1,3", "--steps", 2]
+    result = run(*flags, "--prompt", "海上明月，春风", "--json")
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["streams"] for row in rows] == [1, 3]
+    assert all(row["ms_without"] > 0 and row["ms_with"] > 0 for row in rows)
+    assert rows[0]["tokens"] == 2 * 7 and rows[0]["drafted"] >= rows[0]["accepted"] >= 2  # the comma is forced
+    assert "one of --positions" in run(*flags, "--prefill", 5).stderr
+    assert "--prompt goes with --draft" in run("bench", "--model", MODEL_DIR, "--prompt", "月").stderr

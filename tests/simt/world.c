@@ -136,12 +136,24 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
 lx_status world_prompt(world *w, lx_error *err)
 {
     static const int32_t start[] = {0, 1, 3}, slot[] = {2, 0}, row[] = {0, 2};
-    const lx_batch b = {3, 2, start, slot, 2, row, w->position};
+    const lx_batch b = {.n_tokens = 3,
+                        .n_seqs = 2,
+                        .seq_start = start,
+                        .slot = slot,
+                        .n_outputs = 2,
+                        .output_row = row,
+                        .position = w->position};
     return run_step(w, &b, err);
 }
 
 lx_status world_decode(world *w, int32_t n, lx_error *err)
 {
-    const lx_batch b = {n, n, w->order, w->slot, n, w->order, w->position};
+    const lx_batch b = {.n_tokens = n,
+                        .n_seqs = n,
+                        .seq_start = w->order,
+                        .slot = w->slot,
+                        .n_outputs = n,
+                        .output_row = w->order,
+                        .position = w->position};
     return run_step(w, &b, err);
 }

@@ -127,7 +127,13 @@ static void run(const lx_model *m, const char *backend, const int32_t *ids, floa
         output_row[i] = i;
         sampling[i] = (lx_sampling){.top_p = 1, .forced = 0};
     }
-    lx_step all = {.batch = {ROWS, 1, seq_start, &slot, ROWS, output_row, &position},
+    lx_step all = {.batch = {.n_tokens = ROWS,
+                             .n_seqs = 1,
+                             .seq_start = seq_start,
+                             .slot = &slot,
+                             .n_outputs = ROWS,
+                             .output_row = output_row,
+                             .position = &position},
                    .ids = ids,
                    .sampling = sampling,
                    .samples = samples,

@@ -231,7 +231,12 @@ static void check_backend(const lx_model *m, const char *name, const int32_t *id
         output_row[i] = i;
         sampling[i] = (lx_sampling){.top_p = 1, .forced = 0};
     }
-    lx_step all = {.batch = {ROWS, 1, seq_start, &slot, ROWS, output_row, NULL},
+    lx_step all = {.batch = {.n_tokens = ROWS,
+                             .n_seqs = 1,
+                             .seq_start = seq_start,
+                             .slot = &slot,
+                             .n_outputs = ROWS,
+                             .output_row = output_row},
                    .ids = ids,
                    .sampling = sampling,
                    .samples = samples,

@@ -131,7 +131,13 @@ static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, float 
     must(lx_transformer_state_zero(s->t, s->states, 0, &err), s->label, &err);
     for (int32_t at = 0; at < n; at += piece) {
         int32_t rows = n - at < piece ? n - at : piece, seq_start[] = {0, rows};
-        lx_step step = {.batch = {rows, 1, seq_start, &slot, rows, output_row, &at},
+        lx_step step = {.batch = {.n_tokens = rows,
+                                  .n_seqs = 1,
+                                  .seq_start = seq_start,
+                                  .slot = &slot,
+                                  .n_outputs = rows,
+                                  .output_row = output_row,
+                                  .position = &at},
                         .ids = ids + at,
                         .sampling = sampling,
                         .samples = samples,

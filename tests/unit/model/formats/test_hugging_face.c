@@ -163,7 +163,12 @@ static void run(const char *backend, const int32_t *ids, int32_t n, int32_t n_ou
         output_row[i] = n - n_outputs + i;
         sampling[i] = (lx_sampling){.top_p = 1, .forced = 0};
     }
-    lx_step step = {.batch = {n, 1, seq_start, &slot, n_outputs, output_row, NULL},
+    lx_step step = {.batch = {.n_tokens = n,
+                              .n_seqs = 1,
+                              .seq_start = seq_start,
+                              .slot = &slot,
+                              .n_outputs = n_outputs,
+                              .output_row = output_row},
                     .ids = ids,
                     .sampling = sampling,
                     .samples = samples,
