@@ -210,6 +210,13 @@ class SlowReaders:
             sock.close()
 
 
+def cpu_in_rounds(server, slow):
+    """Seconds that the server computes while each reader takes three bytes."""
+    cpu, rounds = server.cpu_seconds(), slow.rounds
+    wait_until(lambda: slow.rounds >= rounds + 3, 60, "some bytes more")
+    return server.cpu_seconds() - cpu
+
+
 def test_slow_readers_slow_nobody():
     """Clients that read a byte a second hold no slot longer than their answer takes to compute."""
     requests = requests_of(30)
@@ -225,9 +232,7 @@ def test_slow_readers_slow_nobody():
         with SlowReaders(server.port, [{"prompt": LONG, "n": 8, "seed": i} for i in range(8)]) as slow:
             server.wait_idle()
             beside = min(timed() for _ in range(3))
-            cpu, rounds = server.cpu_seconds(), slow.rounds
-            wait_until(lambda: slow.rounds >= rounds + 3, 60, "some bytes more")
-            used = server.cpu_seconds() - cpu
+            used = min(cpu_in_rounds(server, slow) for _ in range(3))  # what they cost, they cost in each
         assert beside < 5 * usual + 5, f"{usual:.2f} s alone, {beside:.2f} s beside slow readers"
         assert used < 0.2, "slow readers keep the server busy"
         for received in slow.received:
