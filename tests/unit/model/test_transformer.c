@@ -109,16 +109,12 @@ static void one_sequence(request *r, const int32_t *ids, int32_t rows, int32_t s
     }
     for (int32_t i = 0; i < ROWS * V; i++)
         r->logits[i] = NAN;
-    r->step = (lx_step){.batch = {.n_tokens = rows,
-                                  .n_seqs = 1,
-                                  .seq_start = r->seq_start,
-                                  .slot = r->slot,
-                                  .n_outputs = rows,
-                                  .output_row = r->output_row},
-                        .ids = r->ids,
-                        .sampling = r->sampling,
-                        .samples = r->samples,
-                        .logits = r->logits};
+    r->step =
+        (lx_step){.batch = {rows, 1, r->seq_start, r->slot, rows, r->output_row, NULL, NULL, NULL},
+                  .ids = r->ids,
+                  .sampling = r->sampling,
+                  .samples = r->samples,
+                  .logits = r->logits};
 }
 
 static void run(subject *s, request *r)
@@ -416,12 +412,7 @@ static void a_mixture_is_sampled_as_one(void **state)
                                         .top_p = 1,
                                         .forced = i % 2 == 0 ? 51 * i : -1};
         }
-        lx_step step = {.batch = {.n_tokens = STEPS,
-                                  .n_seqs = 1,
-                                  .seq_start = seq_start,
-                                  .slot = slot,
-                                  .n_outputs = STEPS,
-                                  .output_row = output_row},
+        lx_step step = {.batch = {STEPS, 1, seq_start, slot, STEPS, output_row, NULL, NULL, NULL},
                         .ids = ids,
                         .sampling = sampling,
                         .samples = samples,
