@@ -81,8 +81,9 @@ typedef struct lx_cli_model_options {
 
 #define LX_CLI_DRAFT_OPTION(type, member)                                                          \
     {                                                                                              \
-        .name = "draft", .kind = LX_OPTION_INT, .offset = offsetof(type, member),                  \
-        .fallback = "-1", .min = -1, .max = LX_MAX_DRAFT, .value = "N",                            \
+        .name = "draft", .env = "LINNET_DRAFT", .kind = LX_OPTION_INT,                             \
+        .offset = offsetof(type, member), .fallback = "-1", .min = -1, .max = LX_MAX_DRAFT,        \
+        .value = "N",                                                                              \
         .help = "tokens of an answer that are guessed at most, to compute several in a step: no "  \
                 "answer changes; 0: none, -1: what suits the device"                               \
     }

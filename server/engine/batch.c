@@ -2,7 +2,8 @@
  * What a step computes: the scheduler's choice becomes a ragged batch. Nothing is allocated here.
  *
  * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
- * newest token, or, when its sample has just started from a shared state, the prompt's last row.
+ * newest token, or, when its sample has just started from a shared state, the prompt's last row;
+ * before it late rows, and behind it those of guessed tokens (drafts.c).
  * The rows after which a token is due are the output rows. Targets are known, so their rows are
  * prompt rows, each with its target forced where one is due.
  *

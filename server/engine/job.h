@@ -155,8 +155,8 @@ bool lx_job_penalizes(const lx_job_params *params);
 lx_penalties_params lx_job_penalties(const lx_plan *plan, const lx_job_params *params);
 /* Room for the likeliest ids beside token `step`, filled before it is pushed; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
-/* Writes a deferred token in the place of token `step` until that is pushed; readers do not see it.
- */
+/* Writes a deferred token or a guess in the place of token `step`, until that is pushed; readers
+   do not see it. */
 void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
 /* True when the reader is to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);

@@ -1,7 +1,8 @@
 /*
  * Which rows the next step computes: a pure function of its arguments, tested alone.
  *
- * Every decoding slot gets its one row first (all of them fit: max_tokens >= n_slots). What is left
+ * Every decoding slot gets its one row first (all of them fit: max_tokens >= n_slots); guesses come
+ * on top, when all this is decided (drafts.c). What is left
  * of the budget goes to waiting prompts in order of arrival, each in chunks of at most prompt_chunk
  * rows. Beside n decoding slots all prompts together get at most n / 2 + prompt_beside rows: a
  * step's time grows with its rows, so running streams keep their pace within a known factor.

@@ -8,7 +8,8 @@
  *
  * A run that is to end (cancelled, late, failed) gets no more rows, and ends when none of its steps
  * is under way: at most `ahead` steps later. Since nothing is computed beyond a sample's known end,
- * a slot's state is always the one after its newest token when no step of it is under way.
+ * a slot's state is always the one after its newest token when no step of it is under way, but for
+ * late rows: what wants the state has the slot catch up first (drafts.c).
  *
  * All tokens of a step are published first, then every job whose reader waits for one of them is
  * woken once: a reader sees a step's tokens of all its samples in one burst.

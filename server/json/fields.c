@@ -231,3 +231,17 @@ json_t *lx_json_real_or_null(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();
 }
+
+lx_status lx_json_copy_string(const json_t *root, const char *name, char **out, size_t *bytes,
+                              lx_error *err)
+{
+    const char *text = NULL;
+    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
+    if (st != LX_OK || text == NULL)
+        return st;
+    *out = malloc(*bytes + 1);
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory for %s", name);
+    memcpy(*out, text, *bytes + 1);
+    return LX_OK;
+}

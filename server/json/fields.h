@@ -46,6 +46,9 @@ lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_erro
 /* Whether tokens may be guessed (lx_sampling_params.no_draft); by default they may. */
 lx_status lx_json_read_draft(const json_t *root, lx_sampling_params *out,
                              lx_error *err) LX_MUST_USE;
+/* A copy of an optional string, which the caller frees; *out is left alone when it is absent. */
+lx_status lx_json_copy_string(const json_t *root, const char *name, char **out, size_t *bytes,
+                              lx_error *err) LX_MUST_USE;
 /* A string, borrowed from root; *out is NULL when absent and not required. */
 lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;

@@ -186,24 +186,10 @@ static lx_status read_size(const json_t *root, lx_image_params *p, lx_error *err
     return LX_OK;
 }
 
-static lx_status copy_text(const json_t *root, const char *name, char **out, size_t *bytes,
-                           lx_error *err)
-{
-    const char *text = NULL;
-    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
-    if (st != LX_OK || text == NULL)
-        return st;
-    *out = malloc(*bytes + 1);
-    if (*out == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory for %s", name);
-    memcpy(*out, text, *bytes + 1);
-    return LX_OK;
-}
-
 /* What is to be seen. */
 static lx_status read_subject(const json_t *root, lx_image_params *p, lx_error *err)
 {
-    lx_status st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
+    lx_status st = lx_json_copy_string(root, "prompt", &p->prompt, &p->prompt_bytes, err);
     if (st == LX_OK && p->prompt_bytes > LX_MAX_IMAGE_PROMPT)
         st = lx_fail(err, LX_ERR_INVALID, "prompt", "prompt has more than %d bytes",
                      LX_MAX_IMAGE_PROMPT);
@@ -359,9 +345,9 @@ static lx_status read_score_fields(const json_t *root, lx_score_params *p, lx_er
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
     if (st == LX_OK)
-        st = copy_text(root, "prompt", &p->prompt, &p->prompt_bytes, err);
+        st = lx_json_copy_string(root, "prompt", &p->prompt, &p->prompt_bytes, err);
     if (st == LX_OK)
-        st = copy_text(root, "completion", &p->completion, &p->completion_bytes, err);
+        st = lx_json_copy_string(root, "completion", &p->completion, &p->completion_bytes, err);
     return st;
 }
 

@@ -103,10 +103,9 @@ def test_the_same_answers_alone_and_among_others(serve, without, threads):
 def test_what_is_guessed_is_told_and_can_be_refused(serve):
     with serve() as server:
         told = [ask(server.port, (GENERATIONS, {"model": "mnist", "seed": i}))["timings"] for i in range(4)]
-        last = told[-1]
-        assert last["draft_n"] >= last["draft_n_accepted"] > 100
-        assert last["total_steps"] + last["draft_n_accepted"] == SIDE * SIDE
-        sums = sum(t["draft_n"] for t in told if "draft_n" in t), sum(t.get("draft_n_accepted", 0) for t in told)
+        assert all(t["total_steps"] + t.get("draft_n_accepted", 0) == SIDE * SIDE for t in told)
+        sums = tuple(sum(t.get(name, 0) for t in told) for name in ("draft_n", "draft_n_accepted"))
+        assert sums[0] >= sums[1] > 400  # a busy machine's times may stop guessing for a while
         assert (server.metric("linnet_draft_tokens_total", model="mnist"),
                 server.metric("linnet_draft_accepted_tokens_total", model="mnist")) == sums
         plain = ask(server.port, (GENERATIONS, {"model": "mnist", "seed": 3, "draft": False}))["timings"]

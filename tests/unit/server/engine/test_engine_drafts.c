@@ -116,6 +116,16 @@ static void compute_known(void)
     rig_stop(&r);
 }
 
+/* A picture of seed 3 alone. */
+static void compute_one(void)
+{
+    rig r = start(1, 0, NULL);
+    known[0] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
+    lx_job_wait(known[0]);
+    n_known = 1;
+    rig_stop(&r);
+}
+
 static void forget_known(void)
 {
     while (n_known > 0)
@@ -207,11 +217,7 @@ static void right_guesses_save_steps_and_wrong_ones_cost_none(void **state)
     int64_t drafted = 0, accepted = 0;
     (void)state;
     of_pictures = true;
-    rig r = start(1, 0, NULL);
-    known[0] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
-    lx_job_wait(known[0]);
-    n_known = 1;
-    rig_stop(&r);
+    compute_one();
     assert_int_equal(steps_of(&guessers[RIGHT], false, &drafted, &accepted), 1 + 6);
     assert_int_equal(accepted, drafted);
     assert_int_equal(drafted, PIXELS - 7); /* the first token comes of the prompt's step */
@@ -332,11 +338,7 @@ static void suspended_jobs_go_on_where_they_were(void **state)
 {
     (void)state;
     of_pictures = true;
-    rig r = start(1, 0, NULL);
-    known[0] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
-    lx_job_wait(known[0]);
-    n_known = 1;
-    rig_stop(&r);
+    compute_one();
     for (int32_t i = 0; i < GUESSERS; i++) {
         for (move_bytes = 0; move_bytes < 2; move_bytes++)
             suspended_jobs_go_on(&guessers[i]);
