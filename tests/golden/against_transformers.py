@@ -13,7 +13,7 @@ import transformers
 
 import kinds
 
-KNOWN = {"mamba2": transformers.Mamba2ForCausalLM}
+KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM}
 
 
 def compare(name, config, tensors, reading):
