@@ -196,6 +196,25 @@ def mamba2_tensors(c):
     return out
 
 
+# A folder of our own: transformers has the kind in models of experts only, which are not served.
+LIGHTNING = {"format": "linnet", "format_version": 1, "task": "text", "n_layers": 3, "n_heads": 3, "d_model": 16, "d_key": 6,
+             "d_value": 6, "d_ff": 24, "norm": "pre", "norm_kind": "rms", "norm_eps": 1e-5, "activation": "gelu",
+             "attention": {"kind": "lightning", "eps": 1e-5}, "feed_forward": {"kind": "gated_mlp"},
+             "inputs": [{"name": "token", "size": 256}], "head": {"kind": "categorical", "size": 256, "bias": False},
+             "text": {"tokenizer": "bytes", "context": 2048}}
+
+
+def lightning_tensors(c):
+    d, values, out = c["d_model"], c["n_heads"] * c["d_value"], {"embed.token.weight": tensor([256, c["d_model"]], 0, 0.5)}
+    for i in range(c["n_layers"]):
+        p = f"layers.{i}."
+        out |= {f"{p}norm1.weight": norm(d), f"{p}norm2.weight": norm(d), f"{p}attn.qkv.weight": tensor([3 * values, d]),
+                f"{p}attn.g.weight": tensor([values, d]), f"{p}attn.out.weight": tensor([d, values]),
+                f"{p}attn.norm.weight": norm(values), f"{p}ff.gate.weight": tensor([c["d_ff"], d]),
+                f"{p}ff.up.weight": tensor([c["d_ff"], d]), f"{p}ff.down.weight": tensor([d, c["d_ff"]])}
+    return out | {"final_norm.weight": norm(d), "head.weight": tensor([256, d])}
+
+
 QWEN = {"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
         "bos_token_id": None, "dtype": "float32", "eos_token_id": None, "head_dim": 8, "hidden_act": "silu", "hidden_size": 16,
         "initializer_range": 0.02, "intermediate_size": 24, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 6,

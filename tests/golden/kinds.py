@@ -294,6 +294,34 @@ def fla_model(mixer):
     return logits
 
 
+def lightning_mixer(w, c, layer, state, x):
+    """x: all rows. The state is there for a layer's heads, [K, V] each, and changes."""
+    heads, size = c["n_heads"], c["d_key"]
+    steep = 1 - layer / (c["n_layers"] - 1 + 1e-5) + 1e-5
+    out = []
+    for row in x:
+        q, k, v = silu(w["qkv.weight"] @ row).reshape(heads, 3, size).transpose(1, 0, 2)
+        for h in range(heads):
+            state[h] = numpy.exp(-(2.0 ** (-8 * (h + 1) / heads)) * steep) * state[h] + numpy.outer(k[h], v[h])
+        read = numpy.concatenate([q[h] @ state[h] for h in range(heads)])
+        gate = sigmoid(w["g.weight"] @ row)
+        out.append(w["out.weight"] @ (rms_norm(read, w["norm.weight"], c["attention"]["eps"]) * gate))
+    return numpy.array(out)
+
+
+def lightning(w, c, ids):
+    """Logits of a folder of our own."""
+    eps, x = c["norm_eps"], w["embed.token.weight"][ids]
+    for i in range(c["n_layers"]):
+        layer = {name[len(f"layers.{i}."):]: t for name, t in w.items() if name.startswith(f"layers.{i}.")}
+        own = {name[5:]: t for name, t in layer.items() if name.startswith("attn.")}
+        state = numpy.zeros((c["n_heads"], c["d_key"], c["d_value"]))
+        x = x + lightning_mixer(own, c, i, state, rms_norm(x, layer["norm1.weight"], eps))
+        y = rms_norm(x, layer["norm2.weight"], eps).T
+        x = x + (layer["ff.down.weight"] @ (silu(layer["ff.gate.weight"] @ y) * (layer["ff.up.weight"] @ y))).T
+    return rms_norm(x, w["final_norm.weight"], eps) @ w["head.weight"].T
+
+
 def gated_softmax_layer(w, c, memory, x):
     """Of Qwen3.5: norms of 1 + weight of queries and keys, rotation of their first columns, and a gate."""
     size, heads, key_heads = c["head_dim"], c["num_attention_heads"], c["num_key_value_heads"]
@@ -449,6 +477,7 @@ def cases():
         if name.endswith("w_proj.linear.lora.2.bias"):
             steep[name] = folders.tensor([8], -4, 8)
     yield "rwkv6_extremes", folders.RWKV6, steep, rwkv6
+    yield "lightning", folders.LIGHTNING, folders.lightning_tensors(folders.LIGHTNING), lightning
     yield "qwen3_5_text", folders.QWEN, folders.qwen_tensors(folders.QWEN), qwen
     yield "qwen3_5", folders.WHOLE_QWEN, folders.in_bf16(folders.qwen_tensors(folders.WHOLE_QWEN)), qwen
     for name, config in (
