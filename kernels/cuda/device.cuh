@@ -67,9 +67,15 @@ LX_DEVICE float lx_exp(float x)
            __uint_as_float((__float_as_uint(rest) << 23) + 0x3f800000u);
 }
 
-/* elu(x) + 1 */
-LX_DEVICE float lx_phi(float x)
+template <int MAP> LX_DEVICE float lx_phi(float x)
 {
+    float above = 0.0f > x ? 0.0f : x;
+    if (MAP == LX_PHI_RELU)
+        return above;
+    if (MAP == LX_PHI_RELU2)
+        return above * above;
+    if (MAP == LX_PHI_EXP)
+        return lx_exp(x > LX_PHI_MOST ? LX_PHI_MOST : x);
     return x > 0.0f ? x + 1.0f : lx_exp(x);
 }
 
