@@ -425,7 +425,7 @@ static void run_one(int64_t b, int64_t blocks, size_t shared, order o)
     IF_RACES(race_end());
 }
 
-int simt_check(int64_t blocks, int64_t threads, size_t shared)
+static int check_launch(int64_t blocks, int64_t threads, size_t shared)
 {
     bool possible = blocks >= 1 && blocks <= 0x7fffffff && threads >= 1 &&
                     threads <= MOST_THREADS && threads % (int64_t)WARP == 0 &&
@@ -433,13 +433,12 @@ int simt_check(int64_t blocks, int64_t threads, size_t shared)
     return possible ? 0 : 9; /* cudaErrorInvalidConfiguration */
 }
 
-int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function<void()> &kernel)
+static int run_kernel(int64_t blocks, int64_t threads, size_t shared,
+                      const std::function<void()> &kernel)
 {
     std::lock_guard<std::mutex> one_launch(lock);
     const order o = wanted_order();
     if (int error = simt_fail_now(); error != 0)
-        return error;
-    if (int error = simt_check(blocks, threads, shared); error != 0)
         return error;
     if (!have_fibers())
         return 2; /* cudaErrorMemoryAllocation */
@@ -462,7 +461,7 @@ struct launch {
 static int run_launch(void *work)
 {
     const launch *l = static_cast<const launch *>(work);
-    return simt_run(l->blocks, l->threads, l->shared, l->kernel);
+    return run_kernel(l->blocks, l->threads, l->shared, l->kernel);
 }
 
 static void drop_launch(void *work)
@@ -473,10 +472,10 @@ static void drop_launch(void *work)
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
                 std::function<void()> kernel)
 {
-    launch *l = new launch{blocks, threads, shared, kernel};
-    if (simt_keep(stream, run_launch, drop_launch, l) != 0)
-        return simt_fail_now();
-    int error = run_launch(l);
-    delete l;
+    int error = simt_fail_now();
+    if (error == 0)
+        error = check_launch(blocks, threads, shared);
+    if (error == 0)
+        simt_queue(stream, run_launch, drop_launch, new launch{blocks, threads, shared, kernel});
     return error;
 }

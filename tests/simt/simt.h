@@ -19,7 +19,7 @@
  *
  * With LX_SIMT_RACES a checker looks at every access whatever the order (tests/simt/race.h).
  *
- * Not expressed: memory ordering between blocks, bank conflicts, tensor cores, asynchronous copies.
+ * Not expressed: bank conflicts, tensor cores, copies by the kernels that run beside them.
  */
 #ifndef LINNET_TESTS_SIMT_H
 #define LINNET_TESTS_SIMT_H
@@ -139,8 +139,6 @@ void simt_barrier(const char *file, int line);
 uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char *file, int line);
 /* Waits for the lanes in `mask`; unlike an exchange it orders what they do with memory. */
 void simt_warp_barrier(uint32_t mask, const char *file, int line);
-/* 0, or the runtime's error for a launch that no device would accept. */
-int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function<void()> &kernel);
 
 #define threadIdx (simt_at->thread)
 #define blockIdx (simt_at->block)
@@ -163,7 +161,7 @@ static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const ch
 #define __shfl_xor_sync(mask, given, bits, width)                                                  \
     simt_shuffle((mask), (given), threadIdx.x % 32u ^ (unsigned)(bits), __FILE__, __LINE__)
 
-/* simt_run, now or when the graph is launched that the stream is capturing. */
+/* Queues a launch; 0, or the runtime's error for one that no device would accept. */
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
                 std::function<void()> kernel);
 
