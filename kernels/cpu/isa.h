@@ -87,6 +87,7 @@ typedef struct lx_cpu_attend_kept {
     const float *q, *k, *v;
     float *y;
     int64_t n_tokens, x_stride, y_stride;
+    int32_t shared; /* heads of queries that read these rows, one behind the other in q and y */
     const lx_rows_pattern *pattern;
     int32_t position; /* of the first token */
     /* this head's tiles in the slot, `ring` of them, of which `kept` keep their place; or with

@@ -13,7 +13,7 @@
  *
  * Tensors: attn.q [n_heads D, d_model], with a gate of every head its queries, then its gate;
  * attn.k, attn.v, attn.out; with a norm attn.q_norm.weight, attn.k_norm.weight [D].
- * State: the rows (k, v) that may be seen again, of every head of queries: with a window a ring of
+ * State: the rows (k, v) that may be seen again, of every head of keys: with a window a ring of
  * them in the slot, else all, in pages.
  */
 #include <math.h>
@@ -123,10 +123,10 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_scratch(p, c->params[GATE].i ? queries_of(c) : 0);
     lx_mixer_add_scratch(p, (int64_t)c->n_heads * c->d_value);
     if (window.window > 0) {
-        lx_mixer_add_pattern_ring(p, c->n_heads, c->d_key, c->d_value, &window);
+        lx_mixer_add_pattern_ring(p, key_heads_of(c), c->d_key, c->d_value, &window);
         return;
     }
-    lx_mixer_add_rows(p, c->n_heads, c->d_key, c->d_value, 0);
+    lx_mixer_add_rows(p, key_heads_of(c), c->d_key, c->d_value, 0);
     p->patterns[p->n_patterns++] = window;
 }
 

@@ -107,42 +107,83 @@ static bool patterns_match_oracle(device *dut, device *oracle)
     return true;
 }
 
+enum { SHARED_H = 6, SHARED_G = 2, SHARED_T = 150 };
+
+/* The same inputs for heads that share keys and values, and for such that each have their own. */
+static void share_inputs(const rows_case *c, float *all, float *few)
+{
+    int64_t d = c->d_key, m = c->d_value, shared = SHARED_H / SHARED_G;
+    int64_t width = SHARED_H * d + SHARED_G * (d + m);
+    for (int64_t t = 0; t < SHARED_T; t++) {
+        float *row = all + t * kept_width(c), *of = few + t * width;
+        float *k = row + SHARED_H * d, *v = k + SHARED_H * d;
+        memcpy(of, row, (size_t)(SHARED_H * d) * sizeof *of);
+        for (int64_t h = 0; h < SHARED_H; h++) {
+            int64_t g = h / shared;
+            memmove(k + h * d, k + g * shared * d, (size_t)d * sizeof *row);
+            memmove(v + h * m, v + g * shared * m, (size_t)m * sizeof *row);
+            memcpy(of + (SHARED_H + g) * d, k + h * d, (size_t)d * sizeof *of);
+            memcpy(of + (SHARED_H + SHARED_G) * d + g * m, v + h * m, (size_t)m * sizeof *of);
+        }
+    }
+}
+
+/* Tokens in steps of so many; the rows lie in a state of as many heads as there are of keys. */
+static bool shared_steps(device *dut, const rows_case *c, int32_t step, const float *few,
+                         float *got)
+{
+    int64_t width = (int64_t)SHARED_H * c->d_key + SHARED_G * ((int64_t)c->d_key + c->d_value);
+    int64_t y_width = (int64_t)SHARED_H * c->d_value;
+    rows_case kept = *c;
+    kept.heads = SHARED_G;
+    lx_states *states = kept_states(dut, &kept, 1);
+    lx_array *y = dev_array(dut, NULL, step * y_width);
+    lx_array *qkv = dev_array(dut, few, step * width);
+    for (int32_t at = 0, zero = 0; at < SHARED_T; at += step) {
+        int32_t n = step;
+        lx_batch *b = ragged_batch(1, &n, &zero);
+        lx_attend_rows_args args = kept_args(c, y, qkv, states);
+        args.key_heads = SHARED_G;
+        b->position = &at;
+        CHECK_OK(dut->k->array_upload(dut->be, qkv, 0, few + at * width, n * width));
+        CHECK_OK(dut->k->begin(dut->be, b, NULL));
+        dut->k->attend_rows(dut->be, &args);
+        if (!dev_finish(dut) || !dev_read(dut, y, got + at * y_width, n * y_width))
+            return false;
+    }
+    return true;
+}
+
 /* Heads of queries that share keys and values: as if each had its own, all alike. */
 static bool shared_rows_are_repeated_ones(device *dut, device *oracle)
 {
     (void)oracle;
-    enum { H = 6, G = 2, D = 16, M = 32, T = 150 };
-    rows_case c = {H, D, M, 0, T, 1, kept_all, 0.25f, SOFTMAX};
+    static const lx_rows_pattern near[] = {
+        {.kind = LX_PATTERN_WINDOW, .window = 33, .dilation = 1}};
+    static const rows_case cases[] = {
+        {SHARED_H, 16, 32, 0, SHARED_T, 1, kept_all, 0.25f, SOFTMAX},
+        {SHARED_H, 16, 32, 48, SHARED_T, 1, near, 0.25f, SOFTMAX}, /* no row to spare */
+        {SHARED_H, 7, 19, 96, SHARED_T, 1, near, 0.25f, SOFTMAX}};
+    static const int32_t steps[] = {SHARED_T, 1, 6}; /* which divide it */
     rng r = {22};
-    int32_t n = T, zero = 0;
-    int64_t width = H * D + G * (D + M);
-    float *all = kept_inputs(&r, &c, T, UNIFORM, 3), *few = floats(T * width);
-    float *want = floats(T * H * M), *got = floats(T * H * M);
-    for (int64_t t = 0; t < T; t++) {
-        float *row = all + t * kept_width(&c), *of = few + t * width;
-        memcpy(of, row, (size_t)(H * D) * sizeof *of);
-        for (int64_t h = 0; h < H; h++) {
-            int64_t g = h / (H / G), from = g * (H / G);
-            memmove(row + (H + h) * D, row + (H + from) * D, D * sizeof *row);
-            memmove(row + 2 * H * D + h * M, row + 2 * H * D + from * M, M * sizeof *row);
-            memcpy(of + (H + g) * D, row + (H + h) * D, D * sizeof *of);
-            memcpy(of + (H + G) * D + g * M, row + 2 * H * D + h * M, M * sizeof *of);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const rows_case *c = &cases[i];
+        int32_t n = SHARED_T, zero = 0;
+        int64_t width = (int64_t)SHARED_H * c->d_key + SHARED_G * ((int64_t)c->d_key + c->d_value);
+        int64_t n_y = (int64_t)SHARED_T * SHARED_H * c->d_value;
+        float *all = kept_inputs(&r, c, SHARED_T, UNIFORM, 3), *few = floats(SHARED_T * width);
+        float *want = floats(n_y), *got = floats(n_y);
+        share_inputs(c, all, few);
+        if (!kept_step(dut, c, kept_states(dut, c, 1), 1, &n, &zero, &zero, all, want))
+            return false;
+        for (size_t k = 0; k < COUNT(steps); k++) {
+            if (!shared_steps(dut, c, steps[k], few, got))
+                return false;
+            CHECK(same_bytes(got, want, n_y), "case %zu in steps of %d: something else", i,
+                  steps[k]);
         }
+        dev_release(dut);
     }
-    if (!kept_step(dut, &c, kept_states(dut, &c, 1), 1, &n, &zero, &zero, all, want))
-        return false;
-    lx_batch *b = ragged_batch(1, &n, &zero);
-    lx_array *y = dev_array(dut, NULL, (int64_t)T * H * M);
-    lx_attend_rows_args args =
-        kept_args(&c, y, dev_array(dut, few, T * width), kept_states(dut, &c, 1));
-    args.key_heads = G;
-    b->position = &zero;
-    CHECK_OK(dut->k->begin(dut->be, b, NULL));
-    dut->k->attend_rows(dut->be, &args);
-    if (!dev_finish(dut) || !dev_read(dut, y, got, (int64_t)T * H * M))
-        return false;
-    CHECK(same_bytes(got, want, (int64_t)T * H * M), "shared rows give something else");
-    dev_release(dut);
     return true;
 }
 

@@ -2,7 +2,7 @@
 
 #define PIECE_WORK 100000 /* floats of rows that a piece reads: half a microsecond and more */
 
-/* The pattern of a head, and where its tiles lie. */
+/* The pattern of a head of keys, and where its tiles lie. */
 static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq,
                                  int64_t head)
 {
@@ -12,7 +12,7 @@ static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
     int64_t at = a->offset + head * rows * (a->d_key + a->d_value);
     lx_cpu_attend_kept job = {
         .pattern = &a->patterns[head % a->n_patterns],
-        .to_next_head = head + 1 < a->n_heads ? rows * (a->d_key + a->d_value) : 0,
+        .to_next_head = head + 1 < lx_attend_rows_key_heads(a) ? rows * (a->d_key + a->d_value) : 0,
         .position = b->position[seq],
         .d_key = a->d_key,
         .d_value = a->d_value,
@@ -44,19 +44,26 @@ static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
     return job;
 }
 
+static int64_t sharing(const lx_attend_rows_args *a)
+{
+    return a->n_heads / lx_attend_rows_key_heads(a);
+}
+
+/* A head of keys with all of its queries. */
 static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq, int64_t head,
                         float *scratch)
 {
     const lx_batch *b = c->batch;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
     int64_t row = b->seq_start[seq], x_stride = lx_attend_rows_width(a), y_stride = n * dv;
-    int64_t keys = lx_attend_rows_key_heads(a), g = head / (n / keys);
+    int64_t keys = lx_attend_rows_key_heads(a), shared = sharing(a);
     const float *x = a->qkv->data + row * x_stride;
     lx_cpu_attend_kept job = job_of(c, a, seq, head);
-    job.q = x + head * dk;
-    job.k = x + (n + g) * dk;
-    job.v = x + (n + keys) * dk + g * dv;
-    job.y = a->y->data + row * y_stride + head * dv;
+    job.q = x + head * shared * dk;
+    job.k = x + (n + head) * dk;
+    job.v = x + (n + keys) * dk + head * dv;
+    job.y = a->y->data + row * y_stride + head * shared * dv;
+    job.shared = (int32_t)shared;
     job.n_tokens = b->seq_start[seq + 1] - b->seq_start[seq];
     job.x_stride = x_stride;
     job.y_stride = y_stride;
@@ -71,13 +78,14 @@ static int64_t weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq
     int32_t tokens = b->seq_start[seq + 1] - b->seq_start[seq];
     lx_rows_ranges middle =
         lx_ranges_of(&a->patterns[head % a->n_patterns], b->position[seq] + tokens / 2);
-    return (int64_t)tokens * (LX_ROWS_TILE + lx_ranges_rows(&middle));
+    return tokens * sharing(a) * (LX_ROWS_TILE + lx_ranges_rows(&middle));
 }
 
 static int64_t total_weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq0,
                             int32_t seq1)
 {
-    int64_t total = 0, full = a->n_heads / a->n_patterns, rest = a->n_heads % a->n_patterns;
+    int64_t n = lx_attend_rows_key_heads(a);
+    int64_t total = 0, full = n / a->n_patterns, rest = n % a->n_patterns;
     for (int32_t seq = seq0; seq < seq1; seq++) {
         for (int64_t h = 0; h < a->n_patterns; h++)
             total += weight(c, a, seq, h) * (full + (h < rest));
@@ -100,7 +108,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
             at += all;
             continue;
         }
-        for (int64_t h = 0; h < a->n_heads && at < mine.to; h++) {
+        for (int64_t h = 0; h < lx_attend_rows_key_heads(a) && at < mine.to; h++) {
             if (at >= mine.from)
                 attend_head(c, a, seq, h, scratch);
             at += weight(c, a, seq, h);
@@ -118,7 +126,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_attend_rows_args *a = args;
-    int64_t heads = (int64_t)c->batch->n_seqs * a->n_heads;
+    int64_t heads = (int64_t)c->batch->n_seqs * lx_attend_rows_key_heads(a);
     int64_t work = total_weight(c, a, 0, c->batch->n_seqs) * (a->d_key + a->d_value) / PIECE_WORK;
     return work < heads ? work : heads;
 }
@@ -149,9 +157,8 @@ static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part
                       float *scratch)
 {
     const lx_attend_rows_args *a = args;
-    int64_t shared = a->n_heads / lx_attend_rows_key_heads(a);
     for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        for (int64_t h = mine.from * shared; h < mine.to * shared; h++)
+        for (int64_t h = mine.from; h < mine.to; h++)
             attend_head(c, a, seq, h, scratch);
     }
 }

@@ -1,8 +1,9 @@
 /*
- * One head of one sequence over its kept rows. A token's query goes through the tiles that hold
- * rows it sees, oldest first, in blocks of LX_ROWS_BLOCK absolute positions; what a block gives is
- * added to what those before it gave. Several queries may share the reading: each of them has its
- * own sums, so what it gets is the same.
+ * One head of keys of one sequence, and the queries that read its kept rows: of every token in turn
+ * as many as heads share them. A query goes through the tiles that hold rows it sees, oldest first,
+ * in blocks of LX_ROWS_BLOCK absolute positions; what a block gives is added to what those before
+ * it gave. Several queries, of heads and of tokens, may share the reading: each of them has its own
+ * sums, so what it gets is the same.
  */
 
 #define ROWS_SUMS (BODY_MAX_SUMS >= 8 ? 8 : 4) /* held in registers at once */
@@ -280,12 +281,12 @@ static void rows_zeros(const lx_cpu_attend_kept *a, rows_query *query)
     }
 }
 
-/* What a query is before its first block; its places in the scratch. */
-static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t t, float *scratch)
+/* What query number u is before its first block; its places in the scratch. */
+static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t u, float *scratch)
 {
-    const float *q = a->q + t * a->x_stride;
+    const float *q = a->q + u / a->shared * a->x_stride + u % a->shared * a->d_key;
     int32_t d_value = (a->d_value + 15) / 16 * 16;
-    int32_t i = a->position + (int32_t)t;
+    int32_t i = a->position + (int32_t)(u / a->shared);
     *query = (rows_query){.sees = lx_ranges_of(a->pattern, i),
                           .nearest = i - a->pattern->not_own,
                           .x = scratch,
@@ -299,9 +300,9 @@ static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t t
         rows_zeros(a, query);
 }
 
-static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64_t t)
+static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64_t u)
 {
-    float *y = a->y + t * a->y_stride;
+    float *y = a->y + u / a->shared * a->y_stride + u % a->shared * a->d_value;
     bool empty = query->sees.n == 0;
     if (empty && a->leave_unseeing)
         return;
@@ -311,8 +312,8 @@ static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64
         y[m] = empty ? 0.0f : query->o[m] / by;
 }
 
-/* Tokens t .. t + nq - 1. */
-V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
+/* Queries u .. u + nq - 1; the first one of a token keeps its row. */
+V16_FN void rows_queries(const lx_cpu_attend_kept *a, int64_t u, const int nq)
 {
     rows_work w;
     rows_list lists[2], *then = lists;
@@ -320,8 +321,9 @@ V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
     int32_t tile = LX_ROWS_NO_TILE;
     w.now = lists;
     for (int j = 0; j < nq; j++) {
-        rows_keep(a, t + j);
-        rows_begin(a, &w.query[j], t + j, a->scratch + j * share);
+        if ((u + j) % a->shared == 0)
+            rows_keep(a, (u + j) / a->shared);
+        rows_begin(a, &w.query[j], u + j, a->scratch + j * share);
         int32_t first = lx_ranges_next(&w.query[j].sees, 0);
         tile = first < tile ? first : tile;
     }
@@ -335,14 +337,25 @@ V16_FN void rows_tokens(const lx_cpu_attend_kept *a, int64_t t, const int nq)
         rows_block(a, &w, nq);
     }
     for (int j = 0; j < nq; j++)
-        rows_end(a, &w.query[j], t + j);
+        rows_end(a, &w.query[j], u + j);
+}
+
+/* Whether queries u .. u + n - 1 may be at work at once: where a ring has no room for a row more
+   than is seen, those of one token only. */
+static bool rows_may_share(const lx_cpu_attend_kept *a, int64_t u, int n)
+{
+    return u + n <= a->n_tokens * a->shared && (a->together || u % a->shared + n <= a->shared);
 }
 
 static void attend_kept(const lx_cpu_attend_kept *a)
 {
-    int64_t t = 0;
-    for (; a->together && t + LX_CPU_QUERIES <= a->n_tokens; t += LX_CPU_QUERIES)
-        rows_tokens(a, t, LX_CPU_QUERIES);
-    for (; t < a->n_tokens; t++)
-        rows_tokens(a, t, 1);
+    for (int64_t u = 0; u < a->n_tokens * a->shared;) {
+        if (rows_may_share(a, u, LX_CPU_QUERIES)) {
+            rows_queries(a, u, LX_CPU_QUERIES);
+            u += LX_CPU_QUERIES;
+        } else {
+            rows_queries(a, u, 1);
+            u++;
+        }
+    }
 }

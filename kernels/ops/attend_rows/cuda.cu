@@ -1,8 +1,9 @@
 /*
- * Attention over kept rows: a block carries a head of a sequence, token after token. A
- * token's rows are read in blocks of LX_ROWS_BLOCK positions, each by one warp, as many at once as
- * there are warps; what they give is added oldest first. Every number is formed as the cpu back end
- * forms it, in its order, so how many warps there are, and how a prompt is cut, changes nothing.
+ * Attention over kept rows: a block carries a head of keys of a sequence with all its queries,
+ * token after token. A query's rows are read in blocks of LX_ROWS_BLOCK positions, each by one
+ * warp, as many at once as there are warps; what they give is added oldest first. Every number is
+ * formed as the cpu back end forms it, in its order, so how many warps there are, and how a prompt
+ * is cut, changes nothing.
  *
  * In a warp a lane has a row of every second tile until the weights are known, then columns of the
  * values. Neither reads a row that the token does not see.
@@ -14,7 +15,7 @@
 #define MOST_WARPS 8
 #define MANY_VALUES 512 /* more of them leave shared memory for fewer warps */
 
-/* A head of a sequence. */
+/* A head of keys of a sequence. */
 struct rows_head {
     float *tiles;                  /* in the slot, or in page 0 */
     const int32_t *pages;          /* the slot's; NULL: a ring */
@@ -240,9 +241,7 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
                             int32_t i, const rows_shared &all)
 {
     int64_t n = a.n_heads, dk = a.d_key, dv = a.d_value;
-    int64_t g = (int32_t)at / a.shared;
     const float *x = a.qkv + t * a.width;
-    keep_row(a, head, i, x + a.keys_at + g * dk, x + a.values_at + g * dv);
     for (int32_t d = (int32_t)threadIdx.x; d < a.d_key; d += WARPS * 32)
         all.q[d] = x[at * dk + d] * a.scale;
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += WARPS * 32)
@@ -270,7 +269,8 @@ template <int WARPS> LX_KERNEL(WARPS * 32) attend_rows(const lx_cuda_rows a)
     LX_SHARED(uint32_t, lanes, [WARPS * LX_ROWS_BLOCK_TILES]);
     LX_SHARED(float, largest, [WARPS]);
     LX_SHARED(float, sum, [WARPS]);
-    int64_t seq = blockIdx.x / (unsigned)a.n_heads, at = blockIdx.x % (unsigned)a.n_heads;
+    unsigned heads = (unsigned)(a.n_heads / a.shared);
+    int64_t seq = blockIdx.x / heads, at = blockIdx.x % heads;
     if (seq >= *a.live)
         return; /* the whole block */
     float *o = shared + a.d_key;
@@ -285,15 +285,20 @@ template <int WARPS> LX_KERNEL(WARPS * 32) attend_rows(const lx_cuda_rows a)
     else
         head.tiles += slot * a.stride;
     int64_t begin = a.seq_start[seq];
-    for (int64_t t = begin; t < a.seq_start[seq + 1]; t++)
-        attend_token<WARPS>(a, head, t, at, a.position[seq] + (int32_t)(t - begin), all);
+    for (int64_t t = begin; t < a.seq_start[seq + 1]; t++) {
+        const float *x = a.qkv + t * a.width;
+        int32_t i = a.position[seq] + (int32_t)(t - begin);
+        keep_row(a, head, i, x + a.keys_at + at * a.d_key, x + a.values_at + at * a.d_value);
+        for (int32_t of = 0; of < a.shared; of++)
+            attend_token<WARPS>(a, head, t, at * a.shared + of, i, all);
+    }
 }
 
 template <int WARPS> static cudaError_t launch(const lx_cuda_rows *a, cudaStream_t stream)
 {
     int64_t floats = a->d_key + a->d_value + WARPS * (LX_ROWS_BLOCK + (int64_t)a->d_value);
-    return LX_LAUNCH(attend_rows<WARPS>, (int64_t)a->n_seqs * a->n_heads, WARPS * 32, floats * 4,
-                     stream, *a);
+    return LX_LAUNCH(attend_rows<WARPS>, (int64_t)a->n_seqs * a->n_heads / a->shared, WARPS * 32,
+                     floats * 4, stream, *a);
 }
 
 extern "C" cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream)

@@ -103,7 +103,7 @@ lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows
 static lx_status check_place(const lx_attend_rows_args *a, lx_error *err)
 {
     int64_t tokens = a->ring > 0 ? a->ring : LX_PAGE_TOKENS;
-    int64_t floats = a->n_heads * tokens * ((int64_t)a->d_key + a->d_value);
+    int64_t floats = lx_attend_rows_key_heads(a) * tokens * ((int64_t)a->d_key + a->d_value);
     int32_t least = 0;
     lx_status st = lx_rows_ring(a->patterns, a->n_patterns, &least, err);
     if (st != LX_OK)
@@ -157,6 +157,8 @@ static lx_status check(const void *args, lx_error *err)
         return bad(err, "qkv and y are the same array");
     if (a->patterns == NULL || a->n_patterns < 1 || a->n_patterns > a->n_heads)
         return bad(err, "there must be a pattern, and no more of them than heads");
+    if (a->n_patterns > 1 && lx_attend_rows_key_heads(a) < a->n_heads)
+        return bad(err, "heads that share rows have one pattern");
     if (a->states == NULL)
         return bad(err, "states is NULL");
     lx_status st = check_place(a, err);

@@ -74,10 +74,10 @@ typedef struct lx_rows_distances {
  *                     weight(): softmax and WINDOW with a window, a dilation of 1, no sinks only
  *
  * Rows lie in tiles of LX_ROWS_TILE: row j is number j mod 16 of tile j / 16. A tile holds k
- * transposed, [D][16], then v, [16][M]. From `offset` on lie of each head in turn its tiles: where
- * ring is 0 the four tiles of a page in every page; else ring / 16 of them in the slot's fixed
- * part. There tile t lies in place t as long as there is one. Later ones take the places of the
- * oldest, but never those of rows below `sinks` (in whole tiles).
+ * transposed, [D][16], then v, [16][M]. From `offset` on lie of each head of keys in turn its
+ * tiles: where ring is 0 the four tiles of a page in every page; else ring / 16 of them in the
+ * slot's fixed part. There tile t lies in place t as long as there is one. Later ones take the
+ * places of the oldest, but never those of rows below `sinks` (in whole tiles).
  *
  * Errors beside wrong sizes: a batch without positions, a ring too small for a pattern, a page that
  * is not mapped or too many tokens for the slot's pages.
@@ -89,7 +89,7 @@ typedef struct lx_attend_rows_args {
     int64_t offset; /* where this layer's part of a page, or of a slot, begins, in floats */
     int32_t ring;   /* rows kept, a multiple of LX_ROWS_TILE; 0: all, in pages */
     int32_t n_heads, d_key, d_value;
-    int32_t key_heads; /* G, divides H; 0: H */
+    int32_t key_heads; /* G, divides H; 0: H. Where it is less, there is one pattern */
     float scale;
     const lx_rows_pattern *patterns; /* head h has patterns[h % n_patterns]; borrowed until sync */
     int32_t n_patterns;

@@ -27,11 +27,11 @@ static bool visible(const lx_rows_pattern *p, int32_t i, int32_t j)
     return false;
 }
 
-/* A sequence's rows of one head. */
+/* A head of a sequence, and the head of keys whose rows it reads. */
 typedef struct head {
     const lx_attend_rows_args *a;
     int32_t slot;
-    int64_t h;
+    int64_t h, keys;
 } head;
 
 /* The tile that row j lies in, now or when it was young. */
@@ -43,7 +43,7 @@ static float *tile_of(const head *at, int64_t j)
     if (a->ring == 0) {
         int64_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
         float *page = lx_host_page(s, at->slot, (int32_t)(tile / in_page)) + a->offset;
-        return page + (at->h * in_page + tile % in_page) * floats;
+        return page + (at->keys * in_page + tile % in_page) * floats;
     }
     int64_t places = a->ring / LX_ROWS_TILE, kept = 0;
     for (int32_t i = 0; i < a->n_patterns; i++) {
@@ -54,7 +54,7 @@ static float *tile_of(const head *at, int64_t j)
     }
     while (tile >= places)
         tile -= places - kept;
-    return s->data + at->slot * s->stride + a->offset + (at->h * places + tile) * floats;
+    return s->data + at->slot * s->stride + a->offset + (at->keys * places + tile) * floats;
 }
 
 static void keep(const head *at, int64_t i, const float *k, const float *v)
@@ -153,9 +153,10 @@ lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error
             const float *qkv = a->qkv->data + t * width;
             int32_t i = b->position[s] + t - b->seq_start[s];
             for (int64_t h = 0; h < n; h++) {
-                head at = {a, b->slot[s], h};
-                int64_t g = h / (n / keys);
-                keep(&at, i, qkv + (n + g) * dk, qkv + (n + keys) * dk + g * dv);
+                int64_t shared = n / keys, g = h / shared;
+                head at = {a, b->slot[s], h, g};
+                if (h % shared == 0)
+                    keep(&at, i, qkv + (n + g) * dk, qkv + (n + keys) * dk + g * dv);
                 attend_token(&at, i, qkv + h * dk, a->y->data + (t * n + h) * dv);
             }
         }
