@@ -64,8 +64,8 @@ struct lx_cuda_op {
 
 /* A captured step: what was recorded (its key), and what replays it. See graph.c. */
 typedef struct lx_cuda_graph {
-    cudaGraphExec_t exec;
-    uint64_t *key; /* [n_key], owned */
+    cudaGraphExec_t exec; /* NULL: the step cannot be captured */
+    uint64_t *key;        /* [n_key], owned */
     size_t n_key;
     uint64_t last_use;
 } lx_cuda_graph;
@@ -210,8 +210,10 @@ static inline uint64_t lx_cuda_key_pair(int64_t a, int64_t b) /* two that are no
 }
 uint64_t lx_cuda_key_float(float f);
 
-/* run.c: queues one recorded operation on c->target; below, what operations' `run` is made of. */
-lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op);
+/* run.c: queues the recorded operations on a stream; below, what operations' `run` is made of. */
+lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target);
+/* Whether the operations are captured: what fails then is LX_ERR_UNSUPPORTED, no lost device. */
+bool lx_cuda_is_capturing(const lx_cuda *c);
 /* The device's copy of what was put down at that place of the inputs. */
 const void *lx_cuda_input(const lx_cuda *c, size_t at);
 /* Which sequences of the step branch. */

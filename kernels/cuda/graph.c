@@ -11,7 +11,8 @@
  * An object that is freed may leave its address to another one, so graphs captured before are
  * dropped. The least recently used graph makes room for the one too many.
  *
- * Capturing has a stream of its own, for another thread may queue a copy meanwhile.
+ * Capturing has a stream of its own, for another thread may queue a copy meanwhile. Where the
+ * matrix library cannot be captured, the step's operations are launched one by one, each time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,21 +131,23 @@ static lx_cuda_graph *make_room(lx_cuda *c)
     return oldest;
 }
 
-/* Queues the operations on the capturing stream, which only notes them. */
+/* Queues the operations on the capturing stream, which only notes them. LX_ERR_UNSUPPORTED: one of
+   them cannot be captured, and the device is as it was. */
 static lx_status record(lx_cuda *c, cudaGraph_t *out)
 {
     cudaError_t e = cudaStreamBeginCapture(c->capture, cudaStreamCaptureModeThreadLocal);
     if (e != cudaSuccess)
         return lx_cuda_lose(c, e, "beginning a graph", &c->error);
-    lx_status st = LX_OK;
-    c->target = c->capture;
-    for (int32_t i = 0; st == LX_OK && i < c->n_ops; i++)
-        st = lx_cuda_run_op(c, &c->ops[i]);
+    lx_status st = lx_cuda_run_ops(c, c->capture);
     c->target = c->stream;
     e = cudaStreamEndCapture(c->capture, out);
-    if (st != LX_OK)
-        return st;
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "ending a graph", &c->error);
+    if (e == cudaErrorStreamCaptureInvalidated) {
+        (void)cudaGetLastError(); /* the next launch shall not report it */
+        return LX_ERR_UNSUPPORTED;
+    }
+    if (e != cudaSuccess && st != LX_ERR_DEVICE)
+        return lx_cuda_lose(c, e, "ending a graph", &c->error);
+    return st;
 }
 
 static lx_status capture(lx_cuda *c, cudaGraphExec_t *exec)
@@ -174,11 +177,12 @@ static lx_status add(lx_cuda *c, lx_cuda_graph **out)
 {
     cudaGraphExec_t exec = NULL;
     lx_status st = capture(c, &exec);
-    if (st != LX_OK)
+    if (st != LX_OK && st != LX_ERR_UNSUPPORTED)
         return st;
     uint64_t *key = malloc(c->n_key * sizeof *key);
     if (key == NULL) {
-        (void)cudaGraphExecDestroy(exec);
+        if (exec != NULL)
+            (void)cudaGraphExecDestroy(exec);
         return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for a step's graph");
     }
     memcpy(key, c->key, c->n_key * sizeof *key);
@@ -211,6 +215,8 @@ lx_status lx_cuda_graph_run(lx_cuda *c)
     lx_status st = lx_cuda_graph_get(c, &g);
     if (st != LX_OK)
         return st;
+    if (g->exec == NULL)
+        return lx_cuda_run_ops(c, c->stream);
     cudaError_t e = cudaGraphLaunch(g->exec, c->stream);
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step's graph", &c->error);
 }

@@ -176,6 +176,34 @@ static lx_status put_bias(lx_cuda *c, lx_matrix *w, const float *bias, lx_error 
     return st;
 }
 
+/* A product of one row: the library's first call may load code, which cannot be captured. */
+static lx_status warm_up(lx_cuda *c, const lx_matrix *w, lx_error *err)
+{
+    void *p = NULL;
+    size_t n_bytes = float_bytes((int64_t)w->padded_rows + w->padded_cols);
+    lx_status st = device_new(c, n_bytes, "a matrix", &p, err);
+    if (st != LX_OK)
+        return st;
+    float *y = p;
+    const uint16_t *x = (const void *)(y + w->padded_rows);
+    st = lx_cuda_product_run(w->plan, w->w16, x, NULL, y, 1, c->stream, err);
+    cudaError_t e = st == LX_OK ? cudaStreamSynchronize(c->stream) : cudaSuccess;
+    (void)cudaFree(p);
+    return e == cudaSuccess ? st : lx_cuda_lose(c, e, "a matrix product", err);
+}
+
+/* Not beside a step that is captured: the library may then refuse to look for algorithms. */
+static lx_status make_plan(lx_cuda *c, lx_matrix *w, lx_error *err)
+{
+    lx_turn_take(&c->turn);
+    lx_status st =
+        lx_cuda_product_new(c->blas, w->padded_rows, w->padded_cols, w->bias, &w->plan, err);
+    if (st == LX_OK)
+        st = warm_up(c, w, err);
+    lx_turn_give(&c->turn);
+    return st;
+}
+
 /* Only a matrix that is stored in bf16 has its inputs rounded; others are multiplied exactly. */
 lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
                              lx_matrix **out, lx_error *err)
@@ -200,7 +228,7 @@ lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const floa
     if (st == LX_OK)
         st = put_weights(c, t, w, exact, err);
     if (st == LX_OK && !exact)
-        st = lx_cuda_product_new(c->blas, w->padded_rows, w->padded_cols, w->bias, &w->plan, err);
+        st = make_plan(c, w, err);
     if (st != LX_OK) {
         lx_cuda_matrix_free(be, w);
         return st;

@@ -6,8 +6,10 @@
  * kernel after them. The library's GELU is the tanh form, not ours, and is not used.
  *
  * The algorithm is chosen once, for TYPICAL rows, from what the library proposes, leaving out those
- * that split the sum; it must also accept 1 row and MOST rows. Which rows a tile holds then cannot
- * change the order in which an output's products are added.
+ * that split the sum; it must also accept 1 row. Which rows a tile holds then cannot change the
+ * order in which an output's products are added. One that accepts other numbers of rows, up to
+ * MOST, comes first; where it refuses a number even so, the rows are multiplied in pieces, which
+ * gives the same bits.
  */
 #include <cublasLt.h>
 #include <stdbool.h>
@@ -19,6 +21,7 @@
 #define PROPOSALS 32
 #define TYPICAL 256
 #define MOST (1 << 20)
+#define MOST_VALUES INT32_MAX /* of one call's inputs or results; some algorithms count so far */
 
 struct lx_cuda_blas {
     cublasLtHandle_t handle;
@@ -54,8 +57,8 @@ lx_status lx_cuda_blas_new(lx_cuda_blas **out, lx_error *err)
     cudaError_t e = cudaMalloc(&b->workspace, WORKSPACE_BYTES);
     if (e != cudaSuccess) {
         lx_cuda_blas_free(b);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for the matrix library: %s",
-                       cudaGetErrorString(e));
+        return lx_fail(err, e == cudaErrorMemoryAllocation ? LX_ERR_NO_MEMORY : LX_ERR_DEVICE, NULL,
+                       "cuda: no memory for the matrix library: %s", cudaGetErrorString(e));
     }
     *out = b;
     return LX_OK;
@@ -132,6 +135,24 @@ static bool accepts(const lx_cuda_product *p, const cublasLtMatmulAlgo_t *a, int
            result.workspaceSize <= WORKSPACE_BYTES;
 }
 
+/* The most rows of one call. */
+static int32_t most_rows(const lx_cuda_product *p)
+{
+    int32_t width = p->outputs > p->inputs ? p->outputs : p->inputs;
+    return MOST_VALUES / width < MOST ? MOST_VALUES / width : MOST;
+}
+
+/* The sizes that steps are captured in, and more. */
+static bool accepts_all(const lx_cuda_product *p, const cublasLtMatmulAlgo_t *a)
+{
+    int32_t most = most_rows(p);
+    for (int32_t n = 1; n <= most; n = n < 16 ? n + 1 : n % 3 == 0 ? n / 3 * 4 : n / 2 * 3) {
+        if (!accepts(p, a, n))
+            return false;
+    }
+    return accepts(p, a, most);
+}
+
 static cublasStatus_t propose(const lx_cuda_product *p, cublasLtMatmulHeuristicResult_t *list,
                               int *n)
 {
@@ -154,7 +175,8 @@ static cublasStatus_t propose(const lx_cuda_product *p, cublasLtMatmulHeuristicR
     return st;
 }
 
-/* Pins the first proposal that keeps the law; LX_ERR_UNSUPPORTED when there is none. */
+/* Pins the first proposal that keeps the law, and accepts all numbers of rows if one does;
+   LX_ERR_UNSUPPORTED when there is none. */
 static lx_status pin(lx_cuda_product *p, const float *bias, lx_error *err)
 {
     cublasLtMatmulHeuristicResult_t list[PROPOSALS];
@@ -164,13 +186,18 @@ static lx_status pin(lx_cuda_product *p, const float *bias, lx_error *err)
         st = propose(p, list, &n);
     if (st != CUBLAS_STATUS_SUCCESS && st != CUBLAS_STATUS_NOT_SUPPORTED)
         return library_error(st, "looking for an algorithm", err);
-    for (int i = 0; i < n; i++) {
+    const cublasLtMatmulAlgo_t *best = NULL;
+    bool best_accepts_all = false;
+    for (int i = 0; i < n && !best_accepts_all; i++) {
         const cublasLtMatmulAlgo_t *a = &list[i].algo;
-        if (list[i].state == CUBLAS_STATUS_SUCCESS && sums_in_one_piece(a) && accepts(p, a, 1) &&
-            accepts(p, a, MOST)) {
-            p->algorithm = *a;
-            return LX_OK;
-        }
+        if (list[i].state != CUBLAS_STATUS_SUCCESS || !sums_in_one_piece(a) || !accepts(p, a, 1))
+            continue;
+        best_accepts_all = accepts_all(p, a);
+        best = best == NULL || best_accepts_all ? a : best;
+    }
+    if (best != NULL) {
+        p->algorithm = *best;
+        return LX_OK;
     }
     return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
                    "cuda: no algorithm for a matrix [%d, %d] keeps the order of sums", p->outputs,
@@ -216,9 +243,8 @@ bool lx_cuda_product_adds_bias(const lx_cuda_product *p)
     return p->adds_bias;
 }
 
-lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x,
-                              const float *add, float *y, int32_t rows, cudaStream_t stream,
-                              lx_error *err)
+static cublasStatus_t multiply(const lx_cuda_product *p, const uint16_t *w, const uint16_t *x,
+                               const float *add, float *y, int32_t rows, cudaStream_t stream)
 {
     const float one = 1.0f, beta = add != NULL ? 1.0f : 0.0f;
     cublasLtMatrixLayoutOpaque_t in, out;
@@ -227,5 +253,31 @@ lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint1
         st = cublasLtMatmul(p->blas->handle, p->what, &one, w, p->w, x, &in, &beta,
                             add != NULL ? add : y, &out, y, &out, &p->algorithm, p->blas->workspace,
                             WORKSPACE_BYTES, stream);
-    return st == CUBLAS_STATUS_SUCCESS ? LX_OK : library_error(st, "a matrix product", err);
+    return st;
+}
+
+/* Whether fewer rows may be accepted; nothing was queued then. */
+static bool is_refusal(cublasStatus_t st)
+{
+    return st == CUBLAS_STATUS_NOT_SUPPORTED || st == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint16_t *x,
+                              const float *add, float *y, int32_t rows, cudaStream_t stream,
+                              lx_error *err)
+{
+    int32_t most = most_rows(p);
+    for (int32_t done = 0; done < rows;) {
+        int32_t n = rows - done < most ? rows - done : most;
+        int64_t from = (int64_t)done * p->inputs, to = (int64_t)done * p->outputs;
+        cublasStatus_t st =
+            multiply(p, w, x + from, add != NULL ? add + to : NULL, y + to, n, stream);
+        if (st == CUBLAS_STATUS_SUCCESS)
+            done += n;
+        else if (n > 1 && is_refusal(st))
+            most = (n + 1) / 2;
+        else
+            return library_error(st, "a matrix product", err);
+    }
+    return LX_OK;
 }

@@ -1,6 +1,7 @@
 /*
  * The bf16 matrix product of the cuda back end, y = x w^T + b + r with f32 sums: all that is taken
- * from NVIDIA's library (product.c). Tests without a GPU link a plain twin (tests/simt/product.c).
+ * from NVIDIA's library (product.c). Tests without a GPU link a library of their own
+ * (tests/simt/fake).
  *
  * A plan belongs to a matrix and pins one algorithm for it, so that a row's result does not depend
  * on how many rows there are: one kernel, no split of the sum.

@@ -181,11 +181,8 @@ static lx_status queue(lx_cuda *c)
 {
     lx_status st =
         copy(c, c->inputs.device, c->inputs.host, c->inputs.used, cudaMemcpyHostToDevice);
-    c->target = c->stream;
-    if (st == LX_OK && c->captured)
-        st = lx_cuda_graph_run(c);
-    for (int32_t i = 0; st == LX_OK && !c->captured && i < c->n_ops; i++)
-        st = lx_cuda_run_op(c, &c->ops[i]);
+    if (st == LX_OK)
+        st = c->captured ? lx_cuda_graph_run(c) : lx_cuda_run_ops(c, c->stream);
     if (st == LX_OK)
         st = copy(c, c->results.host, c->results.device, c->results.used, cudaMemcpyDeviceToHost);
     if (st != LX_OK)

@@ -32,6 +32,11 @@ lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what)
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, what, &c->error);
 }
 
+bool lx_cuda_is_capturing(const lx_cuda *c)
+{
+    return c->target == c->capture;
+}
+
 /*
  * The planner's rule: what the next operation takes as its main input, in the same shape and
  * rounded, is written rounded too, and c->ready says so to the next one.
@@ -50,9 +55,18 @@ uint16_t *lx_cuda_twin(lx_cuda *c, const lx_cuda_op *op)
     return c->rounded.data;
 }
 
-lx_status lx_cuda_run_op(lx_cuda *c, const lx_cuda_op *op)
+static lx_status run_op(lx_cuda *c, const lx_cuda_op *op)
 {
     bool ready = c->ready == op;
     c->ready = NULL;
     return op->kind->run(c, op, ready);
+}
+
+lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target)
+{
+    lx_status st = LX_OK;
+    c->target = target;
+    for (int32_t i = 0; st == LX_OK && i < c->n_ops; i++)
+        st = run_op(c, &c->ops[i]);
+    return st;
 }

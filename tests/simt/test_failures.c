@@ -243,6 +243,45 @@ static void test_eviction(const simt *s)
     check(captures(s, 1) == 1, "the oldest step", "made room");
 }
 
+/* Where the matrix library cannot be captured, steps are launched, with the same results. */
+static void test_no_capture(const simt *s)
+{
+    static lx_sample captured[2 * WORLD_ROWS];
+    simt_counts before, after;
+    lx_error err = {0};
+    (void)setenv("LINNET_SIMT_NO_CAPTURE", "1", 1);
+    for (int refused = 1; refused >= 0; refused--) {
+        check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
+        s->count(&before);
+        for (int32_t n = 5; n <= 6; n++)
+            check(world_decode(&graphs, n, &err) == LX_OK, "a step without a graph", err.text);
+        s->count(&after);
+        check((after.replayed == before.replayed) == (refused == 1), "a step", "has a graph");
+        check(after.captured <= before.captured + 2, "what cannot be captured", "is tried again");
+        if (refused == 1)
+            memcpy(captured, graphs.samples, sizeof captured);
+        check(memcmp(captured, graphs.samples, sizeof captured) == 0, "results", "are others");
+        world_close(&graphs);
+        (void)unsetenv("LINNET_SIMT_NO_CAPTURE");
+    }
+}
+
+/* The library refuses results of 2^31 values; a matrix with many outputs has a product even so. */
+static void test_wide_matrix(void)
+{
+    enum { OUTPUTS = 4096, INPUTS = 8 };
+    static const uint16_t zeros[OUTPUTS * INPUTS];
+    const lx_host_tensor t = {LX_BF16, OUTPUTS, INPUTS, zeros};
+    lx_backend_options o = {.n_threads = 1};
+    lx_backend *be = NULL;
+    lx_matrix *w = NULL;
+    lx_error err = {0};
+    check(lx_backend_open("cuda", &o, &be, &err) == LX_OK, "opening", err.text);
+    check(be->ops->matrix_new(be, &t, NULL, &w, &err) == LX_OK, "a wide matrix", err.text);
+    be->ops->matrix_free(be, w);
+    be->ops->close(be);
+}
+
 static void test_graphs(const simt *s)
 {
     lx_error err = {0};
@@ -275,6 +314,8 @@ int main(int argc, char **argv)
     test_losing(&s, LX_PRECISION_F32);
     test_losing(&s, LX_PRECISION_AUTO);
     test_graphs(&s);
+    test_no_capture(&s);
+    test_wide_matrix();
     (void)printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;
 }

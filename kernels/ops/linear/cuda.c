@@ -121,6 +121,8 @@ static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32
     if (st != LX_OK)
         return st;
     st = lx_cuda_product_run(w->plan, w->w16, c->rounded.data, add, to, rows, c->target, &c->error);
+    if (st != LX_OK && lx_cuda_is_capturing(c))
+        return LX_ERR_UNSUPPORTED;
     if (st != LX_OK)
         return lx_cuda_lose(c, cudaSuccess, NULL, &c->error);
     return fused && direct ? LX_OK : run_finish(c, op, to, fused, rows);
