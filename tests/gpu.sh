@@ -22,7 +22,8 @@ no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 # closure is named, for a machine of another distribution may have none of it.
 packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicrohttpd12 libgnutls28-dev libgnutls30
     libjansson-dev libjansson4 libpng-dev libpng16-16 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
-    libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev
+    libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
+    libncurses6 libncursesw6 libtinfo6
     libcmocka0 nettle-dev libnettle8 libhogweed6 libgmp10 libp11-kit-dev libp11-kit0 libffi8 libidn2-0 libidn2-dev
     libunistring2 libtasn1-6 libtasn1-6-dev"
 if [ "${1:-}" = --fetch ]; then

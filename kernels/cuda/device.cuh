@@ -20,7 +20,7 @@
 #define LX_DEVICE static __device__ __forceinline__
 #define LX_METHOD __device__ __forceinline__
 #define LX_KERNEL(threads) static __global__ void __launch_bounds__(threads)
-#define LX_SHARED __shared__
+#define LX_SHARED(type, name, dims) __shared__ type name dims
 #define LX_NUMBERS static __device__ const
 #define LX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \

@@ -30,6 +30,7 @@ typedef struct lx_api {
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs);

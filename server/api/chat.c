@@ -13,10 +13,15 @@
 
 enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4 };
 
-static lx_status check_template(const lx_model *model, lx_error *err)
+static lx_status check_template(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
     if (model->chat != NULL)
         return LX_OK;
+    if (!model->has_template && p->response)
+        return lx_fail(err, LX_ERR_INVALID, p->instructions ? "instructions" : "input",
+                       "model %s has no template for chats: input must be one text to go on with, "
+                       "without instructions",
+                       model->name);
     if (!model->has_template)
         return lx_fail(err, LX_ERR_INVALID, "model",
                        "model %s has no template for chats: use /v1/completions", model->name);
@@ -31,19 +36,28 @@ static lx_status check_template(const lx_model *model, lx_error *err)
     return st;
 }
 
-static lx_status check_message(const lx_model *model, const lx_chat_message *m, int32_t i,
+/* As the request names it. */
+static const char *field_of(const lx_completion_params *p, int32_t i)
+{
+    return !p->response ? "messages" : p->instructions && i == 0 ? "instructions" : "input";
+}
+
+static lx_status check_message(const lx_model *model, const lx_completion_params *p, int32_t i,
                                lx_error *err)
 {
+    const lx_chat_message *m = &p->messages[i];
+    const char *field = field_of(p, i);
     lx_token_list list;
     lx_token_list_init(&list, m->bytes * LONGER + MORE_TOKENS);
-    lx_status st = lx_text_encode(model, m->text, m->bytes, 0, "messages", &list, err);
+    lx_status st = lx_text_encode(model, m->text, m->bytes, 0, field, &list, err);
     for (size_t k = 0; st == LX_OK && k < list.n; k++) {
         size_t n = 0;
         const char *name = lx_tokenizer_token(model->tokenizer, list.ids[k], &n);
         if (lx_tokenizer_is_special(model->tokenizer, list.ids[k]))
-            st = lx_fail(err, LX_ERR_INVALID, "messages",
-                         "messages[%d] has %.*s in it, which is a special token of the model", i,
-                         (int)n, name != NULL ? name : "");
+            st = lx_fail(err, LX_ERR_INVALID, field,
+                         "%s[%d] has %.*s in it, which is a special token of the model", field,
+                         i - (strcmp(field, "input") == 0 && p->instructions), (int)n,
+                         name != NULL ? name : "");
     }
     lx_token_list_fini(&list);
     return st;
@@ -76,7 +90,8 @@ static lx_status set_prompt(const lx_model *model, const lx_buffer *text, lx_com
     lx_token_list_init(&list, text->length * LONGER + MORE_TOKENS);
     if (first_token(model) >= 0)
         lx_token_list_add(&list, first_token(model));
-    lx_status st = lx_text_encode(model, text->data, text->length, 0, "messages", &list, err);
+    lx_status st = lx_text_encode(model, text->data, text->length, 0,
+                                  p->response ? "input" : "messages", &list, err);
     if (st != LX_OK) {
         lx_token_list_fini(&list);
         return st;
@@ -100,14 +115,20 @@ static lx_status add_stop(const lx_chat_template *t, lx_stops *stops, lx_error *
     return LX_OK;
 }
 
+/* One text for a model that knows no chats: it goes on with the text, as completions do. */
+static bool is_plain(const lx_model *model, const lx_completion_params *p)
+{
+    return p->response && !model->has_template && model->chat == NULL && p->n_messages == 1;
+}
+
 lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err)
 {
-    if (model->task->ends == NULL)
+    if (model->task->ends == NULL || is_plain(model, p))
         return LX_OK;
     size_t bytes = AROUND;
-    lx_status st = check_template(model, err);
+    lx_status st = check_template(model, p, err);
     for (int32_t i = 0; st == LX_OK && i < p->n_messages; i++) {
-        st = check_message(model, &p->messages[i], i, err);
+        st = check_message(model, p, i, err);
         bytes += p->messages[i].bytes + AROUND;
     }
     if (st == LX_OK)

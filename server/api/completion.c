@@ -18,7 +18,7 @@ static int32_t wanted_tokens(const lx_api *api, const lx_plan *plan, const lx_co
 {
     if (p->max_tokens > 0 || plan->model->task->ends == NULL)
         return p->max_tokens;
-    if (plan->has_end)
+    if (plan->has_end || p->chat) /* a chat's answers end by themselves */
         return api->max_tokens;
     return api->max_tokens < USUAL_TOKENS ? api->max_tokens : USUAL_TOKENS;
 }
@@ -77,9 +77,10 @@ static lx_status check_scored_prompt(const lx_completion_params *p, lx_error *er
 /* Of an answer without a fixed end. */
 static lx_status check_open_ended(const lx_api *api, const lx_completion_params *p, lx_error *err)
 {
+    const char *field = p->response ? "max_output_tokens" : "max_tokens";
     if (p->max_tokens > api->max_tokens)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "max_tokens is %d, but an answer has at most %d here (--max-tokens)",
+        return lx_fail(err, LX_ERR_INVALID, field,
+                       "%s is %d, but an answer has at most %d here (--max-tokens)", field,
                        p->max_tokens, api->max_tokens);
     return scores_prompt(p) ? check_scored_prompt(p, err) : LX_OK;
 }
@@ -169,13 +170,15 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
                                       lx_plan *const *plans)
 {
     assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
-    lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
-                               .n_top = p->n_logprobs,
-                               .pending = LX_STREAM_TOKENS + HELD_TOKENS +
-                                          (int64_t)lx_stops_longest(&p->stops),
-                               .token_bytes = plans[0]->model->token_bytes,
-                               .chat = p->chat,
-                               .stream = p->stream};
+    lx_completion_size size = {
+        .n_choices = (int64_t)p->n_prompts * p->n,
+        .n_top = p->n_logprobs,
+        .pending = LX_STREAM_TOKENS + HELD_TOKENS + (int64_t)lx_stops_longest(&p->stops),
+        .token_bytes = plans[0]->model->token_bytes,
+        .repeated_bytes = p->instructions ? (int64_t)p->messages[0].bytes : 0,
+        .chat = p->chat,
+        .stream = p->stream,
+        .response = p->response};
     for (int32_t i = 0; i < p->n_prompts; i++) {
         assert(plans[i] != NULL);
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
@@ -253,8 +256,8 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->echo = p->echo;
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
-    (void)snprintf(c->id, sizeof c->id, "%s-%016llx", p->chat ? "chatcmpl" : "cmpl",
-                   (unsigned long long)lx_random_bits());
+    const char *kind = p->response ? "resp_" : p->chat ? "chatcmpl-" : "cmpl-";
+    (void)snprintf(c->id, sizeof c->id, "%s%016llx", kind, (unsigned long long)lx_random_bits());
     return c;
 }
 

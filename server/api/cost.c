@@ -104,14 +104,16 @@ static int64_t warnings_tree(const lx_completion_size *s)
 
 int64_t lx_cost_completion_text(const lx_completion_size *s)
 {
-    return HEAD + s->n_warnings * WARNING_TEXT + s->n_choices * choice_text(s) +
-           lx_cost_states_text(s->n_states);
+    return HEAD + s->n_warnings * WARNING_TEXT + s->repeated_bytes * ESCAPED +
+           s->n_choices * choice_text(s) + lx_cost_states_text(s->n_states);
 }
 
 int64_t lx_cost_completion(const lx_completion_size *s)
 {
-    int64_t kept = states(s->n_states) + warnings_tree(s);
-    if (s->stream) /* a choice at a time */
+    int64_t kept = states(s->n_states) + warnings_tree(s) + 2 * s->repeated_bytes;
+    if (s->stream && s->response)
+        kept += streamed_answer(s) + STREAM;
+    else if (s->stream) /* a choice at a time */
         return HEAD + s->n_choices * streamed_answer(s) + choice_work(s) +
                GROWN * (choice_text(s) + s->n_warnings * WARNING_TEXT) + kept + STREAM;
     return GROWN * lx_cost_completion_text(s) + s->n_choices * choice_work(s) + kept;

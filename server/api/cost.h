@@ -22,8 +22,10 @@ typedef struct lx_completion_size {
     int64_t pending;     /* of a stream's choice: tokens that are rendered and not sent, at most */
     int64_t token_bytes; /* of text that a token adds, see lx_model.token_bytes */
     int32_t n_warnings;
-    int32_t n_top; /* likeliest tokens beside each; -1: no log-probabilities at all */
+    int32_t n_top;          /* likeliest tokens beside each; -1: no log-probabilities at all */
+    int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
     bool chat, stream;
+    bool response; /* whose stream ends with all of its text once more */
 } lx_completion_size;
 
 /* The most bytes of text a whole answer has, and all that making it takes, that text included. */

@@ -117,8 +117,10 @@ void lx_cli_print_json_bytes(const char *text, size_t n)
     for (const char *end = text + n; text < end; text++) {
         if (*text == '"' || *text == '\\')
             (void)printf("\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
+        else if ((unsigned char)*text < 0x20 || *text == 0x7f)
             (void)printf("\\u%04x", (unsigned char)*text);
+        else if (end - text > 1 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0)
+            (void)printf("\\u%04x", (unsigned char)*++text); /* U+0080 to U+009F */
         else
             (void)putchar(*text);
     }

@@ -9,26 +9,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "model/tasks/image.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 #include "server/cli/generate_image.h"
 #include "server/cli/generate_text.h"
-#include "server/engine/engine.h"
-
-enum { STEP_ROWS = 128, MAX_SLOTS = 64 };
+#include "server/cli/local_engine.h"
+#include "server/cli/sampling_options.h"
+#include "server/cli/terminal.h"
 
 typedef struct generate_options {
     lx_cli_model_options local;
     const char *prompt, *png, *complete, *form, *acrostic;
     lx_buffer text; /* the prompt that `prompt` says */
-    int64_t n, class_index, seed, top_k, max_tokens, draft;
-    double temperature, top_p;
-    bool rules, scores, json;
+    lx_cli_sampling sampling;
+    lx_stops stops;
+    int64_t n, class_index, draft;
+    bool rules, scores, json, interactive;
 } generate_options;
 
 #define FIELD(member) offsetof(generate_options, member)
@@ -67,34 +66,8 @@ static const lx_option options[] = {
      .max = 1024,
      .value = "N",
      .help = "answers: lines, best first, or images, as one contact sheet"},
-    LX_CLI_SEED_OPTION(generate_options, seed, .fallback = "-1", .min = -1,
-                       .help = "of the random numbers, -1: a new one each time"),
-    LX_CLI_TEMPERATURE_OPTION(generate_options, temperature,
-                              .help = "0: always the likeliest [0.8 for lines, 1 for images]"),
-    {.name = "top-k",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(top_k),
-     .fallback = "0",
-     .min = 0,
-     .max = 1000000,
-     .value = "K",
-     .help = "sample among the K likeliest, 0: all"},
-    {.name = "top-p",
-     .kind = LX_OPTION_REAL,
-     .offset = FIELD(top_p),
-     .fallback = "1",
-     .min = 1e-6,
-     .max = 1,
-     .value = "P",
-     .help = "sample within this much probability"},
-    {.name = "max-tokens",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(max_tokens),
-     .fallback = "0",
-     .min = 0,
-     .max = 1000000,
-     .value = "N",
-     .help = "stop after so many tokens, 0: whole answer"},
+    LX_CLI_SAMPLING_OPTIONS(generate_options, sampling,
+                            "0: always the likeliest [0.8 for lines, 1 for images]"),
     {.name = "rules",
      .kind = LX_OPTION_FLAG,
      .offset = FIELD(rules),
@@ -117,6 +90,12 @@ static const lx_option options[] = {
      .help = "print each answer's mean log-probability"},
     LX_CLI_DRAFT_OPTION(generate_options, draft),
     LX_CLI_JSON_OPTION(generate_options, json),
+    {.name = "interactive",
+     .short_name = 'i',
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(interactive),
+     .fallback = "off",
+     .help = "answer every line of the input; Ctrl-C ends an answer, Ctrl-D the program"},
 };
 
 const lx_command lx_generate_command = {
@@ -133,6 +112,7 @@ const lx_command lx_generate_command = {
         "examples: linnet generate 海上明月 -n 3 --seed 1\n"
         "          linnet generate --model FOLDER --max-tokens 200 - <text.txt\n"
         "          linnet generate --model FOLDER --form 5x4 --acrostic 春夏秋冬 唐《四时》\n"
+        "          linnet generate --model FOLDER --interactive --stop 。\n"
         "          linnet generate --model weights/mnist -n 16 --png sheet.png\n"
         "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
 };
@@ -141,6 +121,8 @@ const lx_command lx_generate_command = {
 static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
 {
     bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;
+    const char *text_only = lx_cli_text_only(&o->sampling);
+    bool asked = o->prompt != NULL || o->interactive;
     const char *made = !image    ? "writes text"
                        : classes ? "paints images"
                                  : "paints images that cannot be asked for";
@@ -148,11 +130,12 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
         const char *name, *shown;
         bool fits, required;
     } checks[] = {
-        {"prompt", "PROMPT", !image || o->prompt == NULL || classes, !image && o->prompt == NULL},
+        {"prompt", "PROMPT", !image || o->prompt == NULL || classes, !image && !asked},
         {"class", "--class", o->class_index < 0 || classes, false},
         {"png", "--png", image || o->png == NULL, image && o->png == NULL},
         {"complete", "--complete", image || o->complete == NULL, false},
-        {"max-tokens", "--max-tokens", !image || o->max_tokens == 0, false},
+        {text_only, text_only, !image || text_only == NULL, false},
+        {"interactive", "--interactive", !image || !o->interactive, false},
         {"scores", "--scores", !image || !o->scores, false},
         {"json", "--json", !image || !o->json, false},
     };
@@ -163,16 +146,6 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
                            wrong, model->name, made);
     }
     return LX_OK;
-}
-
-static int64_t choose_seed(int64_t wanted)
-{
-    uint64_t seed = 0;
-    if (wanted >= 0)
-        return wanted;
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        seed = (uint64_t)lx_now_ns();
-    return (int64_t)seed & LX_MAX_SEED;
 }
 
 /* What is to be painted. */
@@ -219,21 +192,16 @@ static lx_status make_job(const generate_options *o, const lx_model *model, sem_
                           lx_job **out, lx_error *err)
 {
     lx_plan *plan = NULL;
-    lx_status st = check_options(o, model, err);
-    if (st == LX_OK)
-        st = make_plan(o, model, &plan, err);
+    lx_status st = make_plan(o, model, &plan, err);
     if (st != LX_OK)
         return st;
     double usual = model->task->modality == LX_IMAGE ? 1.0 : 0.8;
+    int64_t most = o->sampling.max_tokens;
     lx_job_params params = {
         .n = (int32_t)o->n,
-        .max_new =
-            o->max_tokens > 0 && o->max_tokens < plan->n_new ? (int32_t)o->max_tokens : plan->n_new,
-        .sampling = {.has_seed = true,
-                     .seed = choose_seed(o->seed),
-                     .temperature = isnan(o->temperature) ? usual : o->temperature,
-                     .top_p = o->top_p,
-                     .top_k = (int32_t)o->top_k},
+        .max_new = most > 0 && most < plan->n_new ? (int32_t)most : plan->n_new,
+        .sampling = lx_cli_sampling_params(&o->sampling, usual),
+        .stops = o->stops.n > 0 ? &o->stops : NULL,
         .deadline_ns = INT64_MAX,
     };
     /* takes the plan */
@@ -244,7 +212,7 @@ static lx_status make_job(const generate_options *o, const lx_model *model, sem_
 static lx_status wait_for(const generate_options *o, lx_job *job, sem_t *more, lx_error *err)
 {
     if (more != NULL)
-        return lx_generate_stream(job, more, o->scores, stdout, err);
+        return lx_generate_stream(job, more, o->scores, o->interactive, err);
     if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
         lx_generate_wait(job);
     else
@@ -252,28 +220,11 @@ static lx_status wait_for(const generate_options *o, lx_job *job, sem_t *more, l
     return lx_job_status(job, err);
 }
 
-static lx_status run_job(const generate_options *o, lx_transformer *t, lx_job *job, sem_t *more,
+static lx_status run_job(const generate_options *o, lx_engine *engine, lx_job *job, sem_t *more,
                          lx_error *err)
 {
-    static lx_metrics metrics;
-    int32_t n = lx_job_get_params(job)->n, slots = n < MAX_SLOTS ? n : MAX_SLOTS;
-    lx_backend *be = lx_transformer_backend(t);
-    lx_engine_options limits = {.n_slots = slots,
-                                .max_queue = 1,
-                                .max_tokens = STEP_ROWS,
-                                .prompt_chunk = STEP_ROWS - MAX_SLOTS,
-                                .prompt_beside = STEP_ROWS,
-                                .ahead = lx_engine_best_ahead(be),
-                                .draft = lx_engine_draft_of(o->draft, be)};
-    lx_engine *engine = NULL;
-    lx_status st = lx_engine_start(t, &limits, &metrics, &engine, err);
-    if (st != LX_OK)
-        return st;
-    st = lx_engine_submit(engine, job, err);
-    if (st == LX_OK)
-        st = wait_for(o, job, more, err);
-    lx_engine_stop(engine);
-    return st;
+    lx_status st = lx_engine_submit(engine, job, err);
+    return st == LX_OK ? wait_for(o, job, more, err) : st;
 }
 
 /* The file is opened before the work, so that one that cannot be is noticed at once. */
@@ -302,25 +253,87 @@ static lx_status print_result(const generate_options *o, const lx_job *job, FILE
     return o->json ? lx_generate_print_json(job, err) : lx_generate_print(job, o->scores, err);
 }
 
-static lx_status generate(const generate_options *o, const lx_cli_model *local, lx_error *err)
+/* Answers and prints; takes the job. `more`: see make_job. */
+static lx_status answer(const generate_options *o, lx_engine *engine, lx_job *job, sem_t *more,
+                        FILE *png, lx_error *err)
+{
+    lx_status st = run_job(o, engine, job, more, err);
+    if (st == LX_OK && more == NULL)
+        st = print_result(o, job, png, err);
+    lx_job_detach(job); /* it posts no more */
+    lx_job_unref(job);
+    return st;
+}
+
+/* Every line of the input; what is wrong with one does not end the others. */
+static lx_status answer_lines(generate_options *o, const lx_model *model, lx_engine *engine,
+                              sem_t *more, lx_error *err)
+{
+    lx_lines *lines = NULL;
+    lx_status st = lx_lines_open("> ", &lines, err);
+    while (st == LX_OK) {
+        lx_error fault = {0};
+        lx_job *job = NULL;
+        o->text.length = 0;
+        st = lx_lines_read(lines, &o->text, err);
+        if (st != LX_OK || o->text.length == 0)
+            continue;
+        lx_status answered = make_job(o, model, more, &job, &fault);
+        if (answered == LX_OK)
+            answered = answer(o, engine, job, more, NULL, &fault);
+        (void)fflush(stdout);
+        if (answered != LX_OK && answered != LX_ERR_CANCELLED)
+            (void)lx_cli_fail(&lx_generate_command, answered, &fault);
+    }
+    lx_lines_close(lines);
+    return st == LX_ERR_CANCELLED ? LX_OK : st;
+}
+
+static lx_status interact(generate_options *o, const lx_cli_model *local, sem_t *more,
+                          lx_error *err)
+{
+    lx_engine *engine = NULL;
+    lx_local_options limits = {.n = (int32_t)o->n, .draft = o->draft};
+    lx_status st = lx_local_engine_start(local->transformer, &limits, &engine, err);
+    if (st == LX_OK)
+        st = answer_lines(o, local->model, engine, more, err);
+    lx_engine_stop(engine);
+    return st;
+}
+
+static lx_status generate_once(const generate_options *o, const lx_cli_model *local, sem_t *more,
+                               lx_error *err)
 {
     FILE *png = NULL;
     lx_job *job = NULL;
+    lx_engine *engine = NULL;
+    lx_local_options limits = {.n = (int32_t)o->n, .draft = o->draft};
+    lx_status st = make_job(o, local->model, more, &job, err);
+    if (st != LX_OK)
+        return st;
+    st = open_png(o->png, &png, err);
+    if (st == LX_OK)
+        st = lx_local_engine_start(local->transformer, &limits, &engine, err);
+    if (st == LX_OK)
+        st = answer(o, engine, job, more, png, err);
+    else
+        lx_job_unref(job);
+    lx_engine_stop(engine);
+    return close_png(png, st, err);
+}
+
+static lx_status generate(generate_options *o, const lx_cli_model *local, lx_error *err)
+{
     sem_t posted, *more = NULL;
     if (local->model->task->modality == LX_TEXT && o->n == 1 && !o->json &&
-        isatty(STDOUT_FILENO) == 1 && sem_init(&posted, 0, 0) == 0)
+        lx_terminal_is(stdout) && sem_init(&posted, 0, 0) == 0)
         more = &posted;
-    lx_status st = make_job(o, local->model, more, &job, err);
+    lx_status st = check_options(o, local->model, err);
     if (st == LX_OK)
-        st = open_png(o->png, &png, err);
-    if (st == LX_OK)
-        st = run_job(o, local->transformer, job, more, err);
-    if (st == LX_OK && more == NULL)
-        st = print_result(o, job, png, err);
-    lx_job_unref(job); /* the engine has stopped, which posts */
+        st = o->interactive ? interact(o, local, more, err) : generate_once(o, local, more, err);
     if (more != NULL)
         (void)sem_destroy(more);
-    return close_png(png, st, err);
+    return st;
 }
 
 /* The prompt is read before the model, so that one that cannot be is noticed at once. */
@@ -328,6 +341,9 @@ static lx_status read_prompt(generate_options *o, const char *positional, lx_err
 {
     if (o->prompt != NULL && positional != NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "PROMPT is there twice, as --prompt too");
+    if (o->interactive && (o->prompt != NULL || positional != NULL))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "PROMPT does not fit: --interactive reads prompts from the input");
     bool read = positional != NULL; /* --prompt - is a hyphen */
     if (read)
         o->prompt = positional;
@@ -344,10 +360,13 @@ int lx_command_generate(int argc, char **argv)
         return exit_status;
     lx_error err = {0};
     lx_cli_model local = {0};
-    lx_buffer_init(&o.text, 0);
-    lx_status st = read_prompt(&o, positional, &err);
+    lx_buffer_init(&o.text, LX_GENERATE_PROMPT_BYTES);
+    o.stops.n = 0;
+    lx_status st = lx_cli_add_stop(&o.sampling, &o.stops, &err);
     if (st == LX_OK)
-        st = lx_cli_open(&o.local, STEP_ROWS, &local, &err);
+        st = read_prompt(&o, positional, &err);
+    if (st == LX_OK)
+        st = lx_cli_open(&o.local, LX_LOCAL_ROWS, &local, &err);
     if (st == LX_OK)
         st = generate(&o, &local, &err);
     if (st != LX_OK)

@@ -5,12 +5,13 @@
 #include "server/cli/options.h"
 
 /* What each command accepts. */
-extern const lx_command lx_serve_command, lx_generate_command, lx_eval_command, lx_bench_command,
-    lx_inspect_command, lx_tokenize_command, lx_health_command;
+extern const lx_command lx_serve_command, lx_generate_command, lx_chat_command, lx_eval_command,
+    lx_bench_command, lx_inspect_command, lx_tokenize_command, lx_health_command;
 
 /* argv[0] is the first argument after the command's name. */
 int lx_command_serve(int argc, char **argv);
 int lx_command_generate(int argc, char **argv);
+int lx_command_chat(int argc, char **argv);
 int lx_command_eval(int argc, char **argv);
 int lx_command_bench(int argc, char **argv);
 int lx_command_inspect(int argc, char **argv);

@@ -3,13 +3,16 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/cli/cli.h"
+#include "server/cli/terminal.h"
 
-enum { MAX_PROMPT_BYTES = 64 << 20, CHUNK = 1 << 16, LINE_BYTES = 64 };
+/* A byte that may not be shown becomes so many. */
+enum { CHUNK = 1 << 16, LINE_BYTES = 64, SHOWN = 8 };
 
 /* --- the prompt --- */
 
@@ -32,7 +35,7 @@ static lx_status read_input(lx_buffer *out, lx_error *err)
 lx_status lx_generate_read_prompt(const char *given, bool dash_reads, lx_buffer *out, lx_error *err)
 {
     lx_status st = LX_OK;
-    lx_buffer_init(out, MAX_PROMPT_BYTES);
+    lx_buffer_init(out, LX_GENERATE_PROMPT_BYTES);
     lx_buffer_puts(out, "");
     if (dash_reads && strcmp(given, "-") == 0)
         st = read_input(out, err);
@@ -42,7 +45,7 @@ lx_status lx_generate_read_prompt(const char *given, bool dash_reads, lx_buffer 
         return st;
     if (out->status == LX_ERR_TOO_LARGE)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "the prompt has more than %d bytes",
-                       MAX_PROMPT_BYTES);
+                       LX_GENERATE_PROMPT_BYTES);
     return lx_fail(err, out->status, "prompt", "no memory for the prompt");
 }
 
@@ -68,6 +71,36 @@ static void put_score(const lx_job *job, int32_t i, lx_buffer *out)
     lx_buffer_printf(out, "\t%.3f", (double)lx_job_mean_logprob(job, i));
 }
 
+void lx_generate_answer(const lx_job *job, int32_t i, lx_buffer *out)
+{
+    const lx_stops *stops = lx_job_get_params(job)->stops;
+    const int32_t *tokens = NULL;
+    int32_t n = lx_job_tokens(job, i, &tokens, NULL);
+    size_t begin = out->length;
+    lx_plan_text(lx_job_plan(job), tokens, n, out);
+    if (stops == NULL || out->status != LX_OK || out->length == begin)
+        return;
+    out->length = begin + lx_stops_find(stops, out->data + begin, out->length - begin);
+    out->data[out->length] = '\0';
+}
+
+/* Writes text, on a terminal as it may be shown there. */
+static lx_status write_text(const char *text, size_t n, lx_error *err)
+{
+    lx_buffer shown;
+    if (!lx_terminal_is(stdout)) {
+        (void)fwrite(text, 1, n, stdout);
+        return LX_OK;
+    }
+    lx_buffer_init(&shown, n * SHOWN);
+    lx_terminal_show(text, n, &shown);
+    lx_status st = check_text(&shown, err);
+    if (st == LX_OK && shown.length > 0)
+        (void)fwrite(shown.data, 1, shown.length, stdout);
+    lx_buffer_fini(&shown);
+    return st;
+}
+
 /* Samples in the order that they are printed in; the caller frees it. */
 static int32_t *new_order(const lx_job *job, lx_error *err)
 {
@@ -89,26 +122,29 @@ lx_status lx_generate_print(const lx_job *job, bool scores, lx_error *err)
     lx_buffer lines;
     init_text(&lines, job, n);
     for (int32_t i = 0; i < n; i++) {
-        const int32_t *tokens = NULL;
-        int32_t count = lx_job_tokens(job, order[i], &tokens, NULL);
-        lx_plan_text(lx_job_plan(job), tokens, count, &lines);
+        lx_generate_answer(job, order[i], &lines);
         if (scores)
             put_score(job, order[i], &lines);
         lx_buffer_puts(&lines, "\n");
     }
     lx_status st = check_text(&lines, err);
     if (st == LX_OK)
-        (void)fwrite(lines.data, 1, lines.length, stdout);
+        st = write_text(lines.data, lines.length, err);
     lx_buffer_fini(&lines);
     free(order);
     return st;
 }
 
-/* Whether an answer is all that the model has to say, see lx_completion_finish_reason. */
-static bool is_whole(const lx_job *job, const int32_t *tokens, int32_t n)
+/* Whether an answer is all that the model has to say, or is stopped: see
+   lx_completion_finish_reason. The text is the answer's, and all that its tokens say. */
+static bool is_whole(const lx_job *job, int32_t sample, size_t text_bytes, size_t all_bytes)
 {
     const lx_plan *plan = lx_job_plan(job);
     const lx_task_ops *task = plan->model->task;
+    const int32_t *tokens = NULL;
+    int32_t n = lx_job_tokens(job, sample, &tokens, NULL);
+    if (text_bytes < all_bytes)
+        return true;
     return task->ends != NULL ? n > 0 && task->ends(plan, tokens[n - 1]) : n >= plan->n_new;
 }
 
@@ -118,15 +154,18 @@ static lx_status print_choice(const lx_job *job, int32_t sample, int32_t place, 
     int32_t n = lx_job_tokens(job, sample, &tokens, NULL);
     float score = lx_job_mean_logprob(job, sample);
     lx_buffer text;
-    init_text(&text, job, 1);
+    init_text(&text, job, 2);
     lx_buffer_puts(&text, "");
     lx_plan_text(lx_job_plan(job), tokens, n, &text);
+    size_t all = text.length;
+    text.length = 0;
+    lx_generate_answer(job, sample, &text);
     lx_status st = check_text(&text, err);
     if (st == LX_OK) {
         (void)printf("%s{\"index\": %d, \"text\": ", place > 0 ? ", " : "", place);
         lx_cli_print_json_bytes(text.data, text.length);
         (void)printf(", \"tokens\": %d, \"finish_reason\": \"%s\"", n,
-                     is_whole(job, tokens, n) ? "stop" : "length");
+                     is_whole(job, sample, text.length, all) ? "stop" : "length");
         if (isfinite(score))
             (void)printf(", \"mean_logprob\": %.6g", (double)score);
         (void)putchar('}');
@@ -156,43 +195,90 @@ lx_status lx_generate_print_json(const lx_job *job, lx_error *err)
 
 /* --- as it is written --- */
 
+static volatile sig_atomic_t interrupted;
+static sem_t *volatile to_wake; /* by the signal */
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+    (void)sem_post(to_wake);
+}
+
 void lx_generate_wake(void *more)
 {
     (void)sem_post(more);
 }
 
-/* A piece on the terminal, at once. */
-static void show(lx_buffer *piece, FILE *out)
+/* The first n bytes of a piece on the terminal, at once; the rest stays. */
+static void show(lx_buffer *piece, size_t n, lx_error *err)
 {
-    if (piece->status == LX_OK && piece->length > 0)
-        (void)fwrite(piece->data, 1, piece->length, out);
-    piece->length = 0;
-    (void)fflush(out);
+    if (piece->status == LX_OK && piece->data != NULL && n > 0) {
+        if (write_text(piece->data, n, err) != LX_OK)
+            piece->status = err->status;
+        piece->length -= n;
+        memmove(piece->data, piece->data + n, piece->length + 1);
+    }
+    (void)fflush(stdout);
 }
 
-lx_status lx_generate_stream(lx_job *job, sem_t *more, bool scores, FILE *out, lx_error *err)
+/* Shows what is settled of the piece; true when a stop string ends it there. */
+static bool show_settled(const lx_stops *stops, lx_buffer *piece, lx_error *err)
+{
+    if (stops == NULL || piece->length == 0) {
+        show(piece, piece->length, err);
+        return false;
+    }
+    size_t end = lx_stops_find(stops, piece->data, piece->length);
+    bool stopped = end < piece->length;
+    show(piece, stopped ? end : lx_stops_settled(stops, piece->data, piece->length), err);
+    if (stopped)
+        piece->length = 0;
+    return stopped;
+}
+
+static lx_status show_answer(lx_job *job, sem_t *more, lx_buffer *piece, lx_error *err)
 {
     const lx_plan *plan = lx_job_plan(job);
-    lx_buffer piece;
     int32_t shown = 0;
-    init_text(&piece, job, 1);
+    bool stopped = false;
     for (bool ended = false; !ended;) {
         const int32_t *tokens = NULL;
         while (sem_wait(more) != 0)
-            continue;                 /* interrupted by a signal that did not end the program */
+            continue; /* interrupted by a signal that did not end the program */
+        if (interrupted)
+            lx_job_cancel(job);
         ended = lx_job_finished(job); /* first: tokens that come after it are none */
         int32_t n = lx_job_tokens(job, 0, &tokens, NULL);
-        for (; shown < n; shown++)
-            plan->model->task->render(plan, shown, tokens, &piece);
-        show(&piece, out);
+        for (; shown < n && !stopped; shown++)
+            plan->model->task->render(plan, shown, tokens, piece);
+        stopped = stopped || show_settled(lx_job_get_params(job)->stops, piece, err);
         lx_job_want(job, 0, n + 1);
     }
+    show(piece, piece->length, err);
     lx_status st = lx_job_status(job, err);
+    if (st == LX_OK || shown > 0)
+        lx_buffer_puts(piece, ""); /* there is a line to end, before an error, too */
+    return st;
+}
+
+lx_status lx_generate_stream(lx_job *job, sem_t *more, bool scores, bool interruptible,
+                             lx_error *err)
+{
+    lx_buffer piece;
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+    init_text(&piece, job, 1);
+    interrupted = 0;
+    to_wake = more;
+    bool caught = interruptible && sigaction(SIGINT, &action, &before) == 0;
+    lx_status st = show_answer(job, more, &piece, err);
+    if (caught)
+        (void)sigaction(SIGINT, &before, NULL);
     if (st == LX_OK && scores)
         put_score(job, 0, &piece);
-    if (st == LX_OK || shown > 0)
-        lx_buffer_puts(&piece, "\n"); /* before an error, too, which has a line of its own */
-    show(&piece, out);
+    if (piece.data != NULL)
+        lx_buffer_puts(&piece, "\n");
+    show(&piece, piece.length, err);
     lx_status text = st == LX_OK ? check_text(&piece, err) : st;
     lx_buffer_fini(&piece);
     return text;

@@ -63,6 +63,8 @@ typedef struct lx_completion_params {
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules;
     bool chat;                 /* read from messages, answered as chat.completion */
+    bool response;             /* a chat, too; read from input, answered as a response */
+    bool instructions;         /* of a response: they are messages[0] */
     lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
     int32_t n_messages;
     char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
@@ -86,6 +88,11 @@ lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
 lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
                             lx_error *err) LX_MUST_USE;
 
+/* The same for POST /v1/responses: messages[0] are the instructions, if there are any; the prompt
+   is the text of the last message, the user's. */
+lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err) LX_MUST_USE;
+
 typedef struct lx_json_choice {
     int32_t index;
     bool first; /* of this choice's chunks */
@@ -96,11 +103,6 @@ typedef struct lx_json_choice {
     double mean_logprob;
     const lx_json_logprobs *logprobs; /* NULL: null */
 } lx_json_choice;
-
-typedef struct lx_json_usage {
-    int64_t prompt_tokens, completion_tokens;
-    int64_t cached_tokens; /* of the prompt's: not computed, as a state was there */
-} lx_json_usage;
 
 typedef struct lx_json_completion {
     const char *id, *model, *fingerprint;

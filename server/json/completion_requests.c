@@ -6,19 +6,14 @@
 #include <string.h>
 
 #include "server/json/answers.h"
+#include "server/json/completion_fields.h"
 #include "server/json/fields.h"
 
-enum {
-    MAX_MESSAGES = 1024,
-    MAX_TOKENS = 1000000,
-    MAX_LOGPROBS = 5,
-    MAX_PENALTY = 2,
-    MAX_REPETITION = 10
-};
+enum { MAX_TOKENS = LX_MAX_ASKED_TOKENS, MAX_LOGPROBS = 5, MAX_PENALTY = 2, MAX_REPETITION = 10 };
 
 /* --- prompts --- */
 
-static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
+lx_status lx_json_keep_text(const json_t *value, lx_prompt *p, lx_error *err)
 {
     p->bytes = json_string_length(value);
     p->text = malloc(p->bytes + 1);
@@ -31,7 +26,7 @@ static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
 static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
 {
     if (json_is_string(value))
-        return keep_text(value, &p->prompts[p->n_prompts++], err);
+        return lx_json_keep_text(value, &p->prompts[p->n_prompts++], err);
     if (json_is_array(value)) {
         lx_prompt *prompt = &p->prompts[p->n_prompts++];
         size_t n = 0;
@@ -44,7 +39,7 @@ static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_er
                    "lists");
 }
 
-static lx_status reserve_prompts(size_t n, lx_completion_params *p, lx_error *err)
+lx_status lx_json_reserve_prompts(size_t n, lx_completion_params *p, lx_error *err)
 {
     if (n < 1 || n > LX_MAX_PROMPTS)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt must be 1 to %d prompts",
@@ -62,7 +57,7 @@ static lx_status read_prompt(const json_t *root, lx_completion_params *p, lx_err
         return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
     bool many = json_is_array(value) && !json_is_number(json_array_get(value, 0));
     size_t n = many ? json_array_size(value) : 1;
-    lx_status st = reserve_prompts(n, p, err);
+    lx_status st = lx_json_reserve_prompts(n, p, err);
     for (size_t i = 0; st == LX_OK && i < n; i++) {
         const json_t *one = many ? json_array_get(value, i) : value;
         bool alike = !many || json_typeof(one) == json_typeof(json_array_get(value, 0));
@@ -71,74 +66,6 @@ static lx_status read_prompt(const json_t *root, lx_completion_params *p, lx_err
                              "prompt: strings and lists of tokens do not mix");
     }
     return st;
-}
-
-/* A message's content: a string, or a list of parts of which exactly one is there and is text. */
-static const json_t *content_text(const json_t *message)
-{
-    const json_t *content = lx_json_field(message, "content");
-    if (!json_is_array(content))
-        return json_is_string(content) ? content : NULL;
-    const json_t *part = json_array_size(content) == 1 ? json_array_get(content, 0) : NULL;
-    const char *type = json_string_value(lx_json_field(part, "type"));
-    const json_t *text = lx_json_field(part, "text");
-    return type != NULL && strcmp(type, "text") == 0 && json_is_string(text) ? text : NULL;
-}
-
-static bool read_role(const char *name, lx_chat_role *out)
-{
-    static const char *const names[] = {"system", "user", "assistant", "developer"};
-    static const lx_chat_role roles[] = {LX_CHAT_SYSTEM, LX_CHAT_USER, LX_CHAT_ASSISTANT,
-                                         LX_CHAT_SYSTEM};
-    for (size_t i = 0; name != NULL && i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *out = roles[i];
-            return true;
-        }
-    }
-    return false;
-}
-
-static lx_status keep_message(const json_t *message, size_t i, lx_completion_params *p,
-                              lx_error *err)
-{
-    const json_t *content = content_text(message);
-    lx_chat_message *m = &p->messages[i];
-    if (!read_role(json_string_value(lx_json_field(message, "role")), &m->role) || content == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "messages",
-                       "messages[%zu] must have a role, system, user or assistant, and a content "
-                       "of one text",
-                       i);
-    m->bytes = json_string_length(content);
-    m->text = malloc(m->bytes + 1);
-    if (m->text == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
-    memcpy(m->text, json_string_value(content), m->bytes + 1);
-    p->n_messages++;
-    return LX_OK;
-}
-
-static lx_status read_messages(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    const json_t *list = lx_json_field(root, "messages");
-    size_t n = json_array_size(list); /* 0 for what is no array */
-    if (n < 1 || n > MAX_MESSAGES)
-        return lx_fail(err, LX_ERR_INVALID, "messages",
-                       "messages must be a list of 1 to %d messages", MAX_MESSAGES);
-    p->messages = calloc(n, sizeof *p->messages);
-    if (p->messages == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
-    for (size_t i = 0; i < n; i++) {
-        lx_status st = keep_message(json_array_get(list, i), i, p, err);
-        if (st != LX_OK)
-            return st;
-    }
-    const json_t *last = json_array_get(list, n - 1);
-    if (strcmp(json_string_value(lx_json_field(last, "role")), "user") != 0)
-        return lx_fail(err, LX_ERR_INVALID, "messages",
-                       "the last message must be the user's: it is what is answered");
-    lx_status st = reserve_prompts(1, p, err);
-    return st == LX_OK ? keep_prompt(content_text(last), p, err) : st;
 }
 
 /* --- fields --- */
@@ -164,15 +91,9 @@ static lx_status read_max_tokens(const json_t *root, lx_completion_params *p, lx
     return st;
 }
 
-static lx_status read_sampling(const json_t *root, int32_t max_n, lx_completion_params *p,
-                               lx_error *err)
+lx_status lx_json_read_sampling(const json_t *root, lx_sampling_params *s, lx_error *err)
 {
-    lx_sampling_params *s = &p->sampling;
-    lx_status st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
-    if (st == LX_OK)
-        st = read_max_tokens(root, p, err);
-    if (st == LX_OK)
-        st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &s->top_k, err);
+    lx_status st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &s->top_k, err);
     if (st == LX_OK)
         st = lx_json_read_seed(root, s, err);
     if (st == LX_OK)
@@ -237,7 +158,7 @@ static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
     return LX_OK;
 }
 
-static lx_status read_stop(const json_t *root, lx_stops *stops, lx_error *err)
+lx_status lx_json_read_stop(const json_t *root, lx_stops *stops, lx_error *err)
 {
     const json_t *value = lx_json_field(root, "stop");
     if (value == NULL || !json_is_array(value))
@@ -332,7 +253,7 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
         st = read_stream_options(root, p, err);
     if (st == LX_OK)
         st = read_logprobs(root, p, err);
-    return st == LX_OK ? read_stop(root, &p->stops, err) : st;
+    return st == LX_OK ? lx_json_read_stop(root, &p->stops, err) : st;
 }
 
 void lx_completion_params_init(lx_completion_params *p)
@@ -388,11 +309,11 @@ static lx_status read_what(const json_t *root, lx_completion_params *p, lx_error
     if (st != LX_OK)
         return st;
     if (p->state != NULL) {
-        st = reserve_prompts(1, p, err);
+        st = lx_json_reserve_prompts(1, p, err);
         p->n_prompts = st == LX_OK; /* an empty one stands for the state's */
         return st;
     }
-    return p->chat ? read_messages(root, p, err) : read_prompt(root, p, err);
+    return p->chat ? lx_json_read_messages(root, p, err) : read_prompt(root, p, err);
 }
 
 /* Everything but where the prompt comes from. */
@@ -404,7 +325,11 @@ static lx_status read_rest(const json_t *root, int32_t max_n, lx_completion_para
     if (st == LX_OK)
         st = read_what(root, p, err);
     if (st == LX_OK)
-        st = read_sampling(root, max_n, p, err);
+        st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
+    if (st == LX_OK)
+        st = read_max_tokens(root, p, err);
+    if (st == LX_OK)
+        st = lx_json_read_sampling(root, &p->sampling, err);
     if (st == LX_OK && p->chat) /* the newer name of max_tokens */
         st = lx_json_read_int32(root, "max_completion_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
     if (st == LX_OK)

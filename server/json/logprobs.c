@@ -124,7 +124,7 @@ static json_t *make_top(const lx_json_logprobs *l, const lx_json_token *t)
     return NULL;
 }
 
-static json_t *make_content(const lx_json_logprobs *l)
+json_t *lx_json_make_entries(const lx_json_logprobs *l)
 {
     json_t *list = json_array();
     bool ok = list != NULL;
@@ -135,9 +135,14 @@ static json_t *make_content(const lx_json_logprobs *l)
         ok = append(list, entry) && ok;
     }
     if (ok)
-        return json_pack("{s:o, s:n}", "content", list, "refusal");
+        return list;
     json_decref(list);
     return NULL;
+}
+
+static json_t *make_content(const lx_json_logprobs *l)
+{
+    return json_pack("{s:o, s:n}", "content", lx_json_make_entries(l), "refusal");
 }
 
 json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat)

@@ -27,6 +27,11 @@ typedef struct lx_json_logprobs {
     const struct lx_model *model; /* which names its tokens */
 } lx_json_logprobs;
 
+typedef struct lx_json_usage {
+    int64_t prompt_tokens, completion_tokens;
+    int64_t cached_tokens; /* of the prompt's: not computed, as a state was there */
+} lx_json_usage;
+
 typedef struct lx_json_timings { /* milliseconds */
     double queue_ms, ttft_ms, prompt_ms, predicted_ms, total_ms;
     double state_ms; /* of predicted_ms: saving states, after the last token */
@@ -61,5 +66,7 @@ json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
 json_t *lx_json_make_timings(const lx_json_timings *t);
 /* In the form of completions, or in that of a chat. */
 json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat);
+/* The list of a chat's entries alone, for responses. */
+json_t *lx_json_make_entries(const lx_json_logprobs *l);
 
 #endif

@@ -53,6 +53,11 @@ static const char *const known[] = {
     "reasoning_effort",
     "verbosity",
     "web_search_options",
+    "metadata",
+    "reasoning",
+    "parallel_tool_calls",
+    "max_tool_calls",
+    "service_tier",
 };
 
 enum { N_KNOWN = sizeof known / sizeof *known, MOST_TEXT = 96 };

@@ -16,6 +16,7 @@ static const struct route {
     {"GET", "/link.png", lx_handle_link_picture},
     {"POST", "/v1/completions", lx_handle_completions},
     {"POST", "/v1/chat/completions", lx_handle_chat},
+    {"POST", "/v1/responses", lx_handle_responses},
     {"POST", "/v1/images/generations", lx_handle_images_generations},
     {"POST", "/v1/images/edits", lx_handle_images_edits},
     {"POST", "/v1/score", lx_handle_score},

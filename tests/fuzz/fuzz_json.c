@@ -70,6 +70,18 @@ static void try_completion(const char *body, size_t n, bool chat)
     lx_completion_params_fini(&p);
 }
 
+static void try_response(const char *body, size_t n)
+{
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_status st = lx_json_read_response(body, n, &p, &err);
+    if (st == LX_OK)
+        check_completion(&p);
+    else
+        check_failure(st, &err);
+    lx_completion_params_fini(&p);
+}
+
 static void try_images(const char *body, size_t n, bool edit)
 {
     lx_error err = {0};
@@ -136,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     MUST(body != NULL);
     memcpy(body, data + 1, n - 1);
     check_scan(body, n - 1);
-    int route = data[0] % 7;
+    int route = data[0] % 8;
     switch (route) {
     case 0:
     case 1:
@@ -152,8 +164,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     case 5:
         try_state_create(body, n - 1);
         break;
-    default:
+    case 6:
         try_state_fork(body, n - 1);
+        break;
+    default:
+        try_response(body, n - 1);
     }
     free(body);
     return 0;

@@ -192,7 +192,7 @@ def forms() -> dict[str, bytes]:
 
 
 def bodies() -> dict[str, bytes]:
-    """The route's number and a body: completions, chat, pictures, edits, scores, states, their forks."""
+    """The route's number and a body: completions, chat, pictures, edits, scores, states, their forks, responses."""
     text = {"model": "m", "prompt": "海上明月", "n": 2, "seed": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 3,
             "stop": ["天", "ab"], "logit_bias": {"5": -100, "17": 2.5}, "stream": True, "logprobs": 2, "echo": True,
             "stream_options": {"include_usage": True}, "max_tokens": 3, "timeout_ms": 1000, "user": "u"}
@@ -217,6 +217,10 @@ def bodies() -> dict[str, bytes]:
         "state": (5, {"model": "m", "prompt": "月", "rules": False, "seed": 3, "timeout_ms": 5}),
         "image-state": (5, {"image": picture["image_url"], "mask": picture["image_url"]}),
         "fork": (6, {"n": 2, "seeds": [1, 9007199254740991]}),
+        "response": (7, {"model": "m", "input": [{"role": "user", "content": [{"type": "input_text", "text": "月"}]}],
+                         "instructions": "s", "include": ["message.output_text.logprobs"], "top_logprobs": 3, "stream": True,
+                         "max_output_tokens": 3, "text": {"format": {"type": "text"}}, "truncation": "disabled"}),
+        "response-text": (7, {"model": "m", "input": "月", "stop": "x", "seed": 3, "tools": []}),
     }
     made = {name: bytes([route]) + json.dumps(body, ensure_ascii=False).encode() for name, (route, body) in seeds.items()}
     deep = b'{"model":"m","prompt":' + b"[" * 40 + b"]" * 40 + b"}"

@@ -10,6 +10,7 @@ import pytest
 import client
 import holding
 import images
+import text_model
 from client import MODEL, call, complete, complete_ok
 from server import Server, run, wait_until
 from settings import ROOT
@@ -153,6 +154,27 @@ def test_peak_of_many_large_requests(tmp_path):
         assert statuses == [200, 200, 400] * 4
         assert server.metric(REFUSED) >= 4
         assert peak < allowed
+        wait_given_back(server)
+
+
+@pytest.mark.heavy  # likewise
+def test_peak_of_a_large_response(tmp_path):
+    """A stream of a response has all of its text, and the log-probabilities, in its last events again."""
+    budget = 256 * MIB
+    text_model.write_bytes(tmp_path / "bytes", context=9000)
+    with Server("--models", tmp_path, "--answer-memory", str(budget // MIB), "--slots", "2", "--max-tokens", "8000") as server:
+        before = peak_bytes(server)
+
+        def ask(tokens):
+            fields = {"model": "bytes", "input": "a", "stream": True, "ignore_eos": True, "max_output_tokens": tokens,
+                      "include": ["message.output_text.logprobs"], "top_logprobs": 20}
+            return call(server.port, "POST", "/v1/responses", fields)
+
+        tokens = next(n for n in range(8000, 0, -500) if (reply := ask(n)).status == 200)
+        assert tokens < 8000 and reply.body.count(b"event: response.completed") + reply.body.count(b"event: response.incomplete") == 1
+        peak = peak_bytes(server)
+        print(f"{tokens} tokens, peak {peak / MIB:.0f} MiB after {before / MIB:.0f}")
+        assert budget / 8 < peak - before < budget + SLACK
         wait_given_back(server)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from client import call
 from server import Server
-from settings import MODEL
+from settings import MODEL, MODEL_DIR
 
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"
@@ -84,6 +84,64 @@ def test_methods_of_paths_that_are_not_there(port):
         assert reply.body == b"" if method == "HEAD" else reply.error["code"] == "not_found"
 
 
+# --- what generators of clients need
+
+
+def nested(schema, path):
+    """(path, schema) of all that stands within a schema, where it has no name of its own."""
+    for key, value in schema.items():
+        inner = (value.items() if key == "properties" else enumerate(value) if key in ("oneOf", "anyOf", "allOf")
+                 else [("[]", value)] if key in ("items", "additionalProperties") and isinstance(value, dict) else [])
+        for name, one in inner:
+            yield f"{path}.{name}", one
+            yield from nested(one, f"{path}.{name}")
+
+
+def operations(document):
+    return [op for item in document["paths"].values() for key, op in item.items() if key != "parameters"]
+
+
+def bodies(op):
+    answers = [a for a in op["responses"].values() if "content" in a]
+    return [c["schema"] for part in (op.get("requestBody", {}), *answers) for c in part.get("content", {}).values()]
+
+
+def test_every_object_with_fields_has_a_name(document):
+    found = [where for name, schema in document["components"]["schemas"].items() for where, one in nested(schema, name)
+             if "properties" in one or "object" in one.get("type", [])]
+    found += [op["operationId"] for op in operations(document) for schema in bodies(op) if "properties" in schema]
+    assert found == []
+
+
+def test_every_operation_has_a_tag_that_is_explained(document):
+    tags = {tag["name"]: tag["description"] for tag in document["tags"]}
+    used = {tag for op in operations(document) for tag in op["tags"]}
+    assert used == set(tags) and all(tags.values()) and all(len(op["tags"]) == 1 for op in operations(document))
+    assert [server["url"] for server in document["servers"]] == ["/"]
+
+
+def test_examples_are_answered(document, tmp_path):
+    """Every JSON body has one, and it is a good request to the models that come with the server."""
+    (tmp_path / "mnist").symlink_to(MODEL_DIR.parent / "mnist")
+    with Server("--models", tmp_path) as server:
+        check_examples(document, server.port)
+        server.wait_idle()
+
+
+def check_examples(document, port):
+    schemas, state = document["components"]["schemas"], None
+    requests = [(path, item["post"]["requestBody"]["content"]["application/json"]["schema"]) for path, item in document["paths"].items()
+                if "application/json" in item.get("post", {}).get("requestBody", {}).get("content", {})]
+    assert len(requests) >= 10
+    for path, schema in requests:
+        (example,) = schemas[schema["$ref"].split("/")[-1]]["examples"]
+        if "{id}" in path:
+            state = state or call(port, "POST", "/v1/states", schemas["StateRequest"]["examples"][0]).json()["id"]
+            path = path.replace("{id}", state)
+        reply = call(port, "POST", path, example)
+        assert reply.status in (200, 201), (path, reply.text)
+
+
 # --- made-up requests
 
 
@@ -93,6 +151,7 @@ def fitted(document):
     for name in ("CompletionRequest", "ChatRequest"):
         schemas[name]["properties"]["model"]["enum"] = [MODEL]
         schemas[name]["properties"]["n"]["maximum"] = 4
+    schemas["ResponseRequest"]["properties"]["model"]["enum"] = [MODEL]
     properties = schemas["CompletionRequest"]["properties"]
     properties["best_of"] = {"type": "null"}
     properties["prompt"]["oneOf"][0]["pattern"] = "^[山水风月天海云低舟一叶]{1,8}$"

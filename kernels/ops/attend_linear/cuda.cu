@@ -180,9 +180,9 @@ template <int MAP>
 LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k, const float *v,
                          float *y, uint16_t *twin, float *s, float *z)
 {
-    LX_SHARED float phi_q[TILE];
-    LX_SHARED float phi_k[TILE];
-    LX_SHARED float partial[16];
+    LX_SHARED(float, phi_q, [TILE]);
+    LX_SHARED(float, phi_k, [TILE]);
+    LX_SHARED(float, partial, [16]);
     float dot = 0.0f, norm = 0.0f;
     for (int32_t m0 = 0; m0 < a.d_value; m0 += THREADS) {
         int32_t m = m0 + (int32_t)threadIdx.x;

@@ -326,7 +326,7 @@ static const rule rules_of_all[] = {
     {"\"pre\"", "\"Pre\"", "norm must be \"pre\" or \"post\""},
     {"\"size\": 99", "\"size\": 99, \"bias\": 0", "head.bias must be true or false"},
     {"1e-05", "0", "norm_eps"},
-    {"\"pre\"", "\"pre\", \"norm_kind\": 1", "norm_kind must be \"layer\" or \"rms\""},
+    {"\"pre\"", "\"pre\", \"norm_kind\": 1", "norm_kind must be \"layer\" or \"rms\" or \"rms_plus_one\""},
     {"1e-05", "-1e-05", "norm_eps"},
     {"1e-05", "1e-40", "norm_eps"},
     {"1e-05", "2", "norm_eps"},

@@ -1,0 +1,321 @@
+/*
+ * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. Whole: one
+ * object. Streamed: events that build it up, and at the end all of its text again, four times,
+ * since that is how clients of the API read it; so these events are written one by one, each sent
+ * before the next is made, from an answer that is read a second time.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+#include "server/api/chat.h"
+#include "server/api/completions.h"
+#include "server/http/sse.h"
+#include "server/json/responses.h"
+
+enum { PULL_BYTES = 16 * 1024, EVENT_HEAD = 256 };
+
+typedef struct lx_responding {
+    lx_completion *c;
+    char item_id[32];
+    char *instructions; /* owned; NULL: none */
+    size_t instructions_bytes;
+    int32_t max_output_tokens;
+    /* of a stream */
+    lx_response_event next; /* the event that comes now */
+    bool over;              /* no more events come */
+    int64_t number;         /* of events so far */
+    lx_buffer pending;      /* events that were made, from byte `sent` on not sent yet */
+    size_t sent;
+    lx_answer whole; /* what the last events say, read when the text is complete */
+    lx_json_choice choice;
+} lx_responding;
+
+/* All that does not depend on the answer. */
+static lx_json_response frame(const lx_responding *r)
+{
+    lx_json_completion f = lx_completion_frame(r->c);
+    const lx_sampling_params *s = &r->c->works[0].params->sampling;
+    return (lx_json_response){.id = f.id,
+                              .item_id = r->item_id,
+                              .model = f.model,
+                              .fingerprint = f.fingerprint,
+                              .created = f.created,
+                              .seed = f.seed,
+                              .instructions = r->instructions,
+                              .instructions_bytes = r->instructions_bytes,
+                              .max_output_tokens = r->max_output_tokens,
+                              .n_logprobs = r->c->n_logprobs,
+                              .temperature = s->temperature,
+                              .top_p = s->top_p,
+                              .notes = &r->c->notes};
+}
+
+/* --- whole --- */
+
+static lx_status write_whole(lx_responding *r, lx_buffer *out, lx_error *err)
+{
+    lx_json_choice choice;
+    lx_status st = lx_completion_finish(r->c, err);
+    if (st == LX_OK)
+        st = lx_completion_read_all(r->c, 0, err);
+    if (st != LX_OK)
+        return st;
+    lx_answer *a = &r->c->choices[0].answer;
+    lx_answer_take(a, a->n_ready, &choice);
+    lx_choice_end(r->c, 0, &choice);
+    lx_json_usage usage = lx_completion_usage(r->c);
+    lx_json_timings timings = lx_completion_timings(r->c);
+    lx_json_response json = frame(r);
+    json.choice = &choice;
+    json.usage = &usage;
+    json.timings = &timings;
+    lx_json_write_response(&json, out);
+    return out->status == LX_OK ? LX_OK
+                                : lx_fail(err, out->status, NULL, "the answer does not fit");
+}
+
+static void finish_whole(void *context, lx_response *rs)
+{
+    lx_responding *r = context;
+    lx_error err = {0};
+    lx_buffer body;
+    lx_buffer_init(&body, r->c->max_text);
+    lx_status st = write_whole(r, &body, &err);
+    if (st == LX_OK) {
+        lx_response_take(rs, 200, "application/json", &body);
+    } else {
+        lx_buffer_fini(&body);
+        lx_respond_status(rs, st, &err);
+    }
+}
+
+/* --- streamed --- */
+
+static void write_event(lx_responding *r, const lx_json_response *json, lx_response_event event)
+{
+    lx_sse_begin_named(&r->pending, lx_json_response_event_name(json, event));
+    lx_json_write_response_event(json, event, r->number++, &r->pending);
+    lx_sse_end(&r->pending);
+}
+
+static void write_error(lx_responding *r, lx_status st, const lx_error *err)
+{
+    lx_sse_begin_named(&r->pending, "error");
+    lx_api_write_error(st, err, &r->pending);
+    lx_sse_end(&r->pending);
+    r->over = true;
+}
+
+/* What has come of the text. False when there is nothing to tell now. */
+static bool write_delta(lx_responding *r)
+{
+    lx_error err = {0};
+    lx_json_choice choice;
+    lx_answer *a = &r->c->choices[0].answer;
+    lx_status st = lx_answer_read(a, LX_STREAM_TOKENS, &err);
+    if (st != LX_OK) {
+        write_error(r, st, &err);
+        return true;
+    }
+    if (a->n_ready == 0)
+        return a->behind; /* then there is more to read */
+    lx_answer_take(a, 1, &choice);
+    lx_json_response json = frame(r);
+    json.choice = &choice;
+    if (choice.text_bytes > 0 || choice.logprobs != NULL)
+        write_event(r, &json, LX_RESPONSE_DELTA);
+    return true;
+}
+
+/* The text is complete: it is read again as a whole, for the last events. */
+static void begin_end(lx_responding *r)
+{
+    lx_error err = {0};
+    lx_completion *c = r->c;
+    lx_status st = lx_completion_finish(c, &err);
+    lx_answer_init(&r->whole, &c->works[0], 0, c->n_logprobs >= 0);
+    if (st == LX_OK)
+        st = lx_answer_read(&r->whole, INT32_MAX, &err);
+    if (st != LX_OK) {
+        write_error(r, st, &err);
+        return;
+    }
+    lx_answer_take(&r->whole, r->whole.n_ready, &r->choice);
+    r->choice.finish_reason = lx_completion_finish_reason(c, 0, &r->whole);
+    r->choice.has_score = true;
+    r->choice.mean_logprob = lx_answer_mean_logprob(&r->whole);
+    r->next = LX_RESPONSE_TEXT_DONE;
+}
+
+static void write_last(lx_responding *r)
+{
+    lx_json_usage usage = lx_completion_usage(r->c);
+    lx_json_timings timings = lx_completion_timings(r->c);
+    lx_json_response json = frame(r);
+    json.choice = &r->choice;
+    json.usage = &usage;
+    json.timings = &timings;
+    write_event(r, &json, r->next);
+    r->over = r->next == LX_RESPONSE_ENDED;
+    r->next += !r->over;
+}
+
+/* Makes the next event. False when that is not there yet; `done`: no more tokens come. */
+static bool make_event(lx_responding *r, bool done)
+{
+    if (r->next == LX_RESPONSE_DELTA) {
+        bool made = write_delta(r);
+        if (!made && done)
+            begin_end(r);
+        return made || done;
+    }
+    if (r->next > LX_RESPONSE_DELTA) {
+        write_last(r);
+    } else {
+        lx_json_response json = frame(r);
+        write_event(r, &json, r->next);
+        r->next++;
+    }
+    return true;
+}
+
+/* Moves what was made, as far as there is room; whether that is all of it. */
+static bool send_pending(lx_responding *r, lx_buffer *out)
+{
+    size_t room = out->length < PULL_BYTES ? PULL_BYTES - out->length : 0;
+    size_t left = r->pending.length - r->sent, n = left < room ? left : room;
+    if (r->pending.status != LX_OK) {
+        out->status = out->status == LX_OK ? r->pending.status : out->status;
+        return false;
+    }
+    if (n > 0)
+        lx_buffer_append(out, r->pending.data + r->sent, n);
+    r->sent += n;
+    if (n < left)
+        return false;
+    r->pending.length = r->sent = 0;
+    return true;
+}
+
+static bool pull(void *context, lx_buffer *out)
+{
+    lx_responding *r = context;
+    lx_completion_advance(r->c);
+    bool done = lx_completion_is_done(r->c); /* before the tokens are read */
+    while (send_pending(r, out) && !r->over && out->length < PULL_BYTES)
+        if (!make_event(r, done))
+            break;
+    return r->over && r->pending.length == 0;
+}
+
+/* --- the route --- */
+
+static void advance(void *context)
+{
+    lx_completion_advance(((lx_responding *)context)->c);
+}
+
+static bool is_done(const void *context)
+{
+    return lx_completion_is_done(((const lx_responding *)context)->c);
+}
+
+static void cancel(void *context)
+{
+    lx_completion_cancel(((lx_responding *)context)->c);
+}
+
+static void release(void *context)
+{
+    lx_responding *r = context;
+    lx_answer_fini(&r->whole);
+    lx_buffer_fini(&r->pending);
+    if (r->c != NULL)
+        lx_completion_release(r->c);
+    free(r->instructions);
+    free(r);
+}
+
+static void defer(lx_responding *r, bool stream, lx_response *rs)
+{
+    lx_buffer_init(&r->pending, r->c->max_text + EVENT_HEAD);
+    rs->deferred = (lx_deferred){
+        .context = r,
+        .advance = advance,
+        .is_done = is_done,
+        .finish = finish_whole,
+        .pull = stream ? pull : NULL,
+        .cancel = cancel,
+        .release = release,
+        .ping = LX_SSE_PING,
+        .failure = LX_SSE_NAMED_FAILURE,
+        .deadline_ns = r->c->works[0].deadline_ns,
+    };
+    if (stream)
+        lx_sse_start(rs);
+    else
+        lx_completion_await_end(r->c);
+}
+
+/* Takes the instructions out of the request. NULL without memory. */
+static lx_responding *new_responding(lx_completion_params *p)
+{
+    lx_responding *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    (void)snprintf(r->item_id, sizeof r->item_id, "msg_%016llx",
+                   (unsigned long long)lx_random_bits());
+    r->max_output_tokens = p->max_tokens;
+    if (p->instructions) {
+        r->instructions = p->messages[0].text;
+        r->instructions_bytes = p->messages[0].bytes;
+        p->messages[0].text = NULL;
+    }
+    return r;
+}
+
+static void start(lx_api *api, lx_served_model *served, lx_completion_params *p,
+                  const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    lx_responding *r = new_responding(p);
+    lx_status st = r != NULL ? LX_OK : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory");
+    if (r != NULL)
+        st = lx_completion_start(api, served, p, rq, &r->c, &retry_after_s, &err);
+    if (strcmp(err.param, "prompt") == 0) /* where the text came from */
+        (void)snprintf(err.param, sizeof err.param, "input");
+    if (st == LX_OK) {
+        defer(r, p->stream, rs);
+        return;
+    }
+    if (r != NULL)
+        release(r);
+    lx_respond_unstarted(rs, st, &err, retry_after_s);
+}
+
+void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_completion_params_init(&p);
+    lx_served_model *served = NULL;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = lx_json_read_response(rq->body, rq->body_bytes, &p, &err);
+    if (st == LX_OK)
+        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+    if (st == LX_OK)
+        st = lx_chat_prompt(served->model, &p, &err);
+    if (st == LX_OK)
+        start(api, served, &p, rq, rs);
+    else
+        lx_api_refuse(api, p.model, st, &err, rs);
+    lx_completion_params_fini(&p);
+}

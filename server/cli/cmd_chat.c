@@ -1,0 +1,265 @@
+/*
+ * linnet chat: a conversation with a model of text that has a template for chats. Every turn is the
+ * whole conversation as one prompt, as over HTTP; the engine has kept what it computed of it.
+ */
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/api/chat.h"
+#include "server/cli/cli.h"
+#include "server/cli/commands.h"
+#include "server/cli/generate_text.h"
+#include "server/cli/local_engine.h"
+#include "server/cli/sampling_options.h"
+#include "server/cli/terminal.h"
+
+enum { LINE_BYTES = 1 << 20, MAX_MESSAGES = 1024 };
+
+typedef struct chat_options {
+    lx_cli_model_options local;
+    lx_cli_sampling sampling;
+    const char *system;
+    int64_t draft;
+} chat_options;
+
+static const lx_option options[] = {
+    LX_CLI_MODEL_OPTIONS(chat_options, local),
+    {.name = "system",
+     .kind = LX_OPTION_STRING,
+     .offset = offsetof(chat_options, system),
+     .value = "TEXT",
+     .help = "what the model reads before the conversation"},
+    LX_CLI_SAMPLING_OPTIONS(chat_options, sampling, "0: always the likeliest [0.8]"),
+    LX_CLI_DRAFT_OPTION(chat_options, draft),
+};
+
+const lx_command lx_chat_command = {
+    .name = "chat",
+    .brief = "talk with a model",
+    .summary = "Talks with a model of text whose folder has a template for chats: each line of the "
+               "input is a message.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .notes = "A line /clear begins a new conversation, /exit or Ctrl-D ends the program. Ctrl-C "
+             "ends an answer,\nand at the prompt the program. Lines before come back with the "
+             "arrow keys.\n"
+             "example: linnet chat --model FOLDER --system \"Answer in one sentence.\"\n",
+};
+
+typedef struct conversation {
+    const chat_options *o;
+    const lx_model *model;
+    lx_engine *engine;
+    sem_t *more; /* NULL: answers are printed when they are whole */
+    lx_chat_message messages[MAX_MESSAGES];
+    int32_t n;
+} conversation;
+
+static lx_status say(conversation *c, lx_chat_role role, const char *text, size_t bytes,
+                     lx_error *err)
+{
+    lx_chat_message *m = &c->messages[c->n];
+    if (c->n == MAX_MESSAGES)
+        return lx_fail(err, LX_ERR_INVALID, "messages",
+                       "a conversation has at most %d messages: /clear begins a new one",
+                       MAX_MESSAGES);
+    *m = (lx_chat_message){.role = role, .text = malloc(bytes + 1), .bytes = bytes};
+    if (m->text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the conversation");
+    memcpy(m->text, text, bytes);
+    m->text[bytes] = '\0';
+    c->n++;
+    return LX_OK;
+}
+
+static void forget_from(conversation *c, int32_t first)
+{
+    while (c->n > first)
+        free(c->messages[--c->n].text);
+}
+
+/* The system's message, if there is one. */
+static lx_status begin(conversation *c, lx_error *err)
+{
+    const char *system = c->o->system;
+    forget_from(c, 0);
+    return system != NULL ? say(c, LX_CHAT_SYSTEM, system, strlen(system), err) : LX_OK;
+}
+
+/* What a template writes before an answer may end before what it writes before a message that was
+   said, by a blank that the answer then begins with. */
+static size_t leading(const lx_chat_template *t, const char *text)
+{
+    size_t head = strlen(t->answer);
+    const char *before = t->before[LX_CHAT_ASSISTANT];
+    if (strncmp(before, t->answer, head) != 0)
+        return 0;
+    size_t n = strlen(before + head);
+    return strncmp(text, before + head, n) == 0 ? n : 0;
+}
+
+static lx_status keep_answer(conversation *c, const lx_job *job, lx_error *err)
+{
+    lx_buffer text;
+    lx_buffer_init(&text,
+                   (size_t)lx_job_get_params(job)->max_new * (size_t)c->model->token_bytes + 1);
+    lx_buffer_puts(&text, "");
+    lx_generate_answer(job, 0, &text);
+    lx_status st = text.status;
+    if (st == LX_OK) {
+        size_t skipped = leading(c->model->chat, text.data);
+        st = say(c, LX_CHAT_ASSISTANT, text.data + skipped, text.length - skipped, err);
+    }
+    lx_buffer_fini(&text);
+    return st;
+}
+
+static lx_status make_job(conversation *c, lx_stops *stops, lx_job **out, lx_error *err)
+{
+    lx_prompt prompt = {0};
+    lx_completion_params p = {.chat = true,
+                              .messages = c->messages,
+                              .n_messages = c->n,
+                              .prompts = &prompt,
+                              .n_prompts = 1};
+    lx_plan *plan = NULL;
+    lx_status st = lx_chat_prompt(c->model, &p, err);
+    *stops = p.stops;
+    if (st == LX_OK)
+        st = lx_cli_add_stop(&c->o->sampling, stops, err);
+    lx_task_request request = {.ids = prompt.ids, .n_ids = prompt.n_ids};
+    if (st == LX_OK)
+        st = lx_plan_new(c->model, &request, &plan, err);
+    free(prompt.ids);
+    if (st != LX_OK)
+        return st;
+    int64_t most = c->o->sampling.max_tokens;
+    lx_job_params params = {
+        .n = 1,
+        .max_new = most > 0 && most < plan->n_new ? (int32_t)most : plan->n_new,
+        .sampling = lx_cli_sampling_params(&c->o->sampling, 0.8),
+        .stops = stops->n > 0 ? stops : NULL,
+        .deadline_ns = INT64_MAX,
+    };
+    return lx_job_new(plan, &params, c->more != NULL ? lx_generate_wake : NULL, c->more, out, err);
+}
+
+static lx_status run(conversation *c, lx_job *job, lx_error *err)
+{
+    lx_status st = lx_engine_submit(c->engine, job, err);
+    if (st == LX_OK && c->more != NULL)
+        return lx_generate_stream(job, c->more, false, true, err);
+    if (st == LX_OK)
+        lx_job_wait(job);
+    if (st == LX_OK)
+        st = lx_job_status(job, err);
+    return st == LX_OK ? lx_generate_print(job, false, err) : st;
+}
+
+/* A message and its answer: both, or, when something is wrong, neither is part of the
+   conversation. An answer that was ended early is. */
+static lx_status turn(conversation *c, const lx_buffer *line, lx_error *err)
+{
+    int32_t before = c->n;
+    lx_stops stops = {0};
+    lx_job *job = NULL;
+    lx_status st = say(c, LX_CHAT_USER, line->data, line->length, err);
+    if (st == LX_OK)
+        st = make_job(c, &stops, &job, err);
+    if (st == LX_OK)
+        st = run(c, job, err);
+    if (st == LX_OK || st == LX_ERR_CANCELLED)
+        st = keep_answer(c, job, err);
+    if (job != NULL)
+        lx_job_detach(job); /* it posts no more */
+    lx_job_unref(job);
+    if (st != LX_OK)
+        forget_from(c, before);
+    (void)fflush(stdout);
+    return st;
+}
+
+static lx_status talk(conversation *c, lx_error *err)
+{
+    lx_lines *lines = NULL;
+    lx_buffer line;
+    lx_buffer_init(&line, LINE_BYTES);
+    lx_status st = begin(c, err);
+    if (st == LX_OK)
+        st = lx_lines_open("> ", &lines, err);
+    while (st == LX_OK) {
+        lx_error fault = {0};
+        line.length = 0;
+        st = lx_lines_read(lines, &line, err);
+        if (st != LX_OK || line.length == 0)
+            continue;
+        if (strcmp(line.data, "/exit") == 0)
+            break;
+        lx_status said =
+            strcmp(line.data, "/clear") == 0 ? begin(c, &fault) : turn(c, &line, &fault);
+        if (said != LX_OK)
+            (void)lx_cli_fail(&lx_chat_command, said, &fault);
+    }
+    lx_lines_close(lines);
+    lx_buffer_fini(&line);
+    forget_from(c, 0);
+    return st == LX_ERR_CANCELLED ? LX_OK : st;
+}
+
+/* What can be known before the first line: that there is a template, and that the system's message
+   may be said. */
+static lx_status check(const chat_options *o, const lx_model *model, lx_error *err)
+{
+    lx_stops stops = {0};
+    if (model->task->modality != LX_TEXT || model->task->ends == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "model", "--model: %s is not a model that talks",
+                       model->name);
+    if (model->chat == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "--model: %s has no template for chats that is known: linnet generate "
+                       "goes on with any text",
+                       model->name);
+    return lx_cli_add_stop(&o->sampling, &stops, err);
+}
+
+static lx_status chat(const chat_options *o, const lx_cli_model *local, lx_error *err)
+{
+    sem_t posted;
+    lx_local_options limits = {.n = 1, .draft = o->draft, .goes_on = true};
+    conversation *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the conversation");
+    c->o = o;
+    c->model = local->model;
+    if (lx_terminal_is(stdout) && sem_init(&posted, 0, 0) == 0)
+        c->more = &posted;
+    lx_status st = check(o, local->model, err);
+    if (st == LX_OK)
+        st = lx_local_engine_start(local->transformer, &limits, &c->engine, err);
+    if (st == LX_OK)
+        st = talk(c, err);
+    lx_engine_stop(c->engine);
+    if (c->more != NULL)
+        (void)sem_destroy(c->more);
+    free(c);
+    return st;
+}
+
+int lx_command_chat(int argc, char **argv)
+{
+    chat_options o;
+    int exit_status = 0;
+    if (lx_cli_parse(&lx_chat_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
+        return exit_status;
+    lx_error err = {0};
+    lx_cli_model local = {0};
+    lx_status st = lx_cli_open(&o.local, LX_LOCAL_ROWS, &local, &err);
+    if (st == LX_OK)
+        st = chat(&o, &local, &err);
+    if (st != LX_OK)
+        exit_status = lx_cli_fail(&lx_chat_command, st, &err);
+    lx_cli_close(&local);
+    return exit_status;
+}

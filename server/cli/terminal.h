@@ -1,0 +1,32 @@
+/* What a person sees and types: text of a model on a terminal, and lines that are read from one. */
+#ifndef LINNET_SERVER_CLI_TERMINAL_H
+#define LINNET_SERVER_CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/buffer.h"
+
+/* Appends text in UTF-8 as it may be shown on a terminal: control characters, with which a text
+   could move the cursor or lie about what stands above it, become visible ("^[", "<U+009B>"), all
+   but line feeds and tabs. Every piece of a text must end with a whole character. */
+void lx_terminal_show(const char *text, size_t n, lx_buffer *out);
+
+/* Whether what is written there is seen by a person. */
+bool lx_terminal_is(FILE *out);
+
+/*
+ * Lines from standard input. Where that is a terminal they can be edited, and those before come
+ * back with the arrow keys (libedit); the history ends with the program. Elsewhere a line is a line
+ * of the input. One at a time in a program; the thread that opened it.
+ */
+typedef struct lx_lines lx_lines;
+
+/* `prompt`, static, stands before every line on a terminal. LX_ERR_NO_MEMORY. */
+lx_status lx_lines_open(const char *prompt, lx_lines **out, lx_error *err) LX_MUST_USE;
+/* The next line, without its end, into an empty buffer that is already initialised: its maximum
+   holds for the line. LX_ERR_CANCELLED: there are no more. LX_ERR_TOO_LARGE with the bytes. */
+lx_status lx_lines_read(lx_lines *l, lx_buffer *line, lx_error *err) LX_MUST_USE;
+void lx_lines_close(lx_lines *l); /* NULL is allowed */
+
+#endif

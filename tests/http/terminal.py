@@ -1,0 +1,62 @@
+"""A program on a terminal of its own: what is typed, and what stands there then."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+from server import environment
+from settings import LINNET
+
+
+class Terminal:
+    """`linnet` with all three streams on a terminal, which is its controlling one, so that ^C is a signal."""
+
+    def __init__(self, *args, locale="C.UTF-8"):
+        self.screen, slave = pty.openpty()
+        self.process = subprocess.Popen([LINNET, *map(str, args)], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                                        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
+                                        env={**environment(), "TERM": "dumb", "LC_ALL": locale})
+        os.close(slave)
+        self.raw = b""
+        self.seen = 0  # of raw, in what the last call of `until` gave back
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait(60)
+        os.close(self.screen)
+
+    def _read(self, end):
+        left = end - time.monotonic()
+        assert left > 0 and select.select([self.screen], [], [], left)[0], f"it did not come: {self.raw[self.seen:]}"
+        try:
+            part = os.read(self.screen, 65536)
+        except OSError:  # the other end is closed
+            part = b""
+        self.raw += part
+        return part
+
+    def until(self, pattern, timeout=60):
+        """What comes until the pattern is there, it too; after what the call before gave back."""
+        end = time.monotonic() + timeout
+        while not (found := re.search(pattern.encode(), self.raw[self.seen:], re.DOTALL)):
+            assert self._read(end), f"it ended: {self.raw[self.seen:]}"
+        said = self.raw[self.seen : self.seen + found.end()]
+        self.seen += found.end()
+        return said.decode(errors="replace")
+
+    def type(self, text):
+        os.write(self.screen, text.encode() if isinstance(text, str) else text)
+
+    def status(self, timeout=60):
+        """Its exit status, when it has ended by itself."""
+        end = time.monotonic() + timeout
+        while True:
+            if not self._read(end):  # all that it wrote
+                break
+        return self.process.wait(timeout)
