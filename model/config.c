@@ -305,6 +305,25 @@ static void take_classes(lx_config_reader *r, lx_config_object s, lx_config *c)
         lx_config_release(s, "classes");
 }
 
+static void take_palette(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    const json_t *list = lx_config_look(r, s, "palette");
+    size_t n = json_array_size(list); /* 0 for what is no array */
+    bool ok = list == NULL || (n >= 2 && n <= LX_MAX_PALETTE);
+    for (size_t i = 0; ok && i < n; i++) {
+        json_int_t value = json_integer_value(json_array_get(list, i));
+        ok = json_is_integer(json_array_get(list, i)) && value >= 0 && value <= UINT8_MAX &&
+             (i == 0 || value > c->palette[i - 1]);
+        c->palette[c->n_palette++] = ok ? (uint8_t)value : 0;
+    }
+    if (!ok)
+        lx_config_wrong(r, s, "palette",
+                        "must be a list of 2 to 256 whole numbers of 0 to 255, each above the one "
+                        "before it");
+    else if (r->st == LX_OK)
+        lx_config_release(s, "palette");
+}
+
 static void take_image(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     lx_config_object i = lx_config_section(r, s, "image", "image.");
@@ -321,6 +340,8 @@ static void take_image(lx_config_reader *r, lx_config_object s, lx_config *c)
         lx_config_wrong(r, i, "period", "must divide the height");
     if (lx_config_has(r, i, "classes"))
         take_classes(r, i, c);
+    if (lx_config_has(r, i, "palette"))
+        take_palette(r, i, c);
     lx_config_finish(r, i);
     lx_config_release(s, "image");
 }

@@ -15,6 +15,7 @@ enum {
     LX_MAX_NAME = 32,
     LX_MAX_LAYERS = 256,
     LX_MAX_CLASSES = 100,
+    LX_MAX_PALETTE = 256,
     LX_MAX_CLASS_NAMES = 64,
     LX_MAX_ENDS = 8
 };
@@ -69,6 +70,9 @@ typedef struct lx_config {
     int32_t period;     /* image: rows of one picture of a strip, 0: it is one picture */
     int32_t n_channels; /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
     int32_t n_classes;  /* image: what it can be asked for, 0: nothing */
+    /* image: the value of each level, rising; 0 of them: a level is its value, of 256 */
+    int32_t n_palette;
+    uint8_t palette[LX_MAX_PALETTE];
     /* What each class is called, with single spaces between: "seven 7 七"; the first is its name.
      */
     char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];

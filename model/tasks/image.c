@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS = 256, OUTSIDE = LEVELS };
+enum { VALUES = 256 }; /* of 8 bits */
 
 typedef enum stream_kind { TOKEN, NEIGHBOUR, ROW, COLUMN, CHANNEL, POSITION, CLASS } stream_kind;
 
@@ -29,7 +29,7 @@ static const stream streams[] = {
 typedef struct raster {
     int32_t n_given, class_number;       /* see lx_task_request */
     const stream *inputs[LX_MAX_INPUTS]; /* in the order of the config */
-    uint8_t given[];
+    uint8_t given[];                     /* levels */
 } raster;
 
 int32_t lx_image_size(const lx_config *config)
@@ -55,12 +55,17 @@ static int32_t period_of(const lx_config *c)
     return c->period > 0 ? c->period : c->height;
 }
 
+static int32_t levels_of(const lx_config *c)
+{
+    return c->n_palette > 0 ? c->n_palette : VALUES;
+}
+
 static int32_t stream_size(const lx_config *c, stream_kind kind)
 {
     switch (kind) {
     case TOKEN:
     case NEIGHBOUR:
-        return LEVELS + 1;
+        return levels_of(c) + 1;
     case ROW:
         return period_of(c);
     case COLUMN:
@@ -106,9 +111,10 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     const lx_config *c = &model->config;
     if (model->vocab != NULL)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "vocab.txt: the image task has no vocabulary");
-    if (c->n_values != LEVELS)
+    if (c->n_values != levels_of(c))
         return lx_fail(err, LX_ERR_FORMAT, "head",
-                       "config.json: head: %d values, but an image has %d", c->n_values, LEVELS);
+                       "config.json: head: %d values, but an image has %d", c->n_values,
+                       levels_of(c));
     return check_inputs(c, err);
 }
 
@@ -120,8 +126,8 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
 
 /* --- the plan --- */
 
-/* Value i of the raster, given or generated. */
-static int32_t value_at(const raster *r, const int32_t *tokens, int32_t i)
+/* The level of value i of the raster, given or generated. */
+static int32_t level_at(const raster *r, const int32_t *tokens, int32_t i)
 {
     return i < r->n_given ? r->given[i] : tokens[i - r->n_given];
 }
@@ -132,8 +138,8 @@ static int32_t neighbour(const lx_config *c, const raster *r, const int32_t *tok
     int32_t channel = t % c->n_channels, pixel = t / c->n_channels;
     int32_t y = pixel / c->width + s->dy, x = pixel % c->width + s->dx;
     if (pixel / c->width % period_of(c) + s->dy < 0 || x < 0 || x >= c->width)
-        return OUTSIDE;
-    return value_at(r, tokens, (y * c->width + x) * c->n_channels + channel);
+        return levels_of(c);
+    return level_at(r, tokens, (y * c->width + x) * c->n_channels + channel);
 }
 
 /* The input row from which value t is predicted. */
@@ -146,7 +152,7 @@ static void put_row(const lx_plan *plan, int32_t t, const int32_t *tokens, int32
         const stream *s = r->inputs[i];
         switch (s->kind) {
         case TOKEN:
-            ids[i] = t % stream_size(c, POSITION) > 0 ? value_at(r, tokens, t - 1) : OUTSIDE;
+            ids[i] = t % stream_size(c, POSITION) > 0 ? level_at(r, tokens, t - 1) : levels_of(c);
             break;
         case NEIGHBOUR:
             ids[i] = neighbour(c, r, tokens, t, s);
@@ -168,6 +174,11 @@ static void put_row(const lx_plan *plan, int32_t t, const int32_t *tokens, int32
             break;
         }
     }
+}
+
+static uint8_t value_of(const lx_config *c, int32_t level)
+{
+    return c->n_palette > 0 ? c->palette[level] : (uint8_t)level;
 }
 
 static lx_status check_request(const lx_config *c, const lx_task_request *request, lx_error *err)
@@ -212,8 +223,8 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an image");
     r->n_given = request->n_values;
     r->class_number = request->class_number;
-    if (n > 0)
-        memcpy(r->given, request->values, n);
+    for (size_t i = 0; i < n; i++)
+        r->given[i] = (uint8_t)lx_image_level(c, request->values[i]);
     for (int32_t i = 0; i < c->n_inputs; i++)
         r->inputs[i] = find_stream(c->inputs[i].name);
     static const int32_t nothing[1]; /* a prompt's row looks at given values only */
@@ -245,10 +256,14 @@ static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, 
 static bool restate(const lx_plan *plan, lx_buffer *out)
 {
     const raster *r = plan->data;
+    const lx_config *c = &plan->model->config;
     uint8_t class_index = (uint8_t)(r->class_number - 1); /* LX_MAX_CLASSES fit */
     if (r->class_number > 0)
         lx_buffer_append(out, &class_index, 1);
-    lx_buffer_append(out, r->given, (size_t)r->n_given);
+    for (int32_t i = 0; i < r->n_given; i++) {
+        uint8_t value = value_of(c, r->given[i]);
+        lx_buffer_append(out, &value, 1);
+    }
     return r->class_number > 0;
 }
 
@@ -285,6 +300,22 @@ const lx_task_ops lx_image_task = {
 
 /* --- rasters --- */
 
+int32_t lx_image_level(const lx_config *config, uint8_t value)
+{
+    const uint8_t *p = config->palette;
+    int32_t low = 0, high = config->n_palette - 1; /* the first value that is not below, if any */
+    if (config->n_palette == 0)
+        return value;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (p[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && value - p[low - 1] <= p[low] - value ? low - 1 : low;
+}
+
 int32_t lx_image_given(const lx_plan *plan)
 {
     return ((const raster *)plan->data)->n_given;
@@ -298,8 +329,9 @@ int32_t lx_image_class(const lx_plan *plan)
 void lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t from, int32_t to,
                      uint8_t *out)
 {
+    const lx_config *c = &plan->model->config;
     for (int32_t i = from; i < to; i++)
-        out[i - from] = (uint8_t)value_at(plan->data, tokens, i);
+        out[i - from] = value_of(c, level_at(plan->data, tokens, i));
 }
 
 int32_t lx_image_kept(const lx_config *config, const uint8_t *keep)

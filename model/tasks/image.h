@@ -2,9 +2,10 @@
  * The image task: the first values of a raster in, the rest out.
  *
  * A raster has height x width x channels values of 8 bits, row by row, a pixel's channels together
- * (R, G, B). Step t predicts value t; it sees, by the name of its input in config.json:
- *   token        value t - 1 of the raster; START at t = 0            (size levels + 1)
- *   w, ww        the pixel to the left, two to the left               (each levels + 1)
+ * (R, G, B). A token is a value, or with a palette in config.json its level, the place of its value
+ * there; given values become those of the nearest levels. Step t predicts value t; it sees, by the
+ * name of its input in config.json: token        value t - 1 of the raster; START at t = 0 (size
+ * levels + 1) w, ww        the pixel to the left, two to the left               (each levels + 1)
  *   n, nw, ne    the pixels above, above left, above right
  *   nn           the pixel two above
  *   row, column, channel                                              (height, width, channels)
@@ -26,6 +27,10 @@ extern const lx_task_ops lx_image_task;
 
 /* Values of one image: width * height * channels. */
 int32_t lx_image_size(const lx_config *config);
+
+/* The token that stands for a value: the value itself, or with a palette the nearest level, of two
+   the lower one. */
+int32_t lx_image_level(const lx_config *config, uint8_t value);
 
 /* Values from .. to - 1 of the raster, which are the given ones and then the generated tokens:
    fills out[to - from]. */

@@ -86,7 +86,7 @@ static lx_status image_targets(lx_served_model *served, const lx_score_params *p
     if (st == LX_OK)
         st = allocate_targets(out, lx_image_size(c), err);
     for (int32_t i = 0; st == LX_OK && i < out->n; i++)
-        out->targets[i] = values[i];
+        out->targets[i] = lx_image_level(c, values[i]);
     free(values);
     return st == LX_OK ? lx_plan_new(served->model, &request, &out->plan, err) : st;
 }

@@ -128,6 +128,12 @@ static void print_text(const lx_model *m, bool tensors)
                      c->n_values);
     else
         (void)printf("\nhead         categorical[%d]\n", c->head_size);
+    if (c->n_palette > 0) {
+        (void)printf("palette     ");
+        for (int32_t i = 0; i < c->n_palette; i++)
+            (void)printf(" %d", c->palette[i]);
+        (void)printf("\n");
+    }
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
     if (m->state.page_floats == 0)
         (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));

@@ -60,8 +60,9 @@ static lx_status score_group(group *g, lx_scorer *scorer, const uint8_t *values,
                              result *r, lx_error *err)
 {
     size_t n_values = (size_t)n * (size_t)g->n_values;
+    const lx_config *c = &g->items[0].plan->model->config;
     for (size_t i = 0; i < n_values; i++)
-        g->targets[i] = values[i];
+        g->targets[i] = lx_image_level(c, values[i]);
     lx_status st = lx_scorer_run(scorer, g->items, n, err);
     for (size_t i = 0; i < n_values && st == LX_OK; i++)
         r->bits -= (double)g->logprobs[i] / log(2.0);

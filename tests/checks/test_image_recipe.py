@@ -90,6 +90,26 @@ def test_inputs_are_what_lies_before():
             assert ids[b, t].tolist() == [*want, y, x, c, t, [5, 7][b]]
 
 
+@pytest.mark.parametrize("levels, palette", [(2, [0, 255]), (4, [0, 85, 170, 255]), (7, [0, 43, 85, 128, 170, 213, 255]), (256, list(range(256)))])
+def test_palettes_are_even(levels, palette):
+    assert data.even_palette(levels) == palette
+    got = data.to_levels(numpy.arange(256, dtype=numpy.uint8), palette)
+    assert got.dtype == numpy.uint8 and got.tolist() == [min(range(levels), key=lambda i: abs(palette[i] - v)) for v in range(256)]
+
+
+def test_few_levels_are_ids_and_config(monkeypatch, tmp_path):
+    pictures = values(10, 3, 4)
+    write_pictures(tmp_path / "in", pictures)
+    made = image.Images(arguments(monkeypatch, tmp_path / "in", "--levels", "4"))
+    assert made.config["image"]["palette"] == [0, 85, 170, 255] and made.config["head"] == {"kind": "categorical", "size": 4}
+    sizes = {stream["name"]: stream["size"] for stream in made.config["inputs"]}
+    assert (sizes["token"], sizes["nn"], sizes["row"], sizes["column"]) == (5, 5, 3, 4)
+    assert set(numpy.unique(made.train)) <= set(range(4))
+    ids, targets = data.make_inputs(made.train[:2], numpy.array([0, 0]), made.streams, 4)
+    assert ids[:, 0, 0].tolist() == [4, 4] and targets.max() <= 3 and ids[..., 0].max() == 4
+    assert "--levels 1" in refused(arguments(monkeypatch, tmp_path / "in", "--levels", "1"))
+
+
 def test_held_out_images_are_not_trained_on(monkeypatch, tmp_path):
     write_pictures(tmp_path / "in", values(40, 3, 4), classes=["a", "b"])
     made = image.Images(arguments(monkeypatch, tmp_path / "in", "--held-out", "0.25"))

@@ -170,6 +170,15 @@ def test_the_monitor_selects_the_service_and_names_the_job(documents):
     assert redis is None or not monitor["spec"]["selector"]["matchLabels"].items() <= redis["metadata"]["labels"].items()
 
 
+def test_redis_and_its_password_go_together(documents, rendered):
+    """Without the one there is no file of the other, which the server would refuse, nor a Secret that a pod waits for."""
+    _, spec = pod_of(documents, "Deployment", "linnet")
+    names = {e["name"]: e["value"] for e in spec["containers"][0]["env"]}
+    has_redis = ("StatefulSet", "linnet-redis") in documents
+    assert names["LINNET_STATE_STORE"].startswith("redis://") == has_redis
+    assert ("LINNET_STATE_STORE_PASSWORD_FILE" in names) == has_redis == ("secretName: linnet-redis" in rendered)
+
+
 def test_the_ingress_leads_to_the_service(documents):
     ingress = documents.get(("Ingress", "linnet"))
     if ingress is None:

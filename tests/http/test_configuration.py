@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -131,11 +132,7 @@ def test_a_port_that_is_taken():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = run("serve", "--model", MODEL_DIR, "--port", port)
-        assert result.returncode == 1
-        lines = [line for line in result.stderr.splitlines() if line.startswith("linnet serve: ")]
-        assert len(lines) == 1 and str(port) in lines[0], result.stderr
-        assert "slots" not in result.stderr  # no model was loaded
+        assert str(port) in refused("serve", "--model", MODEL_DIR, "--port", port, status=1)  # no model was loaded
 
 
 def as_nobody(*args):
@@ -170,6 +167,30 @@ def test_a_model_that_cannot_be_read_is_not_left_out(closed, what):
     assert result.returncode == 1 and len(lines) == 1, result
     assert "Permission denied" in lines[0] and "closed" in lines[0]
     (closed / what).chmod(0o755)
+
+
+@pytest.mark.parametrize("flags", [["--config", "{}"], ["--api-key-file", "{}"], ["--tls-cert", "{}", "--tls-key", "{}"],
+                                   ["--state-store", "redis://h", "--state-store-password-file", "{}"]])
+def test_a_file_that_must_not_be_read(closed, flags):
+    path = closed / "secret"
+    path.write_text("port = 0\n")
+    path.chmod(0)
+    result = as_nobody("serve", "--models", closed, *(flag.format(path) for flag in flags))
+    if result.returncode == 126 or "Permission denied" not in result.stderr:
+        pytest.skip("rights do not hold this user back")
+    lines = result.stderr.splitlines()
+    assert result.returncode == 2 and len(lines) == 1 and any(flag in lines[0] for flag in flags[::2]), result
+
+
+def test_a_port_that_wants_rights():
+    least = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    if least <= 1:
+        pytest.skip("every user may listen on any port here")
+    result = as_nobody("serve", "--model", MODEL_DIR, "--port", "1")
+    if result.returncode == 126:
+        pytest.skip("the user cannot run the program")
+    lines = result.stderr.splitlines()
+    assert result.returncode == 1 and len(lines) == 1 and "Permission denied" in lines[0] and "port 1" in lines[0], result
 
 
 def test_a_folder_without_models(tmp_path):

@@ -103,8 +103,8 @@ def test_the_server_computes_what_was_trained_on_poems(monkeypatch, tmp_path):
     assert want[5] < 0.5 < 4 < max(want), want  # every line has its mark at that place
 
 
-@pytest.mark.parametrize("colour", [False, True], ids=["grey", "colour"])
-def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path, colour):
+@pytest.mark.parametrize("colour, levels", [(False, 256), (True, 256), (False, 4)], ids=["grey", "colour", "four values"])
+def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path, colour, levels):
     pytest.importorskip("PIL")
     folder, out, rng = tmp_path / "in", tmp_path / "own", random.Random(4)
     for i in range(60):  # a bar, lying or standing
@@ -113,19 +113,20 @@ def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path,
         grey = bytes(level if (y if lying else x) == at else 0 for y in range(5) for x in range(6))
         (folder / ("lying" if lying else "standing") / f"{i}.png").write_bytes(png.write(6, 5, grey))
     flags = ["--layers", "2", "--width", "32", "--heads", "2", "--batch-tokens", "360", "--tokens", "20000", "--threads", "1",
-             "--device", "cpu", *(["--colour"] if colour else [])]
+             "--device", "cpu", "--levels", str(levels), *(["--colour"] if colour else [])]
     recipe = trained(monkeypatch, train("image.py", folder, out, *flags), image.Images, image.parse_arguments)
     picture = recipe.held_out[:1]
     nothing = torch.tensor([len(recipe.classes)]).numpy()  # a score says no class
-    ids, targets = image_data.make_inputs(picture, nothing, recipe.streams)
+    ids, targets = image_data.make_inputs(picture, nothing, recipe.streams, levels)
     with torch.no_grad():
         logits = recipe.model(torch.from_numpy(ids))[0].double().log_softmax(-1)
     want = [-logits[i, value].item() / math.log(2) for i, value in enumerate(targets[0].tolist())]  # bits, of images
+    values = bytes(recipe.palette[level] for level in picture.flatten().tolist())
     with Server("--precision", "f32", model_dir=out) as server:
-        url = "data:image/png;base64," + base64.b64encode(png.write(6, 5, picture.tobytes(), png.RGB if colour else png.GREY)).decode()
+        url = "data:image/png;base64," + base64.b64encode(png.write(6, 5, values, png.RGB if colour else png.GREY)).decode()
         reply = client.call(server.port, "POST", "/v1/score", {"model": "own", "image": url})
         assert reply.status == 200, reply.text
         assert reply.json()["surprise"] == pytest.approx(want, abs=1e-3)
         made = client.call(server.port, "POST", "/v1/images/generations", {"model": "own", "prompt": "standing"})
         assert made.status == 200, made.text
-    assert min(want) < 0.5 < 2 < max(want)
+    assert min(want) < 0.5 and max(want) > (2 if levels == 256 else 0.5)

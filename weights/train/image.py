@@ -26,8 +26,8 @@ from unfit import Unfit
 UNLABELLED = 0.2
 VALIDATE_ON = 512
 HEADS = {
-    "logistic_mixture": {"kind": "logistic_mixture", "components": 10, "levels": data.LEVELS},
-    "categorical": {"kind": "categorical", "size": data.LEVELS},
+    "logistic_mixture": lambda levels: {"kind": "logistic_mixture", "components": 10, "levels": levels},
+    "categorical": lambda levels: {"kind": "categorical", "size": levels},
 }
 
 
@@ -36,6 +36,8 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--streams", type=lambda text: text.split(","), default=streams,
                    help="inputs of a step, by name, with commas between (image_data.py)")
     p.add_argument("--head", choices=list(HEADS), default="categorical")
+    p.add_argument("--levels", type=int, default=data.LEVELS,
+                   help="how many values there are, evenly spaced from 0 to 255; images get the nearest")
     p.add_argument("--validate-on", type=int, default=VALIDATE_ON, help="held-out images looked at, at most")
 
 
@@ -118,6 +120,9 @@ class Images:
         if self.size < 1:
             raise Unfit(f"--batch-tokens {args.batch_tokens} is less than an image of {self.values}")
         held_out = self.held_out_of(len(pictures.values))
+        trainer.check_range(args, "levels", 2, data.LEVELS)
+        self.palette = data.even_palette(args.levels)
+        pictures.values = data.to_levels(pictures.values, self.palette)
         labels = pictures.labels if pictures.labels is not None else np.zeros(len(pictures.values), np.int64)
         self.train, self.labels, self.held_out = pictures.values[~held_out], labels[~held_out], pictures.values[held_out]
         self.streams = args.streams or streams_of(pictures)
@@ -149,8 +154,10 @@ class Images:
         image = {"width": width, "height": height, "channels": channels}
         if "class" in self.streams:
             image["classes"] = self.classes
-        config = model_config("image", data.stream_sizes(self.streams, self.shape, len(self.classes)), HEADS[self.args.head],
-                              image=image)
+        if self.args.levels < data.LEVELS:
+            image["palette"] = self.palette
+        sizes = data.stream_sizes(self.streams, self.shape, len(self.classes), self.args.levels)
+        config = model_config("image", sizes, HEADS[self.args.head](self.args.levels), image=image)
         return config | self.sizes()
 
     def sizes(self) -> dict:
@@ -163,7 +170,7 @@ class Images:
         parameters = self.model.head(hidden.float())
         if self.args.head == "categorical":
             return F.cross_entropy(parameters.flatten(0, 1), targets.flatten())
-        return -logistic_mixture.log_probability(parameters, targets, data.LEVELS).mean()
+        return -logistic_mixture.log_probability(parameters, targets, self.args.levels).mean()
 
     def batches(self, rng: np.random.Generator) -> list[np.ndarray]:
         order = rng.permutation(len(self.train))
@@ -173,7 +180,7 @@ class Images:
         return len(batch) * self.values
 
     def loss_of(self, images: np.ndarray, classes: np.ndarray) -> torch.Tensor:
-        arrays = data.make_inputs(images, classes, self.streams)
+        arrays = data.make_inputs(images, classes, self.streams, self.args.levels)
         return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in arrays))
 
     def loss(self, batch: np.ndarray) -> torch.Tensor:

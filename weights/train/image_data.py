@@ -3,7 +3,7 @@
 An image of `height` x `width` x `channels` values is read row by row, the channels of a pixel together. Step t sees what
 lies before value t in that order and predicts it; the server's image task repeats these streams exactly:
 
-  token        the value before (left, or the end of the row above); START at t = 0
+  token        the value before (left, or the end of the row above); NONE at t = 0
   w, ww        the pixel to the left, and two to the left
   n, nw, ne    the pixels above, above left and above right
   nn           the pixel two above
@@ -11,7 +11,8 @@ lies before value t in that order and predicts it; the server's image task repea
   position     t
   class        what the image shows: 0 .. classes - 1, or `classes` where it is not said
 
-Neighbours are those of the same channel; one outside the image is NONE. All but the last value seen are known from at
+A value is one of `levels` levels, all 256 or those of a palette. Neighbours are those of the same channel; one outside the
+image is NONE, the id behind the levels. All but the last value seen are known from at
 most two rows back, so the streams cost a window of fixed size and nothing in the recurrent state.
 """
 
@@ -25,7 +26,6 @@ import numpy as np
 from unfit import Unfit
 
 LEVELS = 256
-START = NONE = LEVELS
 SUFFIXES = {".png", ".pgm", ".ppm", ".bmp"}  # of pictures without loss
 MOST_SIDE, MOST_VALUES, MOST_CLASSES = 4096, 1 << 20, 100  # of the server
 NEIGHBOURS = {"w": (0, -1), "ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
@@ -117,24 +117,35 @@ def read_folder(folder: pathlib.Path, colour: bool, size: tuple[int, int] | None
     return Pictures(np.stack(values), labels, [class_name(name) for name in names] if labels is not None else [])
 
 
-def stream_sizes(names: list[str], shape: tuple[int, int, int], classes: int) -> list[tuple[str, int]]:
+def even_palette(levels: int) -> list[int]:
+    """Values of so many levels, from 0 to 255."""
+    return [(255 * i + (levels - 1) // 2) // (levels - 1) for i in range(levels)]
+
+
+def to_levels(values: np.ndarray, palette: list[int]) -> np.ndarray:
+    """uint8 of any shape: the place in the palette of the nearest value, of two the lower one, as the server takes it."""
+    every = np.abs(np.arange(LEVELS)[:, None] - np.array(palette)[None, :]).argmin(1)
+    return every.astype(np.uint8)[values]
+
+
+def stream_sizes(names: list[str], shape: tuple[int, int, int], classes: int, levels: int = LEVELS) -> list[tuple[str, int]]:
     """The streams' names and numbers of ids, as the config lists them."""
     height, width, channels = shape
     sizes = {"row": height, "column": width, "channel": channels, "position": math.prod(shape), "class": classes + 1}
     unknown = set(names) - {"token", *NEIGHBOURS, *sizes}
     if unknown:
         raise Unfit(f"--streams: there is no {', '.join(sorted(unknown))}")
-    return [(name, sizes.get(name, LEVELS + 1)) for name in names]
+    return [(name, sizes.get(name, levels + 1)) for name in names]
 
 
-def make_inputs(images: np.ndarray, classes: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 [B, height, width, channels] and [B] -> input ids [B, values, streams] and targets [B, values]."""
+def make_inputs(images: np.ndarray, classes: np.ndarray, names: list[str], levels: int = LEVELS) -> tuple[np.ndarray, np.ndarray]:
+    """Levels, uint8 [B, height, width, channels], and [B] -> input ids [B, values, streams] and targets [B, values]."""
     b, height, width, channels = images.shape
     flat = images.reshape(b, -1).astype(np.int64)
-    padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2), (0, 0)), constant_values=NONE)
+    padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2), (0, 0)), constant_values=levels)
     position = np.arange(height * width * channels)
     streams = {
-        "token": np.concatenate([np.full((b, 1), START), flat[:, :-1]], axis=1),
+        "token": np.concatenate([np.full((b, 1), levels), flat[:, :-1]], axis=1),
         "row": position // (width * channels),
         "column": position // channels % width,
         "channel": position % channels,

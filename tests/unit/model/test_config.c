@@ -199,6 +199,12 @@ static void every_rule_of_images_is_kept(void **state)
          "\"channels\": 3, \"classes\": "
          "[\"0123456789012345678901234567890123456789012345678901234567890123\"]",
          "1 to 63 bytes"},
+        {"\"channels\": 3", "\"channels\": 3, \"palette\": [0]", "image.palette must"},
+        {"\"channels\": 3", "\"channels\": 3, \"palette\": 4", "image.palette must"},
+        {"\"channels\": 3", "\"channels\": 3, \"palette\": [0, 256]", "whole numbers of 0 to 255"},
+        {"\"channels\": 3", "\"channels\": 3, \"palette\": [-1, 2]", "image.palette must"},
+        {"\"channels\": 3", "\"channels\": 3, \"palette\": [0, 7, 7]", "above the one before"},
+        {"\"channels\": 3", "\"channels\": 3, \"palette\": [0, 1.5]", "image.palette must"},
         {"\"width\": 28, \"height\": 20", "\"width\": 592, \"height\": 591", "more than 1048576"},
         {"{\"width\": 28, \"height\": 20, \"channels\": 3}", "28", "image must be an object"},
         {",\n \"image\": {\"width\": 28, \"height\": 20, \"channels\": 3}", "", "image is missing"},

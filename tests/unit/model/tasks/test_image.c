@@ -381,6 +381,44 @@ static void a_plan_has_values_of_its_own(void **state)
     lx_plan_free(plan);
 }
 
+/* Tokens are places in the palette, values its own; of two that are as near the lower is taken. */
+static void a_palette_stands_between(void **state)
+{
+    (void)state;
+    static const uint8_t given[] = {0, 4, 5, 132, 133, 254};
+    static const int32_t levels[] = {0, 0, 1, 1, 2, 2};
+    lx_model m = model_of(4, 2, 1, 0);
+    lx_config *c = &m.config;
+    memcpy(c->palette, "\x00\x09\xff", 3);
+    c->n_palette = 3;
+    lx_error err = {0};
+    scratch_expect(lx_image_task.check_model(&m, &err), &err, LX_ERR_FORMAT, "an image has 3");
+    c->n_values = c->head_size = 3;
+    for (int32_t i = 0; i < c->n_inputs; i++)
+        c->inputs[i].size = c->inputs[i].size == 257 ? 4 : c->inputs[i].size;
+    assert_int_equal(lx_image_task.check_model(&m, NULL), LX_OK);
+    lx_plan *plan = plan_of(&m, given, 6);
+    int32_t at = c->n_inputs - 2, tokens[] = {2, 1}; /* where `token` is */
+    assert_string_equal(c->inputs[at].name, "token");
+    for (int32_t t = 0; t <= 6; t++)
+        assert_int_equal(plan->prompt_ids[t * c->n_inputs + at], t > 0 ? levels[t - 1] : 3);
+    uint8_t raster[8];
+    lx_image_values(plan, tokens, 0, 8, raster);
+    assert_memory_equal(raster, "\x00\x00\x09\x09\xff\xff\xff\x09", 8);
+    lx_buffer bytes;
+    lx_buffer_init(&bytes, 64);
+    assert_int_equal(lx_image_task.restate(plan, &bytes), c->n_classes > 0);
+    assert_memory_equal(bytes.data + bytes.length - 6, raster, 6);
+    lx_buffer_fini(&bytes);
+    lx_plan_free(plan);
+    for (int32_t value = 0; value < 256; value++) {
+        int32_t level = lx_image_level(c, (uint8_t)value), far = 256;
+        for (int32_t i = 0; i < 3; i++)
+            far = abs(c->palette[i] - value) < far ? abs(c->palette[i] - value) : far;
+        assert_int_equal(abs(c->palette[level] - value), far);
+    }
+}
+
 static void what_is_kept_is_a_beginning(void **state)
 {
     (void)state;
@@ -434,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_class_is_restated),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(a_plan_has_values_of_its_own),
+        cmocka_unit_test(a_palette_stands_between),
         cmocka_unit_test(what_is_kept_is_a_beginning),
         cmocka_unit_test(every_allocation_may_fail),
     };
