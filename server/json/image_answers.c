@@ -18,10 +18,11 @@ static void dump_open(json_t *root, lx_buffer *out)
         out->length--;
 }
 
+/* With as many digits as a float has: what is read back is the same number. */
 static void append_real(double x, lx_buffer *out)
 {
     if (isfinite(x))
-        lx_buffer_printf(out, "%.7g", x);
+        lx_buffer_printf(out, "%.9g", x);
     else
         lx_buffer_puts(out, "null");
 }

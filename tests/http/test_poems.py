@@ -53,6 +53,23 @@ def only(answer):
     return choice
 
 
+@pytest.mark.parametrize("model", ["poem", "plain"])
+def test_the_score_of_a_poem_that_was_not_made_here_is_what_its_steps_say(port, model):
+    """To the bit: each token's log-probability, forced in a step of its own behind all that stands before it."""
+    poem = "春江花月，山水人天。上疑是霜，低头望明。"
+    scored = call(port, "POST", "/v1/score", {"model": model, "prompt": PROMPT, "completion": poem})
+    assert scored.status == 200, scored.text
+
+    def tokens(text):
+        return call(port, "POST", "/tokenize", {"model": model, "content": text, "add_special": text == PROMPT}).json()["tokens"]
+
+    ids, before, steps = tokens(poem), tokens(PROMPT), []
+    for i, token in enumerate(ids):
+        step = only(complete_ok(port, model=model, prompt=before + ids[:i], max_tokens=1, logprobs=0, logit_bias={str(token): 100}))
+        steps += step["logprobs"]["token_logprobs"]
+    assert [-x for x in steps] == scored.json()["surprise"] and len(steps) == len(poem)
+
+
 def test_a_thousand_poems_keep_form_and_acrostic(port):
     def ask(seed):
         form = FORMS[seed % 4]

@@ -21,6 +21,7 @@ import pytest
 import client
 import holding
 import lines
+import text_model
 from client import Connection, call, join_stream
 from couplet_rules import broken_rules
 from server import Server, wait_until
@@ -99,6 +100,33 @@ def test_a_thousand_streams_at_once(slots):
         check_streams(server, slots, CLIENTS)
         assert server.requests("ok") == 2 * CLIENTS
         assert server.requests("cancelled") == 0
+
+
+@pytest.mark.heavy
+def test_a_thousand_streams_of_text(tmp_path):
+    """Of models of text: of rows that grow, of a state of one size, of tokens that are parts of characters; each client is
+    answered as if it were alone."""
+    text_model.write_bytes(tmp_path / "bytes")
+    text_model.write_bytes(tmp_path / "rows", attention={"kind": "softmax"}, seed=3)
+    text_model.write_bpe(tmp_path / "words")
+    models = ["bytes", "rows", "words"]
+    requests = [{"model": models[i % 3], "prompt": f"{lines.OWN[i % len(lines.OWN)]} and {i % 17}", "seed": i, "max_tokens": 8 + i % 25,
+                 "temperature": 0.5 + i % 3, "stop": ["e春"]} for i in range(CLIENTS)]
+
+    async def streamed(port, fields):
+        async with Connection(port) as connection:
+            events = [event async for event in connection.events(**fields)]
+        texts, reasons = join_stream(events)
+        return texts[0], reasons[0]
+
+    async def all_streams(port):
+        return await asyncio.gather(*(streamed(port, fields) for fields in requests))
+
+    with Server("--models", tmp_path, "--slots", "64", "--queue", str(CLIENTS)) as server:
+        replies = asyncio.run(client.answer_all(server.port, requests, in_flight=1))
+        alone = [(c["text"], c["finish_reason"]) for c in (reply.json()["choices"][0] for reply in replies)]
+        assert asyncio.run(all_streams(server.port)) == alone
+        server.wait_idle()
 
 
 async def leave_after(port, fields, n_events):
