@@ -63,12 +63,13 @@ static void take_sizes(lx_config_reader *r, lx_config_object s, lx_config *c)
 static void take_norm(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     static const char *const wirings[] = {"pre", "post", "reversible", NULL}; /* as in lx_wiring */
-    static const char *const kinds[] = {"layer", "rms", NULL};
+    static const char *const kinds[] = {"layer", "rms", "rms_plus_one", NULL};
     static const char *const activations[] = {"relu", "gelu", NULL};
     static const lx_activation activation_of[] = {LX_ACT_RELU, LX_ACT_GELU};
     c->wiring = (lx_wiring)lx_config_word(r, s, "norm", wirings);
-    if (lx_config_has(r, s, "norm_kind"))
-        c->rms_norm = lx_config_word(r, s, "norm_kind", kinds) == 1;
+    int32_t kind = lx_config_has(r, s, "norm_kind") ? lx_config_word(r, s, "norm_kind", kinds) : 0;
+    c->rms_norm = kind > 0;
+    c->norm_plus_one = kind == 2;
     c->norm_eps = lx_config_eps(r, s, "norm_eps");
     c->input_norm = lx_config_has(r, s, "input_norm") && lx_config_flag(r, s, "input_norm");
     c->activation = activation_of[lx_config_word(r, s, "activation", activations)];

@@ -42,7 +42,8 @@ typedef struct lx_config {
     int32_t n_layers, n_heads, d_model, d_ff;
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
     lx_wiring wiring;
-    bool rms_norm; /* the norms are RMSNorm, without a bias, instead of LayerNorm */
+    bool rms_norm;      /* the norms are RMSNorm, without a bias, instead of LayerNorm */
+    bool norm_plus_one; /* of these: their weights are added to 1 */
     float norm_eps;
     bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;

@@ -38,7 +38,7 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
     if (c->status != LX_OK)
         return;
     (void)snprintf(own, sizeof own, "%s%s", prefix, suffix);
-    lx_hf_tensor_name(c->model->config.names, own, name);
+    lx_hf_tensor_name(&c->model->config, own, name);
     const lx_tensor *t = lx_safetensors_find(c->model->weights, name);
     if (t == NULL) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL, "%s: tensor %s is missing",
@@ -46,8 +46,8 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
         return;
     }
     c->expected[t->idx] = true;
-    int64_t found_rows = t->n_dims == 2 ? t->t.rows : 0;
-    if (found_rows != rows || t->t.cols != cols) {
+    int64_t found_rows = t->n_dims > 1 ? t->t.rows : 0;
+    if (found_rows != rows || t->t.cols != cols || t->n_dims > 2) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
                             "%s: tensor %s has shape [%lld, %lld], the config asks for [%lld, %lld]"
                             " (0: a vector)",
@@ -129,8 +129,9 @@ static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
     expect_all(&c);
     for (int32_t i = 0; i < n && c.status == LX_OK; i++) {
         const lx_tensor *t = lx_safetensors_at(m->weights, i);
-        m->n_parameters += t->t.rows * t->t.cols;
-        if (!expected[i])
+        if (expected[i])
+            m->n_parameters += t->t.rows * t->t.cols;
+        else if (!lx_hf_is_unused(&m->config, t->name))
             c.status = lx_fail(err, LX_ERR_FORMAT, NULL,
                                "%s: tensor %s is not one that the config asks for",
                                lx_file_label(path), t->name);
@@ -411,7 +412,7 @@ void lx_model_free(lx_model *m)
 const lx_tensor *lx_model_tensor(const lx_model *m, const char *name)
 {
     char theirs[LX_HF_NAME];
-    lx_hf_tensor_name(m->config.names, name, theirs);
+    lx_hf_tensor_name(&m->config, name, theirs);
     return lx_safetensors_find(m->weights, theirs);
 }
 

@@ -37,13 +37,16 @@ static lx_status make_array(lx_weights *w, const float *values, int64_t n, lx_ar
     return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "weights could not be moved to the device");
 }
 
-static lx_status load_array(lx_weights *w, const char *prefix, const char *suffix, lx_array **out,
-                            lx_error *err)
+/* The tensor's numbers, to each of which `plus` is added. */
+static lx_status load_array(lx_weights *w, const char *prefix, const char *suffix, float plus,
+                            lx_array **out, lx_error *err)
 {
     const lx_host_tensor *host = tensor(w, prefix, suffix);
     float *values = numbers(host);
     if (values == NULL)
         return no_memory(prefix, suffix, err);
+    for (int64_t i = 0; plus != 0 && i < host->rows * host->cols; i++)
+        values[i] += plus;
     lx_status st = make_array(w, values, host->rows * host->cols, out, err);
     free(values);
     return st;
@@ -51,9 +54,10 @@ static lx_status load_array(lx_weights *w, const char *prefix, const char *suffi
 
 static lx_status load_norm(lx_weights *w, const char *prefix, lx_norm_weights *n, lx_error *err)
 {
-    lx_status st = load_array(w, prefix, ".weight", &n->gamma, err);
-    if (st == LX_OK && !w->model->config.rms_norm)
-        st = load_array(w, prefix, ".bias", &n->beta, err);
+    const lx_config *c = &w->model->config;
+    lx_status st = load_array(w, prefix, ".weight", c->norm_plus_one ? 1 : 0, &n->gamma, err);
+    if (st == LX_OK && !c->rms_norm)
+        st = load_array(w, prefix, ".bias", 0, &n->beta, err);
     return st;
 }
 
@@ -147,7 +151,7 @@ static lx_status load_parameters(lx_weights *w, const char *prefix, lx_tensor_ro
                                  lx_matrix **product, lx_array **array, lx_error *err)
 {
     if (role == LX_TENSOR_ARRAY)
-        return load_array(w, prefix, "", array, err);
+        return load_array(w, prefix, "", 0, array, err);
     if (role == LX_TENSOR_MAP)
         return w->be->ops->matrix_new(w->be, tensor(w, prefix, ".weight"), NULL, product, err);
     return load_product(w, prefix, product, err);

@@ -77,11 +77,19 @@ scraped() {
         grep -q '"job":"linnet"},"value":\[[0-9.]*,"'"$1"'"\]' "$work/answer"
 }
 
+# of_redis COMMAND: asked with the password that Linnet has.
+of_redis() {
+    local password
+    password=$(podman_ exec linnet_linnet1_1 cat /run/secrets/linnet/redis-password) &&
+        podman_ exec --env "REDISCLI_AUTH=$password" linnet_redis_1 redis-cli "$@"
+}
+redis_wants_a_password() { podman_ exec linnet_redis_1 redis-cli dbsize | grep -q NOAUTH; }
+
 begin='{"model": "couplet", "prompt": "海上明月", "seed": 1, "max_tokens": 2, "return_state": true}'
 keeps_a_state() {
     post /v1/completions "$begin" || return
     state=$(grep -o '"state-[^"]*"' "$work/answer")
-    [ -n "$state" ] && [ "$(podman_ exec linnet_redis_1 redis-cli dbsize)" -ge 1 ]
+    [ -n "$state" ] && [ "$(of_redis dbsize)" -ge 1 ]
 }
 goes_on() { post /v1/completions "{\"state\": $state}" && grep -q '"text":"[^"]' "$work/answer"; }
 is_healthy() { podman_ healthcheck run "$1" >>"$work/log" 2>&1; }
@@ -105,6 +113,7 @@ checks_of_compose() {
     ok "HAProxy has figures" haproxy_has_an_address || return
     ok "a couplet is answered" couplet_answers
     ok "the state of a conversation is in Redis" keeps_a_state
+    ok "Redis says nothing to who has no password" redis_wants_a_password
     ok "its health check is run" is_healthy linnet_linnet1_1
     ok "compose: a second replica joins" up several up -d --no-build linnet1 linnet2
     load_starts

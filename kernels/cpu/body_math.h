@@ -27,10 +27,15 @@ V16_FN v16 v16_exp(v16 x)
     return v16_mul(v16_mul(p, v16_pow2(half)), v16_pow2(rest));
 }
 
-/* elu(x) + 1 */
-V16_FN v16 v16_phi(v16 x)
+V16_FN v16 v16_phi(v16 x, lx_feature_map map)
 {
-    v16 zero = v16_set1(0.0f);
+    v16 zero = v16_set1(0.0f), above = v16_max(zero, x), most = v16_set1(LX_PHI_MOST);
+    if (map == LX_PHI_RELU)
+        return above;
+    if (map == LX_PHI_RELU2)
+        return v16_mul(above, above);
+    if (map == LX_PHI_EXP)
+        return v16_exp(v16_select_gt(x, most, most, x));
     v16 below = v16_exp(v16_select_gt(x, zero, zero, x));
     return v16_select_gt(x, zero, v16_add(x, v16_set1(1.0f)), below);
 }

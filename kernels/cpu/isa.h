@@ -56,6 +56,7 @@ typedef struct lx_cpu_attend {
     const float *next, *later;
     int64_t n_tokens, x_stride, y_stride;
     int32_t d_key, d_value;
+    lx_feature_map feature_map;
     float eps;
     float *scratch; /* lx_cpu_attend_scratch(d_key) floats of this thread */
 } lx_cpu_attend;

@@ -20,7 +20,7 @@
 #define LX_DEVICE static __device__ __forceinline__
 #define LX_METHOD __device__ __forceinline__
 #define LX_KERNEL(threads) static __global__ void __launch_bounds__(threads)
-#define LX_SHARED __shared__
+#define LX_SHARED(type, name, dims) __shared__ type name dims
 #define LX_NUMBERS static __device__ const
 #define LX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
@@ -67,9 +67,15 @@ LX_DEVICE float lx_exp(float x)
            __uint_as_float((__float_as_uint(rest) << 23) + 0x3f800000u);
 }
 
-/* elu(x) + 1 */
-LX_DEVICE float lx_phi(float x)
+template <int MAP> LX_DEVICE float lx_phi(float x)
 {
+    float above = 0.0f > x ? 0.0f : x;
+    if (MAP == LX_PHI_RELU)
+        return above;
+    if (MAP == LX_PHI_RELU2)
+        return above * above;
+    if (MAP == LX_PHI_EXP)
+        return lx_exp(x > LX_PHI_MOST ? LX_PHI_MOST : x);
     return x > 0.0f ? x + 1.0f : lx_exp(x);
 }
 

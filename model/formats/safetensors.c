@@ -17,7 +17,7 @@
 #include "model/formats/file.h"
 #include "model/formats/json_memory.h"
 
-enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127 };
+enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127, MAX_DIMS = 8 };
 #define MAX_FILE_BYTES ((size_t)1 << 40)
 #define MAX_HEADER_BYTES ((uint64_t)16 << 20)
 
@@ -70,13 +70,13 @@ static bool parse_dtype(const char *text, lx_dtype *out)
     return false;
 }
 
-/* shape [cols] or [rows, cols], every size at least 1, or three sizes where those of the first two
-   that are 1 do not count; false also when n_bytes overflows. */
+/* Up to MAX_DIMS sizes, every one at least 1, of three the first two that are 1 do not count; false
+   also when n_bytes overflows. */
 static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
 {
-    int64_t size[2] = {1, 1}, n;
+    int64_t rows = 1, cols = 1, n;
     size_t n_given = json_array_size(shape), n_dims = 0;
-    if (n_given < 1 || n_given > 3)
+    if (n_given < 1 || n_given > MAX_DIMS)
         return false;
     for (size_t i = 0; i < n_given; i++) {
         const json_t *value = json_array_get(shape, i);
@@ -85,17 +85,17 @@ static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
             return false;
         if (n_given == 3 && i < 2 && x == 1)
             continue;
-        if (n_dims++ == 2)
+        if (__builtin_mul_overflow(rows, cols, &rows))
             return false;
-        size[0] = size[1];
-        size[1] = x;
+        cols = x;
+        n_dims++;
     }
-    if (__builtin_mul_overflow(size[0], size[1], &n) ||
+    if (__builtin_mul_overflow(rows, cols, &n) ||
         __builtin_mul_overflow((uint64_t)n, t->t.dtype == LX_F32 ? 4u : 2u, n_bytes))
         return false;
     t->n_dims = (int32_t)n_dims;
-    t->t.rows = size[0];
-    t->t.cols = size[1];
+    t->t.rows = rows;
+    t->t.cols = cols;
     return true;
 }
 
@@ -120,9 +120,7 @@ static lx_status parse_entry(const lx_safetensors *f, const char *name, const js
     if (!parse_dtype(json_string_value(json_object_get(value, "dtype")), &e->tensor.t.dtype))
         return bad(f, name, err, "dtype must be \"F32\", \"BF16\" or \"F16\"");
     if (!parse_shape(json_object_get(value, "shape"), &e->tensor, &n_bytes))
-        return bad(f, name, err,
-                   "shape must be one or two whole numbers of 1 or more, or three with a 1 before "
-                   "the last");
+        return bad(f, name, err, "shape must be a list of 1 to 8 whole numbers of 1 or more");
     if (!parse_offsets(json_object_get(value, "data_offsets"), e))
         return bad(f, name, err, "data_offsets must be [begin, end]");
     if (e->end > f->data_bytes)

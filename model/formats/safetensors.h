@@ -17,7 +17,7 @@ typedef struct lx_safetensors lx_safetensors;
 typedef struct lx_tensor {
     const char *name; /* owned by the file object */
     int32_t idx;      /* its place in the file, as for lx_safetensors_at */
-    int32_t n_dims;   /* 1 or 2 */
+    int32_t n_dims;   /* of more than 2 `t` has all but the last as rows */
     lx_host_tensor t; /* a vector has rows = 1; data points into the mapping */
 } lx_tensor;
 

@@ -36,10 +36,15 @@ static bool has_gate(const lx_mixer_config *c)
     return kind_of(c)->has_pairs || c->params[LX_DELTA_GATE].i == 1;
 }
 
+static bool is_joined(const lx_mixer_config *c)
+{
+    return c->params[LX_DELTA_JOINED].i;
+}
+
 /* Where the tensors of the decay begin, and those of the gate. */
 static int32_t decay_tensors(const lx_mixer_config *c)
 {
-    return taps_of(c) > 0 ? MORE + PARTS : MORE;
+    return taps_of(c) > 0 ? MORE + (is_joined(c) ? 1 : PARTS) : MORE;
 }
 
 static int32_t gate_tensors(const lx_mixer_config *c)
@@ -61,6 +66,15 @@ static int32_t columns_of(const lx_mixer_config *c, int32_t part)
     return part == V ? c->n_heads * c->d_value : key_heads_of(c) * c->d_key;
 }
 
+/* Of q, k and v side by side where a part begins. */
+static int32_t first_column(const lx_mixer_config *c, int32_t part)
+{
+    int32_t first = 0;
+    for (int32_t i = 0; i < part; i++)
+        first += columns_of(c, i);
+    return first;
+}
+
 const char *lx_mixer_check_delta(const lx_mixer_config *c)
 {
     if (c->n_heads % key_heads_of(c) != 0)
@@ -68,17 +82,28 @@ const char *lx_mixer_check_delta(const lx_mixer_config *c)
     return taps_of(c) == 1 ? "conv must be 0, or 2 to 4" : NULL;
 }
 
+static void declare_projections(const lx_mixer_config *c, lx_mixer_parts *p)
+{
+    static const char *const own[] = {"attn.q", "attn.k", "attn.v"};
+    for (int32_t i = 0; i < PARTS; i++) {
+        int32_t n = columns_of(c, i);
+        lx_mixer_add_map(p, is_joined(c) ? "attn.qkv" : own[i], n, c->d_model);
+        if (is_joined(c))
+            lx_mixer_take_rows(p, W_Q + i, first_column(c, i), n, first_column(c, PARTS));
+    }
+}
+
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t taps = taps_of(c), rank = c->params[LX_DELTA_GATE].i;
-    int32_t keys = columns_of(c, K), values = columns_of(c, V);
-    lx_mixer_add_map(p, "attn.q", keys, c->d_model);
-    lx_mixer_add_map(p, "attn.k", keys, c->d_model);
-    lx_mixer_add_map(p, "attn.v", values, c->d_model);
+    int32_t values = columns_of(c, V);
+    declare_projections(c, p);
     lx_mixer_add_map(p, "attn.b", c->n_heads, c->d_model);
     lx_mixer_add_map(p, "attn.out", c->d_model, values);
     lx_mixer_add_array(p, "attn.norm.weight", 0, c->d_value);
-    for (int32_t i = 0; i < PARTS && taps > 0; i++)
+    if (taps > 0 && is_joined(c))
+        lx_mixer_add_array(p, "attn.conv.weight", first_column(c, PARTS), taps);
+    for (int32_t i = 0; i < PARTS && taps > 0 && !is_joined(c); i++)
         lx_mixer_add_array(p, lx_mixer_conv_tensors[i], columns_of(c, i), taps);
     if (kind_of(c)->decay == LX_DECAY_CHANNEL) {
         lx_mixer_add_map(p, "attn.f1", rank, c->d_model);
@@ -104,8 +129,8 @@ static void declare_derived(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_derived(p, NORM, 1, columns_of(c, V), lx_mixer_fill_repeated);
     lx_mixer_add_constant(p, c->n_heads, 2);
     for (int32_t i = 0; i < PARTS && taps > 0; i++)
-        lx_mixer_add_derived(p, MORE + i, 1, (int64_t)taps * columns_of(c, i),
-                             lx_mixer_fill_transposed);
+        lx_mixer_add_derived_by(p, is_joined(c) ? MORE : MORE + i, (int64_t)taps * columns_of(c, i),
+                                lx_mixer_fill_transposed, is_joined(c) ? first_column(c, i) : 0);
     if (kind_of(c)->decay != LX_DECAY_NONE)
         lx_mixer_add_derived(p, gate_tensors(c) - 2, 1, decays_of(c), lx_mixer_fill_decay);
 }
@@ -144,9 +169,7 @@ static void queue_part(const lx_mixer_call *call, int32_t part)
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
     int32_t n = columns_of(c, part), taps = taps_of(c);
-    int64_t behind = 0;
-    for (int32_t i = 0; i < part; i++)
-        behind += (int64_t)(taps - 1) * columns_of(c, i);
+    int64_t behind = (int64_t)(taps - 1) * first_column(c, part);
     lx_mixer_product(call, taps > 0 ? s[Q_IN + part] : s[part], call->x, W_Q + part, LX_ACT_NONE,
                      NULL);
     if (taps > 0)

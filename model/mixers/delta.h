@@ -13,7 +13,8 @@
  *
  * Tensors: attn.q, attn.k, attn.v, attn.b, attn.out, products without bias; attn.norm.weight [V];
  * with taps attn.q_conv.weight, attn.k_conv.weight, attn.v_conv.weight [channels, taps]; then those
- * of the decay and of the gate.
+ * of the decay and of the gate. Joined, attn.qkv has the rows of the first three, those of attn.q
+ * first, and attn.conv.weight those of the taps.
  * State: of a head S [K, V]; once the last inputs of the convolutions, q_conv, k_conv, v_conv.
  */
 #ifndef LINNET_MODEL_MIXERS_DELTA_H
@@ -32,23 +33,23 @@ typedef struct lx_delta {
     bool has_pairs;
 } lx_delta;
 
-/* The keys of a kind are these five, the fourth being `gate`, or with pairs their `rank`. */
+/* The keys of a kind are the first five, the fourth being `gate`, or with pairs their `rank`; some
+   have the sixth. */
 enum {
     LX_DELTA_KEY_HEADS, /* H; 0: n_heads */
     LX_DELTA_CONV,      /* taps: 0, or 2 to LX_CONV_MOST_TAPS */
     LX_DELTA_BETA,
     LX_DELTA_GATE,
-    LX_DELTA_EPS /* of the norm */
+    LX_DELTA_EPS,   /* of the norm */
+    LX_DELTA_JOINED /* tensors */
 };
 extern const char *const lx_delta_rates[], *const lx_delta_gates[];
 #define LX_DELTA_PARAMS(...)                                                                       \
+    {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},          \
+        {.name = "conv", .kind = LX_PARAM_INT, .min = 0, .max = LX_CONV_MOST_TAPS},                \
+        {.name = "beta", .kind = LX_PARAM_WORD, .words = lx_delta_rates}, {__VA_ARGS__},           \
     {                                                                                              \
-        {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},      \
-            {.name = "conv", .kind = LX_PARAM_INT, .min = 0, .max = LX_CONV_MOST_TAPS},            \
-            {.name = "beta", .kind = LX_PARAM_WORD, .words = lx_delta_rates}, {__VA_ARGS__},       \
-        {                                                                                          \
-            .name = "eps", .kind = LX_PARAM_EPS                                                    \
-        }                                                                                          \
+        .name = "eps", .kind = LX_PARAM_EPS                                                        \
     }
 #define LX_DELTA_GATE_PARAM .name = "gate", .kind = LX_PARAM_WORD, .words = lx_delta_gates
 

@@ -5,7 +5,7 @@
  */
 #include "model/mixers/delta.h"
 
-static const lx_mixer_param params[] = LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM);
+static const lx_mixer_param params[] = {LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM)};
 static const lx_delta kind = {.decay = LX_DECAY_NONE};
 
 const lx_mixer lx_mixer_delta_net = {.name = "delta_net",

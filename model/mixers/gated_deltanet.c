@@ -4,7 +4,9 @@
  */
 #include "model/mixers/delta.h"
 
-static const lx_mixer_param params[] = LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM);
+static const lx_mixer_param params[] = {
+    LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM),
+    {.name = "joined", .kind = LX_PARAM_FLAG, .optional = true}};
 static const lx_delta kind = {.decay = LX_DECAY_HEAD};
 
 const lx_mixer lx_mixer_gated_deltanet = {.name = "gated_deltanet",

@@ -5,8 +5,8 @@
  */
 #include "model/mixers/delta.h"
 
-static const lx_mixer_param params[] =
-    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16);
+static const lx_mixer_param params[] = {
+    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16)};
 static const lx_delta kind = {.decay = LX_DECAY_CHANNEL, .has_pairs = true};
 
 const lx_mixer lx_mixer_kda = {.name = "kda",

@@ -12,7 +12,8 @@
  */
 #include "model/mixers/mixer.h"
 
-static const char *const feature_maps[] = {"elu+1", NULL}; /* phi; places as in lx_feature_map */
+/* phi; places as in lx_feature_map */
+static const char *const feature_maps[] = {"elu+1", "relu", "relu2", "exp", NULL};
 static const lx_mixer_param params[] = {
     {.name = "feature_map", .kind = LX_PARAM_WORD, .words = feature_maps},
     {.name = "eps", .kind = LX_PARAM_EPS},

@@ -27,8 +27,9 @@ void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_parts *p,
 {
     (void)c;
     int64_t cols = p->tensors[d->from].cols, rows = d->n / cols;
+    int64_t first = (int64_t)d->number * cols;
     for (int64_t i = 0; i < d->n; i++)
-        to[i % cols * rows + i / cols] = from[i];
+        to[i % cols * rows + i / cols] = from[first + i];
 }
 
 void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_parts *p,

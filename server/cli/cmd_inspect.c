@@ -114,7 +114,10 @@ static void print_text(const lx_model *m, bool tensors)
     (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
                  c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
     print_mixers(c);
-    (void)printf("norm         %s%s, eps %g\n", wirings[c->wiring], c->rms_norm ? ", rms" : "",
+    (void)printf("norm         %s%s, eps %g\n", wirings[c->wiring],
+                 c->norm_plus_one ? ", rms of 1 + weight"
+                 : c->rms_norm    ? ", rms"
+                                  : "",
                  (double)c->norm_eps);
     (void)printf("activation   %s\n", c->activation == LX_ACT_GELU ? "gelu" : "relu");
     (void)printf("inputs      ");
@@ -140,7 +143,7 @@ static void print_text(const lx_model *m, bool tensors)
     (void)printf("\n");
     for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++) {
         const lx_tensor *t = lx_safetensors_at(m->weights, i);
-        if (t->n_dims == 2)
+        if (t->n_dims > 1)
             (void)printf("%-32s %-5s [%lld, %lld]\n", t->name, dtype_name(t->t.dtype),
                          (long long)t->t.rows, (long long)t->t.cols);
         else
@@ -157,7 +160,7 @@ static void print_json_tensors(const lx_model *m)
         (void)printf("%s{\"name\": ", i > 0 ? ", " : "");
         lx_cli_print_json_string(t->name);
         (void)printf(", \"dtype\": \"%s\", \"shape\": [", dtype_name(t->t.dtype));
-        if (t->n_dims == 2)
+        if (t->n_dims > 1)
             (void)printf("%lld, ", (long long)t->t.rows);
         (void)printf("%lld]}", (long long)t->t.cols);
     }

@@ -1,6 +1,6 @@
 """weights/train: recurrent kinds in chunks against their steps; a whole model of them, exported under the names of
 flash-linear-attention, against the float64 reading that the server is held to (tests/golden/kinds.py); compressed rows
-against their equation."""
+against their equation; linear attention with every feature map against its steps."""
 
 import json
 import pathlib
@@ -16,9 +16,11 @@ sys.path[:0] = [str(ROOT / "weights" / "train"), str(ROOT / "tests" / "golden")]
 
 import export  # noqa: E402
 import export_hf  # noqa: E402
+import float64  # noqa: E402
 import kinds  # noqa: E402
 import linear_transformer  # noqa: E402
-from mixers import delta, memory_compressed  # noqa: E402
+import unfit  # noqa: E402
+from mixers import delta, linear, memory_compressed  # noqa: E402
 
 KINDS = {
     "gated_deltanet": {"conv": 4, "beta": "twice_sigmoid", "gate": "silu", "eps": 1e-6, "n_heads": 4, "key_heads": 2},
@@ -116,3 +118,26 @@ def test_compressed_rows_are_those_of_the_equation(visible, null):
                 weights = torch.softmax(torch.stack([q[h, i] @ row[0] / 3**0.5 for row in rows]), 0)
                 want = sum(weight * row[1] for weight, row in zip(weights, rows))
                 assert (got[h, i] - want).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("tokens", [5, linear.CHUNK + 1, 3 * linear.CHUNK])
+@pytest.mark.parametrize("feature_map", linear.FEATURE_MAPS)
+def test_every_feature_map_is_that_of_the_steps(feature_map, tokens):
+    """In chunks, beside the float64 reading that the server is held to (tests/golden/relu and so on)."""
+    torch.manual_seed(4)
+    own = {"n_heads": 2, "d_key": 6, "d_value": 5, "feature_map": feature_map, "eps": 1e-6}
+    mixer = linear.Mixer({"d_model": 7}, own).double()
+    with torch.no_grad():
+        for p in mixer.parameters():
+            p.copy_(torch.randn_like(p))
+        x = 3 * torch.randn(1, tokens, 7, dtype=torch.float64)  # so that exp reaches its end
+        got = mixer(x)[0]
+        steps = float64.Linear({f"attn.{name}": p for name, p in mixer.named_parameters()}, "attn", own)
+        want = torch.stack([steps(row) for row in x[0]])
+    assert mixer.heads(mixer.qkv(x))[1].max() > 8
+    assert (got - want).abs().max() < 2e-4 * (1 + want.abs().max())  # sums between chunks are f32
+
+
+def test_no_such_feature_map():
+    with pytest.raises(unfit.Unfit, match="attention.feature_map cosine is none of elu.1, relu, relu2, exp"):
+        linear.Mixer({"d_model": 7}, {"n_heads": 1, "d_key": 1, "d_value": 1, "feature_map": "cosine", "eps": 1e-6})

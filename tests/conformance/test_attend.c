@@ -20,6 +20,7 @@ typedef struct attend_case {
     int32_t *slot;
     float *qkv;
     int64_t offset, floats; /* of the layer in the slot; of the slot */
+    lx_feature_map feature_map;
 } attend_case;
 
 static int64_t width_of(const attend_case *c)
@@ -74,7 +75,7 @@ static lx_attend_linear_args args_of(const attend_case *c, lx_array *y, const lx
                                    .n_heads = c->heads,
                                    .d_key = c->d_key,
                                    .d_value = c->d_value,
-                                   .feature_map = LX_PHI_ELU1,
+                                   .feature_map = c->feature_map,
                                    .eps = 1e-6f};
 }
 
@@ -122,9 +123,15 @@ static double *y_scales(const attend_case *c)
     return scale;
 }
 
-static double phi(float x)
+static double phi(float x, lx_feature_map map)
 {
-    return x > 0 ? (double)x + 1 : exp((double)x);
+    const double values[LX_FEATURE_MAPS] = {
+        [LX_PHI_ELU1] = x > 0 ? (double)x + 1 : exp((double)x),
+        [LX_PHI_RELU] = fmax((double)x, 0),
+        [LX_PHI_RELU2] = fmax((double)x, 0) * fmax((double)x, 0),
+        [LX_PHI_EXP] = exp(fmin((double)x, 8)),
+    };
+    return values[map];
 }
 
 /* Of one head after one sequence: the sum of |phi(k) v| for s, z itself for z. */
@@ -134,7 +141,7 @@ static void state_scales(const attend_case *c, int64_t first_row, int32_t length
     for (int64_t row = first_row; row < first_row + length; row++) {
         const float *k = c->qkv + row * width_of(c) + c->heads * dk, *v = k + c->heads * dk;
         for (int64_t i = 0; i < c->heads * dk; i++) {
-            double phi_k = phi(k[i]), *s = scale + i / dk * head + i % dk * dv;
+            double phi_k = phi(k[i], c->feature_map), *s = scale + i / dk * head + i % dk * dv;
             for (int64_t m = 0; m < dv; m++)
                 s[m] += phi_k * fabs((double)v[i / dk * dv + m]);
             scale[i / dk * head + dk * dv + i % dk] += phi_k;
@@ -196,12 +203,13 @@ static bool attend_matches_oracle(device *dut, device *oracle)
 {
     static const int32_t long_one[] = {257};
     rng r = {7};
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS; i++) {
         for (int p = 0; p < PATTERNS; p++) {
-            const int32_t *s = shapes[i];
+            const int32_t *s = shapes[i % COUNT(shapes)];
             attend_case one = make_case(&r, s[0], s[1], s[2], 1, long_one, (pattern)p);
             attend_case few = make_case(&r, s[0], s[1], s[2], 3, lengths, (pattern)p);
             attend_case many = make_case(&r, s[0], s[1], s[2], COUNT(lengths), lengths, (pattern)p);
+            one.feature_map = few.feature_map = many.feature_map = i / COUNT(shapes);
             if (!check_case(dut, oracle, &one) || !check_case(dut, oracle, &few) ||
                 !check_case(dut, oracle, &many))
                 return false;
@@ -237,9 +245,11 @@ static bool attend_any_split_is_equal(device *dut, device *oracle)
     (void)oracle;
     static const int32_t length[] = {61};
     rng r = {8};
-    for (size_t i = 0; i < COUNT(shapes); i++) {
-        attend_case c = make_case(&r, shapes[i][0], shapes[i][1], shapes[i][2], 1, length, UNIFORM);
+    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS; i++) {
+        const int32_t *shape = shapes[i % COUNT(shapes)];
+        attend_case c = make_case(&r, shape[0], shape[1], shape[2], 1, length, UNIFORM);
         c.slot[0] = 0;
+        c.feature_map = i / COUNT(shapes);
         float *y = floats((int64_t)length[0] * c.heads * c.d_value);
         float *state = floats(c.n_slots * c.floats);
         if (!attend_all(dut, &c, y, state))
@@ -258,9 +268,11 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
     (void)oracle;
     rng r = {9};
     int32_t zero = 0;
-    for (size_t i = 0; i < COUNT(shapes); i++) {
-        attend_case c = make_case(&r, shapes[i][0], shapes[i][1], shapes[i][2], COUNT(lengths),
-                                  lengths, UNIFORM);
+    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS; i++) {
+        const int32_t *shape = shapes[i % COUNT(shapes)];
+        attend_case c =
+            make_case(&r, shape[0], shape[1], shape[2], COUNT(lengths), lengths, UNIFORM);
+        c.feature_map = i / COUNT(shapes);
         int64_t n_y = (int64_t)c.heads * c.d_value, row = 0;
         float *y = floats(total_rows(&c) * n_y), *alone = floats(total_rows(&c) * n_y);
         float *state = floats(c.n_slots * c.floats), *end = floats(c.floats);
@@ -282,10 +294,10 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
 
 /* --- the feature map --- */
 
-/* After one token z is phi(k): exp must be right to 2 units in the last place. */
-static bool phi_is_accurate(device *dut, device *oracle)
+/* After one token z is phi(k): it must be right to 2 units in the last place, above where exp ends,
+ * too. */
+static bool check_phi(device *dut, lx_feature_map map)
 {
-    (void)oracle;
     enum { D = 20001 };
     int32_t one = 1, zero = 0;
     attend_case c = {.heads = 1,
@@ -295,19 +307,53 @@ static bool phi_is_accurate(device *dut, device *oracle)
                      .n_slots = 1,
                      .length = &one,
                      .slot = &zero,
-                     .floats = 2L * D};
+                     .floats = 2L * D,
+                     .feature_map = map};
     c.qkv = floats(width_of(&c));
     for (int i = 0; i < D; i++)
-        c.qkv[D + i] = -90.0f + 92.0f * (float)i / (D - 1);
+        c.qkv[D + i] = -90.0f + 102.0f * (float)i / (D - 1);
     float y, *state = floats(c.floats);
     if (!attend_all(dut, &c, &y, state))
         return false;
     for (int i = 0; i < D; i++) {
-        double want = phi(c.qkv[D + i]);
-        double unit = fmax(ldexp(1.0, ilogb(want) - 23), 0x1p-149);
+        double want = phi(c.qkv[D + i], map);
+        double unit = want > 0 ? fmax(ldexp(1.0, ilogb(want) - 23), 0x1p-149) : 0x1p-149;
         double error = fabs((double)state[D + i] - want) / unit;
-        CHECK(error <= 2.0, "phi(%.9g) is wrong by %.2f units in the last place",
+        CHECK(error <= 2.0, "map %d: phi(%.9g) is wrong by %.2f units in the last place", (int)map,
               (double)c.qkv[D + i], error);
+    }
+    return true;
+}
+
+static bool phi_is_accurate(device *dut, device *oracle)
+{
+    (void)oracle;
+    for (int map = 0; map < LX_FEATURE_MAPS; map++) {
+        if (!check_phi(dut, (lx_feature_map)map))
+            return false;
+        dev_release(dut);
+    }
+    return true;
+}
+
+/* Whatever the map: a key that is no number makes its head's state none, and stays out of the
+ * others. */
+static bool phi_of_no_number_is_none(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { D = 5, HEADS = 3 };
+    static const int32_t one = 1;
+    rng r = {10};
+    for (int map = 0; map < LX_FEATURE_MAPS; map++) {
+        attend_case c = make_case(&r, HEADS, D, D, 1, &one, UNIFORM);
+        c.feature_map = (lx_feature_map)map;
+        c.qkv[HEADS * D + D + 2] = NAN; /* key 2 of head 1 */
+        float *y = floats((int64_t)HEADS * D), *state = floats(c.n_slots * c.floats);
+        if (!attend_all(dut, &c, y, state))
+            return false;
+        for (int i = 0; i < HEADS * D; i++)
+            CHECK((isnan(y[i]) != 0) == (i / D == 1), "map %d: y[%d] is %g", map, i, (double)y[i]);
+        dev_release(dut);
     }
     return true;
 }
@@ -317,5 +363,6 @@ const test attend_tests[] = {
     {"attend_any_split_is_equal", attend_any_split_is_equal},
     {"attend_neighbours_do_not_matter", attend_neighbours_do_not_matter},
     {"phi_is_accurate", phi_is_accurate},
+    {"phi_of_no_number_is_none", phi_of_no_number_is_none},
     {NULL, NULL},
 };

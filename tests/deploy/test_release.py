@@ -27,6 +27,7 @@ def test_the_version_is_the_same_everywhere():
     assert json.loads((ROOT / "web/openapi.json").read_text())["info"]["version"] == VERSION
     released = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released and released[0] == VERSION
+    assert f'\nversion = "{VERSION}"\n' in (ROOT / "weights/pyproject.toml").read_text()
     for path in DEPLOY.glob("k8s/**/kustomization.yaml"):
         for image in yaml.safe_load(path.read_text()).get("images", []):
             assert image["newTag"].removesuffix("-cuda") == VERSION, path

@@ -10,10 +10,12 @@ import sys
 import numpy
 import torch
 import transformers
+from transformers.models.minimax.modeling_minimax import MiniMaxLightningAttention
 
+import folders
 import kinds
 
-KNOWN = {"mamba2": transformers.Mamba2ForCausalLM}
+KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM}
 
 
 def compare(name, config, tensors, reading):
@@ -31,8 +33,29 @@ def compare(name, config, tensors, reading):
     return bool(numpy.isfinite(off)) and off < 1e-5
 
 
+def compare_lightning():
+    """One layer: their models of this kind have experts behind it."""
+    worst = 0.0
+    for layer in range(3):
+        config = transformers.MiniMaxConfig(hidden_size=16, num_attention_heads=3, head_dim=6, num_hidden_layers=3, block_size=7,
+                                            num_key_value_heads=3, layer_types=["linear_attention"] * 3)
+        theirs = MiniMaxLightningAttention(config, layer).double().eval()
+        c = folders.LIGHTNING | {"attention": {"eps": theirs.norm.variance_epsilon}}
+        own = {name.removeprefix("layers.0.attn."): t for name, t in
+               kinds.make_tensors(folders.lightning_tensors(folders.LIGHTNING), 5).items() if name.startswith("layers.0.attn.")}
+        theirs.load_state_dict({{"qkv": "qkv_proj", "g": "output_gate", "out": "out_proj"}.get(name[:-7], name[:-7]) + ".weight":
+                                torch.tensor(t) for name, t in own.items()}, strict=False)
+        x = numpy.random.default_rng(layer).normal(size=(40, 16))
+        ours = kinds.lightning_mixer(own, c, layer, numpy.zeros((3, 6, 6)), x)
+        with torch.no_grad():
+            given = theirs(torch.tensor(x)[None], None, None)[0][0].numpy()
+        worst = max(worst, abs(ours - given).max() / abs(ours).max())
+    print(f"lightning: {worst:.2g}")
+    return bool(numpy.isfinite(worst)) and worst < 1e-5
+
+
 if __name__ == "__main__":
     # Of several groups transformers norms the row at once; fla's configs are not its own.
-    found = [case for case in kinds.cases() if case[1]["model_type"] in KNOWN and "norm_eps" not in case[1]]
-    results = [compare(*case) for case in found]
+    found = [case for case in kinds.cases() if case[1].get("model_type") in KNOWN and "norm_eps" not in case[1]]
+    results = [compare(*case) for case in found] + [compare_lightning()]
     sys.exit(0 if results and all(results) else 1)

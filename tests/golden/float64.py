@@ -30,8 +30,12 @@ def read_safetensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def phi(x: torch.Tensor) -> torch.Tensor:
-    return torch.where(x > 0, x + 1, torch.exp(x))
+PHI = {
+    "elu+1": lambda x: torch.where(x > 0, x + 1, torch.exp(x)),
+    "relu": lambda x: x.clamp(min=0),
+    "relu2": lambda x: x.clamp(min=0) ** 2,
+    "exp": lambda x: torch.exp(x.clamp(max=8)),
+}
 
 
 def layer_norm(x, w, name, eps):
@@ -76,7 +80,7 @@ class Linear(Heads):
 
     def __call__(self, x):
         q, k, v = self.project(x)
-        q, k = phi(q), phi(k)
+        q, k = (PHI[self.own["feature_map"]](x) for x in (q, k))
         self.s += k[:, :, None] * v[:, None, :]
         self.z += k
         numerator = (q[:, :, None] * self.s).sum(1)
@@ -226,4 +230,7 @@ def head_rows(rows, w, c) -> list[torch.Tensor]:
 
 def read_model(path: pathlib.Path) -> tuple[dict, dict[str, torch.Tensor]]:
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    if "base" in config:
+        base, tensors = read_model(path / config.pop("base"))
+        return base | config, tensors
     return config, read_safetensors(path / "model.safetensors")

@@ -196,6 +196,78 @@ def mamba2_tensors(c):
     return out
 
 
+# A folder of our own: transformers has the kind in models of experts only, which are not served.
+LIGHTNING = {"format": "linnet", "format_version": 1, "task": "text", "n_layers": 3, "n_heads": 3, "d_model": 16, "d_key": 6,
+             "d_value": 6, "d_ff": 24, "norm": "pre", "norm_kind": "rms", "norm_eps": 1e-5, "activation": "gelu",
+             "attention": {"kind": "lightning", "eps": 1e-5}, "feed_forward": {"kind": "gated_mlp"},
+             "inputs": [{"name": "token", "size": 256}], "head": {"kind": "categorical", "size": 256, "bias": False},
+             "text": {"tokenizer": "bytes", "context": 2048}}
+
+
+def lightning_tensors(c):
+    d, values, out = c["d_model"], c["n_heads"] * c["d_value"], {"embed.token.weight": tensor([256, c["d_model"]], 0, 0.5)}
+    for i in range(c["n_layers"]):
+        p = f"layers.{i}."
+        out |= {f"{p}norm1.weight": norm(d), f"{p}norm2.weight": norm(d), f"{p}attn.qkv.weight": tensor([3 * values, d]),
+                f"{p}attn.g.weight": tensor([values, d]), f"{p}attn.out.weight": tensor([d, values]),
+                f"{p}attn.norm.weight": norm(values), f"{p}ff.gate.weight": tensor([c["d_ff"], d]),
+                f"{p}ff.up.weight": tensor([c["d_ff"], d]), f"{p}ff.down.weight": tensor([d, c["d_ff"]])}
+    return out | {"final_norm.weight": norm(d), "head.weight": tensor([256, d])}
+
+
+QWEN = {"model_type": "qwen3_5_text", "architectures": ["Qwen3_5ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": None, "dtype": "float32", "eos_token_id": None, "head_dim": 8, "hidden_act": "silu", "hidden_size": 16,
+        "initializer_range": 0.02, "intermediate_size": 24, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 6,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"], "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4, "linear_value_head_dim": 5, "max_position_embeddings": 2048, "num_attention_heads": 4,
+        "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": None, "rms_norm_eps": 1e-6,
+        "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 10000.0, "rope_type": "default"},
+        "tie_word_embeddings": False, "transformers_version": "5.23.0", "use_cache": True, "vocab_size": 256}
+WHOLE_QWEN = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "image_token_id": 248056,
+              "video_token_id": 248057, "vision_start_token_id": 248053, "vision_end_token_id": 248054,
+              "tie_word_embeddings": True, "vision_config": {"model_type": "qwen3_5_vision", "depth": 1}, "text_config": QWEN | {
+                  "tie_word_embeddings": True, "attn_output_gate": True, "full_attention_interval": 4,
+                  "mamba_ssm_dtype": "float32", "mtp_num_hidden_layers": 1, "linear_conv_kernel_dim": 2,
+                  "rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 1e7, "rope_type": "default",
+                                      "mrope_interleaved": True, "mrope_section": [1, 0, 0]}}}
+
+
+def qwen_tensors(c):
+    """Of a whole model with one tensor for pictures and one for guesses, which nothing reads."""
+    whole, c = c["model_type"] == "qwen3_5", c.get("text_config", c)
+    begin, d, hidden, size = "model.language_model." if whole else "model.", c["hidden_size"], c["intermediate_size"], c["head_dim"]
+    queries, shared = c["num_attention_heads"] * size, c["num_key_value_heads"] * size
+    heads, values = c["linear_num_value_heads"], c["linear_num_value_heads"] * c["linear_value_head_dim"]
+    all_of = 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"] + values
+    out = {f"{begin}embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+
+    def norm_less_one(n):
+        return tensor([n], 0.0, 0.3)
+
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"{begin}layers.{i}."
+        out |= {f"{p}input_layernorm.weight": norm_less_one(d), f"{p}post_attention_layernorm.weight": norm_less_one(d)}
+        if kind == "full_attention":
+            out |= {f"{p}self_attn.q_proj.weight": tensor([2 * queries, d]), f"{p}self_attn.k_proj.weight": tensor([shared, d]),
+                    f"{p}self_attn.v_proj.weight": tensor([shared, d]), f"{p}self_attn.o_proj.weight": tensor([d, queries]),
+                    f"{p}self_attn.q_norm.weight": norm_less_one(size), f"{p}self_attn.k_norm.weight": norm_less_one(size)}
+        else:
+            out |= {f"{p}linear_attn.in_proj_qkv.weight": tensor([all_of, d]), f"{p}linear_attn.in_proj_z.weight": tensor([values, d]),
+                    f"{p}linear_attn.in_proj_b.weight": tensor([heads, d]), f"{p}linear_attn.in_proj_a.weight": tensor([heads, d]),
+                    f"{p}linear_attn.conv1d.weight": tensor([all_of, 1, c["linear_conv_kernel_dim"]], 0.2, 0.5),
+                    f"{p}linear_attn.A_log": tensor([heads], 0, 1.5), f"{p}linear_attn.dt_bias": tensor([heads], -1, 1.5),
+                    f"{p}linear_attn.norm.weight": norm(c["linear_value_head_dim"]),
+                    f"{p}linear_attn.out_proj.weight": tensor([d, values])}
+        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
+                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
+    out[f"{begin}norm.weight"] = norm_less_one(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    if whole:
+        out |= {"model.visual.patch_embed.proj.weight": tensor([4, 3, 2, 2, 2]), "mtp.fc.weight": tensor([d, 2 * d])}
+    return out
+
+
 def in_bf16(tensors):
     """But for what trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

@@ -3,6 +3,7 @@
 
     python3 tests/golden/generate_images.py weights/mnist tests/golden/mnist
     python3 tests/golden/generate_images.py --tiny tests/golden/mixture
+    for map in relu relu2 exp; do python3 tests/golden/generate_images.py tests/golden/$map tests/golden/$map; done
 
 --tiny first writes a small random model with a mixture head, some of its components very narrow,
 into the folder. images.bin, little-endian: "LXGOLI1\0", int32 images, values an image N; then for

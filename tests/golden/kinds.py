@@ -294,6 +294,88 @@ def fla_model(mixer):
     return logits
 
 
+def lightning_mixer(w, c, layer, state, x):
+    """x: all rows. The state is there for a layer's heads, [K, V] each, and changes."""
+    heads, size = c["n_heads"], c["d_key"]
+    steep = 1 - layer / (c["n_layers"] - 1 + 1e-5) + 1e-5
+    out = []
+    for row in x:
+        q, k, v = silu(w["qkv.weight"] @ row).reshape(heads, 3, size).transpose(1, 0, 2)
+        for h in range(heads):
+            state[h] = numpy.exp(-(2.0 ** (-8 * (h + 1) / heads)) * steep) * state[h] + numpy.outer(k[h], v[h])
+        read = numpy.concatenate([q[h] @ state[h] for h in range(heads)])
+        gate = sigmoid(w["g.weight"] @ row)
+        out.append(w["out.weight"] @ (rms_norm(read, w["norm.weight"], c["attention"]["eps"]) * gate))
+    return numpy.array(out)
+
+
+def lightning(w, c, ids):
+    """Logits of a folder of our own."""
+    eps, x = c["norm_eps"], w["embed.token.weight"][ids]
+    for i in range(c["n_layers"]):
+        layer = {name[len(f"layers.{i}."):]: t for name, t in w.items() if name.startswith(f"layers.{i}.")}
+        own = {name[5:]: t for name, t in layer.items() if name.startswith("attn.")}
+        state = numpy.zeros((c["n_heads"], c["d_key"], c["d_value"]))
+        x = x + lightning_mixer(own, c, i, state, rms_norm(x, layer["norm1.weight"], eps))
+        y = rms_norm(x, layer["norm2.weight"], eps).T
+        x = x + (layer["ff.down.weight"] @ (silu(layer["ff.gate.weight"] @ y) * (layer["ff.up.weight"] @ y))).T
+    return rms_norm(x, w["final_norm.weight"], eps) @ w["head.weight"].T
+
+
+def gated_softmax_layer(w, c, memory, x):
+    """Of Qwen3.5: norms of 1 + weight of queries and keys, rotation of their first columns, and a gate."""
+    size, heads, key_heads = c["head_dim"], c["num_attention_heads"], c["num_key_value_heads"]
+    q, gate = numpy.split((w["q_proj.weight"] @ x).reshape(heads, 2 * size), 2, 1)
+    k, v = ((w[f"{part}_proj.weight"] @ x).reshape(key_heads, size) for part in "kv")
+    q, k = (rms_norm(rows, 1 + w[f"{part}_norm.weight"], c["rms_norm_eps"]) for part, rows in (("q", q), ("k", k)))
+    turning = int(size * c["rope_parameters"]["partial_rotary_factor"])
+    q, k = (numpy.concatenate([rotated(rows[:, :turning], memory.position, c["rope_parameters"]["rope_theta"]),
+                               rows[:, turning:]], 1) for rows in (q, k))
+    keys, values, out = memory.append("k", k), memory.append("v", v), []
+    for h in range(heads):
+        logits = keys[:, h * key_heads // heads] @ q[h] / numpy.sqrt(size)
+        weights = numpy.exp(logits - logits.max())
+        out.append(weights @ values[:, h * key_heads // heads] / weights.sum())
+    return w["o_proj.weight"] @ (numpy.array(out) * sigmoid(gate)).reshape(-1)
+
+
+def qwen_delta(w, c, memory, x):
+    """Gated DeltaNet under Qwen3.5's names."""
+    keys = c["linear_num_key_heads"] * c["linear_key_head_dim"]
+    own = {"model_type": "gated_deltanet", "num_heads": c["linear_num_key_heads"], "num_v_heads": c["linear_num_value_heads"],
+           "use_short_conv": True, "allow_neg_eigval": False, "use_gate": True, "norm_eps": c["rms_norm_eps"]}
+    tensors = {"A_log": w["A_log"], "dt_bias": w["dt_bias"], "o_norm.weight": w["norm.weight"],
+               "o_proj.weight": w["out_proj.weight"], "g_proj.weight": w["in_proj_z.weight"],
+               "a_proj.weight": w["in_proj_a.weight"], "b_proj.weight": w["in_proj_b.weight"]}
+    for part, projection, taps in zip("qkv", numpy.split(w["in_proj_qkv.weight"], [keys, 2 * keys]),
+                                      numpy.split(w["conv1d.weight"], [keys, 2 * keys])):
+        tensors |= {f"{part}_proj.weight": projection, f"{part}_conv1d.weight": taps}
+    return delta(tensors, own, memory, x)
+
+
+def qwen(w, c, ids):
+    """Logits."""
+    whole, c = c["model_type"] == "qwen3_5", c.get("text_config", c)
+    begin, eps = "model.language_model." if whole else "model.", c["rms_norm_eps"]
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    for token in ids:
+        x = w[f"{begin}embed_tokens.weight"][token]
+        for i, memory in enumerate(memories):
+            p = f"{begin}layers.{i}."
+            layer = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+            full = c["layer_types"][i] == "full_attention"
+            own = {name.split(".", 1)[1]: t for name, t in layer.items() if "_attn." in name}
+            y = rms_norm(x, 1 + layer["input_layernorm.weight"], eps)
+            x = x + (gated_softmax_layer if full else qwen_delta)(own, c, memory, y)
+            memory.position += 1
+            y = rms_norm(x, 1 + layer["post_attention_layernorm.weight"], eps)
+            hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
+            x = x + layer["mlp.down_proj.weight"] @ hidden
+        head = w[f"{begin}embed_tokens.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        out.append(head @ rms_norm(x, 1 + w[f"{begin}norm.weight"], eps))
+    return numpy.array(out)
+
+
 def mamba2_mixer(w, c, memory, x):
     heads, size, groups, state_size = c["num_heads"], c["head_dim"], c["n_groups"], c["state_size"]
     inner, channels = heads * size, heads * size + 2 * groups * state_size
@@ -395,6 +477,9 @@ def cases():
         if name.endswith("w_proj.linear.lora.2.bias"):
             steep[name] = folders.tensor([8], -4, 8)
     yield "rwkv6_extremes", folders.RWKV6, steep, rwkv6
+    yield "lightning", folders.LIGHTNING, folders.lightning_tensors(folders.LIGHTNING), lightning
+    yield "qwen3_5_text", folders.QWEN, folders.qwen_tensors(folders.QWEN), qwen
+    yield "qwen3_5", folders.WHOLE_QWEN, folders.in_bf16(folders.qwen_tensors(folders.WHOLE_QWEN)), qwen
     for name, config in (
         ("mamba2", folders.MAMBA2),
         ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
@@ -485,6 +570,29 @@ REFUSED = {
         ({"lower_bound": -5.0}, "lower_bound must be null"),
         ({"use_gate": True}, "use_gate is not a known key"),
         ({"expand_v": 1.0}, "v_proj.weight has shape [36, 16]"),
+    ],
+    "qwen3_5_text": [
+        ({"layer_types": None}, "linear_attn.in_proj_qkv.weight is missing"),
+        ({"layer_types": ["linear_attention"]}, 'layer_types must say "linear_attention" or "full_attention" of every layer'),
+        ({"layer_types": ["linear_attention", "full_attention", "sliding_attention"]}, "layer_types must say"),
+        ({"linear_num_value_heads": 3}, "linear_num_value_heads must be a multiple of linear_num_key_heads"),
+        ({"linear_conv_kernel_dim": 5}, "linear_conv_kernel_dim must be a whole number from 2 to 4"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"attn_output_gate": False}, "attn_output_gate must be true"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"rope_parameters": {"rope_type": "yarn"}}, 'rope_parameters.rope_type must be "default"'),
+        ({"rope_parameters": {"partial_rotary_factor": 0.4}}, "rope_parameters.partial_rotary_factor times head_dim must be"),
+        ({"rope_parameters": {"factor": 4.0}}, "rope_parameters.factor is not a known key"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),
+        ({"num_experts": 8}, "num_experts is not a known key"),
+        ({"tie_word_embeddings": True}, "lm_head.weight is not one that the config asks for"),
+        ({"head_dim": 4}, "self_attn.q_proj.weight has shape [64, 16], the config asks for [32, 16]"),
+    ],
+    "qwen3_5": [
+        ({"text_config": None}, "text_config must be an object"),
+        ({"text_config": {"model_type": "qwen3_5_moe_text"}}, 'text_config.model_type must be "qwen3_5_text"'),
+        ({"eos_token_id": 3}, "eos_token_id"),
     ],
     "mamba2": [
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),

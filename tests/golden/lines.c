@@ -1,6 +1,7 @@
 /*
- * Logits of pairs of lines, couplets or sequences and their copies, against MODEL.bin, every row of
- * every pair. Also checked: the input rows that the task makes are the ones of the fixture.
+ * Logits of pairs of lines, couplets, sequences and their copies, or beginnings and poems, against
+ * MODEL.bin, every row of every pair. Also checked: the input rows that the task makes are the ones
+ * of the fixture.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 
 #include "model/tasks/copy.h"
 #include "model/tasks/couplet.h"
+#include "model/tasks/poem.h"
+#include "model/tokenizers/tokenizer.h"
 #include "tests/golden/golden.h"
 
 enum { MAX_ROWS = GOLDEN_ROWS, MAX_INPUTS = LX_MAX_INPUTS, MAX_LINE = 512 };
@@ -48,13 +51,34 @@ static void close_fixture(fixture *f)
         (void)fclose(f->pairs);
 }
 
-static lx_status read_answer(const lx_plan *plan, const char *text, int32_t *ids)
+static int32_t read_poem(const lx_plan *plan, const char *text, int32_t *ids)
 {
-    bool copy = plan->model->task == &lx_copy_task;
-    return (copy ? lx_copy_answer_ids : lx_couplet_lower_ids)(plan, text, strlen(text), ids, NULL);
+    lx_token_list list;
+    lx_token_list_init(&list, MAX_ROWS);
+    lx_status st = lx_tokenizer_encode(plan->model->tokenizer, text, strlen(text), 0, &list, NULL);
+    int32_t n = st == LX_OK ? (int32_t)list.n : -1;
+    for (int32_t i = 0; i < n; i++)
+        ids[i] = list.ids[i];
+    lx_token_list_fini(&list);
+    return n;
 }
 
-/* The rows the task makes for a pair: prompt, then every lower character but the last. */
+/* The tokens of an answer, and how many there are; -1 when it is none. */
+static int32_t read_answer(const lx_plan *plan, const char *text, int32_t *ids)
+{
+    lx_status st = LX_OK;
+    if (plan->model->task == &lx_poem_task)
+        return read_poem(plan, text, ids);
+    if (plan->n_new > MAX_ROWS)
+        return -1;
+    if (plan->model->task == &lx_copy_task)
+        st = lx_copy_answer_ids(plan, text, strlen(text), ids, NULL);
+    else
+        st = lx_couplet_lower_ids(plan, text, strlen(text), ids, NULL);
+    return st == LX_OK ? plan->n_new : -1;
+}
+
+/* The rows the task makes for a pair: prompt, then every token of the answer but the last. */
 static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
 {
     lx_plan *plan = NULL;
@@ -65,12 +89,12 @@ static int32_t task_rows(const lx_model *model, char *line, int32_t *ids)
     lx_task_request request = {.text = line, .text_bytes = (size_t)(tab - line)};
     if (lx_plan_new(model, &request, &plan, NULL) != LX_OK)
         return -1;
-    if (plan->n_prompt + plan->n_new - 1 <= MAX_ROWS &&
-        read_answer(plan, tab + 1, lower) == LX_OK) {
-        n = plan->n_prompt + plan->n_new - 1;
+    int32_t n_answer = read_answer(plan, tab + 1, lower);
+    if (n_answer > 0 && plan->n_prompt + n_answer - 1 <= MAX_ROWS) {
+        n = plan->n_prompt + n_answer - 1;
         memcpy(ids, plan->prompt_ids,
                (size_t)(plan->n_prompt * n_inputs) * sizeof *plan->prompt_ids);
-        for (int32_t i = 0; i + 1 < plan->n_new; i++)
+        for (int32_t i = 0; i + 1 < n_answer; i++)
             model->task->input(plan, i, lower, ids + (plan->n_prompt + i) * n_inputs);
     }
     lx_plan_free(plan);

@@ -106,12 +106,16 @@ class Redis(Process):
         super().__init__()
         self.flags, self.login = flags, login
 
-    def run_on(self, port):
-        program = next(filter(None, map(shutil.which, self.NAMES)), None)
-        if program is None:
+    @classmethod
+    def program(cls):
+        found = next(filter(None, map(shutil.which, cls.NAMES)), None)
+        if found is None:
             pytest.skip("there is no redis-server (Debian package redis-tools)")
+        return found
+
+    def run_on(self, port):
         self.spawn(["redis-server", "--port", str(port), "--bind", client.HOST, "--save", "",
-                    "--appendonly", "no", "--dir", tempfile.gettempdir(), *self.flags], program)
+                    "--appendonly", "no", "--dir", tempfile.gettempdir(), *self.flags], self.program())
 
     @property
     def url(self):

@@ -49,7 +49,8 @@ def write(folder, config, tensors_of, seed=1, shards=0):
     """tensors_of: of folders.py, what the config asks for; in so many shards, or in one file. Returns the tokenizer."""
     folder.mkdir(parents=True)
     tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
-    config = config | {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
+    own = {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
+    config = config | ({"text_config": config["text_config"] | own} if "text_config" in config else own)
     rng = random.Random(seed)
     tensors = {name: (t["shape"], data_of(t, rng)) for name, t in tensors_of(config).items()}
     (folder / "config.json").write_text(json.dumps(config, indent=2))

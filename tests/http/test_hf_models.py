@@ -25,6 +25,8 @@ KINDS = {
     "rwkv6": (folders.RWKV6, folders.rwkv6_tensors),
     "hybrid": (folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}, folders.delta_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
+    "qwen": (folders.QWEN, folders.qwen_tensors),
+    "whole_qwen": (folders.WHOLE_QWEN, folders.qwen_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
 FIELDS = {"prompt": PROMPT, "seed": 6, "ignore_eos": True}
@@ -84,6 +86,12 @@ def test_states_go_on(models, server, kind):
             assert blob_of(server.port, copy)[192:] == blob[192:]
 
 
+def softmax_layers(config):
+    types = config.get("text_config", config).get("layer_types", [])
+    listed = (config.get("attn") or {}).get("layers", [])
+    return listed + [layer for layer, kind in enumerate(types) if kind == "full_attention"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_inspected(server, kind):
     """Every field of every head lies in the state, as its numbers are there."""
@@ -91,7 +99,7 @@ def test_states_are_inspected(server, kind):
     blob, names = blob_of(server.port, state), set()
     look = inspect_ok(server.port, state, 0, 0)
     for layer in range(look["n_layers"]):
-        if layer in (KINDS[kind][0].get("attn") or {}).get("layers", []):
+        if layer in softmax_layers(KINDS[kind][0]):
             rows = inspect_ok(server.port, state, layer, 0)
             assert len(rows["k"]) == len(rows["positions"]) > 0 and any(rows["k"][0])
             continue

@@ -99,9 +99,6 @@ lx_status lx_cuda_product_run(lx_cuda_product *p, const uint16_t *w, const uint1
         return lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: a product fails");
     }
     *m = (work){*p, w, x, add, y, rows};
-    if (simt_keep(stream, multiply, free, m) != 0)
-        return LX_OK;
-    int error = multiply(m);
-    free(m);
-    return error == 0 ? LX_OK : lx_fail(err, LX_ERR_DEVICE, NULL, "cuda: a product fails");
+    simt_queue(stream, multiply, free, m);
+    return LX_OK;
 }

@@ -1,5 +1,6 @@
 /* The fibers behind simt.h: who runs next, and what they wait for. */
 #include "tests/simt/simt.h"
+#include "tests/simt/race.h"
 
 #include <mutex>
 #include <sys/mman.h>
@@ -13,7 +14,16 @@
 #define SANITIZED 0
 #endif
 
+#if defined(LX_SIMT_RACES)
+#define IF_RACES(call) (call)
+#else
+#define IF_RACES(call) ((void)0)
+#endif
+
 #define MOST_THREADS 1024
+#define MOST_SHARED ((size_t)48 << 10)
+#define BETWEEN ((size_t)64)           /* bytes between arrays of shared memory */
+#define SHARED_BYTES (4 * MOST_SHARED) /* with what lies between */
 #define STACK_BYTES ((size_t)(SANITIZED ? 256 : 64) << 10) /* its frames are larger */
 #define WARP 32u
 
@@ -24,6 +34,7 @@ struct fiber {
     phase state;
     const char *file; /* of the barrier or exchange it waits at */
     int line;
+    bool orders; /* memory, as a shuffle does not */
     uint32_t mask;
     unsigned turn; /* exchanges so far: two sets of values, since lanes leave one by one */
     uint32_t values[2];
@@ -41,7 +52,9 @@ struct machine {
     ucontext_t scheduler;
     const void *scheduler_stack; /* for the address sanitizer */
     size_t scheduler_bytes;
-    void *shared;
+    unsigned char *shared; /* [SHARED_BYTES], used up to `end` */
+    size_t n_shared, fixed, end;
+    uint64_t block; /* so far, of all launches */
     const std::function<void()> *kernel;
 };
 
@@ -105,6 +118,7 @@ static void to_fiber(fiber *f)
     void *kept = nullptr;
     m.running = f;
     simt_at = &f->here;
+    IF_RACES(race_thread(f->here.thread.x));
     leave(&kept, f->stack, STACK_BYTES);
 #if defined(__x86_64__)
     simt_switch(&m.scheduler_pointer, f->stack_pointer);
@@ -153,6 +167,38 @@ void *simt_shared()
     return m.shared;
 }
 
+static void forbid([[maybe_unused]] void *at, [[maybe_unused]] size_t n_bytes)
+{
+#if SANITIZED
+    __asan_poison_memory_region(at, n_bytes);
+#endif
+}
+
+/* For the threads of this block, with no value in it. */
+static void allow_poisoned(void *at, size_t n_bytes)
+{
+#if SANITIZED
+    __asan_unpoison_memory_region(at, n_bytes);
+#endif
+    memset(at, 0xff, n_bytes);
+    if (n_bytes > 0)
+        IF_RACES(race_shared(at, n_bytes));
+}
+
+/* The first thread of a block that comes here takes the place for all. */
+void *simt_static(simt_site *site, size_t n_bytes)
+{
+    if (site->block != m.block) {
+        *site = {m.block, m.end};
+        m.fixed += n_bytes;
+        m.end += (n_bytes + BETWEEN - 1) / BETWEEN * BETWEEN + BETWEEN;
+        if (m.n_shared + m.fixed > MOST_SHARED)
+            broken("more shared memory than a block has", m.running);
+        allow_poisoned(m.shared + site->at, n_bytes);
+    }
+    return m.shared + site->at;
+}
+
 void simt_barrier(const char *file, int line)
 {
     fiber *f = m.running;
@@ -162,12 +208,14 @@ void simt_barrier(const char *file, int line)
     to_scheduler(f);
 }
 
-uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char *file, int line)
+static uint32_t meet(uint32_t mask, uint32_t value, unsigned lane, bool orders, const char *file,
+                     int line)
 {
     fiber *f = m.running;
     unsigned own = f->here.thread.x % WARP, turn = f->turn++ % 2u;
     f->file = file;
     f->line = line;
+    f->orders = orders;
     f->mask = mask;
     f->values[turn] = value;
     if ((mask >> own & 1u) == 0u || lane >= WARP || (mask >> lane & 1u) == 0u)
@@ -175,6 +223,16 @@ uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char 
     f->state = AT_EXCHANGE;
     to_scheduler(f);
     return m.fibers[f->here.thread.x - own + lane].values[turn];
+}
+
+uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char *file, int line)
+{
+    return meet(mask, value, lane, false, file, line);
+}
+
+void simt_warp_barrier(uint32_t mask, const char *file, int line)
+{
+    (void)meet(mask, 0u, m.running->here.thread.x % WARP, true, file, line);
 }
 
 static bool at_one_place(const fiber *a, const fiber *b)
@@ -203,16 +261,19 @@ static bool release(fiber *f)
         if ((f->mask >> i & 1u) != 0u)
             m.fibers[first + i].state = READY;
     }
+    if (f->orders)
+        IF_RACES(race_warp_sync(first, f->mask));
     return true;
 }
 
-/* One round over a warp; true while any of its threads moved. */
-static bool run_warp(unsigned first, bool falling)
+/* One round over a warp, its lanes in the order (k * step + from) mod 32, step odd; true while any
+   of its threads moved. */
+static bool run_warp(unsigned first, unsigned from, unsigned step)
 {
     bool moved = false;
-    unsigned n = m.n - first < WARP ? m.n - first : WARP;
+    unsigned n = WARP;
     for (unsigned k = 0; k < n; k++) {
-        fiber *f = &m.fibers[first + (falling ? n - 1 - k : k)];
+        fiber *f = &m.fibers[first + (k * step + from) % WARP];
         if (f->state == READY) {
             to_fiber(f);
             moved = true;
@@ -246,69 +307,146 @@ static bool pass_barrier()
     return true;
 }
 
-static void run_block(bool falling)
+/* --- orders --- */
+
+enum order { AS_BLOCKS, WARP_FIRST, WARP_FIRST_FALLING, DRAWN };
+
+static uint64_t drawn; /* the state of a generator (splitmix64) */
+
+static order read_order()
+{
+    const char *text = getenv("LINNET_SIMT_SEED");
+    drawn = text != nullptr ? strtoull(text, nullptr, 10) : 0u;
+    return drawn < DRAWN ? (order)drawn : DRAWN;
+}
+
+static order wanted_order()
+{
+    static const order o = read_order();
+    return o;
+}
+
+static unsigned draw(unsigned below)
+{
+    uint64_t x = drawn += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (unsigned)((x ^ x >> 31) % below);
+}
+
+static bool run_falling(unsigned first, bool falling)
+{
+    return run_warp(first, falling ? WARP - 1u : 0u, falling ? WARP - 1u : 1u);
+}
+
+/* One round over the warps; true while any moved. */
+static bool run_warps(order o, bool odd)
+{
+    unsigned warps = m.n / WARP, from = o == DRAWN ? draw(warps) : 0u;
+    bool moved = false, falling = o == WARP_FIRST_FALLING || (o == AS_BLOCKS && odd);
+    for (unsigned w = 0; w < warps; w++) {
+        unsigned first = (falling ? warps - 1u - w : (w + from) % warps) * WARP;
+        if (o == DRAWN) {
+            for (unsigned rounds = draw(4u); rounds > 0u; rounds--)
+                moved = run_warp(first, draw(WARP), 2u * draw(WARP / 2u) + 1u) || moved;
+        } else {
+            bool again = run_falling(first, falling);
+            moved = moved || again;
+            while (o != AS_BLOCKS && again)
+                again = run_falling(first, falling);
+        }
+    }
+    for (unsigned w = 0; o == DRAWN && !moved && w < warps; w++) /* none that was drawn could */
+        moved = run_falling(w * WARP, false);
+    return moved;
+}
+
+static void run_block(order o, bool odd)
 {
     do {
-        unsigned warps = (m.n + WARP - 1u) / WARP;
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (unsigned w = 0; w < warps; w++)
-                moved = run_warp((falling ? warps - 1u - w : w) * WARP, falling) || moved;
+        while (run_warps(o, odd)) {
         }
+        IF_RACES(race_barrier());
     } while (pass_barrier());
 }
 
-/* Fibers and stacks, made once; a page without access below each stack. */
+/* Fibers, stacks and shared memory, made once; a page without access below each stack. Not malloc:
+   what the library allocates is counted (fake/runtime.c). */
 static bool have_fibers()
 {
     if (m.fibers != nullptr)
         return true;
-    m.fibers = static_cast<fiber *>(calloc(MOST_THREADS, sizeof(fiber)));
-    void *stacks = mmap(nullptr, MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+    size_t n_bytes = MOST_THREADS * STACK_BYTES + SHARED_BYTES;
+    void *stacks = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (m.fibers == nullptr || stacks == MAP_FAILED)
+    if (stacks == MAP_FAILED)
         return false;
     m.stacks = static_cast<unsigned char *>(stacks);
+    m.shared = m.stacks + MOST_THREADS * STACK_BYTES;
     for (unsigned i = 0; i < MOST_THREADS; i++)
         (void)mprotect(m.stacks + i * STACK_BYTES, 4096, PROT_NONE);
+    m.fibers = new fiber[MOST_THREADS]();
     return true;
 }
 
 struct release_memory { /* when the library is unloaded */
     ~release_memory()
     {
-        free(m.fibers);
+        delete[] m.fibers;
         if (m.stacks != nullptr)
-            (void)munmap(m.stacks, MOST_THREADS * STACK_BYTES);
+            (void)munmap(m.stacks, MOST_THREADS * STACK_BYTES + SHARED_BYTES);
     }
 };
 static release_memory at_end;
 
-int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function<void()> &kernel)
+/* A block's shared memory; the rest is poisoned where an array is placed. */
+static void begin_shared(size_t dynamic)
+{
+    m.n_shared = dynamic;
+    m.fixed = 0;
+    m.end = (dynamic + BETWEEN - 1) / BETWEEN * BETWEEN + BETWEEN;
+    forbid(m.shared, SHARED_BYTES);
+    allow_poisoned(m.shared, dynamic);
+}
+
+static void run_one(int64_t b, int64_t blocks, size_t shared, order o)
+{
+    m.block++;
+    IF_RACES(race_block((uint32_t)b, m.stacks, MOST_THREADS * STACK_BYTES));
+    begin_shared(shared);
+    for (unsigned i = 0; i < m.n; i++) {
+        fiber *f = &m.fibers[i];
+        f->here = {{i, 0, 0}, {(unsigned)b, 0, 0}, {m.n, 1, 1}, {(unsigned)blocks, 1, 1}};
+        f->state = READY;
+        f->turn = 0;
+        prepare(f, i);
+    }
+    run_block(o, b % 2 == 1);
+    IF_RACES(race_end());
+}
+
+static int check_launch(int64_t blocks, int64_t threads, size_t shared)
+{
+    bool possible = blocks >= 1 && blocks <= 0x7fffffff && threads >= 1 &&
+                    threads <= MOST_THREADS && threads % (int64_t)WARP == 0 &&
+                    shared <= MOST_SHARED;
+    return possible ? 0 : 9; /* cudaErrorInvalidConfiguration */
+}
+
+static int run_kernel(int64_t blocks, int64_t threads, size_t shared,
+                      const std::function<void()> &kernel)
 {
     std::lock_guard<std::mutex> one_launch(lock);
+    const order o = wanted_order();
     if (int error = simt_fail_now(); error != 0)
         return error;
-    if (blocks < 1 || blocks > 0x7fffffff || threads < 1 || threads > MOST_THREADS ||
-        threads % (int64_t)WARP != 0 || shared > (48u << 10) || !have_fibers())
-        return 9; /* cudaErrorInvalidConfiguration */
+    if (!have_fibers())
+        return 2; /* cudaErrorMemoryAllocation */
     m.n = (unsigned)threads;
     m.kernel = &kernel;
-    for (int64_t b = 0; b < blocks; b++) {
-        /* not malloc: what the library allocates is counted (fake/runtime.c) */
-        if (posix_memalign(&m.shared, 64, shared > 0 ? shared : 1) != 0)
-            return 2; /* cudaErrorMemoryAllocation */
-        memset(m.shared, 0xff, shared);
-        for (unsigned i = 0; i < m.n; i++) {
-            fiber *f = &m.fibers[i];
-            f->here = {{i, 0, 0}, {(unsigned)b, 0, 0}, {m.n, 1, 1}, {(unsigned)blocks, 1, 1}};
-            f->state = READY;
-            f->turn = 0;
-            prepare(f, i);
-        }
-        run_block(b % 2 == 1);
-        free(m.shared);
-    }
+    IF_RACES(race_launch());
+    for (int64_t b = 0; b < blocks; b++)
+        run_one(o == WARP_FIRST_FALLING ? blocks - 1 - b : b, blocks, shared, o);
     return 0;
 }
 
@@ -323,7 +461,7 @@ struct launch {
 static int run_launch(void *work)
 {
     const launch *l = static_cast<const launch *>(work);
-    return simt_run(l->blocks, l->threads, l->shared, l->kernel);
+    return run_kernel(l->blocks, l->threads, l->shared, l->kernel);
 }
 
 static void drop_launch(void *work)
@@ -334,10 +472,10 @@ static void drop_launch(void *work)
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
                 std::function<void()> kernel)
 {
-    launch *l = new launch{blocks, threads, shared, kernel};
-    if (simt_keep(stream, run_launch, drop_launch, l) != 0)
-        return simt_fail_now();
-    int error = run_launch(l);
-    delete l;
+    int error = simt_fail_now();
+    if (error == 0)
+        error = check_launch(blocks, threads, shared);
+    if (error == 0)
+        simt_queue(stream, run_launch, drop_launch, new launch{blocks, threads, shared, kernel});
     return error;
 }

@@ -6,11 +6,20 @@
  * A block's threads are fibers of one host thread, blocks and launches run one after another. A
  * fiber runs until it meets a barrier or a shuffle; those go on when every thread named has
  * arrived. What a GPU leaves undefined is an error here that ends the test: a barrier some threads
- * never reach, a shuffle whose lanes meet it in different places or have left. Odd blocks run their
- * threads in falling order, so that a missing barrier shows. Dynamic shared memory has its exact
- * size and is poisoned, so the address sanitizer sees every step over its end.
+ * never reach, a shuffle whose lanes meet it in different places or have left. Shared memory is
+ * poisoned for every block and has its exact size, so the address sanitizer sees every step over
+ * its end.
  *
- * Not expressed: memory ordering between blocks, bank conflicts, tensor cores, asynchronous copies.
+ * LINNET_SIMT_SEED says in which order threads run, so that a missing barrier shows:
+ *
+ *   0 or none   warps and lanes in rising order, in odd blocks in falling order
+ *   1           a warp runs to its barrier before the next one starts, first the lowest
+ *   2           likewise, first the highest, and blocks from the last to the first
+ *   3, 4, ..    warps and lanes as they are drawn with this seed
+ *
+ * With LX_SIMT_RACES a checker looks at every access whatever the order (tests/simt/race.h).
+ *
+ * Not expressed: bank conflicts, tensor cores, copies by the kernels that run beside them.
  */
 #ifndef LINNET_TESTS_SIMT_H
 #define LINNET_TESTS_SIMT_H
@@ -56,7 +65,10 @@ template <class T> static inline void __stcs(T *at, T x)
 #define LX_METHOD inline
 #define LX_KERNEL(threads) static void
 #define LX_NUMBERS static const
-#define LX_SHARED static /* one launch runs at a time */
+#define LX_SHARED(type, name, dims)                                                                \
+    using name##_type = type dims;                                                                 \
+    static simt_site name##_site;                                                                  \
+    name##_type &name = *static_cast<name##_type *>(simt_static(&name##_site, sizeof(name##_type)))
 #define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
 #define LX_UNROLL
 
@@ -74,9 +86,20 @@ static inline uint32_t __float_as_uint(float f)
     return bits;
 }
 
-/* Threads of a block never run at once, so plain reads and writes are atomic. */
-template <class T, class F> static inline T simt_change(T *at, F change)
+#if defined(LX_SIMT_RACES)
+void race_atomic(const void *at, size_t n_bytes); /* tests/simt/race.h */
+#define SIMT_PLAIN __attribute__((no_sanitize("thread"), noinline))
+#else
+#define SIMT_PLAIN
+static inline void race_atomic(const void *, size_t)
 {
+}
+#endif
+
+/* Threads of a block never run at once, so plain reads and writes are atomic. */
+template <class T, class F> SIMT_PLAIN static inline T simt_change(T *at, F change)
+{
+    race_atomic(at, sizeof *at);
     T old = *at;
     *at = change(old);
     return old;
@@ -105,11 +128,17 @@ struct simt_here {
 extern const simt_here *simt_at
     __attribute__((visibility("hidden"))); /* the running fiber's place */
 void *simt_shared();
+/* Shared memory of a fixed size: where it lies in this block. */
+struct simt_site {
+    uint64_t block; /* in which it has the place */
+    size_t at;
+};
+void *simt_static(simt_site *site, size_t n_bytes);
 void simt_barrier(const char *file, int line);
 /* Gives `value` to the lanes in `mask` and returns that of `lane`. */
 uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char *file, int line);
-/* 0, or the runtime's error for a launch that no device would accept. */
-int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function<void()> &kernel);
+/* Waits for the lanes in `mask`; unlike an exchange it orders what they do with memory. */
+void simt_warp_barrier(uint32_t mask, const char *file, int line);
 
 #define threadIdx (simt_at->thread)
 #define blockIdx (simt_at->block)
@@ -117,7 +146,7 @@ int simt_run(int64_t blocks, int64_t threads, size_t shared, const std::function
 #define gridDim (simt_at->blocks)
 
 #define __syncthreads() simt_barrier(__FILE__, __LINE__)
-#define __syncwarp(mask) (void)simt_exchange((mask), 0u, threadIdx.x % 32u, __FILE__, __LINE__)
+#define __syncwarp(mask) simt_warp_barrier((mask), __FILE__, __LINE__)
 
 static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const char *file, int line)
 {
@@ -132,7 +161,7 @@ static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const ch
 #define __shfl_xor_sync(mask, given, bits, width)                                                  \
     simt_shuffle((mask), (given), threadIdx.x % 32u ^ (unsigned)(bits), __FILE__, __LINE__)
 
-/* simt_run, now or when the graph is launched that the stream is capturing. */
+/* Queues a launch; 0, or the runtime's error for one that no device would accept. */
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
                 std::function<void()> kernel);
 

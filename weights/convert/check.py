@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "linnet"
 TEXT = ("It was a bright cold day in April, and the clocks were striking thirteen. Numbers: 1 2 3 5 8 13 21. "
         "def f(x):\n    return x + 1\nThe quick brown fox jumps over the lazy dog; 春江潮水连海平。 ") * 4
 FIRST = 8  # characters that are given, not scored
@@ -118,7 +119,10 @@ def read_safetensors(folder):
 
 
 def float64_logits(args, ids):
-    sys.path.insert(0, str(ROOT / "tests" / "golden"))
+    place = ROOT / "tests" / "golden"
+    if not place.exists():
+        sys.exit("check: --against float64 wants a clone of the repository: its equations are in tests/golden/kinds.py")
+    sys.path.insert(0, str(place))
     import kinds
 
     readings = {"gated_deltanet": kinds.fla_model(kinds.delta), "delta_net": kinds.fla_model(kinds.delta),
@@ -161,7 +165,7 @@ def main():
     p.add_argument("--against", choices=["torch", "float64"], required=True)
     p.add_argument("--text", type=Path, help="what is scored instead of some lines of our own")
     p.add_argument("--tokens", type=int, default=200, help="at most, about")
-    p.add_argument("--linnet", type=Path, default=ROOT / "build" / "linnet")
+    p.add_argument("--linnet", type=Path, default=BUILT if BUILT.exists() else Path("linnet"))
     p.add_argument("--precision", default="f32")
     p.add_argument("--within", type=float, default=1e-3)
     args = p.parse_args()

@@ -58,7 +58,7 @@ def read_builder(given: dict) -> dict:
         refuse(f"builder.attention_type is {json.dumps(kind)}, not one of {', '.join(OF_KIND)}")
     for name in given:
         if name == "feature_map":
-            refuse("builder.feature_map: Linnet has the library's own, elu(x) + 1, and no other")
+            refuse("builder.feature_map: the library's own, elu(x) + 1, is converted, and no other")
         if name not in (*BUILDER, *UNUSED, *OF_KIND[kind]):
             refuse(f"builder.{name} is not known of {kind} attention")
     if kind == "local" and not isinstance(given.get("local_context"), int):

@@ -7,13 +7,6 @@ import struct
 import mixers
 import torch
 
-def check_exportable(config: dict):
-    """The server's linear attention has one feature map."""
-    for layer in range(config["n_layers"]):
-        own = mixers.own_config(config, layer)
-        if own["kind"] == "linear" and own["feature_map"] != "elu+1":
-            raise SystemExit(f"--out: the server has no linear attention with {own['feature_map']}")
-
 
 def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
     """bf16, but f32 for the head of a mixture, where a mean wants more than 8 bits, and for rates of decay, which are

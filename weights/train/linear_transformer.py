@@ -3,9 +3,6 @@ file calls its tensors.
 
 Shapes: B sequences, T tokens, I input streams, d model width, H heads, D = d / H. How a token sees those
 before it is the layer's mixer (mixers/), linear attention unless the config names another.
-
-What the config may say beyond what the server reads (other feature maps) is for comparisons: such a model
-trains, and export.py refuses it.
 """
 
 import json

@@ -33,7 +33,7 @@ import torch
 from tqdm import tqdm
 
 from curve import draw_curves
-from export import check_exportable, export_model, load_exported
+from export import export_model, load_exported
 from muon import Muon
 from unfit import Unfit
 
@@ -286,8 +286,6 @@ def train(make_recipe, args):
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     recipe = make_recipe(args)
-    if args.out:
-        check_exportable(recipe.config)
     state = Run(recipe, args)
     while not state.done():
         state.epoch()

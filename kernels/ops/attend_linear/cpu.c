@@ -43,6 +43,7 @@ static void attend_run(const lx_cpu *c, const lx_attend_linear_args *a, int64_t 
         .y_stride = y_stride,
         .d_key = a->d_key,
         .d_value = a->d_value,
+        .feature_map = a->feature_map,
         .eps = a->eps,
         .scratch = ahead->scratch,
     };

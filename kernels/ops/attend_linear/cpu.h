@@ -1,14 +1,32 @@
 /* One head of one sequence, token after token. */
 
 /* phi of one row of q and k, into scratch; lanes behind d_key are 0. */
-static void feature_maps(const lx_cpu_attend *a, const float *q, const float *k)
+V16_FN void map_row(const lx_cpu_attend *a, const float *q, const float *k, lx_feature_map map)
 {
     float *phi_q = a->scratch, *phi_k = a->scratch + lx_cpu_attend_scratch(a->d_key) / 2;
     for (int32_t d = 0; d < a->d_key; d += 16) {
         int n = a->d_key - d < 16 ? a->d_key - d : 16;
         v16 zero = v16_set1(0.0f);
-        v16_store(phi_q + d, v16_keep_n(v16_phi(v16_load_n(q + d, n, zero)), n));
-        v16_store(phi_k + d, v16_keep_n(v16_phi(v16_load_n(k + d, n, zero)), n));
+        v16_store(phi_q + d, v16_keep_n(v16_phi(v16_load_n(q + d, n, zero), map), n));
+        v16_store(phi_k + d, v16_keep_n(v16_phi(v16_load_n(k + d, n, zero), map), n));
+    }
+}
+
+/* A loop for each map, so that none asks within it which one it is. */
+static void feature_maps(const lx_cpu_attend *a, const float *q, const float *k)
+{
+    switch (a->feature_map) {
+    case LX_PHI_RELU:
+        map_row(a, q, k, LX_PHI_RELU);
+        break;
+    case LX_PHI_RELU2:
+        map_row(a, q, k, LX_PHI_RELU2);
+        break;
+    case LX_PHI_EXP:
+        map_row(a, q, k, LX_PHI_EXP);
+        break;
+    default:
+        map_row(a, q, k, LX_PHI_ELU1);
     }
 }
 

@@ -60,7 +60,7 @@ template <int D> LX_DEVICE token<D> load_token(const float *qkv, int64_t width, 
     return t;
 }
 
-template <int D>
+template <int D, int MAP>
 LX_DEVICE float4 attend_token(head<D> &h, const token<D> &t, float eps, uint32_t lanes)
 {
     const float4 v = t.v;
@@ -71,8 +71,8 @@ LX_DEVICE float4 attend_token(head<D> &h, const token<D> &t, float eps, uint32_t
         dot[i] = 0.0f;
     LX_UNROLL
     for (int i = 0; i < head<D>::own; i++) {
-        phi_q[i] = lx_phi(t.q[i]);
-        phi_k[i] = lx_phi(t.k[i]);
+        phi_q[i] = lx_phi<MAP>(t.q[i]);
+        phi_k[i] = lx_phi<MAP>(t.k[i]);
         h.z[i] += phi_k[i];
         dot[i % (16 / L)] = fmaf(phi_q[i], h.z[i], dot[i % (16 / L)]);
     }
@@ -102,7 +102,7 @@ template <int D> LX_DEVICE void store_head(const head<D> &h, float *state, int l
         state[D * D + lane + L * i] = h.z[i];
 }
 
-template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
+template <int D, int MAP> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
 {
     const int L = head<D>::lanes;
     int64_t which = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / L;
@@ -131,7 +131,7 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
         token<D> now = next; /* the one behind it is on its way meanwhile */
         if (t + 1 < end)
             next = load_token<D>(a.qkv + (t + 1) * 3 * n * D + at * D, n * D, lane);
-        float4 y = attend_token<D>(h, now, a.eps, lanes);
+        float4 y = attend_token<D, MAP>(h, now, a.eps, lanes);
         ((float4 *)(a.y + (t * n + at) * D))[lane] = y;
         if (a.twin != NULL)
             ((lx_bf16x4 *)(a.twin + (t * n + at) * D))[lane] = lx_to_bf16x4(y);
@@ -143,12 +143,13 @@ template <int D> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
 
 /* Feature maps of keys d0 .. d0 + n - 1, and with `first` their share of z and of the normaliser.
  */
+template <int MAP>
 LX_DEVICE void map_tile(const float *q, const float *k, float *z, int32_t n, bool first,
                         float *phi_q, float *phi_k, float *dot)
 {
     for (int32_t d = (int32_t)threadIdx.x; d < n; d += THREADS) {
-        phi_q[d] = lx_phi(q[d]);
-        phi_k[d] = lx_phi(k[d]);
+        phi_q[d] = lx_phi<MAP>(q[d]);
+        phi_k[d] = lx_phi<MAP>(k[d]);
     }
     __syncthreads();
     if (first && threadIdx.x < 16u) {
@@ -175,19 +176,20 @@ LX_DEVICE float tree16(const float *partial)
 }
 
 /* One token: s and z of a head are the block's alone. */
+template <int MAP>
 LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k, const float *v,
                          float *y, uint16_t *twin, float *s, float *z)
 {
-    LX_SHARED float phi_q[TILE];
-    LX_SHARED float phi_k[TILE];
-    LX_SHARED float partial[16];
+    LX_SHARED(float, phi_q, [TILE]);
+    LX_SHARED(float, phi_k, [TILE]);
+    LX_SHARED(float, partial, [16]);
     float dot = 0.0f, norm = 0.0f;
     for (int32_t m0 = 0; m0 < a.d_value; m0 += THREADS) {
         int32_t m = m0 + (int32_t)threadIdx.x;
         float sum = 0.0f, value = m < a.d_value ? v[m] : 0.0f;
         for (int32_t d0 = 0; d0 < a.d_key; d0 += TILE) {
             int32_t n = a.d_key - d0 < TILE ? a.d_key - d0 : TILE;
-            map_tile(q + d0, k + d0, z + d0, n, m0 == 0, phi_q, phi_k, &dot);
+            map_tile<MAP>(q + d0, k + d0, z + d0, n, m0 == 0, phi_q, phi_k, &dot);
             for (int32_t d = 0; m < a.d_value && d < n; d++) {
                 float *at = s + (int64_t)(d0 + d) * a.d_value + m;
                 *at = fmaf(phi_k[d], value, *at);
@@ -217,7 +219,7 @@ LX_DEVICE void copy_floats(float *to, const float *from, int64_t n)
     __syncthreads();
 }
 
-LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
+template <int MAP> LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
 {
     LX_DYNAMIC_SHARED(float, shared);
     int64_t seq = blockIdx.x / (unsigned)a.n_heads, at = blockIdx.x % (unsigned)a.n_heads;
@@ -239,31 +241,47 @@ LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
             s = in_shared ? s : other;
         }
         const float *x = a.qkv + t * width;
-        any_token(a, x + at * dk, x + n * dk + at * dk, x + 2 * n * dk + at * dv,
-                  a.y + (t * n + at) * dv, a.twin != NULL ? a.twin + (t * n + at) * dv : NULL, s,
-                  s + dk * dv);
+        any_token<MAP>(a, x + at * dk, x + n * dk + at * dk, x + 2 * n * dk + at * dv,
+                       a.y + (t * n + at) * dv, a.twin != NULL ? a.twin + (t * n + at) * dv : NULL,
+                       s, s + dk * dv);
     }
     if (in_shared)
         copy_floats(state, s, floats);
 }
 
-template <int D> static cudaError_t launch_small(const lx_cuda_attend *a, cudaStream_t stream)
+template <int D, int MAP>
+static cudaError_t launch_small(const lx_cuda_attend *a, cudaStream_t stream)
 {
     int64_t threads = (int64_t)a->n_seqs * a->n_heads * head<D>::lanes;
-    return LX_LAUNCH(attend_small<D>, (threads + THREADS - 1) / THREADS, THREADS, 0, stream, *a);
+    return LX_LAUNCH((attend_small<D, MAP>), (threads + THREADS - 1) / THREADS, THREADS, 0, stream,
+                     *a);
+}
+
+template <int MAP> static cudaError_t launch(const lx_cuda_attend *a, cudaStream_t stream)
+{
+    bool aligned = (uintptr_t)a->states % 16 == 0 && a->stride % 4 == 0;
+    if (aligned && a->d_key == 32 && a->d_value == 32)
+        return launch_small<32, MAP>(a, stream);
+    if (aligned && a->d_key == 16 && a->d_value == 16)
+        return launch_small<16, MAP>(a, stream);
+    int64_t bytes = ((int64_t)a->d_key * a->d_value + a->d_key) * 4;
+    int in_shared = bytes <= MOST_SHARED;
+    return LX_LAUNCH(attend_any<MAP>, a->n_seqs * a->n_heads, THREADS, in_shared ? bytes : 0,
+                     stream, *a, in_shared);
 }
 
 extern "C" cudaError_t lx_cuda_launch_attend(const lx_cuda_attend *a, cudaStream_t stream)
 {
-    bool aligned = (uintptr_t)a->states % 16 == 0 && a->stride % 4 == 0;
     if ((int64_t)a->n_seqs * a->n_heads > 0x7fffffff)
         return cudaErrorInvalidValue;
-    if (aligned && a->d_key == 32 && a->d_value == 32)
-        return launch_small<32>(a, stream);
-    if (aligned && a->d_key == 16 && a->d_value == 16)
-        return launch_small<16>(a, stream);
-    int64_t bytes = ((int64_t)a->d_key * a->d_value + a->d_key) * 4;
-    int in_shared = bytes <= MOST_SHARED;
-    return LX_LAUNCH(attend_any, a->n_seqs * a->n_heads, THREADS, in_shared ? bytes : 0, stream, *a,
-                     in_shared);
+    switch (a->feature_map) {
+    case LX_PHI_RELU:
+        return launch<LX_PHI_RELU>(a, stream);
+    case LX_PHI_RELU2:
+        return launch<LX_PHI_RELU2>(a, stream);
+    case LX_PHI_EXP:
+        return launch<LX_PHI_EXP>(a, stream);
+    default:
+        return launch<LX_PHI_ELU1>(a, stream);
+    }
 }

@@ -17,7 +17,7 @@ typedef struct lx_cuda_attend {
     const int32_t *seq_start, *slot;
     lx_cuda_branches branches;
     const int32_t *live;
-    int32_t n_seqs, n_heads, d_key, d_value;
+    int32_t n_seqs, n_heads, d_key, d_value, feature_map;
     float eps;
 } lx_cuda_attend;
 

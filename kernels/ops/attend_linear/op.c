@@ -11,7 +11,7 @@ static lx_status check(const void *args, lx_error *err)
     int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
     if (h < 1 || d < 1 || m < 1 || h > 65536 || d > 65536 || m > 65536)
         return bad(err, "heads and their sizes must be 1 to 65536");
-    if (a->feature_map != LX_PHI_ELU1)
+    if ((unsigned)a->feature_map >= LX_FEATURE_MAPS)
         return bad(err, "unknown feature map");
     if (a->y == a->qkv)
         return bad(err, "qkv and y are the same array");

@@ -4,7 +4,18 @@
 
 #include "kernels/types.h"
 
-typedef enum lx_feature_map { LX_PHI_ELU1 /* elu(x) + 1 */ } lx_feature_map;
+/* phi, applied to every number of a query or key */
+typedef enum lx_feature_map {
+    LX_PHI_ELU1,  /* elu(x) + 1 */
+    LX_PHI_RELU,  /* max(x, 0) */
+    LX_PHI_RELU2, /* max(x, 0)^2 */
+    LX_PHI_EXP,   /* exp(min(x, LX_PHI_MOST)) */
+    LX_FEATURE_MAPS
+} lx_feature_map;
+
+/* What exp of a feature map is taken of at most: products of two stay far from the largest float,
+   however many are added. */
+#define LX_PHI_MOST 8.0f
 
 /*
  * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token

@@ -2,9 +2,19 @@
 
 #include "kernels/reference/reference.h"
 
-static double phi(float x)
+static double phi(float x, lx_feature_map map)
 {
-    return x > 0 ? (double)x + 1.0 : exp((double)x);
+    double above = x < 0 ? 0.0 : (double)x; /* NaN stays */
+    switch (map) {
+    case LX_PHI_RELU:
+        return above;
+    case LX_PHI_RELU2:
+        return above * above;
+    case LX_PHI_EXP:
+        return exp((double)(x > LX_PHI_MOST ? LX_PHI_MOST : x));
+    default:
+        return x > 0 ? (double)x + 1.0 : exp((double)x);
+    }
 }
 
 /* One token of one head: q, k of length D, v and y of length M; s is D x M, z is D. */
@@ -14,16 +24,16 @@ static void attend_token(const lx_attend_linear_args *a, const float *q, const f
     int32_t d_key = a->d_key, d_value = a->d_value;
     double norm = (double)a->eps;
     for (int32_t d = 0; d < d_key; d++) {
-        double phi_k = phi(k[d]);
+        double phi_k = phi(k[d], a->feature_map);
         for (int32_t m = 0; m < d_value; m++)
             s[d * d_value + m] = (float)((double)s[d * d_value + m] + phi_k * (double)v[m]);
         z[d] = (float)((double)z[d] + phi_k);
-        norm += phi(q[d]) * (double)z[d];
+        norm += phi(q[d], a->feature_map) * (double)z[d];
     }
     for (int32_t m = 0; m < d_value; m++) {
         double sum = 0;
         for (int32_t d = 0; d < d_key; d++)
-            sum += phi(q[d]) * (double)s[d * d_value + m];
+            sum += phi(q[d], a->feature_map) * (double)s[d * d_value + m];
         y[m] = (float)(sum / norm);
     }
 }

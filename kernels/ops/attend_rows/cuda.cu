@@ -267,9 +267,9 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
 template <int WARPS> LX_KERNEL(WARPS * 32) attend_rows(const lx_cuda_rows a)
 {
     LX_DYNAMIC_SHARED(float, shared);
-    LX_SHARED uint32_t lanes[WARPS * LX_ROWS_BLOCK_TILES];
-    LX_SHARED float largest[WARPS];
-    LX_SHARED float sum[WARPS];
+    LX_SHARED(uint32_t, lanes, [WARPS * LX_ROWS_BLOCK_TILES]);
+    LX_SHARED(float, largest, [WARPS]);
+    LX_SHARED(float, sum, [WARPS]);
     int64_t seq = blockIdx.x / (unsigned)a.n_heads, at = blockIdx.x % (unsigned)a.n_heads;
     if (seq >= *a.live)
         return; /* the whole block */

@@ -28,8 +28,8 @@ LX_DEVICE void load_tile(float (*tile)[TILE + 1], const float *from, int64_t row
 
 template <int ROWS> LX_KERNEL(THREADS) linear(const lx_cuda_linear a)
 {
-    LX_SHARED float x[STEP][TILE + 1];
-    LX_SHARED float w[STEP][TILE + 1];
+    LX_SHARED(float, x, [STEP][TILE + 1]);
+    LX_SHARED(float, w, [STEP][TILE + 1]);
     int32_t across = (a.outputs + TILE - 1) / TILE;
     int64_t row0 = (int64_t)(blockIdx.x / (unsigned)across) * (16 * ROWS);
     int64_t out0 = (int64_t)(blockIdx.x % (unsigned)across) * TILE;

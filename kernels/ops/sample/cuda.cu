@@ -170,7 +170,7 @@ LX_DEVICE void list_nothing(const row &r, lx_sample *top)
 
 LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
 {
-    LX_SHARED shared_row shared;
+    LX_SHARED(shared_row, shared, );
     int64_t i = blockIdx.x;
     if (i >= *a.live)
         return; /* the whole block */

@@ -176,7 +176,7 @@ LX_DEVICE double log_probability(const mixture &x, int32_t v)
 
 LX_KERNEL(THREADS) sample_mixture(const lx_cuda_mixture a)
 {
-    LX_SHARED float weights[ROWS][LX_MIXTURE_MAX_COMPONENTS];
+    LX_SHARED(float, weights, [ROWS][LX_MIXTURE_MAX_COMPONENTS]);
     int32_t in_block = (int32_t)threadIdx.x / 16;
     int64_t i = (int64_t)blockIdx.x * ROWS + in_block;
     if (i >= *a.live)

@@ -32,10 +32,10 @@ static const lx_tensor_name apart_names[] = {LAYER_NAMES("attn.g_norm")};
 
 static const struct lx_tensor_names names[2][2] = {
     /* apart or fused; tied or not */
-    {{apart_names, "model.layers.", lx_hf_model_names},
-     {apart_names, "model.layers.", lx_hf_tied_model_names}},
-    {{fused_names, "model.layers.", lx_hf_model_names},
-     {fused_names, "model.layers.", lx_hf_tied_model_names}}};
+    {{.layer = apart_names, .layers = "model.layers.", .model = lx_hf_model_names},
+     {.layer = apart_names, .layers = "model.layers.", .model = lx_hf_tied_model_names}},
+    {{.layer = fused_names, .layers = "model.layers.", .model = lx_hf_model_names},
+     {.layer = fused_names, .layers = "model.layers.", .model = lx_hf_tied_model_names}}};
 
 /* Heads, with what is usual. */
 static void read_sizes(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, int32_t n_heads,

@@ -40,9 +40,10 @@ static const lx_tensor_name layer_names[] = {
     {NULL, NULL},
 };
 
-static const struct lx_tensor_names names = {layer_names, "model.layers.", lx_hf_model_names};
-static const struct lx_tensor_names tied_names = {layer_names, "model.layers.",
-                                                  lx_hf_tied_model_names};
+static const struct lx_tensor_names names = {
+    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_model_names};
+static const struct lx_tensor_names tied_names = {
+    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_tied_model_names};
 
 /* What both kinds have; taps are 0 without convolutions. */
 static void read_common(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)

@@ -15,7 +15,8 @@ enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders
 
 static const lx_hf_kind *const kinds[] = {
     &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda,
-    &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6};
+    &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6,  &lx_hf_qwen_text,
+    &lx_hf_qwen};
 
 /* Of training, of other programs and of ways to compute the same. */
 static const char *const ignored[] = {"_attn_implementation_autoset",
@@ -47,6 +48,11 @@ static const char *const ignored[] = {"_attn_implementation_autoset",
                                       "use_cache",
                                       "use_l2warp",
                                       NULL};
+
+void lx_hf_ignore_common(lx_hf_reader *r)
+{
+    lx_hf_ignore(r, ignored);
+}
 
 /* Whether a file lies beside config.json. */
 static bool has_file(const lx_hf_reader *r, const char *name)
@@ -154,7 +160,7 @@ static void read_config(lx_hf_reader *r, lx_config *out)
     }
     kind->read(r, out);
     lx_hf_ignore(r, (const char *const[]){"model_type", NULL});
-    lx_hf_ignore(r, ignored);
+    lx_hf_ignore_common(r);
     lx_hf_refuse_rest(r);
 }
 

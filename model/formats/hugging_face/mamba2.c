@@ -38,9 +38,10 @@ static const lx_tensor_name layer_names[] = {
 static const lx_tensor_name model_names[] = {MODEL_NAMES("lm_head")};
 static const lx_tensor_name tied_model_names[] = {MODEL_NAMES("backbone.embeddings")};
 
-static const struct lx_tensor_names names = {layer_names, "backbone.layers.", model_names};
-static const struct lx_tensor_names tied_names = {layer_names, "backbone.layers.",
-                                                  tied_model_names};
+static const struct lx_tensor_names names = {
+    .layer = layer_names, .layers = "backbone.layers.", .model = model_names};
+static const struct lx_tensor_names tied_names = {
+    .layer = layer_names, .layers = "backbone.layers.", .model = tied_model_names};
 
 /* A number, or how Python's libraries write that there is no bound. */
 static bool is_infinite(const json_t *value)

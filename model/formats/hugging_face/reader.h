@@ -29,7 +29,7 @@ typedef struct lx_hf_kind {
 } lx_hf_kind;
 
 extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda,
-    lx_hf_gla, lx_hf_retnet, lx_hf_hgrn2, lx_hf_rwkv6;
+    lx_hf_gla, lx_hf_retnet, lx_hf_hgrn2, lx_hf_rwkv6, lx_hf_qwen, lx_hf_qwen_text;
 
 /* "FILE: KEY WHAT" */
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what);
@@ -69,5 +69,7 @@ int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback);
 void lx_hf_refuse_rest(lx_hf_reader *r);
 /* Keys that cannot change a result; NULL behind the last. */
 void lx_hf_ignore(lx_hf_reader *r, const char *const *keys);
+/* Those that any config may have. */
+void lx_hf_ignore_common(lx_hf_reader *r);
 
 #endif

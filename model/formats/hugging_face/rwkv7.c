@@ -39,9 +39,10 @@ static const lx_tensor_name layer_names[] = {
     {NULL, NULL},
 };
 
-static const struct lx_tensor_names names = {layer_names, "model.layers.", lx_hf_rwkv_names};
-static const struct lx_tensor_names tied_names = {layer_names, "model.layers.",
-                                                  lx_hf_tied_rwkv_names};
+static const struct lx_tensor_names names = {
+    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_rwkv_names};
+static const struct lx_tensor_names tied_names = {
+    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_tied_rwkv_names};
 
 static void read_sizes(lx_hf_reader *r, lx_config *c)
 {

@@ -1,7 +1,8 @@
 /*
  * The few calls of the CUDA runtime that the cuda back end makes, over the host's own memory, for
- * tests without a GPU (see tests/simt/simt.h). Streams do everything at once; "device" memory has
- * its exact size and is poisoned, so that a sanitizer and the tests see what is wrong with it.
+ * tests without a GPU (see tests/simt/simt.h). Work on streams runs late (streams.c); "device"
+ * memory has its exact size, is poisoned and kept from the host (memory.c), so that a sanitizer and
+ * the tests see what is wrong with it.
  */
 #ifndef LINNET_TESTS_FAKE_CUDA_RUNTIME_API_H
 #define LINNET_TESTS_FAKE_CUDA_RUNTIME_API_H
@@ -19,7 +20,9 @@ typedef enum cudaError {
     cudaErrorInvalidConfiguration = 9,
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
-    cudaErrorIllegalAddress = 700
+    cudaErrorIllegalAddress = 700,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901
 } cudaError_t;
 
 enum cudaMemcpyKind {
@@ -69,11 +72,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 
-/*
- * For the fake kernels and products: while the stream captures, keeps `work` in its graph and
- * returns 1; otherwise 0, and the caller does it at once. run() returns 0 or a cudaError_t.
- */
-int simt_keep(cudaStream_t stream, int (*run)(void *work), void (*drop)(void *work), void *work);
+/* For the fake kernels and products: queues `work`, or keeps it in the graph that the stream
+   captures; drop() frees it. run() returns 0 or a cudaError_t. */
+void simt_queue(cudaStream_t stream, int (*run)(void *work), void (*drop)(void *work), void *work);
 
 #ifdef __cplusplus
 }

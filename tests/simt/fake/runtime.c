@@ -8,15 +8,15 @@
  * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested; when
  * the file named by LINNET_SIMT_LOST appears, the device is lost.
  */
-#include "tests/simt/counts.h"
-#include "tests/simt/fake/cuda_runtime_api.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int simt_fail_now(void);
+#include "tests/simt/fake/fake.h"
+
 /* The nth call from now fails with `error`, and all after it; n = 0: none. Returns calls so far. */
 __attribute__((visibility("default"))) long simt_fail_at(long n, int error);
 
@@ -47,40 +47,67 @@ void *__wrap_realloc(void *p, size_t n)
     return __real_realloc(p, n);
 }
 
-struct CUstream_st {
-    cudaGraph_t capturing; /* NULL: what is queued happens at once */
-};
+void *simt_real_malloc(size_t n)
+{
+    return __real_malloc(n);
+}
 
 __attribute__((visibility("default"))) void simt_count(simt_counts *out);
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+simt_counts simt_counts_now;
+static pthread_mutex_t lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static long calls, fail_at;
 static int error_then;
-static simt_counts counts;
 
-void simt_count(simt_counts *out)
+static void make_lock(void)
 {
+    pthread_mutexattr_t again;
+    (void)pthread_mutexattr_init(&again);
+    (void)pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&lock, &again);
+}
+
+void simt_lock(void)
+{
+    (void)pthread_once(&once, make_lock);
     (void)pthread_mutex_lock(&lock);
-    *out = counts;
-    out->allocations = atomic_load(&allocations);
+}
+
+void simt_unlock(void)
+{
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void count(long *which, long by)
+void simt_count(simt_counts *out)
 {
-    (void)pthread_mutex_lock(&lock);
+    simt_lock();
+    *out = simt_counts_now;
+    out->allocations += atomic_load(&allocations);
+    simt_unlock();
+}
+
+void simt_add(long *which, long by)
+{
+    simt_lock();
     *which += by;
-    (void)pthread_mutex_unlock(&lock);
+    simt_unlock();
+}
+
+void simt_broken(const char *what)
+{
+    (void)fprintf(stderr, "simt: %s\n", what);
+    abort();
 }
 
 long simt_fail_at(long n, int error)
 {
-    (void)pthread_mutex_lock(&lock);
+    simt_lock();
     long so_far = calls;
     calls = 0;
     fail_at = n;
     error_then = error;
-    (void)pthread_mutex_unlock(&lock);
+    simt_unlock();
     return so_far;
 }
 
@@ -94,19 +121,12 @@ int simt_fail_now(void)
 {
     if (is_lost())
         return cudaErrorIllegalAddress;
-    (void)pthread_mutex_lock(&lock);
+    simt_lock();
     calls++;
     int error = fail_at > 0 && calls >= fail_at ? error_then : 0;
-    (void)pthread_mutex_unlock(&lock);
+    simt_unlock();
     return error;
 }
-
-#define CALL()                                                                                     \
-    do {                                                                                           \
-        int error = simt_fail_now();                                                               \
-        if (error != 0)                                                                            \
-            return (cudaError_t)error;                                                             \
-    } while (0)
 
 const char *cudaGetErrorString(cudaError_t error)
 {
@@ -156,245 +176,5 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     CALL();
     *free_bytes = *total_bytes = (size_t)1 << 30;
-    return cudaSuccess;
-}
-
-/* Aligned like a device's memory, with its exact end. */
-static cudaError_t allocate(void **p, size_t n_bytes)
-{
-    CALL();
-    (void)atomic_fetch_add(&allocations, 1);
-    if (posix_memalign(p, 256, n_bytes > 0 ? n_bytes : 1) != 0)
-        return cudaErrorMemoryAllocation;
-    memset(*p, 0xff, n_bytes);
-    count(&counts.memory, 1);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMalloc(void **p, size_t n_bytes)
-{
-    return allocate(p, n_bytes);
-}
-
-cudaError_t cudaMallocHost(void **p, size_t n_bytes)
-{
-    return allocate(p, n_bytes);
-}
-
-/* A device that failed still gives its memory back, or the sanitizer could not look for leaks. */
-cudaError_t cudaFree(void *p)
-{
-    if (p != NULL)
-        count(&counts.memory, -1);
-    free(p);
-    return (cudaError_t)simt_fail_now();
-}
-
-cudaError_t cudaFreeHost(void *p)
-{
-    return cudaFree(p);
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t stream)
-{
-    (void)kind;
-    CALL();
-    if (stream->capturing != NULL) /* the back end copies outside of graphs */
-        return cudaErrorInvalidValue;
-    memmove(to, from, n_bytes);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemsetAsync(void *p, int value, size_t n_bytes, cudaStream_t stream)
-{
-    CALL();
-    if (stream->capturing != NULL)
-        return cudaErrorInvalidValue;
-    memset(p, value, n_bytes);
-    return cudaSuccess;
-}
-
-/* --- streams and graphs --- */
-
-typedef struct node {
-    int (*run)(void *work);
-    void (*drop)(void *work);
-    void *work;
-    struct node *next;
-} node;
-
-struct CUgraph_st {
-    node *first, **end;
-};
-
-/* An exec takes its graph's nodes over. */
-struct CUgraphExec_st {
-    node *first;
-};
-
-static void drop_nodes(node *n)
-{
-    while (n != NULL) {
-        node *next = n->next;
-        n->drop(n->work);
-        free(n);
-        n = next;
-    }
-}
-
-int simt_keep(cudaStream_t stream, int (*run)(void *work), void (*drop)(void *work), void *work)
-{
-    if (stream->capturing == NULL)
-        return 0;
-    node *n = malloc(sizeof *n);
-    if (n == NULL)
-        abort();
-    *n = (node){run, drop, work, NULL};
-    *stream->capturing->end = n;
-    stream->capturing->end = &n->next;
-    return 1;
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
-{
-    (void)mode;
-    CALL();
-    if (stream->capturing != NULL)
-        return cudaErrorInvalidValue;
-    stream->capturing = calloc(1, sizeof *stream->capturing);
-    if (stream->capturing == NULL)
-        return cudaErrorMemoryAllocation;
-    stream->capturing->end = &stream->capturing->first;
-    count(&counts.graphs, 1);
-    count(&counts.captured, 1);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
-{
-    int error = simt_fail_now();
-    *graph = stream->capturing; /* given back even so, to be destroyed */
-    stream->capturing = NULL;
-    return (cudaError_t)error;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
-{
-    (void)flags;
-    CALL();
-    *exec = malloc(sizeof **exec);
-    if (*exec == NULL)
-        return cudaErrorMemoryAllocation;
-    count(&counts.graphs, 1);
-    (*exec)->first = graph->first;
-    graph->first = NULL;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    count(&counts.graphs, -1);
-    drop_nodes(graph->first);
-    free(graph);
-    return (cudaError_t)simt_fail_now();
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
-{
-    count(&counts.graphs, -1);
-    drop_nodes(exec->first);
-    free(exec);
-    return (cudaError_t)simt_fail_now();
-}
-
-cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
-{
-    CALL();
-    return exec->first != NULL && stream->capturing == NULL ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
-{
-    CALL();
-    if (stream->capturing != NULL)
-        return cudaErrorInvalidValue;
-    count(&counts.replayed, 1);
-    for (const node *n = exec->first; n != NULL; n = n->next) {
-        int error = n->run(n->work);
-        if (error != 0)
-            return (cudaError_t)error;
-    }
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
-{
-    (void)flags;
-    CALL();
-    *stream = calloc(1, sizeof **stream);
-    count(&counts.streams, *stream != NULL);
-    return *stream != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    count(&counts.streams, -1);
-    free(stream);
-    return (cudaError_t)simt_fail_now();
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-    (void)stream;
-    CALL();
-    return cudaSuccess;
-}
-
-static cudaError_t make(void **out)
-{
-    CALL();
-    *out = malloc(1);
-    return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
-{
-    (void)flags;
-    void *p = NULL;
-    cudaError_t e = make(&p);
-    *event = p;
-    count(&counts.events, p != NULL);
-    return e;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    count(&counts.events, -1);
-    free(event);
-    return (cudaError_t)simt_fail_now();
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    (void)event;
-    (void)stream;
-    CALL();
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
-{
-    (void)stream;
-    (void)event;
-    (void)flags;
-    CALL();
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    (void)event;
-    CALL();
     return cudaSuccess;
 }

@@ -4,12 +4,13 @@
 
 It is computed chunk by chunk: quadratic inside a chunk, through the running state s = sum phi(k) v^T,
 z = sum phi(k) between chunks, so that memory grows with T and not with T^2. A sequence of at most
-one chunk is the exact quadratic form. Other feature maps are for comparisons: the server has none of them.
+one chunk is the exact quadratic form. `feature_map` is phi, one of FEATURE_MAPS, which the server has too.
 """
 
 import torch
 import torch.nn.functional as F
 from mixers.heads import Heads
+from unfit import Unfit
 
 DEFAULTS = {"feature_map": "elu+1", "eps": 1e-6}
 CHUNK = 112  # tokens
@@ -23,8 +24,8 @@ def phi(x: torch.Tensor) -> torch.Tensor:
 FEATURE_MAPS = {
     "elu+1": phi,
     "relu": F.relu,
-    "exp": lambda x: torch.exp(x.clamp(max=8)),
     "relu2": lambda x: F.relu(x).square(),
+    "exp": lambda x: torch.exp(x.clamp(max=8)),
 }
 
 
@@ -56,6 +57,8 @@ def linear_attention(q, k, v, eps: float, chunk: int) -> torch.Tensor:
 class Mixer(Heads):
     def __init__(self, c: dict, own: dict):
         super().__init__(c, own)
+        if own["feature_map"] not in FEATURE_MAPS:
+            raise Unfit(f"attention.feature_map {own['feature_map']} is none of {', '.join(FEATURE_MAPS)}")
         self.eps, self.phi = own["eps"], FEATURE_MAPS[own["feature_map"]]
 
     def attend(self, q, k, v):

@@ -1,0 +1,46 @@
+/* What the files of the fake runtime share. One lock, which a thread may take again, guards it. */
+#ifndef LINNET_TESTS_FAKE_FAKE_H
+#define LINNET_TESTS_FAKE_FAKE_H
+
+#include "tests/simt/counts.h"
+#include "tests/simt/fake/cuda_runtime_api.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The error that a test wants now, or 0; counts a call (runtime.c). */
+int simt_fail_now(void);
+
+#define CALL()                                                                                     \
+    do {                                                                                           \
+        int error = simt_fail_now();                                                               \
+        if (error != 0)                                                                            \
+            return (cudaError_t)error;                                                             \
+    } while (0)
+
+/* A call that may not come while this thread captures. */
+#define UNSAFE_CALL()                                                                              \
+    do {                                                                                           \
+        if (simt_spoils_capture())                                                                 \
+            return cudaErrorStreamCaptureUnsupported;                                              \
+        CALL();                                                                                    \
+    } while (0)
+
+void simt_lock(void);
+void simt_unlock(void);
+void simt_add(long *which, long by); /* to simt_counts_now, or to simt_allocations */
+extern simt_counts simt_counts_now;
+void *simt_real_malloc(size_t n); /* that is not counted: the runtime's own */
+/* What the back end did wrong, in words; ends the test. */
+_Noreturn void simt_broken(const char *what);
+
+/* memory.c */
+enum simt_place { SIMT_PAGEABLE, SIMT_PINNED, SIMT_DEVICE };
+/* Where n_bytes lie; ends the test when they begin in an allocation and end behind it. */
+enum simt_place simt_place_of(const void *p, size_t n_bytes);
+void simt_allow_device(bool allowed); /* the host to read and write the device's memory */
+
+/* streams.c */
+bool simt_spoils_capture(void); /* whether this thread captures: what it captures is void then */
+int simt_run_all(void);         /* everything queued; the error of what failed */
+
+#endif

@@ -1,0 +1,239 @@
+"""A client for what OpenAI's does not know of Linnet: states, and pictures from states, from their first rows and row by row.
+It wants nothing but Python; docs/http-api.md says what the fields mean.
+
+    client = Client("http://127.0.0.1:8080")
+    half = client.images("mnist", seed=1, max_tokens=392, return_state=True)
+    for fork in client.fork_state(half.states[0].id, n=4):
+        client.images(state=fork.id).pictures[0].png
+
+A client has no connection of its own between calls, so threads may share one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, fields
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
+
+
+class Failure(Exception):
+    """The server said no, or was not reached (then `status` is 0)."""
+
+    def __init__(self, status: int, message: str, param: Optional[str] = None, code: Optional[str] = None,
+                 retry_after: Optional[float] = None):
+        super().__init__(message)
+        self.status, self.param, self.code, self.retry_after = status, param, code, retry_after
+
+
+@dataclass(frozen=True)
+class State:
+    """A kept state. What only its own route tells is None in an answer's list."""
+    id: str
+    tokens: int  # generated so far
+    position: int  # input rows seen
+    bytes: int
+    memory_bytes: int
+    model: Optional[str] = None
+    model_hash: Optional[str] = None
+    modality: Optional[str] = None
+    made_by: Optional[str] = None
+    seed: Optional[int] = None
+    sample: Optional[int] = None
+    n_layers: Optional[int] = None
+    expires_in_s: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One head of a state: of linear attention s (rows are keys) and z, of other kinds what docs/http-api.md names, in
+    `rest`."""
+    layer: int
+    head: int
+    n_layers: int
+    n_heads: int
+    s: Optional[list[list[float]]]
+    z: Optional[list[float]]
+    rest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Picture:
+    png: bytes
+    bits_per_dim: Optional[float] = None
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Values:
+    """Of a stream: what is new of picture `index`, from place `start` of its raster on."""
+    index: int
+    start: int
+    values: list[int]
+
+
+@dataclass(frozen=True)
+class Images:
+    pictures: list[Picture]
+    states: list[State]
+    seed: Optional[int]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """What came behind a state of text."""
+    texts: list[str]
+    states: list[State]
+    seed: Optional[int]
+
+
+def _state(facts: Mapping[str, Any]) -> State:
+    if facts.get("id") is None:
+        raise Failure(200, f"the answer is there, its state was not kept: {facts.get('error')}", "return_state")
+    return State(**{field.name: facts[field.name] for field in fields(State) if field.name in facts})
+
+
+def _states(answer: Mapping[str, Any]) -> list[State]:
+    return [_state(facts) for facts in answer.get("states", [])]
+
+
+def _picture(entry: Mapping[str, Any]) -> Picture:
+    return Picture(base64.b64decode(entry["b64_json"]), entry.get("bits_per_dim"), entry.get("index", 0))
+
+
+def _data_url(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode()
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Without those that were not given: the server has defaults of its own."""
+    return {name.rstrip("_"): value for name, value in values.items() if value is not None}
+
+
+def _failure(error: urllib.error.HTTPError) -> Failure:
+    text = error.read().decode("utf-8", "replace")
+    wait = error.headers.get("Retry-After")
+    try:
+        said = json.loads(text)["error"]
+        return Failure(error.code, said["message"], said.get("param"), said.get("code"), float(wait) if wait else None)
+    except (ValueError, KeyError, TypeError):
+        return Failure(error.code, text[:200] or error.reason)
+
+
+class Client:
+    def __init__(self, base_url: str = "http://127.0.0.1:8080", api_key: Optional[str] = None, timeout: float = 600.0):
+        """timeout: seconds without a byte from the server."""
+        self.base_url, self.api_key, self.timeout = base_url.rstrip("/"), api_key, timeout
+
+    def _open(self, method: str, path: str, body: Union[bytes, Mapping[str, Any], None] = None, accept: str = "application/json"):
+        headers = {"Accept": accept}
+        if self.api_key is not None:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        if isinstance(body, bytes):
+            headers["Content-Type"] = "application/octet-stream"
+        elif body is not None:
+            headers["Content-Type"], body = "application/json", json.dumps(body).encode()
+        request = urllib.request.Request(self.base_url + path, body, headers, method=method)
+        try:
+            return urllib.request.urlopen(request, timeout=self.timeout)
+        except urllib.error.HTTPError as error:
+            raise _failure(error) from None
+        except OSError as error:
+            raise Failure(0, f"{self.base_url}: {getattr(error, 'reason', error)}") from None
+
+    def _call(self, method: str, path: str, body: Union[bytes, Mapping[str, Any], None] = None) -> dict[str, Any]:
+        with self._open(method, path, body) as answer:
+            text = answer.read()
+        return json.loads(text) if text else {}
+
+    # --- states
+
+    def make_state(self, model: str, prompt: Optional[str] = None, *, image: Optional[bytes] = None, mask: Optional[bytes] = None,
+                   class_: Optional[int] = None, seed: Optional[int] = None, rules: Optional[bool] = None) -> State:
+        """The state after a prompt, or of a model of images after the pixels of a PNG."""
+        return _state(self._call("POST", "/v1/states", _given(
+            model=model, prompt=prompt, class_=class_, seed=seed, rules=rules, image=_data_url(image) if image is not None else None,
+            mask=_data_url(mask) if mask is not None else None)))
+
+    def state(self, id: str) -> State:
+        return _state(self._call("GET", f"/v1/states/{id}"))
+
+    def fetch_state(self, id: str) -> bytes:
+        with self._open("GET", f"/v1/states/{id}", accept="application/octet-stream") as answer:
+            return answer.read()
+
+    def put_state(self, id: str, data: bytes) -> State:
+        return _state(self._call("PUT", f"/v1/states/{id}", data))
+
+    def delete_state(self, id: str) -> None:
+        self._call("DELETE", f"/v1/states/{id}")
+
+    def fork_state(self, id: str, n: Optional[int] = None, seeds: Optional[Sequence[int]] = None) -> list[State]:
+        """Copies, each another sample of the state's seed, or of a seed of its own."""
+        n = len(seeds) if seeds is not None and n is None else n
+        answer = self._call("POST", f"/v1/states/{id}/fork", _given(n=n, seeds=list(seeds) if seeds is not None else None))
+        return [_state(facts) for facts in answer["data"]]
+
+    def inspect_state(self, id: str, layer: int, head: int) -> Look:
+        said = self._call("GET", f"/v1/states/{id}/inspect?layer={layer}&head={head}")
+        own = {name: said.pop(name, None) for name in ("layer", "head", "n_layers", "n_heads", "s", "z")}
+        return Look(rest=said, **own)
+
+    def resume(self, state: Union[str, bytes], *, max_tokens: Optional[int] = None, n: Optional[int] = None, seed: Optional[int] = None,
+               temperature: Optional[float] = None, return_state: bool = False) -> Continuation:
+        """Text from a state, by its id or its bytes."""
+        answer = self._call("POST", "/v1/completions", _given(
+            state=_name(state), max_tokens=max_tokens, n=n, seed=seed, temperature=temperature, return_state=return_state or None))
+        return Continuation([choice["text"] for choice in answer["choices"]], _states(answer), answer.get("seed"))
+
+    # --- images
+
+    def images(self, model: Optional[str] = None, *, prompt: Optional[str] = None, class_: Optional[int] = None,
+               state: Union[str, bytes, None] = None, n: Optional[int] = None, seed: Optional[int] = None,
+               temperature: Optional[float] = None, max_tokens: Optional[int] = None, return_state: bool = False,
+               contact_sheet: bool = False) -> Images:
+        """Pictures from nothing, or from a state."""
+        return _images(self._call("POST", "/v1/images/generations", _given(
+            model=model, prompt=prompt, class_=class_, state=_name(state), n=n, seed=seed, temperature=temperature,
+            max_tokens=max_tokens, return_state=return_state or None, contact_sheet=contact_sheet or None)))
+
+    def complete_image(self, image: bytes, model: Optional[str] = None, *, mask: Optional[bytes] = None, class_: Optional[int] = None,
+                       n: Optional[int] = None, seed: Optional[int] = None, temperature: Optional[float] = None,
+                       contact_sheet: bool = False) -> Images:
+        """Pictures that begin as a PNG does: its first rows, or what its mask or its own transparency keeps."""
+        return _images(self._call("POST", "/v1/images/edits", _given(
+            model=model, class_=class_, n=n, seed=seed, temperature=temperature, contact_sheet=contact_sheet or None,
+            images=[{"image_url": _data_url(image)}], mask={"image_url": _data_url(mask)} if mask is not None else None)))
+
+    def paint(self, model: Optional[str] = None, *, unit: str = "row", prompt: Optional[str] = None, class_: Optional[int] = None,
+              state: Union[str, bytes, None] = None, n: Optional[int] = None, seed: Optional[int] = None,
+              temperature: Optional[float] = None) -> Iterator[Union[Values, Picture]]:
+        """Values as they are made, in whole rows or pixels, and every picture when it is done. Leaving the loop ends the
+        request."""
+        body = _given(model=model, prompt=prompt, class_=class_, state=_name(state), n=n, seed=seed, temperature=temperature,
+                      stream=True, stream_unit=unit)
+        with self._open("POST", "/v1/images/generations", body, "text/event-stream") as answer:
+            for line in answer:
+                if line.startswith(b"data: "):
+                    yield from _of_event(json.loads(line[6:]))
+
+
+def _name(state: Union[str, bytes, None]) -> Optional[str]:
+    return base64.b64encode(state).decode() if isinstance(state, bytes) else state
+
+
+def _images(answer: Mapping[str, Any]) -> Images:
+    return Images([_picture(entry) for entry in answer["data"]], _states(answer), answer.get("seed"), answer.get("warnings", []))
+
+
+def _of_event(event: Mapping[str, Any]) -> Iterator[Union[Values, Picture]]:
+    if "error" in event:
+        said = event["error"]
+        raise Failure(200, said["message"], said.get("param"), said.get("code"))
+    if event["type"].endswith(".values"):
+        yield Values(event["index"], event["start"], event["values"])
+    elif event["type"].endswith((".completed", ".parked")):
+        yield _picture(event)
