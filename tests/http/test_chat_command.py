@@ -206,7 +206,7 @@ def test_an_answer_ends_before_its_stop(models):
 
 def test_nothing_of_a_text_controls_the_terminal(models):
     """A model that writes an escape code, a bell and a C1 control: as it is where no one looks, else made visible."""
-    for seed in range(200):
+    for seed in range(1000):
         args = ("--model", models / "plain", "--seed", seed, "--temperature", 3, "--max-tokens", 200, "\x1b[2J\x07")
         text = says(*args)
         if "\x1b" in text and "\x7f" in text and CONTROL_1.search(text):
