@@ -116,6 +116,7 @@ export LD_LIBRARY_PATH=$PWD/$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 sanitizer=$(type -P compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 small="attend_matches_oracle,linear_rounds_inputs_as_it_says,norm_matches_oracle,sample_rows_are_independent,mixture_rows_are_independent"
 if check build 200 configure_and_build; then
+    check rows-independent 60 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
     check conformance 90 on_gpu "$build/conformance" --backend cuda
     check equal-bytes 30 on_gpu "$build/conformance" --threads 1 \
         --test every_cpu_gives_equal_bytes,mixture_has_equal_bytes_on_every_cpu
@@ -127,7 +128,7 @@ if check build 200 configure_and_build; then
         left_out golden "built without the server's packages"
     fi
     if [ -x "$sanitizer" ]; then
-        for tool in memcheck racecheck; do
+        for tool in synccheck memcheck racecheck; do
             check $tool 40 on_gpu "$sanitizer" --tool $tool --error-exitcode 9 \
                 "$build/conformance" --backend cuda --test "$small"
         done

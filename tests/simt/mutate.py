@@ -127,7 +127,7 @@ class Tree:
                 shutil.copyfile(ROOT / name, target)
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DLINNET_SERVER=OFF", "-DLINNET_CUDA=OFF"]
         self.run(["cmake", "-S", str(self.source), "-B", str(self.build), *options], 300)
-        if self.make() != 0:
+        if self.make(7200) != 0:
             sys.exit("mutate.py: the tree does not build as it is")
 
     def run(self, command, seconds, **env):
@@ -139,9 +139,9 @@ class Tree:
         except subprocess.TimeoutExpired:
             return 124
 
-    def make(self):
+    def make(self, seconds=900):
         targets = ["conformance", "simt_cuda", "simt_races", "cuda_failures"]
-        return self.run(["cmake", "--build", str(self.build), "--target", *targets], 600)
+        return self.run(["cmake", "--build", str(self.build), "--target", *targets], seconds)
 
     def checks(self, place):
         """The name of a check and what runs it, the quickest first."""

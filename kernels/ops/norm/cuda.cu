@@ -3,6 +3,7 @@
 #include "kernels/ops/norm/cuda.h"
 
 #define THREADS 256
+#define TOGETHER 8
 
 /* A row's elements of this lane: kept in registers, so that they are fetched at once ... */
 template <int KEEP> struct norm_row {
@@ -24,6 +25,28 @@ template <int KEEP> struct norm_row {
                 f(lane + 16 * k, kept[k]);
         }
     }
+
+    /* With what gamma and beta have there, fetched TOGETHER at a time: f writes, and a load behind
+       a store waits for its own turn. */
+    template <class F> LX_METHOD void each_scaled(const float *gamma, const float *beta, F f) const
+    {
+        LX_UNROLL
+        for (int32_t from = 0; from < KEEP; from += TOGETHER) {
+            float g[TOGETHER], b[TOGETHER];
+            LX_UNROLL
+            for (int32_t k = 0; k < TOGETHER; k++) {
+                int32_t i = lane + 16 * (from + k);
+                g[k] = i < d ? gamma[i] : 0.0f;
+                b[k] = i < d ? beta[i] : 0.0f;
+            }
+            LX_UNROLL
+            for (int32_t k = 0; k < TOGETHER; k++) {
+                int32_t i = lane + 16 * (from + k);
+                if (i < d)
+                    f(i, kept[from + k], g[k], b[k]);
+            }
+        }
+    }
 };
 
 /* ... or, of long rows, read again from where they lie. */
@@ -40,6 +63,12 @@ template <> struct norm_row<0> {
         for (int32_t i = lane; i < d; i += 16)
             f(i, x[i]);
     }
+
+    template <class F> LX_METHOD void each_scaled(const float *gamma, const float *beta, F f) const
+    {
+        for (int32_t i = lane; i < d; i += 16)
+            f(i, x[i], gamma[i], beta[i]);
+    }
 };
 
 template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
@@ -53,8 +82,8 @@ template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
     float mean = lx_sum16(sum) / (float)a.d;
     r.each([&](int32_t, float x) { squares = fmaf(x - mean, x - mean, squares); });
     float scale = 1.0f / sqrtf(lx_sum16(squares) / (float)a.d + a.eps);
-    r.each([&](int32_t i, float x) {
-        float y = fmaf((x - mean) * scale, a.gamma[i], a.beta[i]);
+    r.each_scaled(a.gamma, a.beta, [&](int32_t i, float x, float gamma, float beta) {
+        float y = fmaf((x - mean) * scale, gamma, beta);
         a.y[row * a.d + i] = y;
         if (a.twin != NULL)
             a.twin[row * a.d + i] = lx_to_bf16(y);
