@@ -2,9 +2,9 @@
 # manual, completions, the licence.
 # The cuda back end, where it is built, is installed by cmake/cuda.cmake.
 install(TARGETS linnet)
-foreach(model couplet mnist)
+foreach(model couplet mnist poem)
   install(DIRECTORY weights/${model} DESTINATION ${CMAKE_INSTALL_DATADIR}/linnet/models
-    FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN README.md)
+    FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN tokenizer.json PATTERN README.md)
 endforeach()
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
