@@ -15,7 +15,8 @@ void lx_mixer_fill_copy(const lx_mixer_config *c, const lx_mixer_parts *p,
 /* Row d->number of an array. */
 void lx_mixer_fill_row(const lx_mixer_config *c, const lx_mixer_parts *p, const lx_mixer_derived *d,
                        const float *from, float *to);
-/* A tensor's rows as columns, from row d->number on: taps of a convolution, which files hold channel by channel. */
+/* A tensor's rows as columns, from row d->number on: taps of a convolution, which files hold
+ * channel by channel. */
 void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_parts *p,
                               const lx_mixer_derived *d, const float *from, float *to);
 /* A vector again and again: what all heads share. */
