@@ -209,7 +209,8 @@ static bool attend_matches_oracle(device *dut, device *oracle)
             attend_case one = make_case(&r, s[0], s[1], s[2], 1, long_one, (pattern)p);
             attend_case few = make_case(&r, s[0], s[1], s[2], 3, lengths, (pattern)p);
             attend_case many = make_case(&r, s[0], s[1], s[2], COUNT(lengths), lengths, (pattern)p);
-            one.feature_map = few.feature_map = many.feature_map = i / COUNT(shapes);
+            one.feature_map = few.feature_map = many.feature_map =
+                (lx_feature_map)(i / COUNT(shapes));
             if (!check_case(dut, oracle, &one) || !check_case(dut, oracle, &few) ||
                 !check_case(dut, oracle, &many))
                 return false;
@@ -249,7 +250,7 @@ static bool attend_any_split_is_equal(device *dut, device *oracle)
         const int32_t *shape = shapes[i % COUNT(shapes)];
         attend_case c = make_case(&r, shape[0], shape[1], shape[2], 1, length, UNIFORM);
         c.slot[0] = 0;
-        c.feature_map = i / COUNT(shapes);
+        c.feature_map = (lx_feature_map)(i / COUNT(shapes));
         float *y = floats((int64_t)length[0] * c.heads * c.d_value);
         float *state = floats(c.n_slots * c.floats);
         if (!attend_all(dut, &c, y, state))
@@ -272,7 +273,7 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
         const int32_t *shape = shapes[i % COUNT(shapes)];
         attend_case c =
             make_case(&r, shape[0], shape[1], shape[2], COUNT(lengths), lengths, UNIFORM);
-        c.feature_map = i / COUNT(shapes);
+        c.feature_map = (lx_feature_map)(i / COUNT(shapes));
         int64_t n_y = (int64_t)c.heads * c.d_value, row = 0;
         float *y = floats(total_rows(&c) * n_y), *alone = floats(total_rows(&c) * n_y);
         float *state = floats(c.n_slots * c.floats), *end = floats(c.floats);

@@ -4,11 +4,18 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 
 from server import environment
 from settings import LINNET
+
+
+def take_terminal():
+    """In the new process. What runs the tests in the background may have taught it to ignore ^C."""
+    os.close(os.open(os.ttyname(0), os.O_RDWR))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
@@ -17,7 +24,7 @@ class Terminal:
     def __init__(self, *args, locale="C.UTF-8"):
         self.screen, slave = pty.openpty()
         self.process = subprocess.Popen([LINNET, *map(str, args)], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                                        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
+                                        preexec_fn=take_terminal,
                                         env={**environment(), "TERM": "dumb", "LC_ALL": locale})
         os.close(slave)
         self.raw = b""

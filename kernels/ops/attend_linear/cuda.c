@@ -30,7 +30,7 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                         .n_heads = a->n_heads,
                         .d_key = a->d_key,
                         .d_value = a->d_value,
-                        .feature_map = a->feature_map,
+                        .feature_map = (int32_t)a->feature_map,
                         .eps = a->eps};
     return lx_cuda_launched(c, lx_cuda_launch_attend(&k, c->target), "attend_linear");
 }

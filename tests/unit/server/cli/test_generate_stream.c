@@ -1,6 +1,6 @@
 /*
  * linnet generate on a terminal: what a token says is there before the next token is. The test is
- * the engine, and reads from a pipe what is printed.
+ * the engine, and has a pipe as its standard output, from which it reads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,8 +40,8 @@ typedef struct stream {
     lx_job *job;
     sem_t more;
     bool scores;
-    FILE *out; /* the writer's end */
-    int in;    /* the reader's */
+    int in;      /* what is printed */
+    int stdout_; /* the standard output that there was */
     lx_status st;
     lx_error err;
     pthread_t thread;
@@ -50,8 +50,9 @@ typedef struct stream {
 static void *run(void *context)
 {
     stream *s = context;
-    s->st = lx_generate_stream(s->job, &s->more, s->scores, s->out, &s->err);
-    (void)fclose(s->out);
+    s->st = lx_generate_stream(s->job, &s->more, s->scores, false, &s->err);
+    (void)fflush(stdout);
+    (void)dup2(s->stdout_, STDOUT_FILENO); /* the pipe ends */
     return NULL;
 }
 
@@ -67,8 +68,10 @@ static void begin(stream *s, bool scores)
     assert_int_equal(lx_job_new(plan, &p, lx_generate_wake, &s->more, &s->job, NULL), LX_OK);
     assert_int_equal(pipe(ends), 0);
     s->in = ends[0];
-    s->out = fdopen(ends[1], "w");
-    assert_non_null(s->out);
+    (void)fflush(stdout);
+    s->stdout_ = dup(STDOUT_FILENO);
+    assert_true(s->stdout_ >= 0 && dup2(ends[1], STDOUT_FILENO) >= 0);
+    (void)close(ends[1]);
     assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
 }
 
@@ -107,6 +110,7 @@ static void end(stream *s, lx_status st, const lx_error *err, const char *last)
     assert_int_equal(read(s->in, &more, 1), 0);
     assert_int_equal(s->st, st);
     (void)close(s->in);
+    (void)close(s->stdout_);
     lx_job_unref(s->job);
     (void)sem_destroy(&s->more);
 }
