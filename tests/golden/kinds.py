@@ -583,6 +583,7 @@ REFUSED = {
         ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
         ({"rope_parameters": {"rope_type": "yarn"}}, 'rope_parameters.rope_type must be "default"'),
         ({"rope_parameters": {"partial_rotary_factor": 0.4}}, "rope_parameters.partial_rotary_factor times head_dim must be"),
+        ({"rope_parameters": [0.25]}, "rope_parameters must be an object or null"),
         ({"rope_parameters": {"factor": 4.0}}, "rope_parameters.factor is not a known key"),
         ({"rope_parameters": None, "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),
         ({"num_experts": 8}, "num_experts is not a known key"),

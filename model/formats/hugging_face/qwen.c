@@ -82,6 +82,8 @@ static void read_rotation(lx_hf_reader *r, lx_mixer_config *m)
         inner.root = own;
         inner.prefix = "rope_parameters.";
     }
+    if (own != NULL && !json_is_object(own) && !json_is_null(own))
+        lx_hf_wrong(&inner, "rope_parameters", "must be an object or null");
     double part = lx_hf_number(&inner, "partial_rotary_factor", 1e-3, 1, 0.25);
     lx_mixer_value(m, "base")->i = lx_hf_base(&inner, "rope_theta", 10000);
     lx_mixer_value(m, "rotated")->i = (int32_t)(m->d_key * part);
@@ -200,9 +202,13 @@ static void read_text(lx_hf_reader *r, lx_config *c)
    about it. */
 static void read_whole(lx_hf_reader *r, lx_config *c)
 {
-    static const char *const ignored[] = {
-        "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id",
-        "vision_config",  "text_config",    "language_model_only",   NULL};
+    static const char *const ignored[] = {"image_token_id",
+                                          "video_token_id",
+                                          "vision_start_token_id",
+                                          "vision_end_token_id",
+                                          "vision_config",
+                                          "text_config",
+                                          NULL};
     lx_hf_reader inner = *r;
     inner.root = r->st == LX_OK ? json_object_get(r->root, "text_config") : NULL;
     inner.prefix = "text_config.";
