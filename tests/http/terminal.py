@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 
 from server import environment
@@ -56,6 +57,10 @@ class Terminal:
         said = self.raw[self.seen : self.seen + found.end()]
         self.seen += found.end()
         return said.decode(errors="replace")
+
+    def takes_keys(self):
+        """Whether a key is the program's at once, ^D too; otherwise the terminal collects lines."""
+        return not termios.tcgetattr(self.screen)[3] & termios.ICANON
 
     def type(self, text):
         os.write(self.screen, text.encode() if isinstance(text, str) else text)

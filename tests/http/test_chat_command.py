@@ -118,6 +118,18 @@ def test_on_a_terminal(models, port):
         assert terminal.status() == 0
 
 
+def test_the_prompt_comes_when_keys_are_taken(models):
+    """A ^D that came between the two would be no end but a mark of the editor."""
+    with Terminal("chat", "--model", models / "rwkv", *SEED, *TEN) as terminal:
+        for _ in range(20):
+            terminal.until("> ")
+            assert terminal.takes_keys()
+            terminal.type("\r")
+        terminal.until("> ")
+        terminal.type("\x04")
+        assert terminal.status() == 0
+
+
 def visible(text):
     text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", lambda m: "^" + chr(ord(m[0]) ^ 0x40), text)
     return CONTROL_1.sub(lambda m: f"<U+{ord(m[0]):04X}>", text)
