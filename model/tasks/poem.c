@@ -12,6 +12,7 @@
 
 #include "model/tasks/couplet_chars.h"
 #include "model/tasks/text.h"
+#include "model/traditional.h"
 #include "model/utf8.h"
 
 enum { MASK_TEXT, MASK_WORDS, N_MASKS };
@@ -62,6 +63,24 @@ static int32_t token_of(const lx_model *model, const char *text, size_t bytes)
     size_t n = 0;
     const char *token = id >= 0 ? lx_tokenizer_token(model->tokenizer, id, &n) : NULL;
     return token != NULL && n == bytes && memcmp(token, text, n) == 0 ? id : -1;
+}
+
+/* Appends the text with every traditional character simplified that the model knows simplified
+   only: its tokens are characters. Returns how many those are. */
+static int32_t simplify(const lx_model *model, const char *text, size_t bytes, lx_buffer *out)
+{
+    int32_t n = 0;
+    for (size_t at = 0; at < bytes;) {
+        char simple[MAX_CHARACTER];
+        size_t from = at;
+        int32_t c = lx_utf8_next(text, bytes, &at);
+        uint32_t s = c >= 0 ? lx_simplified((uint32_t)c) : 0;
+        size_t length = c >= 0 && s != (uint32_t)c ? lx_utf8_put(s, simple) : 0;
+        bool replaces = length > 0 && token_of(model, simple, length) >= 0;
+        n += replaces;
+        lx_buffer_append(out, replaces ? simple : text + from, replaces ? length : at - from);
+    }
+    return n;
 }
 
 /* Whether the token is one Chinese character. */
@@ -242,7 +261,7 @@ static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
 
 /* --- the plan --- */
 
-static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     lx_status st = lx_text_plan_init(plan, request, err);
     if (st != LX_OK)
@@ -260,6 +279,40 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     if (st == LX_OK && p->form != NULL)
         st = check_prompt(plan, p, err);
     return st == LX_OK && p->form != NULL ? set_length(plan, p, err) : st;
+}
+
+/* A prompt that cannot fit is not looked at: it will be refused. */
+static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    const lx_model *model = plan->model;
+    size_t most = (size_t)model->config.context * MAX_CHARACTER;
+    lx_task_request simple = *request;
+    lx_buffer text, acrostic;
+    lx_buffer_init(&text, most);
+    lx_buffer_init(&acrostic, most);
+    if (request->text != NULL && request->text_bytes <= most / 2) {
+        plan->n_simplified += simplify(model, request->text, request->text_bytes, &text);
+        simple.text = text.data;
+        simple.text_bytes = text.length;
+    }
+    if (request->acrostic != NULL && request->acrostic_bytes <= most / 2) {
+        plan->n_simplified +=
+            simplify(model, request->acrostic, request->acrostic_bytes, &acrostic);
+        simple.acrostic = acrostic.data;
+        simple.acrostic_bytes = acrostic.length;
+    }
+    lx_status st = text.status != LX_OK ? text.status : acrostic.status;
+    st = st == LX_OK ? plan_exactly(plan, &simple, err)
+                     : lx_fail(err, st, NULL, "no memory for a prompt");
+    lx_buffer_fini(&text);
+    lx_buffer_fini(&acrostic);
+    return st;
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    return request->normalize ? plan_simplified(plan, request, err)
+                              : plan_exactly(plan, request, err);
 }
 
 static void plan_fini(lx_plan *plan)

@@ -27,7 +27,7 @@ typedef struct generate_options {
     lx_cli_sampling sampling;
     lx_stops stops;
     int64_t n, class_index, draft;
-    bool rules, scores, json, interactive;
+    bool rules, normalize, scores, json, interactive;
 } generate_options;
 
 #define FIELD(member) offsetof(generate_options, member)
@@ -73,6 +73,11 @@ static const lx_option options[] = {
      .offset = FIELD(rules),
      .fallback = "on",
      .help = "enforce the rules of the couplet"},
+    {.name = "normalize",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(normalize),
+     .fallback = "on",
+     .help = "read traditional characters as simplified ones, drop spaces in a couplet's line"},
     {.name = "form",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(form),
@@ -166,7 +171,7 @@ static lx_status read_class(const generate_options *o, const lx_config *c, int32
 static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
                            lx_error *err)
 {
-    lx_task_request request = {.rules = o->rules};
+    lx_task_request request = {.rules = o->rules, .normalize = o->normalize};
     uint8_t *given = NULL;
     lx_status st = LX_OK;
     if (model->task->modality == LX_IMAGE) {

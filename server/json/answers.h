@@ -61,7 +61,7 @@ typedef struct lx_completion_params {
     lx_poem_fields poem;
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
-    bool stream, include_usage, rules;
+    bool stream, include_usage, rules, normalize;
     bool chat;                 /* read from messages, answered as chat.completion */
     bool response;             /* a chat, too; read from input, answered as a response */
     bool instructions;         /* of a response: they are messages[0] */
@@ -74,7 +74,7 @@ typedef struct lx_completion_params {
     int64_t timeout_ms;                /* 0: the server's */
 } lx_completion_params;
 
-/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules on. */
+/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules and normalize on. */
 void lx_completion_params_init(lx_completion_params *p);
 void lx_completion_params_fini(lx_completion_params *p);
 

@@ -246,6 +246,8 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
+        st = lx_json_read_bool(root, "normalize", &p->normalize, err);
+    if (st == LX_OK)
         st = lx_json_read_bool(root, "ignore_eos", &p->ignore_eos, err);
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
@@ -258,8 +260,11 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
 
 void lx_completion_params_init(lx_completion_params *p)
 {
-    *p = (lx_completion_params){
-        .n = 1, .sampling = {.temperature = 0.8, .top_p = 1}, .rules = true, .n_logprobs = -1};
+    *p = (lx_completion_params){.n = 1,
+                                .sampling = {.temperature = 0.8, .top_p = 1},
+                                .rules = true,
+                                .normalize = true,
+                                .n_logprobs = -1};
 }
 
 void lx_completion_params_fini(lx_completion_params *p)

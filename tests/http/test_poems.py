@@ -115,6 +115,16 @@ def test_what_the_prompt_has_of_the_poem_counts(port):
     assert keeps(only(complete_ok(port, model="poem", prompt=title, form="7x4"))["text"], "7x4")
 
 
+def test_a_traditional_title_and_acrostic_are_read(port):
+    """The words that the model knows simplified only."""
+    simple = {"model": "poem", "form": "5x4", "seed": 3}
+    told = complete_ok(port, prompt="唐《靜夜思》", acrostic="春江夏頭", **simple)
+    wanted = complete_ok(port, prompt=PROMPT, acrostic="春江夏头", **simple)
+    assert told["choices"] == wanted["choices"] and "simplified forms: 2" in told["warnings"][0]["message"]
+    exact = complete(port, prompt=PROMPT, acrostic="春江夏頭", normalize=False, **simple)
+    assert exact.status == 400 and exact.error["param"] == "acrostic"
+
+
 def test_a_poem_goes_on_from_every_character(port):
     fields = {"model": "poem", "prompt": PROMPT, "form": "5x4", "acrostic": "春夏秋冬", "seed": 6}
     whole = only(complete_ok(port, **fields))["text"]
