@@ -149,6 +149,16 @@ def test_it_is_offered_only_where_a_model_writes_poems(open_page, tmp_path):
         expect(page.locator("#poem-error")).to_have_text("This server has no model of poems.")
 
 
+def test_the_first_line_has_the_size_of_the_tabs_own_state(open_page, origin):
+    page = open_page("#poems", **VIEW)
+    models = page.request.get(f"{origin}/v1/models").json()["data"]
+    sizes = {m["meta"]["task"]: round(m["meta"]["state_bytes"] / 1024) for m in models if m["id"] in ("couplet", "poem")}
+    assert len(set(sizes.values())) == 2
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['poem']} KiB)")
+    page.click("#couplets-tab")
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['couplet']} KiB)")
+
+
 def test_where_only_poems_are_served_they_come_first(open_page, tmp_path):
     poem_model.write(tmp_path / "poem")
     with serve(tmp_path) as address:
