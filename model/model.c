@@ -17,6 +17,7 @@
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"
+#include "model/rhymes.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -323,6 +324,27 @@ static lx_status load_vocab(lx_model *m, lx_error *err)
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
+static lx_status load_rhymes(lx_model *m, lx_error *err)
+{
+    char path[MAX_PATH], *bytes = NULL;
+    size_t n = 0;
+    lx_error why;
+    if (strcmp(m->config.task, "poem") != 0)
+        return LX_OK;
+    lx_status st = join(path, m->dir, m->config.base, "rhymes.txt", err);
+    if (st != LX_OK)
+        return st;
+    st = lx_file_read(path, LX_MAX_RHYMES_FILE, &bytes, &n, &why);
+    if (st == LX_ERR_NOT_FOUND)
+        return LX_OK;
+    if (st == LX_OK) {
+        m->hash = lx_file_hash(m->hash, bytes, n);
+        st = lx_rhymes_read(bytes, n, lx_file_label(path), &m->rhymes, &why);
+        free(bytes);
+    }
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+}
+
 static lx_status check_task(lx_model *m, lx_error *err)
 {
     lx_error why = {0};
@@ -372,8 +394,8 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     m->hash = LX_HASH_SEED;
-    lx_status (*const parts[])(lx_model *, lx_error *) = {load_config, set_layers, load_vocab,
-                                                          check_task,  load_chat,  load_weights};
+    lx_status (*const parts[])(lx_model *, lx_error *) = {
+        load_config, set_layers, load_vocab, load_rhymes, check_task, load_chat, load_weights};
     lx_status st = set_name(m, dir, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
         st = parts[i](m, err);
@@ -403,6 +425,7 @@ void lx_model_free(lx_model *m)
         return;
     lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
     lx_vocab_free(m->vocab);
+    lx_rhymes_free(m->rhymes);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);

@@ -129,6 +129,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .form = p->poem.form,
                                    .acrostic = p->poem.acrostic,
                                    .acrostic_bytes = p->poem.acrostic_bytes,
+                                   .rhyme = p->poem.rhyme,
                                    .rules = p->rules,
                                    .normalize = p->normalize};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)

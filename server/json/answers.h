@@ -41,6 +41,7 @@ typedef struct lx_poem_fields {
     char *form;     /* owned, NUL-terminated; NULL: absent */
     char *acrostic; /* owned, of acrostic_bytes; NULL: absent */
     size_t acrostic_bytes;
+    bool rhyme;
 } lx_poem_fields;
 
 void lx_poem_fields_fini(lx_poem_fields *p);
@@ -137,6 +138,7 @@ typedef struct lx_json_model {
     int64_t period;                  /* of a strip of images, see lx_config */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
+    bool rhymes; /* poems may rhyme */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

@@ -218,6 +218,7 @@ static lx_status read_poem(const json_t *root, lx_completion_params *p, lx_error
     lx_status st = lx_json_read_poem(root, &p->poem, err);
     const char *field = p->poem.form != NULL       ? "form"
                         : p->poem.acrostic != NULL ? "acrostic"
+                        : p->poem.rhyme            ? "rhyme"
                                                    : NULL;
     if (st == LX_OK && field != NULL && p->state != NULL)
         return lx_fail(err, LX_ERR_INVALID, field, "a state continues its own poem: leave %s out",
