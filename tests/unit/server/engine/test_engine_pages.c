@@ -210,6 +210,9 @@ static void assert_same_state(const lx_job *a, int32_t i, const lx_job *b)
 static void assert_fork(rig_request q, int32_t n_shared)
 {
     int32_t own = PAGES - n_shared;
+    lx_job *alone[SAMPLES];
+    for (int32_t i = 0; i < SAMPLES; i++)
+        alone[i] = run_alone(&q, i);
     q.n = SAMPLES;
     for (int32_t n_pages = PAGES + own; n_pages <= PAGES + (SAMPLES - 1) * own;
          n_pages += (SAMPLES - 2) * own) {
@@ -218,15 +221,15 @@ static void assert_fork(rig_request q, int32_t n_shared)
         lx_job_ref(job);
         rig_expect(job, LX_OK);
         for (int32_t i = 0; i < SAMPLES; i++) {
-            lx_job *alone = run_alone(&q, i);
-            assert_true(rig_sample_hash(job, i) == rig_sample_hash(alone, 0));
-            assert_same_state(job, i, alone);
-            lx_job_unref(alone);
+            assert_true(rig_sample_hash(job, i) == rig_sample_hash(alone[i], 0));
+            assert_same_state(job, i, alone[i]);
         }
         lx_job_unref(job);
         rig_assert_empty(&r);
         rig_stop(&r);
     }
+    for (int32_t i = 0; i < SAMPLES; i++)
+        lx_job_unref(alone[i]);
     rig r = start(PAGES + own - 1);
     expect_refused(&r, &q);
     rig_stop(&r);

@@ -14,6 +14,12 @@
 #include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"
 
+#ifdef LX_SANITIZE_THREAD /* every sort of job has come by then, and it is slow */
+enum { ROUNDS = 4 };
+#else
+enum { ROUNDS = 12 };
+#endif
+
 /* 168 values a picture: three pages. */
 enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 24 };
 
@@ -72,9 +78,21 @@ static int64_t pages_of(const _Atomic int64_t *bytes)
     return atomic_load(bytes) / (model->state.page_floats * (int64_t)sizeof(float));
 }
 
-/* What the request gives where nothing is kept. */
+/* What the request gives where nothing is kept; asked again and again, and run once. */
 static uint64_t plain_hash(const rig_request *q)
 {
+    enum { MOST = 64 };
+    static struct {
+        rig_request request;
+        uint64_t hash;
+    } known[MOST];
+    static int32_t n_known;
+    for (int32_t i = 0; i < n_known; i++) {
+        const rig_request *k = &known[i].request;
+        if (k->model == q->model && k->seed == q->seed && k->n == q->n && k->values == q->values &&
+            k->n_values == q->n_values && k->max_new == q->max_new)
+            return known[i].hash;
+    }
     rig r = start(0, 0);
     lx_job *job = rig_submit(&r, q);
     lx_job_ref(job);
@@ -82,6 +100,9 @@ static uint64_t plain_hash(const rig_request *q)
     uint64_t hash = rig_hash(job);
     lx_job_unref(job);
     rig_stop(&r);
+    assert_in_range(n_known, 0, MOST - 1);
+    known[n_known].request = *q;
+    known[n_known++].hash = hash;
     return hash;
 }
 
@@ -220,7 +241,7 @@ static void answers_do_not_depend_on_what_is_kept(void **state)
         q[i].n = 1 + i % 3;
         want[i] = plain_hash(&q[i]);
     }
-    for (int32_t round = 0; round < 12; round++) {
+    for (int32_t round = 0; round < ROUNDS; round++) {
         rig r = rig_start((rig_options){.model = model,
                                         .max_queue = JOBS,
                                         .n_prefixes = 3 + round % 5,
