@@ -11,6 +11,7 @@ numpy only. What the tool does not know is refused by its name.
 """
 
 import argparse
+import inspect
 import json
 import re
 import shutil
@@ -37,7 +38,8 @@ MAGIC, VERSIONS = 0x67676D66, (100, 101)
 def read_pth(path):
     import torch
 
-    tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    mapped = {"mmap": True} if "mmap" in inspect.signature(torch.load).parameters else {}  # since PyTorch 2.1
+    tensors = torch.load(path, map_location="cpu", weights_only=True, **mapped)
     kinds = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
     out = {}
     for name, tensor in tensors.items():

@@ -100,15 +100,20 @@ def make_config(args, tokenizer: data.Tokenizer, task: str) -> dict:
                                               "attention": attention | ({"eps": EPS} if "eps" in attention else {})}
 
 
-def make_model(config: dict, dropout: float) -> LinearTransformer:
-    with torch.device("meta"):
-        parameters = sum(p.numel() for p in LinearTransformer(config).parameters())
+def check_memory(c: dict):
+    """Before the model takes any: the matrices that every kind has."""
+    parameters = 2 * c["head"]["size"] * c["d_model"] + c["n_layers"] * (4 * c["d_model"] + 3 * c["d_ff"]) * c["d_model"]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if TRAINING_BYTES * parameters > memory:
         raise Unfit(f"a model of {parameters / 1e6:.0f} M parameters needs {TRAINING_BYTES * parameters / 2**30:.0f} GiB to be "
                     f"trained, and this machine has {memory / 2**30:.0f}: take less --layers or --width")
-    print(f"{parameters / 1e6:.2f} M parameters", flush=True)
-    return LinearTransformer(config, dropout)
+
+
+def make_model(config: dict, dropout: float) -> LinearTransformer:
+    check_memory(config)
+    model = LinearTransformer(config, dropout)
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters", flush=True)
+    return model
 
 
 class Text:

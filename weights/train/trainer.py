@@ -163,19 +163,21 @@ class Run:
             state = torch.load(self.path, map_location=self.args.device, weights_only=True)
             self.recipe.model.load_state_dict(state["model"])
             for o, s in zip(self.optimizers, state["optimizers"]):
-                o.load_state_dict(s)
+                o.load_state_dict({"state": s.get("state", s), "param_groups": o.state_dict()["param_groups"]})
         except (RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
             raise Unfit(f"{self.path} is not a checkpoint of this model: choose another --run, or the sizes it began with") from error
         with torch.no_grad():  # a checkpoint of a run without an average starts one
             for mean, saved in zip(self.average.means, state.get("average") or self.average.parameters):
                 mean.copy_(saved)
-        self.counters = {k: state.get(k, 0) for k in self.counters}
+        counters = json.loads(state.get("counters", "null")) or state
+        self.counters = {k: counters.get(k, 0) for k in self.counters}
         print(f"resumed at {self.counters['tokens'] / 1e6:.1f} M tokens", flush=True)
 
     def save(self):
-        state = {"model": self.recipe.model.state_dict(),
-                 "optimizers": [o.state_dict() for o in self.optimizers],
-                 "average": self.average.means} | self.counters
+        """Tensors and texts alone: PyTorch 1 reads no other number without running what a file says. The rates follow
+        from the arguments."""
+        state = {"model": self.recipe.model.state_dict(), "counters": json.dumps(self.counters),
+                 "optimizers": [o.state_dict()["state"] for o in self.optimizers], "average": self.average.means}
         torch.save(state, self.path.with_suffix(".tmp"))
         self.path.with_suffix(".tmp").replace(self.path)
         self.last_save = time.time()

@@ -9,8 +9,7 @@ the token itself is not seen: such layers go between others (`--set attention=[.
 """
 
 import torch
-import torch.nn.functional as F
-from mixers.heads import Heads
+from mixers.heads import Heads, softmax_attention
 from torch import nn
 
 DEFAULTS = {"factor": 3, "visible": "strict", "null": "learned"}
@@ -46,4 +45,4 @@ class Mixer(Heads):
         i = torch.arange(q.shape[2], device=q.device)[:, None]
         ended = (i + (self.own["visible"] == "inclusive")) // self.factor
         seen = torch.arange(keys.shape[2], device=q.device)[None, :] <= ended
-        return F.scaled_dot_product_attention(q, keys.to(q.dtype), values.to(q.dtype), attn_mask=seen)
+        return softmax_attention(q, keys.to(q.dtype), values.to(q.dtype), seen)

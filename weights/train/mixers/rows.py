@@ -4,8 +4,7 @@
 """
 
 import torch
-import torch.nn.functional as F
-from mixers.heads import Heads
+from mixers.heads import Heads, softmax_attention
 
 
 class Rows(Heads):
@@ -27,5 +26,5 @@ class Rows(Heads):
     def attend(self, q, k, v):
         mask = self.mask(q.shape[2], q.device)
         nothing = ~mask.any(-1, keepdim=True)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | nothing)
+        y = softmax_attention(q, k, v, mask | nothing)
         return y.masked_fill(nothing, 0)
