@@ -323,6 +323,25 @@ static lx_status load_vocab(lx_model *m, lx_error *err)
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
+/* Some parameters say nothing where no sequence is as long: then the kind is another one. */
+static lx_status check_lengths(const lx_model *m, lx_error *err)
+{
+    for (int32_t i = 0; i < m->config.n_mixers; i++) {
+        const lx_mixer_config *c = &m->config.mixers[i];
+        char layer[16] = "";
+        if (m->config.n_mixers > 1)
+            (void)snprintf(layer, sizeof layer, "[%d]", i);
+        for (int32_t k = 0; k < c->mixer->n_params; k++) {
+            if (c->mixer->params[k].is_within_sequence && c->params[k].i > m->max_rows)
+                return lx_fail(err, LX_ERR_FORMAT, NULL,
+                               "%s/config.json: attention%s.%s must be at most the %d tokens of "
+                               "the longest sequence",
+                               lx_file_label(m->dir), layer, c->mixer->params[k].name, m->max_rows);
+        }
+    }
+    return LX_OK;
+}
+
 static lx_status check_task(lx_model *m, lx_error *err)
 {
     lx_error why = {0};
@@ -335,7 +354,7 @@ static lx_status check_task(lx_model *m, lx_error *err)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
     m->max_rows = m->task->max_rows(m);
     m->token_bytes = m->task->token_bytes != NULL ? m->task->token_bytes(m) : 0;
-    return LX_OK;
+    return check_lengths(m, err);
 }
 
 /* What ends a message of its chats ends an answer, too. */
