@@ -66,10 +66,12 @@ def test_device_that_is_not_there(fake_gpu):
 @pytest.mark.parametrize("attention", [
     {"kind": "lsh", "rounds": 1, "buckets": 4, "cap": 6, "scale": "key"},
     {"kind": "memory_compressed", "factor": 2, "visible": "strict", "null": "learned"},
+    {"kind": "softmax_recompute"},
 ], ids=lambda attention: attention["kind"])
 def test_a_kind_that_the_device_lacks_is_refused_in_one_line(fake_gpu, tmp_path, device, attention):
-    """Beside a layer that it has: the model is not served, and nothing is computed elsewhere in silence."""
-    model = image_model.write(tmp_path / "mixed", 6, 5, attention=[image_model.LINEAR, attention])
+    """The model is not served, and nothing is computed elsewhere in silence."""
+    beside = attention if attention["kind"] == "softmax_recompute" else image_model.LINEAR  # which is of all layers
+    model = image_model.write(tmp_path / "mixed", 6, 5, attention=[beside, attention])
     result = server.run("serve", "--model", model, "--device", device, "--port", "0")
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
