@@ -228,7 +228,7 @@ def test_a_shipped_model_copies(shipped, kind):
     right = sum(a == b for text, c in zip(sequences, answer["choices"]) for a, b in zip(text, c["text"], strict=True))
     assert right >= (1 if kind in EXACT else 0.98) * length * len(sequences)
     begun = complete_ok(shipped.port, model=kind, prompt=sequences[0], temperature=0, max_tokens=length // 2, return_state=True)
-    rest = complete_ok(shipped.port, model=kind, state=begun["states"][0]["id"])
+    rest = complete_ok(shipped.port, model=kind, state=begun["states"][0]["id"], temperature=0)
     assert only(begun)["text"] + only(rest)["text"] == answer["choices"][0]["text"]
 
 
