@@ -4,9 +4,10 @@
 install(TARGETS linnet)
 foreach(model couplet mnist poem)
   install(DIRECTORY weights/${model} DESTINATION ${CMAKE_INSTALL_DATADIR}/linnet/models
-    FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN tokenizer.json PATTERN README.md)
+    FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN tokenizer.json PATTERN rhymes.txt
+      PATTERN README.md)
 endforeach()
-install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE LICENSE.Apache-2.0 CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.1")
 install(FILES ${CMAKE_BINARY_DIR}/manual/linnet.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME linnet)

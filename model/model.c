@@ -17,6 +17,7 @@
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"
+#include "model/rhymes.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -323,23 +324,25 @@ static lx_status load_vocab(lx_model *m, lx_error *err)
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
-/* Some parameters say nothing where no sequence is as long: then the kind is another one. */
-static lx_status check_lengths(const lx_model *m, lx_error *err)
+static lx_status load_rhymes(lx_model *m, lx_error *err)
 {
-    for (int32_t i = 0; i < m->config.n_mixers; i++) {
-        const lx_mixer_config *c = &m->config.mixers[i];
-        char layer[16] = "";
-        if (m->config.n_mixers > 1)
-            (void)snprintf(layer, sizeof layer, "[%d]", i);
-        for (int32_t k = 0; k < c->mixer->n_params; k++) {
-            if (c->mixer->params[k].is_within_sequence && c->params[k].i > m->max_rows)
-                return lx_fail(err, LX_ERR_FORMAT, NULL,
-                               "%s/config.json: attention%s.%s must be at most the %d tokens of "
-                               "the longest sequence",
-                               lx_file_label(m->dir), layer, c->mixer->params[k].name, m->max_rows);
-        }
+    char path[MAX_PATH], *bytes = NULL;
+    size_t n = 0;
+    lx_error why;
+    if (strcmp(m->config.task, "poem") != 0)
+        return LX_OK;
+    lx_status st = join(path, m->dir, m->config.base, "rhymes.txt", err);
+    if (st != LX_OK)
+        return st;
+    st = lx_file_read(path, LX_MAX_RHYMES_FILE, &bytes, &n, &why);
+    if (st == LX_ERR_NOT_FOUND)
+        return LX_OK;
+    if (st == LX_OK) {
+        m->hash = lx_file_hash(m->hash, bytes, n);
+        st = lx_rhymes_read(bytes, n, lx_file_label(path), &m->rhymes, &why);
+        free(bytes);
     }
-    return LX_OK;
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
 static lx_status check_task(lx_model *m, lx_error *err)
@@ -354,7 +357,10 @@ static lx_status check_task(lx_model *m, lx_error *err)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
     m->max_rows = m->task->max_rows(m);
     m->token_bytes = m->task->token_bytes != NULL ? m->task->token_bytes(m) : 0;
-    return check_lengths(m, err);
+    st = lx_config_check_lengths(&m->config, m->max_rows, &why);
+    return st == LX_OK
+               ? st
+               : lx_fail(err, st, NULL, "%s/config.json: %s", lx_file_label(m->dir), why.text);
 }
 
 /* What ends a message of its chats ends an answer, too. */
@@ -391,8 +397,8 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     m->hash = LX_HASH_SEED;
-    lx_status (*const parts[])(lx_model *, lx_error *) = {load_config, set_layers, load_vocab,
-                                                          check_task,  load_chat,  load_weights};
+    lx_status (*const parts[])(lx_model *, lx_error *) = {
+        load_config, set_layers, load_vocab, load_rhymes, check_task, load_chat, load_weights};
     lx_status st = set_name(m, dir, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
         st = parts[i](m, err);
@@ -422,6 +428,7 @@ void lx_model_free(lx_model *m)
         return;
     lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
     lx_vocab_free(m->vocab);
+    lx_rhymes_free(m->rhymes);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);

@@ -14,6 +14,7 @@
 struct lx_task_ops;
 struct lx_tokenizer;
 struct lx_chat_template;
+struct lx_rhymes;
 
 enum { LX_MAX_BRANCHES = 2 };
 
@@ -40,6 +41,7 @@ typedef struct lx_model {
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
+    struct lx_rhymes *rhymes;            /* of poems, where the folder has a table; else NULL */
     bool has_template;                   /* it has one, known or not */
     uint64_t hash;                       /* of config, vocabulary and weights */
     int64_t n_parameters;

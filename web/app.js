@@ -27,7 +27,8 @@ const LOAD = {
   race: async () => (await withStyle('./race.js')).race,
 };
 const loaded = {}; // the tabs that have been opened
-let stateBytes = null; // of the first model
+const stateBytes = {}; // of a request, for each tab's model
+const TASKS = { couplet: 'couplets', image: 'images', poem: 'poems' };
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
 
 /* --- tabs -------------------------------------------------------------------------------------- */
@@ -102,7 +103,10 @@ async function findServed() {
   const models = await loadModels();
   served.strip = stripOf(models) !== null;
   served.race = racersOf(models).length > 0;
-  stateBytes = models.find((m) => m.meta?.state_bytes && !m.meta.state_grows && !isStrip(m))?.meta.state_bytes;
+  for (const { meta } of models.filter((m) => m.meta?.state_bytes && !m.meta.state_grows && !isStrip(m)).reverse()) {
+    stateBytes[TASKS[meta.task]] = meta.state_bytes;
+    stateBytes.first = meta.state_bytes;
+  }
   if (location.hash === '' && served.couplets === false) followHash();
   requestRender();
 }
@@ -135,7 +139,8 @@ function render() {
   renderLanguage();
   renderTabs();
   for (const span of document.querySelectorAll('.state-size')) {
-    const size = stateBytes ? bytesText(stateBytes) : '';
+    const bytes = stateBytes[page.tab] ?? stateBytes.first;
+    const size = bytes ? bytesText(bytes) : '';
     span.textContent = size && (span.parentElement.lang === 'zh' ? `（${size}）` : ` (${size})`);
   }
   loaded[page.tab]?.render();

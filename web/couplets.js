@@ -28,6 +28,8 @@ const WORDS = {
     facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.request.seed}`],
     memory: (size) => `每次请求的记忆 ${size}`,
     said: (line) => `下联：${line}`,
+    captioned: (line) => `横批：${line}`,
+    noCaption: '这副对子没有拟出横批。',
   },
   en: {
     fields: { n: 'Candidates', prompt: 'The upper line' },
@@ -37,6 +39,8 @@ const WORDS = {
     facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
     memory: (size) => `memory of a request ${size}`,
     said: (line) => `Lower line: ${line}`,
+    captioned: (line) => `Caption: ${line}`,
+    noCaption: 'No caption was found for this couplet.',
   },
 };
 
@@ -116,6 +120,7 @@ function readForm() {
 
 async function run() {
   if (running) running.abort();
+  if (suggested && state.banner === suggested) $('banner').value = state.banner = ''; // it was another couplet's
   const { signal } = running = new AbortController();
   const request = readForm();
   Object.assign(state, { answer: null, failure: null, shown: 0 });
@@ -147,6 +152,34 @@ function runAgain() {
   $('seed').value = '';
   state.pick = 0;
   run();
+}
+
+/* --- captions ---------------------------------------------------------------------------------- */
+
+let suggestions = { of: '', list: Promise.resolve([]) };
+let suggested = null; // the caption that was no visitor's own
+
+/* The next caption for the couplet that hangs. */
+async function suggest() {
+  if (!current()?.done) return;
+  const { request: { seed } } = state.answer;
+  const pair = [state.upper, hungText()];
+  const of = pair.join();
+  const find = async () => (await import('./banner.js')).suggestBanners(state.model.id, ...pair, seed);
+  if (suggestions.of !== of) suggestions = { of, list: find() };
+  try {
+    const list = await suggestions.list;
+    if (suggestions.of !== of || [state.upper, hungText()].join() !== of) return; // another couplet hangs now
+    const next = list[(list.indexOf(state.banner) + 1) % list.length];
+    if (!next) throw new ApiError(400, { param: 'banner' });
+    say(WORDS[page.lang].captioned(next));
+    $('banner').value = suggested = next;
+    takeInput();
+  } catch (error) {
+    suggestions.of = '';
+    state.failure = error;
+    requestRender();
+  }
 }
 
 /* --- the URL's hash ---------------------------------------------------------------------------- */
@@ -183,6 +216,7 @@ function readHash() {
 /* Whether the hash asks for a couplet. */
 function follow() {
   if (!readHash()) return false;
+  suggested = null;
   takeInput();
   run();
   return true;
@@ -205,7 +239,7 @@ function render() {
 }
 
 function renderError(words) {
-  const reason = (error) => error.param === 'prompt' && explainLine(state.upper, words);
+  const reason = (error) => (error.param === 'banner' ? words.noCaption : error.param === 'prompt' && explainLine(state.upper, words));
   setText($('error'), state.failure ? explain(state.failure, words.fields, reason) : '');
   $('upper').setAttribute('aria-invalid', state.failure?.param === 'prompt');
 }
@@ -374,6 +408,7 @@ export const couplets = {
       if (event.key === 'ArrowDown') document.querySelector('.candidates [tabindex="0"]')?.focus();
     });
     $('again').addEventListener('click', runAgain);
+    $('suggest').addEventListener('click', suggest);
     makeCopyButton($('copy'));
     $('save').addEventListener('click', savePicture);
     document.querySelector('.candidates').addEventListener('keydown', onCandidateKey);

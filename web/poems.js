@@ -11,7 +11,7 @@ import {
 import { poemCanvas, saveCanvas } from './share.js';
 
 const FREE_TOKENS = 200; // of a poem without a form, at most
-const FIELDS = ['kind', 'title', 'form', 'acrostic', 'begin', 'temperature', 'seed'];
+const FIELDS = ['kind', 'title', 'form', 'rhyme', 'acrostic', 'begin', 'temperature', 'seed'];
 
 const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="en" lang="en">${en}</span>`;
 const option = (value, zh, en) => `<option value="${value}" data-zh="${zh}" data-en="${en}"></option>`;
@@ -26,6 +26,8 @@ const MARKUP = `
       ${option('5x4', '五言四句', '4 lines of 5')}${option('7x4', '七言四句', '4 lines of 7')}
       ${option('5x8', '五言八句', '8 lines of 5')}${option('7x8', '七言八句', '8 lines of 7')}
       ${option('', '不限', 'any')}</select></label>
+    <label><span>${both('韵', 'Rhyme')}</span> <select id="poem-rhyme">
+      ${option('1', '双句押韵', 'even lines')}${option('', '不押韵', 'none')}</select></label>
     <label><span>${both('藏头', 'Acrostic')}</span>
       <input id="poem-acrostic" lang="zh" maxlength="8" autocomplete="off" spellcheck="false" aria-describedby="poem-error poem-note"></label>
     <label><span>${both('起句', 'It begins')}</span>
@@ -52,7 +54,7 @@ const WORDS = {
     fields: { form: '格式', acrostic: '藏头', prompt: '题目或起句' },
     none: '这台服务器没有写诗的模型。',
     acrostic: (n) => `藏头要 ${n} 个模型认得的汉字，一句一个；起句要和它相合。`,
-    begin: '起句不合格式：每句的字数要对，奇数句后用「，」，偶数句后用「。」。',
+    begin: '起句不合格式：每句的字数要对，奇数句后用「，」，偶数句后用「。」；要押韵时，双句末字须同韵。',
     facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.request.seed}`],
     memory: (size) => `每次请求的记忆 ${size}`,
   },
@@ -60,7 +62,7 @@ const WORDS = {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
     acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one a line, and the beginning agrees with it.`,
-    begin: 'The beginning breaks the form: every line has its length, then ， after odd ones and 。 after even ones.',
+    begin: 'The beginning breaks the form: every line has its length, then ， after odd ones and 。 after even ones; where lines rhyme, the even ones given rhyme, too.',
     facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
     memory: (size) => `memory of a request ${size}`,
   },
@@ -70,6 +72,7 @@ const state = {
   answer: null,  // { request, text, done, started, first, rate }
   failure: null,
   bytes: null,   // of a request's memory, once known
+  rhymes: null,  // whether the model can, once known
 };
 let running = null; // AbortController of the run in progress
 
@@ -86,12 +89,13 @@ function readForm() {
   for (const field of ['acrostic', 'begin']) request[field] = squeeze(request[field]);
   request.title = request.title.replace(/[《》]+/gu, '').trim();
   if (!request.form) request.acrostic = '';
+  if (!request.form || state.rhymes === false) request.rhyme = '';
   for (const field of ['temperature', 'seed']) request[field] = Number(request[field] || $(idOf(field)).defaultValue);
   return request;
 }
 
-function bodyOf({ kind, title, form, acrostic, begin, temperature, seed }, model) {
-  const kept = form ? { form, ...(acrostic && { acrostic }) } : { max_tokens: FREE_TOKENS };
+function bodyOf({ kind, title, form, rhyme, acrostic, begin, temperature, seed }, model) {
+  const kept = form ? { form, ...(acrostic && { acrostic }), ...(rhyme && { rhyme: true }) } : { max_tokens: FREE_TOKENS };
   return { model, prompt: `${kind}《${title}》${begin}`, temperature, seed, ...kept };
 }
 
@@ -101,10 +105,11 @@ function takeEvent(answer, [choice]) {
   answer.ended = answer.ended || Boolean(choice?.finish_reason);
 }
 
-async function write(request, signal) {
+async function write(signal) {
   const model = await findModel('poem');
   if (!model) throw new ApiError(404, { message: words().none });
-  state.bytes = model.meta.state_bytes;
+  Object.assign(state, { bytes: model.meta.state_bytes, rhymes: model.meta.rhymes });
+  const request = readForm();
   const answer = { request, text: request.begin, started: performance.now(), first: null, ended: false };
   for await (const event of stream('/v1/completions', bodyOf(request, model.id), signal)) {
     if (signal.aborted) return;
@@ -126,7 +131,7 @@ async function run() {
   Object.assign(state, { answer: null, failure: null });
   requestRender();
   try {
-    await write(readForm(), signal);
+    await write(signal);
   } catch (error) {
     if (signal.aborted) return;
     state.failure = error;
@@ -186,6 +191,7 @@ function renderPoem() {
 function render() {
   for (const choice of document.querySelectorAll('#poem-form option')) setText(choice, choice.dataset[page.lang]);
   $('poem-acrostic').disabled = $('poem-form-of').value === '';
+  $('poem-rhyme').disabled = $('poem-form-of').value === '' || state.rhymes === false;
   $('poem-acrostic').setAttribute('aria-invalid', state.failure?.param === 'acrostic');
   $('poem-save').disabled = !state.answer?.done || state.answer.text === '';
   setText($('poem-error'), state.failure ? explain(state.failure, words().fields, reason) : '');
@@ -208,6 +214,10 @@ export const poems = {
     $('poem-again').addEventListener('click', runAgain);
     makeCopyButton($('poem-copy'));
     $('poem-save').addEventListener('click', savePicture);
+    findModel('poem').then((model) => {
+      state.rhymes = model?.meta.rhymes ?? null;
+      requestRender();
+    }, () => {}); // a failure is shown when a title is sent
   },
 
   visit() {}, // it waits for a title

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "model/tasks/couplet_chars.h"
+#include "model/traditional.h"
 #include "model/utf8.h"
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
@@ -123,11 +124,18 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
 typedef struct span {
     const char *text;
     size_t n_bytes;
-    int32_t n_chars; /* no more than INT32_MAX */
+    int32_t n_chars; /* that are read, no more than INT32_MAX */
+    bool normalize;
 } span;
 
+static bool is_dropped(bool normalize, uint32_t c)
+{
+    return normalize && lx_couplet_is_blank(c);
+}
+
 /* The text without the white space around it; malformed UTF-8 is an error that names the byte. */
-static lx_status trim(const char *text, size_t n_bytes, const char *param, span *out, lx_error *err)
+static lx_status trim(const char *text, size_t n_bytes, bool normalize, const char *param,
+                      span *out, lx_error *err)
 {
     size_t begin = 0, end = 0, pos = 0;
     int32_t n_chars = 0, n_to_end = 0;
@@ -141,7 +149,7 @@ static lx_status trim(const char *text, size_t n_bytes, const char *param, span 
                            "the line is not valid UTF-8: byte %zu is wrong; send it as UTF-8",
                            at + 1);
         bool space = lx_couplet_is_space((uint32_t)c);
-        if (n_chars == 0 && space)
+        if ((n_chars == 0 && space) || is_dropped(normalize, (uint32_t)c))
             continue;
         if (n_chars++ == 0)
             begin = at;
@@ -150,7 +158,7 @@ static lx_status trim(const char *text, size_t n_bytes, const char *param, span 
             n_to_end = n_chars;
         }
     }
-    *out = (span){text + begin, n_to_end == 0 ? 0 : end - begin, n_to_end};
+    *out = (span){text + begin, n_to_end == 0 ? 0 : end - begin, n_to_end, normalize};
     return LX_OK;
 }
 
@@ -193,17 +201,30 @@ static bool is_readable(const lx_vocab *v, uint32_t c)
     return lx_couplet_is_han(c) || lx_couplet_is_punctuation(c) || lx_vocab_char(v, c) >= 0;
 }
 
-static lx_status read_line(const lx_vocab *v, const span *s, line *out, lx_error *err)
+static void put_character(const lx_vocab *v, uint32_t c, line *out, int32_t i)
+{
+    int32_t id = lx_vocab_char(v, c), first = 0;
+    while (first < i && out->chars[first].codepoint != c)
+        first++;
+    out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_couplet_is_punctuation(c)};
+}
+
+static lx_status read_line(const lx_vocab *v, const span *s, line *out, int32_t *n_simplified,
+                           lx_error *err)
 {
     size_t pos = 0;
-    for (int32_t i = 0; i < s->n_chars; i++) {
+    int32_t place = 0;
+    for (int32_t i = 0; i < s->n_chars;) {
         uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s->text, s->n_bytes, &pos));
+        place++;
+        if (is_dropped(s->normalize, c))
+            continue;
         if (!is_readable(v, c))
-            return refuse(c, i + 1, err);
-        int32_t id = lx_vocab_char(v, c), first = 0;
-        while (first < i && out->chars[first].codepoint != c)
-            first++;
-        out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_couplet_is_punctuation(c)};
+            return refuse(c, place, err);
+        uint32_t simple = s->normalize ? lx_simplified(c) : c;
+        bool simplify = simple != c && lx_vocab_char(v, simple) >= 0;
+        *n_simplified += simplify;
+        put_character(v, simplify ? simple : c, out, i++);
     }
     return LX_OK;
 }
@@ -234,11 +255,12 @@ static int32_t max_rows(const lx_model *model)
     return 2 * model->config.max_chars + 1;
 }
 
-static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes, bool rules, lx_error *err)
+static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes,
+                           const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
     span s;
-    lx_status st = trim(text, bytes, "prompt", &s, err);
+    lx_status st = trim(text, bytes, request->normalize, "prompt", &s, err);
     if (st == LX_OK)
         st = check_length(&s, model->config.max_chars, "prompt", err);
     if (st != LX_OK)
@@ -249,15 +271,15 @@ static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes, bool r
     plan->prompt_ids = calloc((n + 2) * N_INPUTS, sizeof *plan->prompt_ids);
     if (l == NULL || plan->prompt_ids == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a line");
-    *l = (line){.rules = rules, .unk = special(model, UNK), .n = s.n_chars};
-    st = read_line(model->vocab, &s, l, err);
+    *l = (line){.rules = request->rules, .unk = special(model, UNK), .n = s.n_chars};
+    st = read_line(model->vocab, &s, l, &plan->n_simplified, err);
     if (st != LX_OK)
         return st;
     for (int32_t i = 0; i < l->n; i++)
         plan->n_unknown += l->chars[i].id == l->unk;
     plan->n_prompt = l->n + 2;
     plan->n_new = plan->n_pieces = l->n;
-    plan->runs_ahead = !rules;
+    plan->runs_ahead = !request->rules;
     fill_prompt(plan, l);
     return LX_OK;
 }
@@ -286,13 +308,15 @@ static lx_status write_ids(const lx_model *model, const lx_task_request *request
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     if (request->ids == NULL)
-        return plan_text(plan, request->text, request->text_bytes, request->rules, err);
+        return plan_text(plan, request->text, request->text_bytes, request, err);
     lx_buffer text;
     lx_buffer_init(&text, (size_t)plan->model->config.max_chars * 8);
     lx_buffer_puts(&text, "");
     lx_status st = write_ids(plan->model, request, &text, err);
+    lx_task_request exactly = *request; /* a token means its own character */
+    exactly.normalize = false;
     if (st == LX_OK)
-        st = plan_text(plan, text.data, text.length, request->rules, err);
+        st = plan_text(plan, text.data, text.length, &exactly, err);
     lx_buffer_fini(&text);
     return st;
 }
@@ -410,7 +434,7 @@ lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t byt
 {
     const line *l = plan->data;
     span s;
-    lx_status st = trim(text, bytes, "lower", &s, err);
+    lx_status st = trim(text, bytes, false, "lower", &s, err);
     if (st != LX_OK)
         return st;
     if (s.n_chars != l->n)

@@ -8,7 +8,9 @@
  *   l_i, i < n         position i + 1, countdown n - i, mirror u_{i+1}   predicts l_{i+1}
  *
  * The upper line is normalised first: white space around it is dropped, ASCII , ; : ? ! become
- * their full-width forms. A line has 1 .. config.max_chars characters. Refused, with param
+ * their full-width forms. With lx_task_request.normalize white space inside it is dropped, too, but
+ * for line breaks, and a traditional character is read as its simplified form, where the vocabulary
+ * has that. A line has 1 .. config.max_chars characters. Refused, with param
  * "prompt": empty, too long, malformed UTF-8, control characters, white space inside, and any
  * character that is neither in the vocabulary nor a Han character nor punctuation (an emoji, say).
  * A Han character outside the vocabulary is read as <unk>.

@@ -31,6 +31,12 @@ bool lx_couplet_is_space(uint32_t c)
     return IN(spaces, c);
 }
 
+bool lx_couplet_is_blank(uint32_t c)
+{
+    static const range breaks[] = {{0x0a, 0x0d}, {0x85, 0x85}, {0x2028, 0x2029}};
+    return lx_couplet_is_space(c) && !IN(breaks, c);
+}
+
 bool lx_couplet_is_control(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0);

@@ -7,6 +7,8 @@
 
 bool lx_couplet_is_punctuation(uint32_t codepoint);
 bool lx_couplet_is_space(uint32_t codepoint);
+/* White space that no line ends with. */
+bool lx_couplet_is_blank(uint32_t codepoint);
 bool lx_couplet_is_control(uint32_t codepoint);
 /* Characters without a picture of their own: joiners, direction marks, variation selectors. */
 bool lx_couplet_is_invisible(uint32_t codepoint);

@@ -10,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/rhymes.h"
 #include "model/tasks/couplet_chars.h"
 #include "model/tasks/text.h"
+#include "model/traditional.h"
 #include "model/utf8.h"
 
-enum { MASK_TEXT, MASK_WORDS, N_MASKS };
-enum { MAX_CHARACTER = 4 }; /* bytes */
+enum { MASK_TEXT, MASK_WORDS, MASK_RHYMES, N_MASKS }; /* and then one for each group of rhymes */
+enum { MAX_CHARACTER = 4 };                           /* bytes */
+enum { MAX_RHYMES = LX_POEM_MAX_LINES / 2 };
 
 static const char comma[] = "\xef\xbc\x8c", stop[] = "\xe3\x80\x82"; /* ，。 */
 static const char behind_title[] = "\xe3\x80\x8b";                   /* 》 */
@@ -25,15 +28,17 @@ static const struct form {
     int32_t chars, lines;
 } forms[] = {{"5x4", 5, 4}, {"5x8", 5, 8}, {"7x4", 7, 4}, {"7x8", 7, 8}};
 
-enum { N_FORMS = sizeof forms / sizeof *forms };
+enum { N_FORMS = sizeof forms / sizeof *forms, RHYMES = 256 };
 
 /* How a plan's answer is written. */
 typedef struct poem {
     bool ignores_end;
-    const struct form *form;              /* NULL: free */
-    int32_t n_before;                     /* characters and marks of the poem in the prompt */
-    int32_t marks[2];                     /* tokens: behind odd lines, behind even ones */
-    int32_t first[LX_POEM_MAX_LINES];     /* tokens that the lines begin with, -1: free */
+    const struct form *form;          /* NULL: free */
+    int32_t n_before;                 /* characters and marks of the poem in the prompt */
+    int32_t marks[2];                 /* tokens: behind odd lines, behind even ones */
+    int32_t first[LX_POEM_MAX_LINES]; /* tokens that the lines begin with, -1: free */
+    bool rhymes;
+    int32_t given[MAX_RHYMES];            /* tokens of the prompt at the ends of even lines */
     size_t acrostic_bytes;                /* 0: none */
     char acrostic[LX_POEM_MAX_LINES * 4]; /* as it was asked for */
 } poem;
@@ -64,15 +69,64 @@ static int32_t token_of(const lx_model *model, const char *text, size_t bytes)
     return token != NULL && n == bytes && memcmp(token, text, n) == 0 ? id : -1;
 }
 
-/* Whether the token is one Chinese character. */
-static bool is_word(const lx_model *model, int32_t id)
+/* Appends the text with every traditional character simplified that the model knows simplified
+   only: its tokens are characters. Returns how many those are. */
+static int32_t simplify(const lx_model *model, const char *text, size_t bytes, lx_buffer *out)
+{
+    int32_t n = 0;
+    for (size_t at = 0; at < bytes;) {
+        char simple[MAX_CHARACTER];
+        size_t from = at;
+        int32_t c = lx_utf8_next(text, bytes, &at);
+        uint32_t s = c >= 0 ? lx_simplified((uint32_t)c) : 0;
+        size_t length = c >= 0 && s != (uint32_t)c ? lx_utf8_put(s, simple) : 0;
+        bool replaces = length > 0 && token_of(model, simple, length) >= 0;
+        n += replaces;
+        lx_buffer_append(out, replaces ? simple : text + from, replaces ? length : at - from);
+    }
+    return n;
+}
+
+/* The Chinese character that the token is, 0: it is none or more than one. */
+static uint32_t word_of(const lx_model *model, int32_t id)
 {
     size_t n = 0, at = 0;
     const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
     if (text == NULL || n == 0 || lx_tokenizer_is_special(model->tokenizer, id))
-        return false;
+        return 0;
     int32_t c = lx_utf8_next(text, n, &at);
-    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c);
+    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c) ? (uint32_t)c : 0;
+}
+
+static bool is_word(const lx_model *model, int32_t id)
+{
+    return word_of(model, id) != 0;
+}
+
+/* The token's group of rhymes, -1: it has none. */
+static int32_t rhyme_of(const lx_model *model, int32_t id)
+{
+    uint32_t c = word_of(model, id);
+    return c != 0 ? lx_rhymes_group(model->rhymes, c) : -1;
+}
+
+/* Each group has enough for the longest poem. */
+static lx_status check_rhymes(const lx_model *model, lx_error *err)
+{
+    int32_t n_words[LX_MAX_RHYME_GROUPS] = {0};
+    for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++) {
+        int32_t group = rhyme_of(model, id);
+        if (group >= 0)
+            n_words[group]++;
+    }
+    for (int32_t i = 0; i < lx_rhymes_groups(model->rhymes); i++) {
+        if (n_words[i] < MAX_RHYMES)
+            return lx_fail(err, LX_ERR_FORMAT, NULL,
+                           "rhymes.txt, group %d: the vocabulary has %d of its characters, and a "
+                           "poem needs %d",
+                           i + 1, n_words[i], MAX_RHYMES);
+    }
+    return LX_OK;
 }
 
 static lx_status check_model(const lx_model *model, lx_error *err)
@@ -92,7 +146,12 @@ static lx_status check_model(const lx_model *model, lx_error *err)
                        "the tokenizer of a model of poems has Chinese characters and the marks "
                        "%s and %s as tokens",
                        comma, stop);
-    return LX_OK;
+    return check_rhymes(model, err);
+}
+
+static int32_t more_masks(const lx_model *model)
+{
+    return lx_rhymes_groups(model->rhymes);
 }
 
 static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
@@ -101,8 +160,12 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
         lx_text_fill_mask(model, mask_idx, banned);
         return;
     }
-    for (int32_t id = 0; id < model->config.head_size; id++)
-        banned[id] = !is_word(model, id);
+    for (int32_t id = 0; id < model->config.head_size; id++) {
+        int32_t group = rhyme_of(model, id);
+        banned[id] = mask_idx == MASK_WORDS    ? !is_word(model, id)
+                     : mask_idx == MASK_RHYMES ? group < 0
+                                               : group != mask_idx - N_MASKS;
+    }
 }
 
 /* --- the form --- */
@@ -116,14 +179,20 @@ static const struct form *find_form(const char *name)
     return NULL;
 }
 
-static lx_status read_form(const lx_task_request *request, poem *p, lx_error *err)
+static lx_status read_form(const lx_model *model, const lx_task_request *request, poem *p,
+                           lx_error *err)
 {
+    const char *field = request->acrostic != NULL ? "acrostic" : request->rhyme ? "rhyme" : NULL;
+    if (request->form == NULL && field == NULL)
+        return LX_OK;
     if (request->form == NULL)
-        return request->acrostic == NULL
-                   ? LX_OK
-                   : lx_fail(err, LX_ERR_INVALID, "acrostic",
-                             "acrostic needs a form, which says how many lines there are: %s",
-                             lx_poem_forms());
+        return lx_fail(err, LX_ERR_INVALID, field,
+                       "%s needs a form, which says how many lines there are: %s", field,
+                       lx_poem_forms());
+    if (request->rhyme && lx_rhymes_groups(model->rhymes) == 0)
+        return lx_fail(err, LX_ERR_INVALID, "rhyme",
+                       "%s has no table of rhymes: rhymes.txt in its folder", model->name);
+    p->rhymes = request->rhyme;
     p->form = find_form(request->form);
     if (p->form == NULL)
         return lx_fail(err, LX_ERR_INVALID, "form", "form must be one of %s", lx_poem_forms());
@@ -176,9 +245,35 @@ static void rule_at(const poem *p, int32_t place, lx_constraint *out)
         out->forced = p->first[line];
 }
 
+/* Whether a line that rhymes ends at this place. */
+static bool is_rhyme(const poem *p, int32_t place)
+{
+    int32_t line = place / (p->form->chars + 1), column = place % (p->form->chars + 1);
+    return p->rhymes && line % 2 == 1 && column == p->form->chars - 1;
+}
+
+/* Which of the rhymes it is. */
+static int32_t rhyme_index(const poem *p, int32_t place)
+{
+    return place / (p->form->chars + 1) / 2;
+}
+
+/* Keeps the token that the prompt has at a place that rhymes; false: it does not rhyme with those
+   before it. */
+static bool take_rhyme(const lx_model *model, poem *p, int32_t place, int32_t token)
+{
+    int32_t n = rhyme_index(p, place), group = rhyme_of(model, token);
+    for (int32_t i = 0; i < n; i++) {
+        if (p->given[i] == token || rhyme_of(model, p->given[i]) != group)
+            return false;
+    }
+    p->given[n] = token;
+    return group >= 0;
+}
+
 /* Whether a character that the prompt has at a place of the poem keeps the form. */
-static lx_status check_given(const lx_model *model, const poem *p, int32_t place,
-                             const char *character, size_t bytes, lx_error *err)
+static lx_status check_given(const lx_model *model, poem *p, int32_t place, const char *character,
+                             size_t bytes, lx_error *err)
 {
     if (place >= length_of(p->form))
         return lx_fail(err, LX_ERR_INVALID, "prompt", "the prompt's poem is longer than %s",
@@ -189,6 +284,9 @@ static lx_status check_given(const lx_model *model, const poem *p, int32_t place
     int32_t c = lx_utf8_next(character, bytes, &at);
     bool ok = rule.forced >= 0 ? token_of(model, character, bytes) == rule.forced
                                : c >= 0 && lx_couplet_is_han((uint32_t)c);
+    if (ok && is_rhyme(p, place) && !take_rhyme(model, p, place, token_of(model, character, bytes)))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "the prompt's poem does not rhyme at its character %d", place + 1);
     bool acrostic = !ok && rule.forced >= 0 && place % (p->form->chars + 1) == 0;
     if (ok)
         return LX_OK;
@@ -236,13 +334,14 @@ static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
                        "the prompt leaves no room for a poem of %s: the model reads %d tokens",
                        p->form->name, plan->model->config.context);
     plan->n_new = rest;
-    plan->has_end = plan->runs_ahead = true;
+    plan->has_end = true;
+    plan->runs_ahead = !p->rhymes; /* a rhyme follows from the one before it */
     return LX_OK;
 }
 
 /* --- the plan --- */
 
-static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     lx_status st = lx_text_plan_init(plan, request, err);
     if (st != LX_OK)
@@ -254,7 +353,7 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     p->ignores_end = request->ignore_end;
     p->marks[0] = token_of(plan->model, comma, sizeof comma - 1);
     p->marks[1] = token_of(plan->model, stop, sizeof stop - 1);
-    st = read_form(request, p, err);
+    st = read_form(plan->model, request, p, err);
     if (st == LX_OK)
         st = read_acrostic(plan->model, request, p, err);
     if (st == LX_OK && p->form != NULL)
@@ -262,15 +361,62 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     return st == LX_OK && p->form != NULL ? set_length(plan, p, err) : st;
 }
 
+/* A prompt that cannot fit is not looked at: it will be refused. */
+static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    const lx_model *model = plan->model;
+    size_t most = (size_t)model->config.context * MAX_CHARACTER;
+    lx_task_request simple = *request;
+    lx_buffer text, acrostic;
+    lx_buffer_init(&text, most);
+    lx_buffer_init(&acrostic, most);
+    if (request->text != NULL && request->text_bytes <= most / 2) {
+        plan->n_simplified += simplify(model, request->text, request->text_bytes, &text);
+        simple.text = text.data;
+        simple.text_bytes = text.length;
+    }
+    if (request->acrostic != NULL && request->acrostic_bytes <= most / 2) {
+        plan->n_simplified +=
+            simplify(model, request->acrostic, request->acrostic_bytes, &acrostic);
+        simple.acrostic = acrostic.data;
+        simple.acrostic_bytes = acrostic.length;
+    }
+    lx_status st = text.status != LX_OK ? text.status : acrostic.status;
+    st = st == LX_OK ? plan_exactly(plan, &simple, err)
+                     : lx_fail(err, st, NULL, "no memory for a prompt");
+    lx_buffer_fini(&text);
+    lx_buffer_fini(&acrostic);
+    return st;
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    return request->normalize ? plan_simplified(plan, request, err)
+                              : plan_exactly(plan, request, err);
+}
+
 static void plan_fini(lx_plan *plan)
 {
     free(plan->data);
 }
 
+/* Leaves what rhymes with the lines before and ends none of them. */
+static void rhyme(const lx_plan *plan, int32_t place, const int32_t *tokens, lx_constraint *out)
+{
+    const poem *p = plan->data;
+    int32_t chars = p->form->chars;
+    out->mask_idx = MASK_RHYMES;
+    for (int32_t i = 0; i < rhyme_index(p, place); i++) {
+        int32_t at = 2 * chars + i * 2 * (chars + 1);
+        int32_t token = at < p->n_before ? p->given[i] : tokens[at - p->n_before + plan->n_given];
+        out->banned[out->n_banned++] = token;
+        out->mask_idx = N_MASKS + rhyme_of(plan->model, token);
+    }
+}
+
 static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
 {
     const poem *p = plan->data;
-    (void)tokens;
     lx_text_constrain(plan->model, p->ignores_end, out);
     int32_t place = p->n_before + step - plan->n_given;
     if (p->form == NULL || step < plan->n_given)
@@ -281,6 +427,8 @@ static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, 
     else
         rule_at(p, place, out);
     out->use_mask = out->forced < 0;
+    if (is_rhyme(p, place))
+        rhyme(plan, place, tokens, out);
 }
 
 static bool ends(const lx_plan *plan, int32_t token)
@@ -289,13 +437,15 @@ static bool ends(const lx_plan *plan, int32_t token)
     return !p->ignores_end && lx_text_is_end(&plan->model->config, token);
 }
 
-/* With a form, which the flag says: its number and the acrostic's bytes, each an int32_t, the
-   acrostic in a field of its own, then the prompt's tokens as the text task writes them. */
+/* With a form, which the flag says: its number, more by RHYMES where it rhymes, and the acrostic's
+   bytes, each an int32_t, the acrostic in a field of its own, then the prompt's tokens as the text
+   task writes them. */
 static bool restate(const lx_plan *plan, lx_buffer *out)
 {
     const poem *p = plan->data;
     if (p->form != NULL) {
-        int32_t head[2] = {(int32_t)(p->form - forms), (int32_t)p->acrostic_bytes};
+        int32_t number = (int32_t)(p->form - forms) + (p->rhymes ? RHYMES : 0);
+        int32_t head[2] = {number, (int32_t)p->acrostic_bytes};
         lx_buffer_append(out, head, sizeof head);
         lx_buffer_append(out, p->acrostic, sizeof p->acrostic);
     }
@@ -313,12 +463,15 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
     if (n < before)
         return lx_fail(err, LX_ERR_INVALID, "state", "its request is cut off");
     memcpy(head, bytes, sizeof head);
+    bool rhymes = head[0] >= RHYMES;
+    head[0] -= rhymes ? RHYMES : 0;
     if (head[0] < 0 || head[0] >= N_FORMS || head[1] < 0 || (size_t)head[1] > acrostic)
         return lx_fail(err, LX_ERR_INVALID, "state", "its form is unknown");
     lx_status st = lx_text_reread((const char *)bytes + before, n - before, false, request, err);
     if (st != LX_OK)
         return st;
     request->form = forms[head[0]].name;
+    request->rhyme = rhymes;
     request->acrostic = head[1] > 0 ? (const char *)bytes + sizeof head : NULL;
     request->acrostic_bytes = (size_t)head[1];
     return LX_OK;
@@ -330,6 +483,7 @@ const lx_task_ops lx_poem_task = {
     .check_model = check_model,
     .max_rows = lx_text_max_rows,
     .n_masks = N_MASKS,
+    .more_masks = more_masks,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
     .plan_fini = plan_fini,

@@ -8,12 +8,15 @@
  *   - line i of 1 .. lines has exactly that many Chinese characters of the vocabulary, then ，
  * where i is odd and 。 where it is even, and the answer ends behind the last mark
  *   - with an acrostic, a text of as many characters as there are lines, line i begins with its
- * i-th by construction: masks leave nothing else to draw. What of the poem the prompt has must keep
+ * i-th
+ *   - with rhyme, the even lines end with different characters of one group of the model's table of
+ * rhymes (model/rhymes.h)
+ * by construction: masks leave nothing else to draw. What of the poem the prompt has must keep
  * them.
  *
  * Refused: `form` where it is none of these; `acrostic` without a form, of another length, or with
- * what is no Chinese character of the vocabulary; `prompt` whose own part breaks the form or leaves
- * no room for the rest; `ignore_eos` with a form.
+ * what is no Chinese character of the vocabulary; `rhyme` without a form or a table; `prompt` whose
+ * own part breaks the form or leaves no room for the rest; `ignore_eos` with a form.
  */
 #ifndef LINNET_MODEL_POEM_H
 #define LINNET_MODEL_POEM_H

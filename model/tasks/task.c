@@ -30,6 +30,7 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
 {
     const char *form = request->form != NULL       ? "form"
                        : request->acrostic != NULL ? "acrostic"
+                       : request->rhyme            ? "rhyme"
                                                    : NULL;
     if (form != NULL && model->task != &lx_poem_task)
         return lx_fail(err, LX_ERR_INVALID, form, "%s is for models of poems, and %s is none", form,
@@ -45,6 +46,12 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
     }
     *out = plan;
     return LX_OK;
+}
+
+int32_t lx_task_masks(const lx_model *model)
+{
+    const lx_task_ops *task = model->task;
+    return task->n_masks + (task->more_masks != NULL ? task->more_masks(model) : 0);
 }
 
 void lx_plan_free(lx_plan *plan)

@@ -22,11 +22,12 @@ typedef struct lx_plan {
     /* Text, with score_prompt: so many tokens of the prompt behind its rows, prompt_ids + n_prompt,
        are the first of the answer, so that they are scored; n_new counts them too. */
     int32_t n_given;
-    bool scored;       /* asked for with score_prompt */
-    int32_t n_new;     /* tokens a complete answer has, at most where the task says `ends` */
-    int32_t n_unknown; /* characters of the prompt that the vocabulary has not: read as <unk> */
-    int32_t n_pieces;  /* tokens the prompt's own text has, see render_prompt */
-    bool has_end;      /* where the task says `ends`: the end is token n_new, no earlier one */
+    bool scored;          /* asked for with score_prompt */
+    int32_t n_new;        /* tokens a complete answer has, at most where the task says `ends` */
+    int32_t n_unknown;    /* characters of the prompt that the vocabulary has not: read as <unk> */
+    int32_t n_simplified; /* characters of the prompt that were read as their simplified form */
+    int32_t n_pieces;     /* tokens the prompt's own text has, see render_prompt */
+    bool has_end;         /* where the task says `ends`: the end is token n_new, no earlier one */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
@@ -45,7 +46,11 @@ typedef struct lx_task_request {
     const char *form;     /* poem: see poem.h; NULL: none. Other tasks refuse it */
     const char *acrostic; /* poem: of acrostic_bytes, not NUL-terminated; NULL: none */
     size_t acrostic_bytes;
-    bool rules;            /* couplet; false: the model alone decides, the rules are not enforced */
+    bool rhyme; /* poem: even lines rhyme; others refuse it */
+    bool rules; /* couplet; false: the model alone decides, the rules are not enforced */
+    /* couplet, poem: a traditional character whose simplified form the model knows is read as that
+       one; couplet: white space inside the line, but for line breaks, is dropped */
+    bool normalize;
     const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
     int32_t n_values;
     int32_t class_number; /* image: the class to show + 1; 0: any */
@@ -58,7 +63,7 @@ typedef enum lx_modality { LX_TEXT, LX_IMAGE } lx_modality;
 typedef struct lx_constraint {
     int32_t forced;   /* -1 for none */
     bool use_mask;    /* apply the fixed mask below */
-    int32_t mask_idx; /* which of the task's masks, 0 .. n_masks - 1 */
+    int32_t mask_idx; /* which of the task's masks, 0 .. lx_task_masks - 1 */
     int32_t n_banned;
     int32_t banned[LX_MAX_BANNED];
 } lx_constraint;
@@ -76,6 +81,7 @@ typedef struct lx_task_ops {
     /* The fixed masks of this task (see kernels.h: mask_new): fills banned[head_size] for mask i.
      */
     int32_t n_masks;
+    int32_t (*more_masks)(const lx_model *model); /* behind those; NULL: none */
     void (*fill_mask)(const lx_model *model, int32_t mask_idx, uint8_t *banned);
 
     /* Parses a request. LX_ERR_INVALID with param "prompt" for what the task cannot answer. */
@@ -113,6 +119,7 @@ typedef struct lx_task_ops {
     int32_t (*token_bytes)(const lx_model *model);
 } lx_task_ops;
 
+int32_t lx_task_masks(const lx_model *model);
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */
 
 /* Makes and frees a plan. */

@@ -129,7 +129,9 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .form = p->poem.form,
                                    .acrostic = p->poem.acrostic,
                                    .acrostic_bytes = p->poem.acrostic_bytes,
-                                   .rules = p->rules};
+                                   .rhyme = p->poem.rhyme,
+                                   .rules = p->rules,
+                                   .normalize = p->normalize};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
         if (st != LX_OK)
@@ -161,8 +163,10 @@ enum { HELD_TOKENS = 3 };
 static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *plans)
 {
     lx_json_notes notes = p->notes;
-    for (int32_t i = 0; i < p->n_prompts; i++)
+    for (int32_t i = 0; i < p->n_prompts; i++) {
         notes.unknown += plans[i]->n_unknown;
+        notes.simplified += plans[i]->n_simplified;
+    }
     return notes;
 }
 

@@ -174,7 +174,9 @@ static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_
                                .form = p->poem.form,
                                .acrostic = p->poem.acrostic,
                                .acrostic_bytes = p->poem.acrostic_bytes,
-                               .rules = p->rules};
+                               .rhyme = p->poem.rhyme,
+                               .rules = p->rules,
+                               .normalize = p->normalize};
     return lx_work_plan(served, &request, plan, err);
 }
 

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log_sink.h"
 #include "common/version.h"
+#include "model/rhymes.h"
 #include "model/tokenizers/tokenizer.h"
 #include "server/api/api.h"
 #include "server/json/answers.h"
@@ -51,6 +52,7 @@ static lx_json_model describe(const lx_served_model *m)
         .channels = c->n_channels,
         .classes = c->classes,
         .n_classes = c->n_classes,
+        .rhymes = lx_rhymes_groups(m->model->rhymes) > 0,
         .slots = m->n_slots,
         .state_grows = m->model->state.page_floats > 0,
     };

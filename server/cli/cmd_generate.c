@@ -27,7 +27,7 @@ typedef struct generate_options {
     lx_cli_sampling sampling;
     lx_stops stops;
     int64_t n, class_index, draft;
-    bool rules, scores, json, interactive;
+    bool rules, normalize, rhyme, scores, json, interactive;
 } generate_options;
 
 #define FIELD(member) offsetof(generate_options, member)
@@ -73,6 +73,11 @@ static const lx_option options[] = {
      .offset = FIELD(rules),
      .fallback = "on",
      .help = "enforce the rules of the couplet"},
+    {.name = "normalize",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(normalize),
+     .fallback = "on",
+     .help = "read traditional characters as simplified ones, drop spaces in a couplet's line"},
     {.name = "form",
      .kind = LX_OPTION_STRING,
      .offset = FIELD(form),
@@ -83,6 +88,11 @@ static const lx_option options[] = {
      .offset = FIELD(acrostic),
      .value = "TEXT",
      .help = "with --form, the first characters of the lines"},
+    {.name = "rhyme",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(rhyme),
+     .fallback = "off",
+     .help = "with --form, even lines rhyme"},
     {.name = "scores",
      .kind = LX_OPTION_FLAG,
      .offset = FIELD(scores),
@@ -111,7 +121,8 @@ const lx_command lx_generate_command = {
     .notes =
         "examples: linnet generate 海上明月 -n 3 --seed 1\n"
         "          linnet generate --model FOLDER --max-tokens 200 - <text.txt\n"
-        "          linnet generate --model FOLDER --form 5x4 --acrostic 春夏秋冬 唐《四时》\n"
+        "          linnet generate --model FOLDER --form 5x4 --acrostic 春夏秋冬 --rhyme "
+        "唐《四时》\n"
         "          linnet generate --model FOLDER --interactive --stop 。\n"
         "          linnet generate --model weights/mnist -n 16 --png sheet.png\n"
         "          linnet generate --model weights/mnist --complete half.png --png whole.png\n",
@@ -166,7 +177,7 @@ static lx_status read_class(const generate_options *o, const lx_config *c, int32
 static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
                            lx_error *err)
 {
-    lx_task_request request = {.rules = o->rules};
+    lx_task_request request = {.rules = o->rules, .normalize = o->normalize};
     uint8_t *given = NULL;
     lx_status st = LX_OK;
     if (model->task->modality == LX_IMAGE) {
@@ -177,6 +188,7 @@ static lx_status make_plan(const generate_options *o, const lx_model *model, lx_
     }
     request.form = o->form;
     request.acrostic = o->acrostic;
+    request.rhyme = o->rhyme;
     request.acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0;
     if (st == LX_OK && o->complete != NULL)
         st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);

@@ -95,7 +95,8 @@ static const char *edited(lx_lines *l, size_t *n)
 {
     int count = 0;
     HistEvent event;
-    (void)el_set(l->edit, EL_PREP_TERM, 1); /* libedit shows the prompt first: a ^D typed in between would be lost */
+    (void)el_set(l->edit, EL_PREP_TERM,
+                 1); /* libedit shows the prompt first: a ^D typed in between would be lost */
     errno = 0;
     const char *text = el_gets(l->edit, &count);
     if (text != NULL && count > 1)

@@ -159,7 +159,7 @@ struct lx_engine {
      */
     lx_states *states;
     int32_t n_places;
-    lx_mask **masks; /* [task->n_masks] */
+    lx_mask **masks; /* [lx_task_masks] */
     pthread_t thread;
 
     /* --- shared, under `mutex` --- */

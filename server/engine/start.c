@@ -88,7 +88,7 @@ static bool allocate(lx_engine *e)
     bool ok = true;
     int32_t n = e->n_places, n_queue = e->options.max_queue + e->options.n_slots;
     int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
-    GRAB(masks, e->model->task->n_masks + 1);
+    GRAB(masks, lx_task_masks(e->model) + 1);
     GRAB(queue, n_queue);
     GRAB(admitted, n);
     GRAB(admitted_order, n);
@@ -111,7 +111,7 @@ static bool allocate(lx_engine *e)
 
 static void release(lx_engine *e)
 {
-    for (int32_t i = 0; e->masks != NULL && i < e->model->task->n_masks; i++)
+    for (int32_t i = 0; e->masks != NULL && i < lx_task_masks(e->model); i++)
         e->be->ops->mask_free(e->be, e->masks[i]);
     lx_transformer_states_free(e->transformer, e->states);
     lx_pages_fini(&e->pages);
@@ -138,7 +138,7 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     if (banned == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a mask");
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < e->model->task->n_masks && st == LX_OK; i++) {
+    for (int32_t i = 0; i < lx_task_masks(e->model) && st == LX_OK; i++) {
         e->model->task->fill_mask(e->model, i, banned);
         st = e->be->ops->mask_new(e->be, banned, n_ids, &e->masks[i], err);
     }

@@ -126,7 +126,8 @@ static bool add_own_meta(json_t *meta, const lx_json_model *m)
                         (json_int_t)m->width, "height", (json_int_t)m->height, "channels",
                         (json_int_t)m->channels, "classes", make_classes(m));
     else if (m->context > 0)
-        own = json_pack("{s:I, s:s}", "context", (json_int_t)m->context, "tokenizer", m->tokenizer);
+        own = json_pack("{s:I, s:s, s:b}", "context", (json_int_t)m->context, "tokenizer",
+                        m->tokenizer, "rhymes", (int)m->rhymes);
     else
         own = json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
     bool ok = own != NULL && json_object_update(meta, own) == 0;

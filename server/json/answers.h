@@ -41,6 +41,7 @@ typedef struct lx_poem_fields {
     char *form;     /* owned, NUL-terminated; NULL: absent */
     char *acrostic; /* owned, of acrostic_bytes; NULL: absent */
     size_t acrostic_bytes;
+    bool rhyme;
 } lx_poem_fields;
 
 void lx_poem_fields_fini(lx_poem_fields *p);
@@ -61,7 +62,7 @@ typedef struct lx_completion_params {
     lx_poem_fields poem;
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
-    bool stream, include_usage, rules;
+    bool stream, include_usage, rules, normalize;
     bool chat;                 /* read from messages, answered as chat.completion */
     bool response;             /* a chat, too; read from input, answered as a response */
     bool instructions;         /* of a response: they are messages[0] */
@@ -74,7 +75,7 @@ typedef struct lx_completion_params {
     int64_t timeout_ms;                /* 0: the server's */
 } lx_completion_params;
 
-/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules on. */
+/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules and normalize on. */
 void lx_completion_params_init(lx_completion_params *p);
 void lx_completion_params_fini(lx_completion_params *p);
 
@@ -137,6 +138,7 @@ typedef struct lx_json_model {
     int64_t period;                  /* of a strip of images, see lx_config */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
+    bool rhymes; /* poems may rhyme */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

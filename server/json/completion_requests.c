@@ -218,6 +218,7 @@ static lx_status read_poem(const json_t *root, lx_completion_params *p, lx_error
     lx_status st = lx_json_read_poem(root, &p->poem, err);
     const char *field = p->poem.form != NULL       ? "form"
                         : p->poem.acrostic != NULL ? "acrostic"
+                        : p->poem.rhyme            ? "rhyme"
                                                    : NULL;
     if (st == LX_OK && field != NULL && p->state != NULL)
         return lx_fail(err, LX_ERR_INVALID, field, "a state continues its own poem: leave %s out",
@@ -246,6 +247,8 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
+        st = lx_json_read_bool(root, "normalize", &p->normalize, err);
+    if (st == LX_OK)
         st = lx_json_read_bool(root, "ignore_eos", &p->ignore_eos, err);
     if (st == LX_OK)
         st = lx_json_read_timeout(root, &p->timeout_ms, err);
@@ -258,8 +261,11 @@ static lx_status read_answer_form(const json_t *root, lx_completion_params *p, l
 
 void lx_completion_params_init(lx_completion_params *p)
 {
-    *p = (lx_completion_params){
-        .n = 1, .sampling = {.temperature = 0.8, .top_p = 1}, .rules = true, .n_logprobs = -1};
+    *p = (lx_completion_params){.n = 1,
+                                .sampling = {.temperature = 0.8, .top_p = 1},
+                                .rules = true,
+                                .normalize = true,
+                                .n_logprobs = -1};
 }
 
 void lx_completion_params_fini(lx_completion_params *p)

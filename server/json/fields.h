@@ -67,7 +67,7 @@ lx_status lx_json_read_file(const json_t *root, const char *name, struct lx_uplo
 struct lx_completion_params;
 lx_status lx_json_read_biases(const json_t *root, struct lx_completion_params *p,
                               lx_error *err) LX_MUST_USE;
-/* "form" and "acrostic": fini frees them, also after a failure. */
+/* "form", "acrostic" and "rhyme": fini frees them, also after a failure. */
 lx_status lx_json_read_poem(const json_t *root, struct lx_poem_fields *out,
                             lx_error *err) LX_MUST_USE;
 /* model[LX_MAX_MODEL_NAME]; LX_ERR_NOT_FOUND for one that is empty or

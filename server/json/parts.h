@@ -49,14 +49,15 @@ typedef struct lx_json_warning {
 /* What there is to say of a request for text: fields that change nothing, characters that were
    lost. */
 typedef struct lx_json_notes {
-    uint64_t ignored; /* a bit for each known field that was there: lx_json_note_ignored */
-    int64_t unknown;  /* characters of the prompts that were read as <unk> */
+    uint64_t ignored;   /* a bit for each known field that was there: lx_json_note_ignored */
+    int64_t unknown;    /* characters of the prompts that were read as <unk> */
+    int64_t simplified; /* and as their simplified forms */
 } lx_json_notes;
 
 /* How many warnings they make. */
 static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 {
-    return __builtin_popcountll(n->ignored) + (n->unknown > 0);
+    return __builtin_popcountll(n->ignored) + (n->unknown > 0) + (n->simplified > 0);
 }
 
 /* The list is NULL without memory. */

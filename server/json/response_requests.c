@@ -116,6 +116,8 @@ static lx_status read_own(const json_t *root, lx_completion_params *p, lx_error 
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
     if (st == LX_OK)
+        st = lx_json_read_bool(root, "normalize", &p->normalize, err);
+    if (st == LX_OK)
         st = lx_json_read_bool(root, "ignore_eos", &p->ignore_eos, err);
     if (st == LX_OK)
         st = lx_json_read_poem(root, &p->poem, err);

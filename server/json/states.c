@@ -46,7 +46,8 @@ static lx_status read_prompt(const json_t *root, lx_state_create *p, lx_error *e
 lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
                                     lx_error *err)
 {
-    *p = (lx_state_create){.sampling = {.temperature = 1, .top_p = 1}, .rules = true};
+    *p = (lx_state_create){
+        .sampling = {.temperature = 1, .top_p = 1}, .rules = true, .normalize = true};
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK)
@@ -59,6 +60,8 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
         st = lx_json_read_file(root, "mask", &p->mask, err);
     if (st == LX_OK)
         st = lx_json_read_bool(root, "rules", &p->rules, err);
+    if (st == LX_OK)
+        st = lx_json_read_bool(root, "normalize", &p->normalize, err);
     if (st == LX_OK)
         st = lx_json_read_poem(root, &p->poem, err);
     if (st == LX_OK)

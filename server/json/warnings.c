@@ -73,8 +73,8 @@ uint64_t lx_json_note_ignored(const json_t *root)
 
 json_t *lx_json_make_notes(const lx_json_notes *notes)
 {
-    lx_json_warning list[N_KNOWN + 1];
-    char texts[N_KNOWN + 1][MOST_TEXT]; /* 5 KB */
+    lx_json_warning list[N_KNOWN + 2];
+    char texts[N_KNOWN + 2][MOST_TEXT]; /* 5 KB */
     int32_t n = 0;
     for (int i = 0; i < N_KNOWN; i++) {
         if ((notes->ignored >> i & 1) == 0)
@@ -87,6 +87,12 @@ json_t *lx_json_make_notes(const lx_json_notes *notes)
         (void)snprintf(texts[n], MOST_TEXT,
                        "characters that are not in the vocabulary, read as <unk>: %lld",
                        (long long)notes->unknown);
+        list[n] = (lx_json_warning){"prompt", texts[n]};
+        n++;
+    }
+    if (notes->simplified > 0) {
+        (void)snprintf(texts[n], MOST_TEXT, "characters read as their simplified forms: %lld",
+                       (long long)notes->simplified);
         list[n] = (lx_json_warning){"prompt", texts[n]};
         n++;
     }

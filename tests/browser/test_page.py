@@ -265,6 +265,34 @@ def test_a_link_is_a_couplet(open_page):
     expect(other.locator("#upper")).to_have_value(UPPER)
 
 
+def test_a_caption_is_suggested(open_page):
+    """Four characters that the couplet has not, another at every click, in the link, and gone with the couplet."""
+    page = open_page("#海上明月共潮生&seed=5")
+    (lower,) = finished(page)[:1]
+    banner = page.locator(".banner")
+    seen = []
+    for _ in range(3):
+        page.click("#suggest")
+        page.wait_for_function("old => document.querySelector('.banner').textContent !== old", arg=seen[-1] if seen else "")
+        seen.append(banner.text_content())
+    assert len(set(seen)) == 3
+    for line in seen:
+        assert len(set(line)) == len(line) == 4 and not set(line) & set("海上明月共潮生" + lower)
+    other = open_page(page.evaluate("location.hash"))
+    finished(other)
+    expect(other.locator(".banner")).to_have_text(seen[-1])
+    ask(page, "春风")
+    finished(page)
+    expect(banner).to_be_empty()
+
+
+def test_no_caption_for_a_line_that_is_too_short(open_page):
+    page = open_page("#月&seed=5")
+    finished(page)
+    page.click("#suggest")
+    expect(page.locator("#error")).to_have_text("No caption was found for this couplet.")
+
+
 def test_a_link_is_only_text(open_page):
     page = open_page("#<img src=x onerror=alert(1)>&banner=<b>x</b>", allow=REFUSED)
     expect(page.locator("#error")).not_to_be_empty()

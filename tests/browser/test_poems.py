@@ -27,6 +27,11 @@ def keeps(shown, chars, acrostic=None):
             and (acrostic is None or "".join(line[0] for line in shown) == acrostic))
 
 
+def rhymes(shown):
+    ends = {line[-2] for line in shown[1::2]}
+    return len(ends) == len(shown) // 2 and any(ends <= set(group) for group in poem_model.RHYMES)
+
+
 def test_a_poem_keeps_form_and_acrostic(open_page):
     page = open_page("#poems", **VIEW)
     sent = []
@@ -40,6 +45,7 @@ def test_a_poem_keeps_form_and_acrostic(open_page):
     shown = lines(page)
     assert len(shown) == 4 and keeps(shown, 7, "春夏秋冬")
     (body,) = sent
+    assert body["rhyme"] is True and rhymes(shown)
     assert body["prompt"] == "宋《四 时》" and body["form"] == "7x4" and body["stream"] is True and body["seed"] >= 0
     assert page.evaluate("getComputedStyle(document.querySelector('#poem')).writingMode") == "vertical-rl"
     places = page.locator("#poem p").evaluate_all("(all) => all.map((p) => p.getBoundingClientRect().x)")
@@ -56,6 +62,7 @@ def test_a_link_is_that_very_poem(open_page):
     page = open_page("#poems", **VIEW)
     page.fill("#poem-begin", "春江花月夜，")
     page.fill("#poem-temperature", "1.5")
+    page.select_option("#poem-rhyme", "")
     page.locator("#poem-form button").click()
     shown = lines(page)
     assert shown[0] == "春江花月夜，" and len(shown) == 4 and keeps(shown, 5)
@@ -65,7 +72,7 @@ def test_a_link_is_that_very_poem(open_page):
     for target in (hash_, "?" + link.partition("?")[2]):
         fresh = open_page(target, **VIEW)
         assert lines(fresh) == shown
-        assert fresh.input_value("#poem-begin") == "春江花月夜，" and fresh.input_value("#poem-temperature") == "1.5"
+        assert fresh.input_value("#poem-begin") == "春江花月夜，" and fresh.input_value("#poem-rhyme") == "" and fresh.input_value("#poem-temperature") == "1.5"
         page.mouse.move(0, 0)
         assert fresh.locator("#poem").screenshot() == page.locator("#poem").screenshot()
 
@@ -147,6 +154,24 @@ def test_it_is_offered_only_where_a_model_writes_poems(open_page, tmp_path):
         page = open_page("#poems", at=address, **VIEW)
         page.locator("#poem-form button").click()
         expect(page.locator("#poem-error")).to_have_text("This server has no model of poems.")
+
+
+def test_the_first_line_has_the_size_of_the_tabs_own_state(open_page, origin):
+    page = open_page("#poems", **VIEW)
+    models = page.request.get(f"{origin}/v1/models").json()["data"]
+    sizes = {m["meta"]["task"]: round(m["meta"]["state_bytes"] / 1024) for m in models if m["id"] in ("couplet", "poem")}
+    assert len(set(sizes.values())) == 2
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['poem']} KiB)")
+    page.click("#couplets-tab")
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['couplet']} KiB)")
+
+
+def test_without_a_table_nothing_rhymes(open_page, tmp_path):
+    (poem_model.write(tmp_path / "poem") / "rhymes.txt").unlink()
+    with serve(tmp_path) as address:
+        page = open_page("#poems&title=春&form=5x4&rhyme=1&seed=4", at=address, **VIEW)
+        assert keeps(lines(page), 5)
+        expect(page.locator("#poem-rhyme")).to_be_disabled()
 
 
 def test_where_only_poems_are_served_they_come_first(open_page, tmp_path):

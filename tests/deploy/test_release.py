@@ -49,7 +49,8 @@ def test_all_is_installed(installed):
     assert {"bin/linnet", "share/doc/linnet/LICENSE", "share/doc/linnet/CHANGELOG.md",
             *(f"{models}/{m}/{name}" for m in ("couplet", "mnist", "poem")
               for name in ("config.json", "model.safetensors", "README.md")),
-            f"{models}/couplet/vocab.txt", f"{models}/poem/tokenizer.json", "share/man/man1/linnet.1", "share/man/man1/linnet-serve.1",
+            f"{models}/couplet/vocab.txt", f"{models}/poem/tokenizer.json", f"{models}/poem/rhymes.txt",
+            "share/man/man1/linnet.1", "share/man/man1/linnet-serve.1",
             "share/bash-completion/completions/linnet", "share/zsh/site-functions/_linnet"} <= files
     assert not [f for f in files if f.endswith((".png", ".py", ".a"))]
 

@@ -16,6 +16,7 @@ import text_data  # noqa: E402
 
 WORDS = "春夏秋冬江月花山水人天地风雪唐宋日夜思行静白光上疑是霜举头望明低故乡"
 MARKS = "，。《》？、"
+RHYMES = [WORDS[i::4] for i in range(4)]
 
 
 def write(folder, task="poem", seed=1, **fields):
@@ -28,5 +29,6 @@ def write(folder, task="poem", seed=1, **fields):
     tensors = {name: (t["shape"], hf_model.data_of(t, rng)) for name, t in folders.delta_tensors(config).items()}
     (folder / "config.json").write_text(json.dumps(config))
     tokenizer.write(folder / "tokenizer.json")
+    (folder / "rhymes.txt").write_text("".join(f"{group}\n" for group in RHYMES), encoding="utf-8")
     hf_model.write_safetensors(folder / "model.safetensors", tensors)
     return folder

@@ -49,9 +49,7 @@ PROMPTS = {
     "delete": "海上\x7f明月",
     "c1 control": "海上\x85明月",
     "line break inside": "海上\n明月",
-    "space inside": "海上 明月",
-    "wide space inside": "海上\u3000明月",
-    "tab inside": "海上\t明月",
+    "line break and a space": "海上 \n明月",
     "emoji": "海上😀明月",
     "emoji alone": "😀",
     "family emoji": "👨\u200d👩\u200d👧",
@@ -127,6 +125,7 @@ FIELDS = [
     ("max_tokens", [0, -1, 1.5, HUGE, "5", True, []]),
     ("stream", ["yes", 1, 0, "true", [], {}]),
     ("rules", ["no", 0, 1, [], {}]),
+    ("normalize", ["no", 0, 1, [], {}]),
     ("timeout_ms", [0, -1, 1.5, HUGE, "5", True, []]),
     ("stream_options", ["usage", 1, [], {"include_usage": "yes"}]),
 ]

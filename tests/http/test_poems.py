@@ -115,6 +115,52 @@ def test_what_the_prompt_has_of_the_poem_counts(port):
     assert keeps(only(complete_ok(port, model="poem", prompt=title, form="7x4"))["text"], "7x4")
 
 
+def rhymes(text, form):
+    """Whether the even lines end with different characters of one group."""
+    ends = [line[-1] for line in re.findall("([^，。]*)。", text)]
+    return len(ends) == int(form[-1]) // 2 == len(set(ends)) and any(set(ends) <= set(group) for group in poem_model.RHYMES)
+
+
+def test_even_lines_rhyme(port):
+    """Beside others that do not have to, streamed, drawn several at once, from a state at every character."""
+    def one(i):
+        form = FORMS[i % 4]
+        fields = {"model": "poem", "prompt": PROMPT, "form": form, "seed": i, "temperature": 1.5 * (i % 3), "rhyme": i % 5 > 0}
+        text = only(complete_ok(port, **fields))["text"]
+        assert keeps(text, form)
+        return i % 5 == 0 or rhymes(text, form), i % 5 == 0 and rhymes(text, form)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(one, range(200)))
+    assert all(good for good, _ in kept) and sum(by_chance for _, by_chance in kept) < 20
+    fields = {"model": "poem", "prompt": PROMPT + "春江花月夜，", "form": "5x8", "rhyme": True, "acrostic": "春夏秋冬江月花山", "seed": 2}
+    whole = [c["text"] for c in complete_ok(port, **fields, n=3)["choices"]]
+    assert all(rhymes("春江花月夜，" + text, "5x8") for text in whole)
+    assert sorted(join_stream(stream_ok(port, **fields, n=3))[0].values()) == sorted(whole)
+    for tokens in range(1, 40, 3):
+        begun = complete_ok(port, **fields, max_tokens=tokens, return_state=True)
+        rest = complete_ok(port, model="poem", state=begun["states"][0]["id"])
+        assert only(begun)["text"] + only(rest)["text"] in whole
+
+
+def test_what_cannot_rhyme_is_refused(port):
+    for model, fields, param in (("plain", {"form": "5x4"}, "form"), ("plain", {}, "rhyme"), ("poem", {}, "rhyme"),
+                                 ("poem", {"form": "5x4", "prompt": PROMPT + "春江花月夜，春江花月《"}, "prompt")):
+        reply = complete(port, **{"model": model, "prompt": PROMPT, "rhyme": True} | fields)
+        assert reply.status == 400 and reply.error["param"] == param, reply.text
+    assert complete(port, model="poem", prompt=PROMPT, form="5x4", rhyme="yes").error["param"] == "rhyme"
+
+
+def test_a_traditional_title_and_acrostic_are_read(port):
+    """The words that the model knows simplified only."""
+    simple = {"model": "poem", "form": "5x4", "seed": 3}
+    told = complete_ok(port, prompt="唐《靜夜思》", acrostic="春江夏頭", **simple)
+    wanted = complete_ok(port, prompt=PROMPT, acrostic="春江夏头", **simple)
+    assert told["choices"] == wanted["choices"] and "simplified forms: 2" in told["warnings"][0]["message"]
+    exact = complete(port, prompt=PROMPT, acrostic="春江夏頭", normalize=False, **simple)
+    assert exact.status == 400 and exact.error["param"] == "acrostic"
+
+
 def test_a_poem_goes_on_from_every_character(port):
     fields = {"model": "poem", "prompt": PROMPT, "form": "5x4", "acrostic": "春夏秋冬", "seed": 6}
     whole = only(complete_ok(port, **fields))["text"]
@@ -216,7 +262,10 @@ def test_eval_refuses_what_are_no_poems(models, tmp_path, text, words):
 
 
 def test_a_folder_says_what_it_is(port, tmp_path):
-    tasks = {m["id"]: m["meta"]["task"] for m in call(port, "GET", "/v1/models").json()["data"]}
+    models = call(port, "GET", "/v1/models").json()["data"]
+    rhymes = {m["id"]: m["meta"]["rhymes"] for m in models if m["id"] in ("poem", "plain", "bytes")}
+    assert rhymes == {"poem": True, "plain": False, "bytes": False}
+    tasks = {m["id"]: m["meta"]["task"] for m in models}
     assert tasks.items() >= {"poem": "poem", "plain": "text", "bytes": "text"}.items()
     refused = run("inspect", poem_model.write(tmp_path / "other", task="couplet"))
     assert refused.returncode != 0 and 'linnet_task must be "text" or "poem"' in refused.stderr

@@ -555,6 +555,25 @@ def test_unknown_characters_are_told(port):
     assert two["warnings"][0]["message"] == UNKNOWN + "2"
 
 
+def test_traditional_characters_and_spaces_are_read(port):
+    """As the simplified line, which the warning counts; only when it is wished."""
+    fields = {"model": "couplet", "seed": 5, "echo": True}
+    simple = complete_ok(port, prompt="云淡风轻近午天", **fields)
+    told = complete_ok(port, prompt="雲淡風輕 近午天", **fields)
+    assert told["choices"] == simple["choices"]
+    assert told["warnings"] == [{"param": "prompt", "message": "characters read as their simplified forms: 3"}]
+    both = complete_ok(port, prompt="雲㒲", **fields)
+    assert [w["message"] for w in both["warnings"]] == [UNKNOWN + "1", "characters read as their simplified forms: 1"]
+    exact = complete_ok(port, prompt="雲淡風輕近午天", normalize=False, **fields)
+    assert exact["choices"][0]["text"].startswith("雲淡風輕近午天") and exact["warnings"][0]["message"] == UNKNOWN + "1"
+    spaced = complete(port, prompt="云淡风轻 近午天", normalize=False, **fields)
+    assert spaced.status == 400 and spaced.error["param"] == "prompt"
+    made = call(port, "POST", "/v1/states", {"model": "couplet", "prompt": "雲淡 風輕"})
+    assert made.status == 201, made.text
+    whole = complete_ok(port, model="couplet", prompt="云淡风轻", temperature=0)
+    assert complete_ok(port, model="couplet", state=made.json()["id"], temperature=0)["choices"][0]["text"] == whole["choices"][0]["text"]
+
+
 @pytest.mark.parametrize("field", ["frequency_penalty", "presence_penalty"])
 def test_penalties_out_of_range_are_refused(port, field):
     for value in (2.5, -2.01, "1", [1], True):

@@ -13,14 +13,11 @@ text, are held out; test.tsv.xz is never read: `linnet eval` measures on it, onc
 
 import argparse
 import hashlib
-import lzma
 import pathlib
 
 import text
 import trainer
-from unfit import Unfit
-
-GIVEN = "》"
+from poem_data import GIVEN, read_poems
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -28,18 +25,6 @@ def parse_arguments() -> argparse.Namespace:
     text.add_arguments(p, width=256, min_count=10, tokens=20e6, batch_tokens=4096)
     p.set_defaults(length=512, context=1024, lines=True, tokenizer="characters", given=GIVEN, held_out=0.5, valid=None)
     return p.parse_args()
-
-
-def read_poems(path: pathlib.Path) -> list[tuple[str, str, str]]:
-    """Kind, title and text of each."""
-    poems = []
-    with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            parts = line.rstrip("\n").split("\t")
-            if len(parts) != 4 or not parts[3] or GIVEN in parts[2] + parts[3]:
-                raise Unfit(f"{path}:{number}: it is not kind TAB author TAB title TAB text, without {GIVEN}")
-            poems.append((parts[0], parts[2], parts[3]))
-    return poems
 
 
 def document(kind: str, title: str, words: str) -> str:

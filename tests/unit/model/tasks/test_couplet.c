@@ -132,21 +132,37 @@ static const refusal refusals[] = {
     {"海\xf4\x8f\xbf\xbf", "U+10FFFF"},
 };
 
+static void assert_refused(const refusal *r, bool rules, bool normalize)
+{
+    lx_plan *plan = NULL;
+    lx_error err = {0};
+    lx_task_request request = {
+        .text = r->text, .text_bytes = strlen(r->text), .rules = rules, .normalize = normalize};
+    if (lx_plan_new(&model, &request, &plan, &err) != LX_ERR_INVALID)
+        fail_msg("\"%s\" was not refused", r->text);
+    assert_string_equal(err.param, "prompt");
+    if (strstr(err.text, r->says) == NULL)
+        fail_msg("\"%s\": \"%s\" does not say \"%s\"", r->text, err.text, r->says);
+}
+
 static void refuses_what_it_cannot_answer(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        const refusal *r = &refusals[i];
-        for (int32_t rules = 0; rules < 2; rules++) {
-            lx_plan *plan = NULL;
-            lx_error err = {0};
-            if (plan_bytes(r->text, strlen(r->text), rules, &plan, &err) != LX_ERR_INVALID)
-                fail_msg("\"%s\" was not refused", r->text);
-            assert_string_equal(err.param, "prompt");
-            if (strstr(err.text, r->says) == NULL)
-                fail_msg("\"%s\": \"%s\" does not say \"%s\"", r->text, err.text, r->says);
-        }
+        assert_refused(&refusals[i], false, false);
+        assert_refused(&refusals[i], true, false);
     }
+}
+
+/* White space that ends a line, and places as they were written. */
+static void normalize_refuses_line_breaks(void **state)
+{
+    (void)state;
+    static const refusal breaks[] = {{"海上 \n明月", "white space at character 4"},
+                                     {"海\xe2\x80\xa8月", "character 2"},
+                                     {"海\xc2\x85月", "character 2"}};
+    for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++)
+        assert_refused(&breaks[i], true, true);
 }
 
 static void refuses_a_nul_byte(void **state)
@@ -199,6 +215,36 @@ static void reads_lines_as_they_are_meant(void **state)
                              id >= 0 ? id : special_of("<unk>"));
         }
         lx_plan_free(plan);
+    }
+}
+
+/* What normalize makes of lines, and how many characters it simplified. */
+static const struct {
+    const char *text, *read_as;
+    int32_t n_simplified;
+} normalized[] = {
+    {" 海 上\xe3\x80\x80明\t\xc2\xa0月 ", "海上明月", 0},
+    {"門風, 雲", "門风，云", 2}, /* the vocabulary has no 门 */
+    {"风風", "风风", 1},
+    {"乾㑶", "乾㑶", 0}, /* 㐹 is in no vocabulary */
+};
+
+static void reads_lines_normalized(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof normalized / sizeof *normalized; i++) {
+        lx_plan *plan = NULL, *want = must_plan(normalized[i].read_as, true);
+        lx_task_request request = {.text = normalized[i].text,
+                                   .text_bytes = strlen(normalized[i].text),
+                                   .rules = true,
+                                   .normalize = true};
+        assert_int_equal(lx_plan_new(&model, &request, &plan, NULL), LX_OK);
+        assert_int_equal(plan->n_prompt, want->n_prompt);
+        assert_int_equal(plan->n_simplified, normalized[i].n_simplified);
+        assert_memory_equal(plan->prompt_ids, want->prompt_ids,
+                            (size_t)want->n_prompt * N_INPUTS * sizeof *want->prompt_ids);
+        lx_plan_free(plan);
+        lx_plan_free(want);
     }
 }
 
@@ -440,6 +486,8 @@ int main(void)
         cmocka_unit_test(refuses_what_it_cannot_answer),
         cmocka_unit_test(refuses_a_nul_byte),
         cmocka_unit_test(reads_lines_as_they_are_meant),
+        cmocka_unit_test(reads_lines_normalized),
+        cmocka_unit_test(normalize_refuses_line_breaks),
         cmocka_unit_test(makes_the_rows_of_training),
         cmocka_unit_test(scores_a_given_lower_line),
         cmocka_unit_test(every_answer_keeps_every_rule),

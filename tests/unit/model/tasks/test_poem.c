@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "model/rhymes.h"
 #include "model/tasks/poem.h"
 #include "model/tasks/text.h"
 #include "tests/support/scratch.h"
@@ -21,6 +22,8 @@ enum { N_WORDS = 20, CHARACTER = 3, CONTEXT = 90, MAX_IDS = 64 };
 
 static const char vocabulary[] = "<end>\n<unk>\na\n，\n。\n《\n》\n？\n春\n夏\n秋\n冬\n江\n月\n"
                                  "花\n山\n水\n人\n天\n地\n風\n雪\n唐\n宋\n日\n夜\n思\n行\n";
+enum { N_GROUPS = 2 };
+static const char *const groups[N_GROUPS] = {"春人天日夜", "江山水地行"};
 static lx_model model = {.name = "poems",
                          .task = &lx_poem_task,
                          .config = {.task = "poem",
@@ -30,7 +33,7 @@ static lx_model model = {.name = "poems",
                                     .begin = -1,
                                     .n_ends = 1,
                                     .ends = {0}}};
-static uint8_t masks[2][MAX_IDS];
+static uint8_t masks[N_GROUPS + 3][MAX_IDS];
 
 static int make_model(void **state)
 {
@@ -40,11 +43,15 @@ static int make_model(void **state)
     lx_status st = lx_vocab_load(path, &model.vocab, NULL);
     if (st != LX_OK || lx_tokenizer_new_characters(model.vocab, &model.tokenizer, NULL) != LX_OK)
         return -1;
+    static const char table[] = "春人天日夜\n江山水地行\n";
+    if (lx_rhymes_read(table, sizeof table - 1, "rhymes.txt", &model.rhymes, NULL) != LX_OK)
+        return -1;
     int32_t n = lx_tokenizer_size(model.tokenizer);
     model.config.head_size = model.config.n_values = model.config.inputs[0].size = n;
     if (n > MAX_IDS || lx_poem_task.check_model(&model, NULL) != LX_OK)
         return -1;
-    for (int32_t i = 0; i < lx_poem_task.n_masks; i++)
+    assert_int_equal(lx_task_masks(&model), sizeof masks / sizeof *masks);
+    for (int32_t i = 0; i < lx_task_masks(&model); i++)
         lx_poem_task.fill_mask(&model, i, masks[i]);
     return 0;
 }
@@ -53,6 +60,7 @@ static int free_model(void **state)
 {
     lx_tokenizer_free(model.tokenizer);
     lx_vocab_free(model.vocab);
+    lx_rhymes_free(model.rhymes);
     return scratch_teardown(state);
 }
 
@@ -74,6 +82,15 @@ static lx_plan *plan_of(const lx_task_request *request)
     return plan;
 }
 
+static bool is_banned(const lx_constraint *c, int32_t id)
+{
+    for (int32_t i = 0; i < c->n_banned; i++) {
+        if (c->banned[i] == id)
+            return true;
+    }
+    return masks[c->mask_idx][id] != 0;
+}
+
 /* Draws any token that the constraints leave, until the answer ends; appends its text. */
 static void write_poem(const lx_plan *plan, uint32_t *random, lx_buffer *out)
 {
@@ -82,7 +99,7 @@ static void write_poem(const lx_plan *plan, uint32_t *random, lx_buffer *out)
         lx_constraint c;
         lx_poem_task.constrain(plan, step, tokens, &c);
         int32_t id = c.forced;
-        while (id < 0 || (c.forced < 0 && masks[c.mask_idx][id] != 0)) {
+        while (id < 0 || (c.forced < 0 && is_banned(&c, id))) {
             *random = *random * 1664525u + 1013904223u;
             id = (int32_t)((*random >> 8) % (uint32_t)model.config.head_size);
         }
@@ -140,6 +157,59 @@ static void every_poem_keeps_its_form(void **state)
             lx_buffer_fini(&text);
             lx_plan_free(plan);
         }
+    }
+}
+
+/* The group in which the even lines' last characters are, each once. */
+static int judge_rhymes(const char *poem, int32_t chars, int32_t lines)
+{
+    char ends[LX_POEM_MAX_LINES / 2][CHARACTER + 1] = {{0}};
+    for (int32_t i = 0; i < lines / 2; i++) {
+        int32_t at = 2 * (i + 1) * (chars + 1) - 2;
+        memcpy(ends[i], poem + (size_t)at * CHARACTER, CHARACTER);
+        for (int32_t k = 0; k < i; k++)
+            assert_string_not_equal(ends[i], ends[k]);
+    }
+    for (int g = 0; g < N_GROUPS; g++) {
+        int32_t n = 0;
+        while (n < lines / 2 && strstr(groups[g], ends[n]) != NULL)
+            n++;
+        if (n == lines / 2)
+            return g;
+    }
+    fail_msg("%s does not rhyme", poem);
+    return -1;
+}
+
+static void even_lines_rhyme(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *form, *prompt;
+        int32_t chars, lines, group; /* -1: any */
+    } cases[] = {{"5x4", "唐《日》", 5, 4, -1},
+                 {"7x8", "唐《日》", 7, 8, -1},
+                 {"5x8", "》春江花月唐，花雪月風人。", 5, 8, 0},
+                 {"5x4", "》春江花月唐，花雪月風行", 5, 4, 1}};
+    uint32_t random = 11;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool seen[N_GROUPS] = {false};
+        for (int k = 0; k < 200; k++) {
+            lx_task_request request = asks(cases[i].prompt, cases[i].form, NULL);
+            request.rhyme = true;
+            lx_plan *plan = plan_of(&request);
+            assert_false(plan->runs_ahead);
+            lx_buffer text;
+            lx_buffer_init(&text, 1 << 12);
+            lx_buffer_puts(&text, strstr(cases[i].prompt, "》") + CHARACTER);
+            write_poem(plan, &random, &text);
+            judge(text.data, text.length, cases[i].chars, cases[i].lines, NULL);
+            seen[judge_rhymes(text.data, cases[i].chars, cases[i].lines)] = true;
+            lx_buffer_fini(&text);
+            lx_plan_free(plan);
+        }
+        assert_int_equal(seen[0], cases[i].group != 1);
+        assert_int_equal(seen[1], cases[i].group != 0);
     }
 }
 
@@ -209,6 +279,18 @@ static void what_cannot_be_kept_is_refused(void **state)
     lx_buffer_puts(&title, "》");
     expect_refused(asks(title.data, "7x8", NULL), "prompt", "no room");
     lx_buffer_fini(&title);
+    static const struct {
+        const char *prompt, *form, *field, *part;
+    } rhymes[] = {
+        {"唐《日》", NULL, "rhyme", "needs a form"},
+        {"》春江花月唐，花雪月風唐", "5x4", "prompt", "does not rhyme at its character 11"},
+        {"》春江花月唐，花雪月風春。春江花月唐，花雪月風江", "5x4", "prompt", "23"},
+        {"》春江花月唐，花雪月風春。春江花月唐，花雪月風春", "5x4", "prompt", "23"}};
+    for (size_t i = 0; i < sizeof rhymes / sizeof *rhymes; i++) {
+        lx_task_request request = asks(rhymes[i].prompt, rhymes[i].form, NULL);
+        request.rhyme = true;
+        expect_refused(request, rhymes[i].field, rhymes[i].part);
+    }
     lx_task_request endless = asks(prompt, "5x4", NULL);
     endless.ignore_end = true;
     expect_refused(endless, "ignore_eos", "form");
@@ -238,15 +320,17 @@ static void a_plan_is_restated(void **state)
                              *acrostics[] = {NULL, NULL, "春夏秋冬"};
     for (int i = 0; i < 3; i++) {
         lx_task_request request = asks("唐《日》", forms[i], acrostics[i]), again;
+        request.rhyme = i == 2;
         lx_plan *plan = plan_of(&request);
         lx_buffer bytes;
         lx_buffer_init(&bytes, 1 << 10);
         bool flag = lx_poem_task.restate(plan, &bytes);
         assert_int_equal(flag, i > 0);
         assert_int_equal(lx_poem_task.reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
+        assert_int_equal(again.rhyme, request.rhyme);
         lx_plan *copy = plan_of(&again);
         assert_int_equal(copy->n_new, plan->n_new);
-        for (int32_t step = 0; step < 25; step++) {
+        for (int32_t step = 0; step < 16; step++) { /* its second rhyme asks for the first */
             lx_constraint a = {0}, b = {0};
             lx_poem_task.constrain(plan, step, NULL, &a);
             lx_poem_task.constrain(copy, step, NULL, &b);
@@ -275,6 +359,18 @@ static void a_model_must_have_what_poems_need(void **state)
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_string_equal(err.param, "end");
     model.config.n_ends = 1;
+    lx_rhymes *table = model.rhymes;
+    static const char few[] = "春人天日夜\n\n江山水龍";
+    assert_int_equal(lx_rhymes_read(few, sizeof few - 1, "", &model.rhymes, NULL), LX_OK);
+    assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
+    assert_non_null(strstr(err.text, "group 2: the vocabulary has 3 of its characters"));
+    lx_rhymes_free(model.rhymes);
+    model.rhymes = NULL;
+    assert_int_equal(lx_poem_task.check_model(&model, &err), LX_OK);
+    lx_task_request rhyming = asks("春", "5x4", NULL);
+    rhyming.rhyme = true;
+    expect_refused(rhyming, "rhyme", "no table of rhymes");
+    model.rhymes = table;
     lx_tokenizer *words = model.tokenizer;
     assert_int_equal(lx_tokenizer_new_bytes(&model.tokenizer, NULL), LX_OK);
     int32_t n = model.config.head_size;
@@ -294,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_poem_keeps_its_form),
+        cmocka_unit_test(even_lines_rhyme),
         cmocka_unit_test(what_the_prompt_has_counts),
         cmocka_unit_test(what_cannot_be_kept_is_refused),
         cmocka_unit_test(without_a_form_it_is_text),

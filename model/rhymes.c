@@ -1,0 +1,95 @@
+#include "model/rhymes.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "model/utf8.h"
+
+typedef struct rhyme {
+    uint32_t codepoint;
+    int32_t group;
+} rhyme;
+
+struct lx_rhymes {
+    int32_t n_groups;
+    size_t n;
+    rhyme rhymes[]; /* [n], ascending */
+};
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = ((const rhyme *)a)->codepoint, y = ((const rhyme *)b)->codepoint;
+    return (x > y) - (x < y);
+}
+
+/* A line is a group, also the last one without its line end; an empty line is none. */
+static lx_status read_groups(const char *bytes, size_t n, const char *label, lx_rhymes *r,
+                             lx_error *err)
+{
+    bool inside = false;
+    for (size_t at = 0; at < n;) {
+        int32_t c = lx_utf8_next(bytes, n, &at);
+        if (c == '\n') {
+            inside = false;
+            continue;
+        }
+        if (c <= ' ')
+            return lx_fail(err, LX_ERR_FORMAT, NULL,
+                           "%s, line %d: it is not a line of characters in UTF-8", label,
+                           r->n_groups + !inside);
+        r->n_groups += !inside;
+        inside = true;
+        if (r->n_groups > LX_MAX_RHYME_GROUPS)
+            return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: more than %d groups", label,
+                           LX_MAX_RHYME_GROUPS);
+        r->rhymes[r->n++] = (rhyme){(uint32_t)c, r->n_groups - 1};
+    }
+    return LX_OK;
+}
+
+static lx_status check_once(const lx_rhymes *r, const char *label, lx_error *err)
+{
+    for (size_t i = 1; i < r->n; i++) {
+        if (r->rhymes[i - 1].codepoint == r->rhymes[i].codepoint)
+            return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: U+%04X is there twice", label,
+                           r->rhymes[i].codepoint);
+    }
+    return LX_OK;
+}
+
+lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, lx_rhymes **out,
+                         lx_error *err)
+{
+    lx_rhymes *r = calloc(1, sizeof *r + n * sizeof *r->rhymes); /* a byte is a character at most */
+    if (r == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a table of rhymes");
+    lx_status st = read_groups(bytes, n, label, r, err);
+    if (st == LX_OK) {
+        qsort(r->rhymes, r->n, sizeof *r->rhymes, compare);
+        st = check_once(r, label, err);
+    }
+    if (st != LX_OK) {
+        lx_rhymes_free(r);
+        return st;
+    }
+    *out = r;
+    return LX_OK;
+}
+
+void lx_rhymes_free(lx_rhymes *r)
+{
+    free(r);
+}
+
+int32_t lx_rhymes_groups(const lx_rhymes *r)
+{
+    return r != NULL ? r->n_groups : 0;
+}
+
+int32_t lx_rhymes_group(const lx_rhymes *r, uint32_t codepoint)
+{
+    rhyme key = {codepoint, 0};
+    const rhyme *found =
+        r != NULL ? bsearch(&key, r->rhymes, r->n, sizeof *r->rhymes, compare) : NULL;
+    return found != NULL ? found->group : -1;
+}

@@ -1,0 +1,26 @@
+/*
+ * A table of rhymes: rhymes.txt in the folder of a model of poems. Each line is a group of
+ * characters that rhyme, in UTF-8; none is in two groups. Immutable once read; any thread may ask.
+ */
+#ifndef LINNET_MODEL_RHYMES_H
+#define LINNET_MODEL_RHYMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum { LX_MAX_RHYME_GROUPS = 64, LX_MAX_RHYMES_FILE = 1 << 18 };
+
+typedef struct lx_rhymes lx_rhymes;
+
+/* Reads the bytes of a file; `label` names it in errors. The caller frees *out. */
+lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, lx_rhymes **out,
+                         lx_error *err) LX_MUST_USE;
+void lx_rhymes_free(lx_rhymes *r); /* NULL is allowed */
+
+int32_t lx_rhymes_groups(const lx_rhymes *r); /* 0 for NULL */
+/* The group of a character, -1: it is in none. */
+int32_t lx_rhymes_group(const lx_rhymes *r, uint32_t codepoint);
+
+#endif
