@@ -179,6 +179,25 @@ static void take_mixer(lx_config_reader *r, lx_config_object s, const lx_config 
         lx_config_wrong(r, s, fault, "");
 }
 
+/* A stride that no sequence reaches is another kind's pattern: the file is for other sequences. */
+lx_status lx_config_check_lengths(const lx_config *c, int32_t most, lx_error *err)
+{
+    for (int32_t i = 0; i < c->n_mixers; i++) {
+        const lx_mixer_config *m = &c->mixers[i];
+        char layer[16] = "";
+        if (c->n_mixers > 1)
+            (void)snprintf(layer, sizeof layer, "[%d]", i);
+        for (int32_t k = 0; k < m->mixer->n_params; k++) {
+            if (m->mixer->params[k].is_within_sequence && m->params[k].i > most)
+                return lx_fail(
+                    err, LX_ERR_FORMAT, NULL,
+                    "attention%s.%s must be at most the %d tokens of the longest sequence", layer,
+                    m->mixer->params[k].name, most);
+        }
+    }
+    return LX_OK;
+}
+
 /* One mixer for all layers, or a list with one a layer. */
 static void take_attention(lx_config_reader *r, lx_config_object s, lx_config *c)
 {

@@ -98,5 +98,8 @@ static inline int32_t lx_config_output_width(const lx_config *c)
 
 /* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
+/* LX_ERR_FORMAT names a mixer's parameter that must lie within a sequence and does not; most: the
+   tokens of the model's longest. */
+lx_status lx_config_check_lengths(const lx_config *c, int32_t most, lx_error *err) LX_MUST_USE;
 
 #endif

@@ -357,7 +357,10 @@ static lx_status check_task(lx_model *m, lx_error *err)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
     m->max_rows = m->task->max_rows(m);
     m->token_bytes = m->task->token_bytes != NULL ? m->task->token_bytes(m) : 0;
-    return LX_OK;
+    st = lx_config_check_lengths(&m->config, m->max_rows, &why);
+    return st == LX_OK
+               ? st
+               : lx_fail(err, st, NULL, "%s/config.json: %s", lx_file_label(m->dir), why.text);
 }
 
 /* What ends a message of its chats ends an answer, too. */

@@ -31,10 +31,6 @@ static lx_status new_work(lx_recompute *r, lx_error *err)
 lx_status lx_recompute_new(const lx_model *m, lx_backend *be, int32_t max_tokens,
                            lx_recompute **out, lx_error *err)
 {
-    if (be->ops->is_device)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
-                       "%s: attention %s is computed on the CPU only", m->name,
-                       lx_config_mixer(&m->config, 0)->mixer->name);
     lx_recompute *r = calloc(1, sizeof *r);
     if (r == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");

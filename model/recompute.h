@@ -20,8 +20,7 @@ typedef struct lx_recompute lx_recompute;
 typedef lx_status (*lx_recompute_run)(void *transformer, lx_states *work, const lx_step *step,
                                       lx_error *err);
 
-/* For steps of `run` of max_tokens rows. LX_ERR_UNSUPPORTED on a device, whose steps may come
-   before their ids are known. */
+/* For steps of `run` of max_tokens rows, on a back end that is no device. */
 lx_status lx_recompute_new(const lx_model *m, lx_backend *be, int32_t max_tokens,
                            lx_recompute **out, lx_error *err) LX_MUST_USE;
 void lx_recompute_free(lx_recompute *r); /* NULL is allowed */

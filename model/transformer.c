@@ -70,11 +70,19 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
     return st;
 }
 
+/* What is recomputed needs ids that are known, and a device's steps may come before they are. */
+static bool has_mixer(const lx_backend *be, const lx_mixer *mixer)
+{
+    if (mixer->is_recomputed && be->ops->is_device)
+        return false;
+    return mixer->is_on == NULL || mixer->is_on(be->ops);
+}
+
 static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error *err)
 {
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         const lx_mixer *mixer = lx_config_mixer(&m->config, i)->mixer;
-        if (mixer->is_on != NULL && !mixer->is_on(be->ops))
+        if (!has_mixer(be, mixer))
             return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
                            "%s: attention %s is not on the back end %s: use --device cpu", m->name,
                            mixer->name, be->ops->name);

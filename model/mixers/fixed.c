@@ -7,7 +7,7 @@
 #include "model/mixers/rows.h"
 
 static const lx_mixer_param params[] = {
-    {.name = "stride", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20},
+    {.name = "stride", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20, .is_within_sequence = true},
     {.name = "summary", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20},
     {.name = "cells", .kind = LX_PARAM_INT, .min = 1, .max = LX_MAX_MIXER_PATTERNS},
 };

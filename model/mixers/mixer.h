@@ -50,6 +50,7 @@ typedef struct lx_mixer_param {
     int32_t min, max;
     const char *const *words; /* NULL behind the last */
     bool optional;            /* 0 where it is not there */
+    bool is_within_sequence;  /* INT: at most the tokens of the model's longest sequence */
 } lx_mixer_param;
 
 /* A mixer of a layer with its parameters, and the model's sizes that it may use. */

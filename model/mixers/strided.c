@@ -9,7 +9,7 @@
 
 static const char *const parts[] = {"apart", "merged", "local", "column", NULL};
 static const lx_mixer_param params[] = {
-    {.name = "stride", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20},
+    {.name = "stride", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20, .is_within_sequence = true},
     {.name = "heads", .kind = LX_PARAM_WORD, .words = parts},
 };
 

@@ -14,11 +14,13 @@ pytest.importorskip("numpy")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "weights" / "train"), str(ROOT / "tests" / "golden")]
 
+import copy_task  # noqa: E402
 import export  # noqa: E402
 import export_hf  # noqa: E402
 import float64  # noqa: E402
 import kinds  # noqa: E402
 import linear_transformer  # noqa: E402
+import trainer  # noqa: E402
 import unfit  # noqa: E402
 from mixers import delta, linear, memory_compressed  # noqa: E402
 
@@ -90,6 +92,42 @@ def test_what_has_no_place_is_refused(tmp_path):
     export.export_model(tmp_path, model, config | {"norm": "post"}, None)
     with pytest.raises(SystemExit, match="norm is"):
         export_hf.convert(tmp_path, tmp_path / "theirs")
+
+
+def copy_args(run, *settings):
+    """Of a run of a few small batches."""
+    words = ["copy_task.py", "--run", str(run), "--length", "6", "--batch-tokens", "60", "--tokens", "600", "--no-compile",
+             "--threads", "1", *(word for setting in settings for word in ("--set", setting))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", words)
+        return copy_task.parse_arguments()
+
+
+def test_what_is_drawn_once_stays(tmp_path):
+    """Hashes are no optimizer's, averages and checkpoints have them; everything else is trained."""
+    made = []
+
+    def recipe(args):
+        made.append(copy_task.Copy(args))
+        before.append({name: p.detach().clone() for name, p in made[-1].model.named_parameters()})
+        return made[-1]
+
+    before = []
+    trainer.train(recipe, copy_args(tmp_path, "mixer=lsh", "n_layers=1"))
+    after = dict(made[0].model.named_parameters())
+    same = {name for name in after if torch.equal(before[0][name], after[name])}
+    assert same == {"layers.0.attn.hashes"}
+    trainer.train(recipe, copy_args(tmp_path, "mixer=lsh", "n_layers=1"))  # from the checkpoint, and complete
+    assert all(torch.equal(p, after[name]) for name, p in made[1].model.named_parameters())
+
+
+def test_layers_of_several_kinds(tmp_path):
+    recipe = copy_task.Copy(copy_args(tmp_path, 'attention=[{"kind": "local_block", "block": 3}, {"kind": "memory_compressed"}]'))
+    kinds_of_layers = [type(layer.attn).__module__ for layer in recipe.model.layers]
+    assert kinds_of_layers == ["mixers.local_block", "mixers.memory_compressed"]
+    assert recipe.config["attention"][0]["block"] == 3 and recipe.config["attention"][1]["factor"] == 3
+    with pytest.raises(unfit.Unfit, match="attention has 1 entries, but n_layers is 2"):
+        copy_task.Copy(copy_args(tmp_path, 'attention=[{"kind": "linear"}]'))
 
 
 @pytest.mark.parametrize("visible", ["strict", "inclusive"])

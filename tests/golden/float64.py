@@ -175,6 +175,37 @@ class Spans(Heads):
         return self.back(torch.stack([self.head(q[h], h) for h in range(self.n)]))
 
 
+class Lsh(Heads):
+    """Softmax over the newest tokens before of the same bucket, a bucket in every round; the token's own v where there
+    are none."""
+
+    def __init__(self, w, prefix, own):
+        super().__init__(w, prefix, own)
+        self.k, self.v, self.buckets = [], [], []
+
+    def seen(self, h):
+        """Tokens before the newest, each as often as it shares a bucket."""
+        own, found = self.buckets[-1][h], []
+        for r, bucket in enumerate(own):
+            found += [j for j, of_heads in enumerate(self.buckets[:-1]) if of_heads[h][r] == bucket][-self.own["cap"] :]
+        return found
+
+    def __call__(self, x):
+        rows, keys = linear(x, self.w, f"{self.prefix}.qk_v"), self.n * self.d
+        qk, v = rows[:keys].view(self.n, self.d), rows[keys:].view(self.n, self.m)
+        hashes = self.w[f"{self.prefix}.hashes"].view(self.own["rounds"], self.d, -1)
+        sides = torch.einsum("hd,rdb->hrb", qk, hashes)
+        self.buckets.append(torch.cat([sides, -sides], -1).argmax(-1).tolist())
+        self.k.append(qk / torch.sqrt((qk ** 2).sum(-1, keepdim=True) + 1e-12))
+        self.v.append(v)
+        scale, heads = 1 / math.sqrt(self.d) if self.own["scale"] == "key" else 1, []
+        for h in range(self.n):
+            seen = self.seen(h)
+            weights = torch.softmax(torch.tensor([scale * (qk[h] @ self.k[j][h]) for j in seen], dtype=torch.float64), 0)
+            heads.append(sum(weight * self.v[j][h] for weight, j in zip(weights, seen)) if seen else v[h])
+        return self.back(torch.stack(heads))
+
+
 class Gau:
     """The gated attention unit: the whole layer."""
 
@@ -199,7 +230,30 @@ class Gau:
         return linear(u * y, self.w, f"{self.prefix}.out")
 
 
-FORMS = {"linear": Linear, "gau_quad": Gau, "memory_compressed": Compressed, "adaptive_span": Spans}
+class Flash(Gau):
+    """The unit with chunks: tokens of its own one as in gau_quad, those of the chunks before through a sum."""
+
+    def affine(self, z, name):
+        return self.w[f"{self.prefix}.gamma_{name}"] * z + self.w[f"{self.prefix}.beta_{name}"]
+
+    def __call__(self, x):
+        e, chunk = self.own["d_value"], self.own["chunk"]
+        rows = silu(linear(x, self.w, f"{self.prefix}.uvz"))
+        u, v, z = rows[:e], rows[e : 2 * e], rows[2 * e :]
+        i = len(self.v)
+        self.k.append((self.affine(z, "k"), self.affine(z, "far_k")))
+        self.v.append(v)
+        y = torch.zeros(e, dtype=torch.float64)
+        for j, ((near, far), value) in enumerate(zip(self.k, self.v)):
+            if j // chunk == i // chunk:
+                y += max(float(self.affine(z, "q") @ near) / chunk, 0) ** 2 * value
+            else:
+                y += self.affine(z, "far_q") @ far / chunk * value
+        return linear(u * y, self.w, f"{self.prefix}.out")
+
+
+FORMS = {"linear": Linear, "gau_quad": Gau, "flash": Flash, "lsh": Lsh, "memory_compressed": Compressed,
+         "adaptive_span": Spans}
 
 
 def make_layers(w, c):
@@ -209,7 +263,7 @@ def make_layers(w, c):
         own = c["attention"][i] if isinstance(c["attention"], list) else c["attention"]
         own = {"n_heads": c["n_heads"], "d_key": c.get("d_key", d), "d_value": c.get("d_value", d)} | own
         form = FORMS.get(own["kind"], Rows)
-        yield form(w, f"layers.{i}.attn", own), form is not Gau
+        yield form(w, f"layers.{i}.attn", own), not issubclass(form, Gau)
 
 
 def head_rows(rows, w, c) -> list[torch.Tensor]:

@@ -4,6 +4,7 @@ the same sequences; and the shipped models, which copy."""
 import concurrent.futures
 import json
 import math
+import shutil
 
 import pytest
 
@@ -208,7 +209,7 @@ def test_eval_refuses(folder, flags, words):
 
 COPIES = ROOT / "weights" / "copy"
 SHIPPED = sorted(path.parent.name for path in COPIES.glob("*/config.json"))
-EXACT = {"linear", "softmax"}
+EXACT = {"linear", "softmax", "adaptive_span", "memory_compressed"}
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +228,7 @@ def test_a_shipped_model_copies(shipped, kind):
     right = sum(a == b for text, c in zip(sequences, answer["choices"]) for a, b in zip(text, c["text"], strict=True))
     assert right >= (1 if kind in EXACT else 0.98) * length * len(sequences)
     begun = complete_ok(shipped.port, model=kind, prompt=sequences[0], temperature=0, max_tokens=length // 2, return_state=True)
-    rest = complete_ok(shipped.port, model=kind, state=begun["states"][0]["id"])
+    rest = complete_ok(shipped.port, model=kind, state=begun["states"][0]["id"], temperature=0)
     assert only(begun)["text"] + only(rest)["text"] == answer["choices"][0]["text"]
 
 
@@ -236,6 +237,19 @@ def test_a_shipped_model_copies_any_length(shipped, kind):
     for length in (1, 2, 9, 31, 50):
         text = "".join(str(i) for i in sequence(length, 0, length, 10))
         assert only(complete_ok(shipped.port, model=kind, prompt=text, temperature=0))["text"] == text
+
+
+def test_a_shipped_model_copies_without_a_cache(tmp_path):
+    """As the card says: softmax_recompute takes the weights of softmax."""
+    told = []
+    for kind in ("softmax", "softmax_recompute"):
+        folder = shutil.copytree(COPIES / "softmax", tmp_path / kind / "model")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"attention": {"kind": kind}}))
+        result = run("eval", "--model", folder, "--limit", 10, "--json")
+        assert result.returncode == 0, result.stderr
+        told.append(json.loads(result.stdout))
+    assert told[0] == told[1] and told[0]["sequences_right"] == 1
 
 
 # --- models

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import client
+import image_model
 import server
 from server import Server, wait_until
 from settings import LINNET, MODEL_DIR
@@ -59,6 +60,25 @@ def test_device_that_is_not_there(fake_gpu):
     result = server.run("serve", "--model", MODEL_DIR, "--device", "gpu")
     assert result.returncode == 2
     assert "auto, cpu, cuda" in result.stderr
+
+
+@pytest.mark.parametrize("device", ["cuda", "auto"])
+@pytest.mark.parametrize("attention", [
+    {"kind": "lsh", "rounds": 1, "buckets": 4, "cap": 6, "scale": "key"},
+    {"kind": "memory_compressed", "factor": 2, "visible": "strict", "null": "learned"},
+    {"kind": "softmax_recompute"},
+], ids=lambda attention: attention["kind"])
+def test_a_kind_that_the_device_lacks_is_refused_in_one_line(fake_gpu, tmp_path, device, attention):
+    """The model is not served, and nothing is computed elsewhere in silence."""
+    beside = attention if attention["kind"] == "softmax_recompute" else image_model.LINEAR  # which is of all layers
+    model = image_model.write(tmp_path / "mixed", 6, 5, attention=[beside, attention])
+    result = server.run("serve", "--model", model, "--device", device, "--port", "0")
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert f"mixed: attention {attention['kind']} is not on the back end cuda" in last and "--device cpu" in last
+    assert sum("attention" in line for line in result.stderr.splitlines()) == 1
+    with Server("--device", "cpu", model_dir=model) as s:
+        assert client.call(s.port, "GET", "/v1/models").json()["data"][0]["id"] == "mixed"
 
 
 def test_slots_come_from_the_devices_memory(fake_gpu):

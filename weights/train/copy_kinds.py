@@ -3,8 +3,8 @@
 
     python3 weights/train/copy_kinds.py --runs RUNS_DIR [--out weights/copy] [--figure FILE.png] [--only KIND ...]
 
-One recipe for all, copy_task.py, with keys that let a token see as far as a copy needs; those of TOO_SHORT do not,
-and are not exported. A kind that is complete in RUNS_DIR is not trained again. One table is of the learning curves, the
+One recipe for all, copy_task.py, with keys that let a token see as far as a copy needs; those of TOO_LITTLE do not,
+or not always, and are not exported. A kind that is complete in RUNS_DIR is not trained again. One table is of the learning curves, the
 other, with --out, is what `linnet eval` (--linnet) says of the exported models.
 """
 
@@ -32,10 +32,20 @@ KINDS = {
     "fixed": ["attention.stride=64", "attention.summary=16"],
     "local_block": ["attention.block=32", "attention.look_back=2"],
     "blockwise": ["attention.block=32", "attention.shifts=[0, 1, 2, 2]"],
+    "memory_compressed": ["attention.factor=2", "attention.visible=inclusive"],
+    "adaptive_span": ["attention.max_span=64", "attention.ramp=32", "attention.spans=[32]"],
+    "lsh": ["attention.rounds=4", "attention.buckets=8", "attention.cap=32", "attention.scale=none"],
     "gau_quad": ["n_layers=4", "attention.d_key=64", "attention.d_value=128"],
+    "flash": ["n_layers=4", "attention.d_key=64", "attention.d_value=128", "attention.chunk=16"],
 }
-LONGER = {"softmax": 5 / 3, "gau_quad": 2.0}  # times --tokens: the last errors go late, or it learns slowly
-TOO_SHORT = {"sliding_window, window 16": ["mixer=sliding_window"]}
+# Times --tokens: the last errors go late, or it learns slowly.
+LONGER = {"softmax": 5 / 3, "memory_compressed": 5 / 3, "gau_quad": 2.0, "flash": 8 / 3}
+HASHES = ["mixer=lsh", "attention.scale=none"]
+TOO_LITTLE = {
+    "sliding_window, window 16": ["mixer=sliding_window"],
+    "lsh, 16 buckets": [*HASHES, "attention.rounds=4", "attention.buckets=16", "attention.cap=16"],
+    "lsh, 1 round": [*HASHES, "attention.rounds=1", "attention.buckets=8", "attention.cap=32"],
+}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -43,7 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     p.add_argument("--runs", type=pathlib.Path, required=True, help="a folder for the runs")
     p.add_argument("--out", type=pathlib.Path, help="export every model below this folder")
     p.add_argument("--figure", type=pathlib.Path, help="draw the learning curves here")
-    p.add_argument("--only", nargs="+", choices=[*KINDS, *TOO_SHORT], default=[*KINDS, *TOO_SHORT])
+    p.add_argument("--only", nargs="+", choices=[*KINDS, *TOO_LITTLE], default=[*KINDS, *TOO_LITTLE])
     p.add_argument("--tokens", default="1.5e6", help="of each run")
     p.add_argument("--threads", default="1")
     p.add_argument("--linnet", type=pathlib.Path, default=pathlib.Path("build/linnet"))
@@ -51,7 +61,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def settings_of(kind: str) -> list[str]:
-    settings = [f"mixer={kind}", *KINDS[kind]] if kind in KINDS else TOO_SHORT[kind]
+    settings = [f"mixer={kind}", *KINDS[kind]] if kind in KINDS else TOO_LITTLE[kind]
     return [word for setting in settings for word in ("--set", setting)]
 
 
@@ -62,7 +72,7 @@ def run_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
 def is_complete(kind: str, tokens: float, args: argparse.Namespace) -> bool:
     log = run_of(kind, args) / "log.jsonl"
     trained = log.exists() and read_log(log)[-1]["tokens"] >= tokens
-    return trained and (not args.out or kind in TOO_SHORT or (args.out / kind / "config.json").exists())
+    return trained and (not args.out or kind in TOO_LITTLE or (args.out / kind / "config.json").exists())
 
 
 def train(kind: str, args: argparse.Namespace):
@@ -86,13 +96,14 @@ def curve(kind: str, args: argparse.Namespace) -> tuple[list[int], list[float]]:
 def draw(args: argparse.Namespace):
     """As the paper's figure 2: the loss against steps."""
     figure, axes = plt.subplots(figsize=(8, 4.5), dpi=100, layout="constrained")
-    for kind in args.only:
+    for i, kind in enumerate(args.only):
         thick = 2.5 if kind in ("softmax", "linear") else 1
-        axes.plot(*curve(kind, args), linewidth=thick, linestyle=":" if kind in TOO_SHORT else "-", label=kind)
+        style = ":" if kind in TOO_LITTLE else "-" if i < 10 else "--"  # there are ten colours
+        axes.plot(*curve(kind, args), color=f"C{i % 10}", linewidth=thick, linestyle=style, label=kind)
     axes.set(xlabel="steps", ylabel=f"nats a symbol, sequences of {LENGTH}")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, ncols=2)
     figure.savefig(args.figure)
 
 

@@ -35,11 +35,15 @@ def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers:
 
 def override(config: dict, settings: list[str]):
     """Applies settings such as n_layers=4 or attention.eps=1e-5, and mixer=NAME: that kind in every layer, with its
-    defaults. The field must be there, but attention may get one that its kind's defaults lack."""
+    defaults; attention=[{"kind": NAME, ...}, ...]: one a layer. The field must be there, but attention may get one
+    that its kind's defaults lack."""
     for setting in settings:
         path, _, value = setting.partition("=")
         if path == "mixer":
             config["attention"] = {"kind": value} | mixers.find(value).DEFAULTS
+            continue
+        if path == "attention":
+            config["attention"] = [{"kind": own["kind"]} | mixers.find(own["kind"]).DEFAULTS | own for own in json.loads(value)]
             continue
         *parents, field = path.split(".")
         part = config

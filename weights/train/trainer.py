@@ -91,6 +91,8 @@ def sizes_of(args) -> dict:
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
     qkv, matrices, head, rest = [], [], [], []
     for name, p in model.named_parameters():
+        if not p.requires_grad:  # drawn once, as hashes are
+            continue
         if name.startswith("layers.") and p.ndim == 2 and "_conv" not in name:
             (qkv if "qkv" in name else matrices).append(p)
         else:

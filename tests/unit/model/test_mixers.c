@@ -5,8 +5,11 @@
  * kind in "attention", those of a feed-forward net in "feed_forward" beside a whole "attention";
  * either may have the whole of the other; "input_norm" as in config.json, "rms_norm" for RMSNorm.
  *
- *   test_mixers         every mixer
- *   test_mixers NAME    this one
+ *   test_mixers                   every mixer, on the processor
+ *   test_mixers NAME              this one
+ *   test_mixers NAME|all cuda     on that back end, which has to be there and is compared with the
+ *                                 reference; a file says "cuda": false where it lacks the kind, and
+ *                                 such a model is refused
  */
 #include <math.h>
 #include <setjmp.h>
@@ -23,31 +26,14 @@
 
 #include "model/drafts/draft.h"
 #include "model/transformer.h"
+#include "tests/support/mixer_subject.h"
 #include "tests/support/scratch.h"
-#include "tests/support/tiny_model.h"
 
-/* Rows of more than two pages; a head's row has WIDTH numbers; SLOTS sequences at a time. */
-enum { SIDE = 14, ROWS = 150, WIDTH = 9, SLOTS = 4, MAX_IDS = ROWS * LX_MAX_INPUTS };
-
-/* --- a model of a case --- */
-
-typedef struct subject {
-    char *dir;
-    lx_model *model;
-    lx_backend *be;
-    lx_transformer *t;
-    lx_states *states;
-    int32_t ids[SLOTS][MAX_IDS]; /* of every slot's sequence */
-    char label[512];
-} subject;
+/* --- back ends --- */
 
 /* What is left out has nothing to find for a sanitizer, which takes ten times as long: the oracle
    and plain lanes are looked at in conformance; the thread sanitizer sees a case a kind. */
-static const struct {
-    const char *name;
-    lx_isa isa;
-    int32_t n_threads;
-} backends[] = {
+static const subject_backend of_the_processor[] = {
 #if !defined(LX_SANITIZE_THREAD) && !defined(LX_SANITIZE_ADDRESS)
     {"reference", LX_ISA_AUTO, 1},
     {"cpu", LX_ISA_PLAIN, 1},
@@ -55,162 +41,25 @@ static const struct {
 #endif
     {"cpu", LX_ISA_AUTO, 3}};
 
-enum { N_BACKENDS = sizeof backends / sizeof *backends };
+static subject_backend asked[] = {{"reference", LX_ISA_AUTO, 1}, {NULL, LX_ISA_AUTO, 1}};
+
+static const subject_backend *backends = of_the_processor;
+static int n_backends = sizeof of_the_processor / sizeof *of_the_processor;
+
+static bool is_asked(void)
+{
+    return asked[1].name != NULL;
+}
+
 #ifdef LX_SANITIZE_THREAD
 enum { ONE_CASE = 1 };
 #else
 enum { ONE_CASE = 0 };
 #endif
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
+/* --- the laws --- */
 
-/* An object of a case as text, with the kind in it if it is that of the mixer; NULL where there is
-   none. Freed by free_text. */
-static char *mixer_text(const json_t *c, const char *key, const char *kind)
-{
-    json_t *object = json_deep_copy(json_object_get(c, key));
-    if (object == NULL)
-        return NULL;
-    if (lx_mixer_find(kind)->is_feed_forward == (strcmp(key, "feed_forward") == 0))
-        assert_int_equal(json_object_set_new(object, "kind", json_string(kind)), 0);
-    char *text = json_dumps(object, 0);
-    json_decref(object);
-    return text;
-}
-
-static void free_text(char *text)
-{
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    release(text);
-}
-
-static void fill_ids(subject *s)
-{
-    const lx_config *c = &s->model->config;
-    uint64_t random = 5;
-    for (int32_t slot = 0; slot < SLOTS; slot++) {
-        for (int32_t i = 0; i < ROWS * c->n_inputs; i++)
-            s->ids[slot][i] =
-                (int32_t)(scratch_random(&random) >> 33) % c->inputs[i % c->n_inputs].size;
-    }
-}
-
-static void open_subject(subject *s, const char *kind, const json_t *c, int32_t n_layers,
-                         int backend)
-{
-    lx_error err = {0};
-    char *attention = mixer_text(c, "attention", kind);
-    char *feed_forward = mixer_text(c, "feed_forward", kind);
-    tiny_model_options o = tiny_model_image;
-    lx_backend_options options = {.n_threads = backends[backend].n_threads,
-                                  .isa = backends[backend].isa};
-    o.width = o.height = SIDE;
-    o.n_layers = n_layers;
-    o.attention = attention;
-    o.feed_forward = feed_forward;
-    o.input_norm = json_is_true(json_object_get(c, "input_norm"));
-    o.rms_norm = json_is_true(json_object_get(c, "rms_norm"));
-    (void)snprintf(s->label, sizeof s->label, "%s %s on %s %s, %d threads", kind,
-                   feed_forward != NULL ? feed_forward : attention, backends[backend].name,
-                   lx_isa_name(options.isa), options.n_threads);
-    s->dir = tiny_model_make("mixer", &o);
-    if (s->dir == NULL)
-        fail_msg("%s: no such model", s->label);
-    must(lx_model_load(s->dir, &s->model, &err), &err);
-    must(lx_backend_open(backends[backend].name, &options, &s->be, &err), &err);
-    must(lx_transformer_new(s->model, s->be, SLOTS * ROWS, SLOTS * ROWS, &s->t, &err), &err);
-    must(lx_transformer_states_new(s->t, SLOTS, ROWS, &s->states, &err), &err);
-    fill_ids(s);
-    free_text(attention);
-    free_text(feed_forward);
-}
-
-static void close_subject(subject *s)
-{
-    lx_transformer_states_free(s->t, s->states);
-    lx_transformer_free(s->t);
-    s->be->ops->close(s->be);
-    lx_model_free(s->model);
-    tiny_model_remove(s->dir);
-}
-
-/* --- steps --- */
-
-/* Rows from .. from + n - 1 of a slot's sequence. */
-typedef struct piece {
-    int32_t slot, from, n;
-    const int32_t *ids;  /* of the sequence */
-    float *rows;         /* [ROWS, WIDTH]; those of the piece are written */
-    int32_t own, branch; /* rows behind so many are in that slot; own 0: all in their own */
-} piece;
-
-static lx_status try_pieces(subject *s, const piece *pieces, int32_t n, lx_error *err)
-{
-    int32_t seq_start[SLOTS + 1] = {0}, slot[SLOTS], position[SLOTS], branch[SLOTS], own[SLOTS];
-    int32_t *ids = calloc((size_t)SLOTS * MAX_IDS, sizeof *ids), width = s->model->config.n_inputs;
-    int32_t output_row[SLOTS * ROWS];
-    static lx_sampling sampling[SLOTS * ROWS];
-    static lx_sample samples[SLOTS * ROWS];
-    static float out[SLOTS * ROWS * WIDTH];
-    bool branches = false;
-    assert_non_null(ids);
-    for (int32_t i = 0; i < n; i++) {
-        slot[i] = pieces[i].slot;
-        own[i] = pieces[i].own;
-        branch[i] = own[i] > 0 ? pieces[i].branch : -1;
-        branches = branches || own[i] > 0;
-        position[i] = pieces[i].from;
-        memcpy(ids + seq_start[i] * width, pieces[i].ids + pieces[i].from * width,
-               (size_t)(pieces[i].n * width) * sizeof *ids);
-        seq_start[i + 1] = seq_start[i] + pieces[i].n;
-    }
-    for (int32_t i = 0; i < seq_start[n]; i++) {
-        output_row[i] = i;
-        sampling[i] = (lx_sampling){.forced = 0, .top_p = 1};
-    }
-    lx_step step = {.batch = {seq_start[n], n, seq_start, slot, seq_start[n], output_row, position,
-                              branches ? branch : NULL, own},
-                    .ids = ids,
-                    .sampling = sampling,
-                    .samples = samples,
-                    .logits = out};
-    lx_status st = lx_transformer_step(s->t, s->states, &step, err);
-    for (int32_t i = 0; i < n && st == LX_OK; i++)
-        memcpy(pieces[i].rows + pieces[i].from * WIDTH, out + seq_start[i] * WIDTH,
-               (size_t)(pieces[i].n * WIDTH) * sizeof *out);
-    free(ids);
-    return st;
-}
-
-static void run_pieces(subject *s, const piece *pieces, int32_t n)
-{
-    lx_error err = {0};
-    must(try_pieces(s, pieces, n, &err), &err);
-}
-
-static void run_rows(subject *s, int32_t slot, const int32_t *ids, int32_t from, int32_t n,
-                     float *rows)
-{
-    run_pieces(s, &(piece){slot, from, n, ids, rows, 0, 0}, 1);
-}
-
-static void zero(subject *s, int32_t slot)
-{
-    lx_error err = {0};
-    must(lx_transformer_state_zero(s->t, s->states, slot, &err), &err);
-}
-
-/* A fresh slot's results for the first n rows of a sequence. */
-static void run_whole(subject *s, int32_t slot, const int32_t *ids, int32_t n, float *rows)
-{
-    zero(s, slot);
-    run_rows(s, slot, ids, 0, n, rows);
-}
+typedef float results[ROWS * WIDTH];
 
 static void expect_rows(const subject *s, const float *got, const float *want, int32_t from,
                         int32_t n, const char *law)
@@ -221,14 +70,10 @@ static void expect_rows(const subject *s, const float *got, const float *want, i
     }
 }
 
-/* --- the laws --- */
-
-typedef float results[ROWS * WIDTH];
-
 static void steps_give_the_same(subject *s, const results want)
 {
     static results got;
-    zero(s, 1);
+    zero_slot(s, 1);
     for (int32_t i = 0; i < ROWS; i++)
         run_rows(s, 1, s->ids[0], i, 1, got);
     expect_rows(s, got, want, 0, ROWS, "steps");
@@ -241,7 +86,7 @@ static void pieces_among_others_give_the_same(subject *s, const results want)
     uint64_t random = 9;
     int32_t done[3] = {0};
     for (int32_t slot = 0; slot < 3; slot++)
-        zero(s, slot);
+        zero_slot(s, slot);
     while (done[0] < ROWS) {
         piece pieces[3];
         int32_t n = 0;
@@ -267,7 +112,7 @@ static void a_poisoned_slot_is_a_fresh_one(subject *s, const results want)
     assert_non_null(poison);
     for (int64_t i = 0; i < n; i++)
         poison[i] = NAN;
-    must(lx_transformer_state_load(s->t, s->states, 3, ROWS, poison, &err), &err);
+    must_succeed(lx_transformer_state_load(s->t, s->states, 3, ROWS, poison, &err), &err);
     free(poison);
     run_whole(s, 3, s->ids[0], ROWS, got);
     expect_rows(s, got, want, 0, ROWS, "a poisoned slot");
@@ -287,10 +132,10 @@ static void copies_go_on_alike(subject *s, const results want)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         int32_t at = places[i];
         run_whole(s, 0, s->ids[0], at, got);
-        must(lx_transformer_state_copy(s->t, s->states, 1, 0, at, &err), &err);
-        must(lx_transformer_state_save(s->t, s->states, 0, at, saved, &err), &err);
+        must_succeed(lx_transformer_state_copy(s->t, s->states, 1, 0, at, &err), &err);
+        must_succeed(lx_transformer_state_save(s->t, s->states, 0, at, saved, &err), &err);
         run_whole(s, 2, s->ids[2], ROWS, got); /* leaves what is not cleared */
-        must(lx_transformer_state_load(s->t, s->states, 2, at, saved, &err), &err);
+        must_succeed(lx_transformer_state_load(s->t, s->states, 2, at, saved, &err), &err);
         for (int32_t slot = 0; slot < 3; slot++) {
             memset(got, 0, sizeof got);
             run_rows(s, slot, s->ids[0], at, ROWS - at, got);
@@ -313,13 +158,13 @@ static void branches_go_on_alike(subject *s, const results want)
     run_whole(s, 0, s->ids[0], at, got);
     run_whole(s, 1, s->ids[2], ROWS, got);
     piece pieces[] = {{2, 0, 3, s->ids[1], got, 0, 0}, {0, at, n, s->ids[0], got, 1, 1}};
-    zero(s, 2);
+    zero_slot(s, 2);
     lx_status st = try_pieces(s, pieces, 2, &err);
     if (!lx_model_can_draft(s->model)) {
         assert_int_equal(st, LX_ERR_UNSUPPORTED);
         return;
     }
-    must(st, &err);
+    must_succeed(st, &err);
     expect_rows(s, got, want, at, n, "a branch's rows");
     memset(got, 0, sizeof got);
     run_rows(s, 1, s->ids[0], at + n, ROWS - at - n, got);
@@ -353,12 +198,19 @@ static void near(const subject *s, const results got, const results oracle)
     }
 }
 
+static void must_open(subject *s, const char *kind, const json_t *c, int32_t n_layers,
+                      const subject_backend *where)
+{
+    if (!open_subject(s, kind, c, n_layers, where))
+        fail_msg("%s is not on %s", kind, where->name);
+}
+
 static void check_laws(const char *kind, const json_t *c)
 {
     static results oracle, want;
-    for (int backend = 0; backend < N_BACKENDS; backend++) {
+    for (int backend = 0; backend < n_backends; backend++) {
         subject s = {0};
-        open_subject(&s, kind, c, 2, backend);
+        must_open(&s, kind, c, 2, &backends[backend]);
         bool grows = json_is_true(json_object_get(c, "grows"));
         if ((s.model->state.page_floats > 0) != grows)
             fail_msg("%s: a state of %lld floats a page", s.label,
@@ -410,9 +262,9 @@ static void check_what_is_seen(const char *kind, const json_t *c)
 {
     const char *key;
     json_t *list, *sees = json_object_get(c, "sees");
-    for (int backend = 0; backend < N_BACKENDS && sees != NULL; backend += 2) {
+    for (int backend = is_asked(); backend < n_backends && sees != NULL; backend += 2) {
         subject s = {0};
-        open_subject(&s, kind, c, 1, backend);
+        must_open(&s, kind, c, 1, &backends[backend]);
         json_object_foreach(sees, key, list) check_row(&s, (int32_t)strtol(key, NULL, 10), list);
         close_subject(&s);
     }
@@ -443,6 +295,13 @@ static void check_refused(const char *kind, const json_t *c)
     free_text(feed_forward);
 }
 
+static void check_lacked(const char *kind, const json_t *c)
+{
+    subject s = {0};
+    if (open_subject(&s, kind, c, 2, &asked[1]))
+        fail_msg("%s has %s, which its file denies", asked[1].name, kind);
+}
+
 static void check_mixer(const char *kind)
 {
     char path[4096];
@@ -454,8 +313,13 @@ static void check_mixer(const char *kind)
     if (table == NULL)
         fail_msg("%s: %s", path, e.text);
     assert_true(json_array_size(json_object_get(table, "cases")) > 0);
+    bool lacks = is_asked() && json_is_false(json_object_get(table, asked[1].name));
     json_array_foreach(json_object_get(table, "cases"), i, c)
     {
+        if (lacks) {
+            check_lacked(kind, c);
+            continue;
+        }
         check_laws(kind, c);
         if (ONE_CASE)
             break;
@@ -491,7 +355,12 @@ static void every_mixer_keeps_the_laws(void **state)
 
 int main(int argc, char **argv)
 {
-    only = argc > 1 ? argv[1] : NULL;
+    only = argc > 1 && strcmp(argv[1], "all") != 0 ? argv[1] : NULL;
+    if (argc > 2) {
+        asked[1].name = argv[2];
+        backends = asked;
+        n_backends = 2;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mixer_has_a_table),
                                        cmocka_unit_test(every_mixer_keeps_the_laws)};
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

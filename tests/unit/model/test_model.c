@@ -370,6 +370,52 @@ static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
     folder = before;
 }
 
+static void a_stride_lies_within_a_sequence(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_image;
+    char longest[64], longer[64], *before = folder;
+    const int32_t most = o.width * o.height;
+    (void)snprintf(longest, sizeof longest,
+                   "{\"kind\": \"strided\", \"stride\": %d, \"heads\": \"apart\"}", most);
+    (void)snprintf(longer, sizeof longer,
+                   "{\"kind\": \"strided\", \"stride\": %d, \"heads\": \"apart\"}", most + 1);
+    o.attention = longest;
+    folder = tiny_model_make("strides", &o);
+    assert_non_null(folder);
+    (void)load_hash();
+    expect_refused("config.json", longest, longer,
+                   "config.json: attention.stride must be at most the 48 tokens of the longest");
+    expect_refused("config.json", longest,
+                   "[{\"kind\": \"softmax\"}, {\"kind\": \"fixed\", \"stride\": 49, "
+                   "\"summary\": 1, \"cells\": 1}]",
+                   "config.json: attention[1].stride must be at most the 48 tokens of the longest");
+    tiny_model_remove(folder);
+    folder = before;
+}
+
+/* Rows of a round's hashes, one round behind the other, for every number of a key. */
+static void hashes_have_the_shape_that_rounds_and_buckets_say(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_image;
+    char *before = folder;
+    o.attention = "{\"kind\": \"lsh\", \"rounds\": 3, \"buckets\": 10, \"cap\": 3, "
+                  "\"scale\": \"key\"}";
+    folder = tiny_model_make("hashes", &o);
+    assert_non_null(folder);
+    (void)load_hash();
+    expect_weights_refused("\"shape\":[24,5]", "\"shape\":[5,24]", "tensor layers.0.attn.hashes");
+    expect_weights_refused("\"shape\":[24,5]", "\"shape\":[120 ]", "tensor layers.0.attn.hashes");
+    expect_refused("config.json", "\"rounds\": 3", "\"rounds\": 2", "tensor layers.0.attn.hashes");
+    expect_refused("config.json", "\"buckets\": 10", "\"buckets\": 8",
+                   "tensor layers.0.attn.hashes");
+    expect_refused("config.json", "\"buckets\": 10", "\"buckets\": 9",
+                   "attention.buckets must be an even number");
+    tiny_model_remove(folder);
+    folder = before;
+}
+
 static void layers_are_recomputed_all_or_none(void **state)
 {
     (void)state;
@@ -429,6 +475,8 @@ int main(void)
         cmocka_unit_test(the_parameters_of_a_mixer_are_those_it_declares),
         cmocka_unit_test(a_layer_that_needs_another_is_refused_without),
         cmocka_unit_test(a_mixer_may_take_the_place_of_the_feed_forward_net),
+        cmocka_unit_test(a_stride_lies_within_a_sequence),
+        cmocka_unit_test(hashes_have_the_shape_that_rounds_and_buckets_say),
         cmocka_unit_test(layers_are_recomputed_all_or_none),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -11,9 +11,13 @@ whose parameters are called as the server calls its tensors behind "layers.I.att
 
 import importlib
 
+from unfit import Unfit
+
 
 def own_config(c: dict, layer: int) -> dict:
     """The object that names the layer's mixer, with the sizes of its heads."""
+    if isinstance(c["attention"], list) and len(c["attention"]) != c["n_layers"]:
+        raise Unfit(f"attention has {len(c['attention'])} entries, but n_layers is {c['n_layers']}")
     own = c["attention"][layer] if isinstance(c["attention"], list) else c["attention"]
     d = c["d_model"] // c["n_heads"]
     return {"n_heads": c["n_heads"], "d_key": c.get("d_key", d), "d_value": c.get("d_value", d)} | own
