@@ -4,13 +4,18 @@ kept is refused by its field; a model's folder says that it is one of poems."""
 import concurrent.futures
 import json
 import re
+import signal
 
 import pytest
 
+import holding
 import poem_model
+import test_park
 import text_model
 from client import call, complete, complete_ok, join_stream, stream_ok
-from server import Server, run
+from cluster import Redis
+from server import Server, run, wait_until
+from settings import ROOT
 from test_states import fork_one
 
 PROMPT = "唐《静夜思》"
@@ -115,10 +120,10 @@ def test_what_the_prompt_has_of_the_poem_counts(port):
     assert keeps(only(complete_ok(port, model="poem", prompt=title, form="7x4"))["text"], "7x4")
 
 
-def rhymes(text, form):
+def rhymes(text, form, table=poem_model.RHYMES):
     """Whether the even lines end with different characters of one group."""
     ends = [line[-1] for line in re.findall("([^，。]*)。", text)]
-    return len(ends) == int(form[-1]) // 2 == len(set(ends)) and any(set(ends) <= set(group) for group in poem_model.RHYMES)
+    return len(ends) == int(form[-1]) // 2 == len(set(ends)) and any(set(ends) <= set(group) for group in table)
 
 
 def test_even_lines_rhyme(port):
@@ -141,6 +146,31 @@ def test_even_lines_rhyme(port):
         begun = complete_ok(port, **fields, max_tokens=tokens, return_state=True)
         rest = complete_ok(port, model="poem", state=begun["states"][0]["id"])
         assert only(begun)["text"] + only(rest)["text"] in whole
+
+
+def test_poems_are_suspended_at_a_shutdown_and_rhyme_on(tmp_path):
+    """Wherever the signal finds them, behind another request for the only slot: the next server writes the same poems. It is the
+    model that is shipped, for which eight poems are work for a while."""
+    (tmp_path / "poem").symlink_to(ROOT / "weights/poem")
+    table = (ROOT / "weights/poem/rhymes.txt").read_text(encoding="utf-8").split()
+    wishes = [{"model": "poem", "prompt": PROMPT, "form": "7x8", "rhyme": True, "seed": seed} for seed in range(8)]
+    with Redis() as redis:
+        flags = ("--models", tmp_path, "--slots", "1", "--state-store", redis.url, *holding.FLAGS)
+        with Server(*flags) as first:
+            expected = [only(complete_ok(first.port, **wish))["text"] for wish in wishes]
+            busy = holding.send(first.port, {"model": "poem", "prompt": PROMPT, "form": "7x8", "n": 4096}, stream=False)
+            wait_until(lambda: first.slots_used() == 1, 60, "the slot is taken")
+            socks = [holding.send(first.port, {**wish, "suspend": True}, stream=False) for wish in wishes]
+            wait_until(lambda: first.metric("linnet_queue_length") + first.requests("ok") >= 2 * len(wishes), 60, "all have come")
+            first.signal(signal.SIGTERM)
+            answers = [test_park.read_answer(sock) for sock in socks]
+            test_park.close_all(busy, *socks)
+            assert first.wait() == 0
+        with Server(*flags) as second:
+            for whole, (text, reason, state) in zip(expected, answers, strict=True):
+                rest = only(complete_ok(second.port, model="poem", state=state))["text"] if reason == "parked" else ""
+                assert text + rest == whole and rhymes(whole, "7x8", table)
+    assert any(reason == "parked" for _, reason, _ in answers)
 
 
 def test_what_cannot_rhyme_is_refused(port):
