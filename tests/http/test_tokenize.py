@@ -14,6 +14,11 @@ from settings import LINNET, MODEL_DIR
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+# Under the address sanitizer a tokenizer gets a sixth of the texts, another one another sixth.
+SANITIZED = b"__asan_init" in LINNET.read_bytes()
+PART = 6 if SANITIZED else 1
+LONG = 1 << (17 if SANITIZED else 20)
+
 
 def tokenize(*args, text=b"", status=0):
     result = subprocess.run([LINNET, "tokenize", *map(str, args)], input=text, capture_output=True, check=False,
@@ -65,7 +70,7 @@ def compare(name, folder, texts):
 
 @pytest.mark.parametrize("name", MAIN)
 def test_equals_the_library(name, tmp_path):
-    compare(name, tmp_path, comparable())
+    compare(name, tmp_path, comparable()[MAIN.index(name) % PART::PART])
 
 
 @pytest.mark.parametrize("name", [name for name, _ in vocabularies.stages()])
@@ -92,7 +97,7 @@ def test_template_and_names_of_specials_can_be_left_out(name, tmp_path):
 def test_a_megabyte_of_one_letter(name, unit, tmp_path):
     tokenizer, path = made(name), tmp_path / "tokenizer.json"
     tokenizer.save(str(path))
-    text = unit * ((1 << 20) // len(unit.encode()))
+    text = unit * (LONG // len(unit.encode()))
     start = time.monotonic()
     ours = encode_all(path, [text])[0]
     assert time.monotonic() - start < 60, "quadratic"
