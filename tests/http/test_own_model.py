@@ -11,11 +11,13 @@ import sys
 import pytest
 
 import client
+import image_model
 import png
 from server import Server
 from settings import ROOT
 
 torch = pytest.importorskip("torch")
+numpy = pytest.importorskip("numpy")
 pytest.importorskip("tqdm")
 pytest.importorskip("matplotlib")
 TRAIN = ROOT / "weights" / "train"
@@ -130,3 +132,31 @@ def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path,
         made = client.call(server.port, "POST", "/v1/images/generations", {"model": "own", "prompt": "standing"})
         assert made.status == 200, made.text
     assert min(want) < 0.5 and max(want) > (2 if levels == 256 else 0.5)
+
+
+def write_idx(path, array):
+    path.write_bytes(b"\0\0\x08" + bytes([array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes())
+
+
+def test_pictures_that_were_asked_for_are_judged(tmp_path):
+    """Bars are the digits; a classifier learns them, and sees that a model of random weights paints none on request."""
+    rng = numpy.random.default_rng(1)
+    for name, count in (("train", 600), ("t10k", 100)):
+        labels = rng.integers(0, 10, count).astype(numpy.uint8)
+        images = rng.integers(0, 60, (count, 28, 28), dtype=numpy.uint8)
+        for image_, label in zip(images, labels):
+            image_[2 * label + 4 : 2 * label + 6] = 255
+        write_idx(tmp_path / f"{name}-images-idx3-ubyte", images)
+        write_idx(tmp_path / f"{name}-labels-idx1-ubyte", labels)
+    image_model.write(tmp_path / "models" / "digits", 28, 28, classes=[str(i) for i in range(10)])
+    with Server("--models", tmp_path / "models") as server:
+        done = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path, "--url", f"http://127.0.0.1:{server.port}",
+                               "--model", "digits", "--count", "50", "--sheet", tmp_path / "sheet.png", "--threads", "1"],
+                              capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    known, *each, asked = done.stdout.splitlines()
+    assert float(known.split()[2]) > 0.9 and len(each) == 10
+    assert float(asked.split()[2]) < 0.5 and asked.endswith("right of 500")
+    assert png.read((tmp_path / "sheet.png").read_bytes())[:2] == (240, 300)
+    gone = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path / "none"], capture_output=True, text=True, timeout=300)
+    assert gone.returncode == 1 and gone.stderr.startswith("classify.py: ") and gone.stderr.count("\n") == 1
