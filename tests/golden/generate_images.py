@@ -80,14 +80,15 @@ def images_of(width: int, height: int, channels: int) -> list[list[int]]:
 
 
 def input_rows(values: list[int], c: dict) -> list[list[int]]:
-    """The input streams as model/tasks/image.h describes them."""
+    """The input streams as model/tasks/image.h describes them, of a picture that no class was asked of."""
     size = c["image"]
     width, height, channels = size["width"], size["height"], size["channels"]
     rows = []
     for t in range(len(values)):
         pixel, channel = divmod(t, channels)
         y, x = divmod(pixel, width)
-        known = {"token": values[t - 1] if t > 0 else 256, "row": y, "column": x, "channel": channel, "position": t}
+        known = {"token": values[t - 1] if t > 0 else 256, "row": y, "column": x, "channel": channel, "position": t,
+                 "class": len(size.get("classes", []))}
         for name, (dy, dx) in NEIGHBOURS.items():
             inside = 0 <= y + dy and 0 <= x + dx < width
             known[name] = values[((y + dy) * width + x + dx) * channels + channel] if inside else 256
@@ -112,7 +113,7 @@ def log_probability(p: torch.Tensor, value: int, head: dict) -> float:
 
 def main(model: pathlib.Path, out: pathlib.Path):
     c, w = read_model(model)
-    images = images_of(**c["image"])
+    images = images_of(**{side: c["image"][side] for side in ("width", "height", "channels")})
     images = images[3:] if len(images[0]) > 500 else images  # a test of all back ends takes its time
     blob = [b"LXGOLI1\0", struct.pack("<2i", len(images), len(images[0]))]
     for values in images:

@@ -38,7 +38,7 @@ class Classifier(nn.Sequential):
 def read(folder: pathlib.Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     images = data.read_idx(data.find(folder, f"{name}-images-idx3-ubyte"))
     labels = data.read_labels(data.find(folder, f"{name}-labels-idx1-ubyte"))
-    return as_input(images[..., 0]), torch.from_numpy(labels)
+    return as_input(images[..., 0]), torch.from_numpy(labels.copy())
 
 
 def as_input(images: np.ndarray) -> torch.Tensor:
