@@ -301,48 +301,48 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
+/* The whole of a file that a folder may lack, into the model's hash, too; *bytes NULL: it is not
+   there. The caller frees *bytes. */
+static lx_status read_optional(lx_model *m, const char *file, size_t most, char *path, char **bytes,
+                               size_t *n, lx_error *err)
+{
+    lx_error why;
+    *bytes = NULL;
+    lx_status st = join(path, m->dir, m->config.base, file, err);
+    if (st != LX_OK)
+        return st;
+    st = lx_file_read(path, most, bytes, n, &why);
+    if (st == LX_OK)
+        m->hash = lx_file_hash(m->hash, *bytes, *n);
+    return st == LX_OK || st == LX_ERR_NOT_FOUND ? LX_OK
+                                                 : lx_fail(err, st, why.param, "%s", why.text);
+}
+
 /* A folder without vocab.txt is fine here: the task says whether it needs one. */
 static lx_status load_vocab(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH], *bytes = NULL;
     size_t n = 0;
-    lx_error why;
     if (m->config.tokenizer[0] != '\0')
         return load_tokenizer(m, err);
-    lx_status st = join(path, m->dir, m->config.base, "vocab.txt", err);
-    if (st != LX_OK)
+    lx_status st = read_optional(m, "vocab.txt", LX_VOCAB_MAX_FILE, path, &bytes, &n, err);
+    if (st != LX_OK || bytes == NULL)
         return st;
-    st = lx_file_read(path, LX_VOCAB_MAX_FILE, &bytes, &n, &why);
-    if (st == LX_ERR_NOT_FOUND)
-        return LX_OK;
-    if (st == LX_OK) {
-        m->hash = lx_file_hash(m->hash, bytes, n);
-        st = lx_vocab_read(bytes, n, lx_file_label(path), &m->vocab, &why);
-    }
-    if (st == LX_OK)
-        st = lx_tokenizer_new_characters(m->vocab, &m->tokenizer, &why);
-    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+    st = lx_vocab_read(bytes, n, lx_file_label(path), &m->vocab, err); /* which keeps the bytes */
+    return st == LX_OK ? lx_tokenizer_new_characters(m->vocab, &m->tokenizer, err) : st;
 }
 
 static lx_status load_rhymes(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH], *bytes = NULL;
     size_t n = 0;
-    lx_error why;
-    if (strcmp(m->config.task, "poem") != 0)
+    if (strcmp(m->config.task, "poem") != 0 || m->tokenizer == NULL)
         return LX_OK;
-    lx_status st = join(path, m->dir, m->config.base, "rhymes.txt", err);
-    if (st != LX_OK)
-        return st;
-    st = lx_file_read(path, LX_MAX_RHYMES_FILE, &bytes, &n, &why);
-    if (st == LX_ERR_NOT_FOUND)
-        return LX_OK;
-    if (st == LX_OK) {
-        m->hash = lx_file_hash(m->hash, bytes, n);
-        st = lx_rhymes_read(bytes, n, lx_file_label(path), &m->rhymes, &why);
-        free(bytes);
-    }
-    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+    lx_status st = read_optional(m, "rhymes.txt", LX_MAX_RHYMES_FILE, path, &bytes, &n, err);
+    if (st == LX_OK && bytes != NULL)
+        st = lx_rhymes_read(bytes, n, lx_file_label(path), m->tokenizer, &m->rhymes, err);
+    free(bytes);
+    return st;
 }
 
 static lx_status check_task(lx_model *m, lx_error *err)

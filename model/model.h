@@ -43,7 +43,7 @@ typedef struct lx_model {
     const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
     struct lx_rhymes *rhymes;            /* of poems, where the folder has a table; else NULL */
     bool has_template;                   /* it has one, known or not */
-    uint64_t hash;                       /* of config, vocabulary and weights */
+    uint64_t hash;                       /* of every file that is read */
     int64_t n_parameters;
     int32_t max_rows;    /* input rows that a state may absorb: the task's longest plan */
     lx_layer *layers;    /* [n_layers] */

@@ -11,7 +11,8 @@ typedef struct rhyme {
 } rhyme;
 
 struct lx_rhymes {
-    int32_t n_groups;
+    int32_t n_groups, n_tokens;
+    int8_t *groups; /* [n_tokens] */
     size_t n;
     rhyme rhymes[]; /* [n], ascending */
 };
@@ -57,8 +58,35 @@ static lx_status check_once(const lx_rhymes *r, const char *label, lx_error *err
     return LX_OK;
 }
 
-lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, lx_rhymes **out,
-                         lx_error *err)
+static int8_t group_of(const lx_rhymes *r, const lx_tokenizer *t, int32_t token)
+{
+    size_t n = 0, at = 0;
+    const char *text = lx_tokenizer_token(t, token, &n);
+    if (text == NULL || n == 0 || lx_tokenizer_is_special(t, token))
+        return -1;
+    int32_t c = lx_utf8_next(text, n, &at);
+    if (c < 0 || at != n)
+        return -1;
+    rhyme key = {(uint32_t)c, 0};
+    const rhyme *found = bsearch(&key, r->rhymes, r->n, sizeof *r->rhymes, compare);
+    return found != NULL ? (int8_t)found->group : -1;
+}
+
+/* Once for all: each mask of a poem's sampler asks of every token. */
+static lx_status find_tokens(lx_rhymes *r, const lx_tokenizer *t, lx_error *err)
+{
+    int32_t n = lx_tokenizer_size(t);
+    r->groups = malloc((size_t)n + 1);
+    if (r->groups == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a table of rhymes");
+    for (int32_t token = 0; token < n; token++)
+        r->groups[token] = group_of(r, t, token);
+    r->n_tokens = n;
+    return LX_OK;
+}
+
+lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, const lx_tokenizer *t,
+                         lx_rhymes **out, lx_error *err)
 {
     lx_rhymes *r = calloc(1, sizeof *r + n * sizeof *r->rhymes); /* a byte is a character at most */
     if (r == NULL)
@@ -68,6 +96,8 @@ lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, lx_rhym
         qsort(r->rhymes, r->n, sizeof *r->rhymes, compare);
         st = check_once(r, label, err);
     }
+    if (st == LX_OK)
+        st = find_tokens(r, t, err);
     if (st != LX_OK) {
         lx_rhymes_free(r);
         return st;
@@ -78,6 +108,8 @@ lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, lx_rhym
 
 void lx_rhymes_free(lx_rhymes *r)
 {
+    if (r != NULL)
+        free(r->groups);
     free(r);
 }
 
@@ -86,10 +118,7 @@ int32_t lx_rhymes_groups(const lx_rhymes *r)
     return r != NULL ? r->n_groups : 0;
 }
 
-int32_t lx_rhymes_group(const lx_rhymes *r, uint32_t codepoint)
+int32_t lx_rhymes_group(const lx_rhymes *r, int32_t token)
 {
-    rhyme key = {codepoint, 0};
-    const rhyme *found =
-        r != NULL ? bsearch(&key, r->rhymes, r->n, sizeof *r->rhymes, compare) : NULL;
-    return found != NULL ? found->group : -1;
+    return r != NULL && token >= 0 && token < r->n_tokens ? r->groups[token] : -1;
 }

@@ -103,9 +103,9 @@ async function findServed() {
   const models = await loadModels();
   served.strip = stripOf(models) !== null;
   served.race = racersOf(models).length > 0;
-  for (const { meta } of models.filter((m) => m.meta?.state_bytes && !m.meta.state_grows && !isStrip(m)).reverse()) {
-    stateBytes[TASKS[meta.task]] = meta.state_bytes;
-    stateBytes.first = meta.state_bytes;
+  for (const { meta } of models.filter((m) => m.meta?.state_bytes && !m.meta.state_grows && !isStrip(m))) {
+    stateBytes[TASKS[meta.task]] ??= meta.state_bytes;
+    stateBytes.first ??= meta.state_bytes;
   }
   if (location.hash === '' && served.couplets === false) followHash();
   requestRender();

@@ -28,7 +28,7 @@ static const struct form {
     int32_t chars, lines;
 } forms[] = {{"5x4", 5, 4}, {"5x8", 5, 8}, {"7x4", 7, 4}, {"7x8", 7, 8}};
 
-enum { N_FORMS = sizeof forms / sizeof *forms, RHYMES = 256 };
+enum { N_FORMS = sizeof forms / sizeof *forms, RHYMING = 256 };
 
 /* How a plan's answer is written. */
 typedef struct poem {
@@ -69,8 +69,8 @@ static int32_t token_of(const lx_model *model, const char *text, size_t bytes)
     return token != NULL && n == bytes && memcmp(token, text, n) == 0 ? id : -1;
 }
 
-/* Appends the text with every traditional character simplified that the model knows simplified
-   only: its tokens are characters. Returns how many those are. */
+/* Appends the text with every traditional character as its simplified form, where that is a token.
+   Returns how many those are. */
 static int32_t simplify(const lx_model *model, const char *text, size_t bytes, lx_buffer *out)
 {
     int32_t n = 0;
@@ -87,27 +87,15 @@ static int32_t simplify(const lx_model *model, const char *text, size_t bytes, l
     return n;
 }
 
-/* The Chinese character that the token is, 0: it is none or more than one. */
-static uint32_t word_of(const lx_model *model, int32_t id)
+/* Whether the token is one Chinese character. */
+static bool is_word(const lx_model *model, int32_t id)
 {
     size_t n = 0, at = 0;
     const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
     if (text == NULL || n == 0 || lx_tokenizer_is_special(model->tokenizer, id))
-        return 0;
+        return false;
     int32_t c = lx_utf8_next(text, n, &at);
-    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c) ? (uint32_t)c : 0;
-}
-
-static bool is_word(const lx_model *model, int32_t id)
-{
-    return word_of(model, id) != 0;
-}
-
-/* The token's group of rhymes, -1: it has none. */
-static int32_t rhyme_of(const lx_model *model, int32_t id)
-{
-    uint32_t c = word_of(model, id);
-    return c != 0 ? lx_rhymes_group(model->rhymes, c) : -1;
+    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c);
 }
 
 /* Each group has enough for the longest poem. */
@@ -115,7 +103,7 @@ static lx_status check_rhymes(const lx_model *model, lx_error *err)
 {
     int32_t n_words[LX_MAX_RHYME_GROUPS] = {0};
     for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++) {
-        int32_t group = rhyme_of(model, id);
+        int32_t group = lx_rhymes_group(model->rhymes, id);
         if (group >= 0)
             n_words[group]++;
     }
@@ -161,7 +149,7 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
         return;
     }
     for (int32_t id = 0; id < model->config.head_size; id++) {
-        int32_t group = rhyme_of(model, id);
+        int32_t group = lx_rhymes_group(model->rhymes, id);
         banned[id] = mask_idx == MASK_WORDS    ? !is_word(model, id)
                      : mask_idx == MASK_RHYMES ? group < 0
                                                : group != mask_idx - N_MASKS;
@@ -262,9 +250,9 @@ static int32_t rhyme_index(const poem *p, int32_t place)
    before it. */
 static bool take_rhyme(const lx_model *model, poem *p, int32_t place, int32_t token)
 {
-    int32_t n = rhyme_index(p, place), group = rhyme_of(model, token);
+    int32_t n = rhyme_index(p, place), group = lx_rhymes_group(model->rhymes, token);
     for (int32_t i = 0; i < n; i++) {
-        if (p->given[i] == token || rhyme_of(model, p->given[i]) != group)
+        if (p->given[i] == token || lx_rhymes_group(model->rhymes, p->given[i]) != group)
             return false;
     }
     p->given[n] = token;
@@ -365,17 +353,19 @@ static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request, lx_
 static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
-    size_t most = (size_t)model->config.context * MAX_CHARACTER;
+    size_t most = (size_t)model->config.context * MAX_CHARACTER; /* of a prompt that fits */
     lx_task_request simple = *request;
     lx_buffer text, acrostic;
-    lx_buffer_init(&text, most);
-    lx_buffer_init(&acrostic, most);
-    if (request->text != NULL && request->text_bytes <= most / 2) {
+    lx_buffer_init(&text, 2 * most);
+    lx_buffer_init(&acrostic, 2 * most);
+    lx_buffer_puts(&text, ""); /* what is empty is there, too */
+    lx_buffer_puts(&acrostic, "");
+    if (request->text != NULL && request->text_bytes <= most) {
         plan->n_simplified += simplify(model, request->text, request->text_bytes, &text);
         simple.text = text.data;
         simple.text_bytes = text.length;
     }
-    if (request->acrostic != NULL && request->acrostic_bytes <= most / 2) {
+    if (request->acrostic != NULL && request->acrostic_bytes <= most) {
         plan->n_simplified +=
             simplify(model, request->acrostic, request->acrostic_bytes, &acrostic);
         simple.acrostic = acrostic.data;
@@ -410,7 +400,7 @@ static void rhyme(const lx_plan *plan, int32_t place, const int32_t *tokens, lx_
         int32_t at = 2 * chars + i * 2 * (chars + 1);
         int32_t token = at < p->n_before ? p->given[i] : tokens[at - p->n_before + plan->n_given];
         out->banned[out->n_banned++] = token;
-        out->mask_idx = N_MASKS + rhyme_of(plan->model, token);
+        out->mask_idx = N_MASKS + lx_rhymes_group(plan->model->rhymes, token);
     }
 }
 
@@ -437,14 +427,14 @@ static bool ends(const lx_plan *plan, int32_t token)
     return !p->ignores_end && lx_text_is_end(&plan->model->config, token);
 }
 
-/* With a form, which the flag says: its number, more by RHYMES where it rhymes, and the acrostic's
+/* With a form, which the flag says: its number, more by RHYMING where it rhymes, and the acrostic's
    bytes, each an int32_t, the acrostic in a field of its own, then the prompt's tokens as the text
    task writes them. */
 static bool restate(const lx_plan *plan, lx_buffer *out)
 {
     const poem *p = plan->data;
     if (p->form != NULL) {
-        int32_t number = (int32_t)(p->form - forms) + (p->rhymes ? RHYMES : 0);
+        int32_t number = (int32_t)(p->form - forms) + (p->rhymes ? RHYMING : 0);
         int32_t head[2] = {number, (int32_t)p->acrostic_bytes};
         lx_buffer_append(out, head, sizeof head);
         lx_buffer_append(out, p->acrostic, sizeof p->acrostic);
@@ -463,8 +453,8 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
     if (n < before)
         return lx_fail(err, LX_ERR_INVALID, "state", "its request is cut off");
     memcpy(head, bytes, sizeof head);
-    bool rhymes = head[0] >= RHYMES;
-    head[0] -= rhymes ? RHYMES : 0;
+    bool rhymes = head[0] >= RHYMING;
+    head[0] -= rhymes ? RHYMING : 0;
     if (head[0] < 0 || head[0] >= N_FORMS || head[1] < 0 || (size_t)head[1] > acrostic)
         return lx_fail(err, LX_ERR_INVALID, "state", "its form is unknown");
     lx_status st = lx_text_reread((const char *)bytes + before, n - before, false, request, err);

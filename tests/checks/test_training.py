@@ -22,6 +22,7 @@ import kinds  # noqa: E402
 import linear_transformer  # noqa: E402
 import trainer  # noqa: E402
 import unfit  # noqa: E402
+import without_classes  # noqa: E402
 from mixers import delta, linear, memory_compressed  # noqa: E402
 
 KINDS = {
@@ -179,3 +180,21 @@ def test_every_feature_map_is_that_of_the_steps(feature_map, tokens):
 def test_no_such_feature_map():
     with pytest.raises(unfit.Unfit, match="attention.feature_map cosine is none of elu.1, relu, relu2, exp"):
         linear.Mixer({"d_model": 7}, {"n_heads": 1, "d_key": 1, "d_value": 1, "feature_map": "cosine", "eps": 1e-6})
+
+
+def test_a_model_without_its_classes_is_what_it_was_without_being_asked():
+    torch.manual_seed(1)
+    streams = [("token", 257), ("n", 257), ("row", 4), ("column", 4), ("class", 3)]
+    config = linear_transformer.model_config("image", streams, {"kind": "categorical", "size": 256}, n_layers=2,
+                                             image={"width": 4, "height": 4, "channels": 1, "classes": ["a", "b"]})
+    model = linear_transformer.LinearTransformer(config).double()
+    torch.nn.init.normal_(model.head.weight)
+    ids = torch.stack([torch.randint(0, size, (2, 16)) for _, size in streams[:-1]], -1)
+    none = torch.cat([ids, torch.full((2, 16, 1), 2)], -1)
+    with torch.no_grad():
+        before = model(none)
+        left = without_classes.fold(model, config)
+        assert [s["name"] for s in left["inputs"]] == ["token", "n", "row", "column"] and "classes" not in left["image"]
+        assert torch.allclose(model(ids), before, atol=1e-12)
+    with pytest.raises(unfit.Unfit):
+        without_classes.fold(model, left)

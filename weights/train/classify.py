@@ -78,6 +78,8 @@ def save(rows: list[torch.Tensor], path: pathlib.Path):
 
 
 def judge(args):
+    if args.count < AT_ONCE or args.count % AT_ONCE or args.epochs < 1:
+        raise Unfit(f"--count {args.count} is not a multiple of {AT_ONCE}, or --epochs {args.epochs} is not above 0")
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     model = Classifier()

@@ -44,7 +44,8 @@ static int make_model(void **state)
     if (st != LX_OK || lx_tokenizer_new_characters(model.vocab, &model.tokenizer, NULL) != LX_OK)
         return -1;
     static const char table[] = "春人天日夜\n江山水地行\n";
-    if (lx_rhymes_read(table, sizeof table - 1, "rhymes.txt", &model.rhymes, NULL) != LX_OK)
+    if (lx_rhymes_read(table, sizeof table - 1, "rhymes.txt", model.tokenizer, &model.rhymes,
+                       NULL) != LX_OK)
         return -1;
     int32_t n = lx_tokenizer_size(model.tokenizer);
     model.config.head_size = model.config.n_values = model.config.inputs[0].size = n;
@@ -291,6 +292,12 @@ static void what_cannot_be_kept_is_refused(void **state)
         request.rhyme = true;
         expect_refused(request, rhymes[i].field, rhymes[i].part);
     }
+    lx_task_request empty = asks(prompt, "5x4", "");
+    empty.normalize = true; /* nothing to simplify, and still what was asked for */
+    expect_refused(empty, "acrostic", "4 Chinese characters");
+    lx_task_request nothing = asks("", NULL, NULL);
+    nothing.normalize = true;
+    expect_refused(nothing, "prompt", "empty");
     lx_task_request endless = asks(prompt, "5x4", NULL);
     endless.ignore_end = true;
     expect_refused(endless, "ignore_eos", "form");
@@ -361,7 +368,8 @@ static void a_model_must_have_what_poems_need(void **state)
     model.config.n_ends = 1;
     lx_rhymes *table = model.rhymes;
     static const char few[] = "春人天日夜\n\n江山水龍";
-    assert_int_equal(lx_rhymes_read(few, sizeof few - 1, "", &model.rhymes, NULL), LX_OK);
+    assert_int_equal(lx_rhymes_read(few, sizeof few - 1, "", model.tokenizer, &model.rhymes, NULL),
+                     LX_OK);
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_non_null(strstr(err.text, "group 2: the vocabulary has 3 of its characters"));
     lx_rhymes_free(model.rhymes);
