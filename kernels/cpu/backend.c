@@ -3,7 +3,8 @@
  *
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
  *   run.c      carries out a piece               pool.c, gate.c  the threads
- *   choose.c   which instruction set             kernels/ops/NAME/cpu.c  an operation on a piece
+ *   choose.c   which instruction set             weights.c  the memory of matrices
+ *   kernels/ops/NAME/cpu.c  an operation on a piece
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
  * isa_*.c
  *
@@ -23,6 +24,7 @@ static void cpu_close(lx_backend *be)
     lx_cpu *c = (lx_cpu *)be;
     lx_cpu_pool_free(c->pool);
     lx_turn_fini(&c->turn);
+    lx_cpu_weights_fini(&c->weights);
     lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
     if (c->has_gate)
         lx_cpu_gate_fini(&c->finished);
@@ -99,7 +101,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     *c = (lx_cpu){0};
-    if (lx_turn_init(&c->turn) != 0) {
+    if (lx_turn_init(&c->turn) != 0 || lx_cpu_weights_init(&c->weights) != 0) {
         free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }

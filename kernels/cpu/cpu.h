@@ -5,6 +5,7 @@
 #include "kernels/cpu/gate.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/cpu/weights.h"
 #include "kernels/op.h"
 
 typedef struct lx_cpu lx_cpu;
@@ -134,6 +135,7 @@ struct lx_cpu {
     int32_t n_threads;
     lx_cpu_pool *pool;
     lx_turn turn; /* held from begin to end */
+    lx_cpu_weights weights;
 
     /* the step that is being recorded or run */
     lx_host_seen seen;
