@@ -51,22 +51,35 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
     }
 #include "kernels/ops.def"
 
+/* What frees objects: no recorded operation is known any more (program.c). */
+#define FREES(object, type, free_it)                                                               \
+    static void object##_free(lx_backend *be, type *freed)                                         \
+    {                                                                                              \
+        atomic_fetch_add(&((lx_cpu *)be)->n_freed, 1);                                             \
+        free_it(be, freed);                                                                        \
+    }
+FREES(array, lx_array, lx_host_array_free)
+FREES(matrix, lx_matrix, lx_cpu_matrix_free)
+FREES(table, lx_table, lx_host_table_free)
+FREES(mask, lx_mask, lx_host_mask_free)
+FREES(states, lx_states, lx_host_states_free)
+
 static const lx_kernels table = {
     .name = "cpu",
     .close = cpu_close,
     .describe = cpu_describe,
     .array_new = lx_host_array_new,
-    .array_free = lx_host_array_free,
+    .array_free = array_free,
     .array_upload = lx_host_array_upload,
     .array_download = lx_host_array_download,
     .matrix_new = lx_cpu_matrix_new,
-    .matrix_free = lx_cpu_matrix_free,
+    .matrix_free = matrix_free,
     .table_new = lx_host_table_new,
-    .table_free = lx_host_table_free,
+    .table_free = table_free,
     .mask_new = lx_host_mask_new,
-    .mask_free = lx_host_mask_free,
+    .mask_free = mask_free,
     .states_new = lx_host_states_new,
-    .states_free = lx_host_states_free,
+    .states_free = states_free,
     .state_map = lx_host_state_map,
     .state_zero = lx_host_state_zero,
     .state_copy = lx_host_state_copy,

@@ -145,6 +145,9 @@ struct lx_cpu {
     lx_error error;
     lx_cpu_op *ops;
     int32_t n_ops, ops_capacity;
+    int32_t n_known;      /* ops of the step before that are as they were: no object was freed */
+    atomic_uint n_freed;  /* objects */
+    unsigned freed_known; /* n_freed when the step began */
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
     lx_cpu_claims *claims; /* [n_threads] */
