@@ -7,8 +7,9 @@ For each number of clients: the bare engine (`linnet bench` with as many streams
 with as many slots under as many clients, each of which has an image of the mnist model streamed to it
 again and again, then the bare engine once more. By rows (an event for 28 tokens) and by pixels (an
 event a token). Then requests to an idle server, one after the other: the time to the first token beside
-the step. With --llama, the Python of an environment with llama-cpp-python[server] and gguf: that server
-under the same load, with a model of as many parameters and random weights (tests/bench/random_gguf.py).
+the step. With --llama, the Python of an environment with xllamacpp and gguf: llama.cpp's own server with as many
+slots as clients (it has 256 at most) under the same load, with a model of as many parameters and random weights
+(tests/bench/random_gguf.py).
 
 Server and clients share the machine's cores and nothing is pinned: the server computes with --threads
 threads, writes with two, and all clients are one thread of a C program (http_load.c), whose share of a
@@ -17,6 +18,7 @@ engine's rate or the first token on an idle server comes later than 2 steps + 1 
 """
 
 import argparse
+import contextlib
 import json
 import re
 import statistics
@@ -33,7 +35,7 @@ from machine import ROOT, number
 MODEL, PIXELS = "mnist", 784
 KEEPS, FIRST_STEPS, FIRST_MS = 0.90, 2, 1.0
 UNITS = {"rows": "row", "pixels": "pixel"}
-LLAMA_PORT = 18431
+LLAMA_SLOTS = 256  # at most
 
 
 def parse_arguments():
@@ -44,7 +46,7 @@ def parse_arguments():
     p.add_argument("--clients", type=lambda text: [int(x) for x in text.split(",")], default=[1, 16, 256, 1000])
     p.add_argument("--seconds", type=float, default=15.0, help="measured for each line")
     p.add_argument("--units", choices=[*UNITS, "both", "none"], default="both")
-    p.add_argument("--llama", type=Path, metavar="PYTHON", help="measure llama-cpp-python's server too")
+    p.add_argument("--llama", type=Path, metavar="PYTHON", help="measure llama.cpp's server too")
     return p.parse_args()
 
 
@@ -163,23 +165,36 @@ def measure_idle(args):
     return in_time
 
 
+@contextlib.contextmanager
+def serve_llama(args, model, slots):
+    """The port of llama.cpp's server."""
+    peers = ROOT / "tests" / "bench" / "recurrent_peers.py"
+    command = list(map(str, [args.llama, peers, "serve", model, args.threads, slots, 1024]))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        url = next((json.loads(line)["url"] for line in process.stdout if line.startswith("{")), None)
+        if url is None:
+            sys.exit("llama.cpp did not start")
+        try:
+            yield int(url.rpartition(":")[2])
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
 def measure_llama(args, linnet):
     rows = []
     with tempfile.TemporaryDirectory(prefix="linnet-bench-") as folder:
         model = Path(folder) / "random.gguf"
         subprocess.run([args.llama, ROOT / "tests" / "bench" / "random_gguf.py", model], check=True)
-        command = [args.llama, "-m", "llama_cpp.server", "--model", model, "--port", LLAMA_PORT, "--n_ctx", 1024]
-        command += ["--n_threads", args.threads, "--n_threads_batch", args.threads]
-        command += ["--interrupt_requests", "False", "--verbose", "False"]
-        body = {"prompt": "aa", "max_tokens": PIXELS, "stream": True, "temperature": 1.0}
+        body = {"prompt": "aa", "max_tokens": PIXELS, "stream": True, "temperature": 1.0, "ignore_eos": True, "cache_prompt": False}
         for clients in args.clients:
-            with Server(command, tempfile.NamedTemporaryFile("w", prefix="llama-load-"), LLAMA_PORT) as server:
-                r = load(args, server.port, "/v1/completions", body, clients, args.seconds)
+            with serve_llama(args, model, min(clients, LLAMA_SLOTS)) as port:
+                r = load(args, port, "/v1/completions", body, clients, args.seconds)
             ratios = [f"{rates[clients] / max(r['tokens_per_second'], 1e-9):,.1f}x" for rates in linnet.values()]
             row = [f"{clients:,}", number(r["tokens_per_second"]), *ratios]
             rows.append([*row, *cells(r), f"{r['waiting']:,}"])
             print(f"  llama, {clients} clients", file=sys.stderr)
-    print("\nllama-cpp-python's server, an event a token:\n")
+    print(f"\nllama.cpp's server, a slot a client ({LLAMA_SLOTS} at most), an event a token:\n")
     head = ["clients", "tokens/s", *(f"Linnet by {name}" for name in linnet), *HEAD, "clients still without a token"]
     print(machine.table(head, rows))
 

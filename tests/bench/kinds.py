@@ -3,11 +3,11 @@
 
     python3 tests/bench/kinds.py [--build build] [--threads 1] [--only KIND ...]
 
-Models of images of 128 x 64 with random weights (2 layers of width 128, 4 heads of 32, d_ff 512): speed does not depend
+Models of images of 128 x 64 with random weights (4 layers of width 256, 4 heads of 64, d_ff 1024): speed does not depend
 on the values. `linnet bench --at` takes a stream in to the position, gives every other stream a copy of its state in
 memory of its own, and measures steps from there on. The roofline is what a step cannot do without (floor()), over
 bandwidths and rates that roofline.c measures before and after, whichever is better. 256 streams of the kinds that keep a row a token are
-2.2 to 2.7 GB at position 4,096. softmax_recompute, whose steps compute everything before once more, is measured alone.
+9 to 11 GB at position 4,096. softmax_recompute, whose steps compute everything before once more, is measured alone.
 """
 
 import argparse
@@ -24,10 +24,10 @@ sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "http")]
 import image_model  # noqa: E402
 from visible import SEES  # noqa: E402
 
-D, D_FF, HEADS, LAYERS = 128, 512, 4, 2
+D, D_FF, HEADS, LAYERS = 256, 1024, 4, 4
 WIDTH, HEIGHT = 128, 64
 ROWS = {"d_key": D // HEADS, "d_value": D // HEADS, "n_heads": HEADS}
-UNIT = {"n_heads": 1, "d_key": 64, "d_value": 256}
+UNIT = {"n_heads": 1, "d_key": 64, "d_value": 512}
 KINDS = {
     "linear": image_model.LINEAR,
     "rwkv7": image_model.RWKV7,
