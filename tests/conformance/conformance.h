@@ -21,9 +21,10 @@ typedef struct device {
     const char *label; /* "cpu avx2, 3 threads" */
     bool is_cpu;
     int threads;
-    bool rounds; /* activations to bf16, before a product with bf16 weights */
-    bool int8;   /* products of whole numbers (lx_precision) */
-    bool tiles;  /* the instruction set has tiles */
+    bool rounds;    /* activations to bf16, before a product with bf16 weights */
+    bool int8;      /* products of whole numbers (lx_precision) */
+    bool tiles;     /* the instruction set has tiles */
+    bool only_runs; /* for a sanitizer: what takes long to compute otherwise is not compared */
     struct owned {
         owned_kind kind;
         void *object;

@@ -298,7 +298,14 @@ static bool check_case(device *dut, device *oracle, const recur_case *c)
     float *got_state = floats(n_state), *want_state = floats(n_state);
     double *y_scale = take((size_t)n_y * sizeof *y_scale);
     double *state_scale = take((size_t)n_state * sizeof *state_scale);
-    if (!recur_all(dut, c, got, got_state) || !recur_all(oracle, c, want, want_state))
+    if (!recur_all(dut, c, got, got_state))
+        return false;
+    if (dut->only_runs) {
+        dev_release(dut);
+        arena_reset();
+        return true;
+    }
+    if (!recur_all(oracle, c, want, want_state))
         return false;
     scales(c, y_scale, state_scale);
     double error = worst_error(got, want, y_scale, n_y);

@@ -130,7 +130,13 @@ static bool check_case(device *dut, device *oracle, const sample_case *c)
     lx_sample *want = take((size_t)c->rows * sizeof *want);
     size_t n_top = (size_t)c->rows * LX_MAX_TOP;
     lx_sample *got_top = take(n_top * sizeof *got_top), *want_top = take(n_top * sizeof *want_top);
-    if (!run_case(dut, c, got, got_top) || !run_case(oracle, c, want, want_top))
+    if (!run_case(dut, c, got, got_top))
+        return false;
+    if (dut->only_runs) {
+        dev_release(dut);
+        return true;
+    }
+    if (!run_case(oracle, c, want, want_top))
         return false;
     for (int32_t i = 0; i < c->rows; i++) {
         const lx_sampling *s = &c->how[i];

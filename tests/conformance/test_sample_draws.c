@@ -100,8 +100,8 @@ static bool count_draws(device *d, const float *logits, lx_sampling s, uint32_t 
 
 static bool check_frequencies(device *d, const float *logits, lx_sampling s)
 {
-    bool cuda = strncmp(d->label, "cuda", 4) == 0; /* perhaps on the CPU, by fibers */
-    uint32_t steps = cuda ? 10 : 100;
+    bool cuda = strncmp(d->label, "cuda", 4) == 0;      /* perhaps on the CPU, by fibers */
+    uint32_t steps = cuda || d->threads > 1 ? 10 : 100; /* the ids are those of one thread */
     double p[IDS], chi2 = 0, n = (double)steps * ROWS, freedom = -1;
     int count[IDS];
     probabilities(logits, &s, p);

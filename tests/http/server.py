@@ -154,17 +154,17 @@ class Server:
 
     # --- what the server says of itself ---
 
-    def metrics(self):
-        """{(name, ((label, value), ...)): number}, from /metrics."""
+    def metrics(self, begin=""):
+        """{(name, ((label, value), ...)): number}, from /metrics; of the names that begin so."""
         reply = client.call(self.port, "GET", "/metrics")
         assert reply.status == 200, reply.text
-        return parse_metrics(reply.text)
+        return parse_metrics(reply.text, begin)
 
     def metric(self, name, **labels):
         """Sum over all series of the name that carry the labels."""
         found = [
             value
-            for (series, pairs), value in self.metrics().items()
+            for (series, pairs), value in self.metrics(name).items()
             if series == name and labels.items() <= dict(pairs).items()
         ]
         assert found, f"/metrics has no {name} {labels}"
@@ -174,9 +174,8 @@ class Server:
         return self.metric("linnet_slots_used")
 
     def is_idle(self):
-        metrics = self.metrics()
         names = ("linnet_slots_used", "linnet_queue_length")
-        return sum(v for (name, _), v in metrics.items() if name in names) == 0
+        return sum(v for (name, _), v in self.metrics(names).items() if name in names) == 0
 
     def wait_idle(self, timeout=60.0):
         return wait_until(self.is_idle, timeout, "slots and queue empty")
@@ -203,10 +202,10 @@ class Server:
         assert len(answer["choices"][0]["text"]) == 4
 
 
-def parse_metrics(text):
+def parse_metrics(text, begin=""):
     series = {}
     for line in text.splitlines():
-        if not line or line.startswith("#"):
+        if not line or line.startswith("#") or not line.startswith(begin):
             continue
         match = re.fullmatch(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)", line)
         assert match, f"not a Prometheus line: {line}"

@@ -83,12 +83,14 @@ static uint64_t count_lines(void)
 {
     uint64_t n = 0;
     int last[THREADS] = {-1, -1, -1, -1};
-    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+    for (char *line = text, *end; *line != '\0'; line = end + 1) {
         int thread = -1, number = -1;
-        assert_non_null(strchr(line, '\n'));
-        if (strstr(line, "dropped") != NULL && strstr(line, "dropped") < strchr(line, '\n'))
+        end = strchr(line, '\n');
+        assert_non_null(end);
+        *end = '\0';
+        if (strstr(line, "dropped") != NULL)
             continue; /* the report */
-        assert_int_equal(strchr(line, '\n') - line, LINE_BYTES - 1);
+        assert_int_equal(end - line, LINE_BYTES - 1);
         assert_int_equal(sscanf(line, "%d %d", &thread, &number), 2);
         assert_in_range(thread, 0, THREADS - 1);
         assert_true(number > last[thread]);

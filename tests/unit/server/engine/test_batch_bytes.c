@@ -18,21 +18,21 @@
 #include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"
 
-enum {
-    MAX_BATCH = 257,
-    MAX_SEQS = MAX_BATCH + MAX_BATCH / 2 + 3,
-    PROMPT = 9,
-    LONGEST = PROMPT + 40
-};
+#if defined(LX_SANITIZE_THREAD) || defined(LX_SANITIZE_ADDRESS)
+enum { MAX_BATCH = 64 };
+#else
+enum { MAX_BATCH = 257 };
+#endif
+enum { MAX_SEQS = MAX_BATCH + MAX_BATCH / 2 + 3, PROMPT = 9, LONGEST = PROMPT + 40 };
 enum { ROOM = 64, MAX_ROWS = MAX_BATCH + ROOM, MAX_INPUTS = 8 };
 
 #ifdef LX_SANITIZE_THREAD /* one set of instructions shows what threads do, and it is slow */
 static const lx_isa first_isa = LX_ISA_AVX2, last_isa = LX_ISA_AVX2;
-static const int32_t batches[] = {3, 64};
+static const int32_t batches[] = {3, MAX_BATCH};
 #else
 static const lx_isa first_isa = LX_ISA_PLAIN, last_isa = LX_ISA_AMX_PLAIN;
 #ifdef LX_SANITIZE_ADDRESS
-static const int32_t batches[] = {2, 17, 64};
+static const int32_t batches[] = {2, 17, MAX_BATCH};
 #else
 static const int32_t batches[] = {1, 2, 3, 17, 64, MAX_BATCH};
 #endif

@@ -5,7 +5,7 @@
  * step is wasted or in a slot that has another owner; a suspended job goes on where it was;
  * a failed step ends its jobs and nothing else. All this where states move beside steps, too.
  *
- *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference
+ *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference (not for sanitizers)
  *
  * With the cuda back end of tests/simt, also: after the start a step allocates nothing.
  */
@@ -404,6 +404,8 @@ static int run(const char *name)
 int main(int argc, char **argv)
 {
     int n_failed = 0;
+    if (argc < 2 && SANITIZED)
+        return run("cpu");
     if (argc < 2)
         return run("cpu") + run("reference");
     for (int i = 1; i < argc; i++)

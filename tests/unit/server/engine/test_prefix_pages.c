@@ -14,7 +14,8 @@
 #include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"
 
-#ifdef LX_SANITIZE_THREAD /* every sort of job has come by then, and it is slow */
+#if defined(LX_SANITIZE_THREAD) ||                                                                 \
+    defined(LX_SANITIZE_ADDRESS) /* every sort of job has come by then, and it is slow */
 enum { ROUNDS = 4 };
 #else
 enum { ROUNDS = 12 };
