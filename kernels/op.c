@@ -71,6 +71,13 @@ lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_u
     uses->states = NULL;
     uses->positions = uses->pages = uses->branches = false;
     op->uses(args, uses);
+    return lx_op_check_batch(op, b, args, uses, err);
+}
+
+lx_status lx_op_check_batch(const lx_op *op, const lx_batch *b, const void *args,
+                            const lx_uses *uses, lx_error *err)
+{
+    lx_status st = LX_OK;
     for (int32_t i = 0; i < uses->n; i++) {
         if (!has_room(&uses->arrays[i], rows_of(b, &uses->arrays[i])))
             return fail_use(op, b, &uses->arrays[i], err);

@@ -45,6 +45,9 @@ typedef struct lx_drawing {
 typedef struct lx_op {
     const char *name;
     size_t args_size;
+    /* No memory of the host lies behind the arguments: what is right once is right as long as their
+       objects are there. */
+    bool lasting;
     /* The arguments by themselves, without looking at any row. NULL: there is nothing to check. */
     lx_status (*check)(const void *args, lx_error *err);
     void (*uses)(const void *args, lx_uses *uses);
@@ -69,6 +72,10 @@ typedef union lx_op_args {
  */
 lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_uses *uses,
                       lx_error *err);
+/* The same of arguments that have passed before, whose objects are all still there and declared
+ *uses. */
+lx_status lx_op_check_batch(const lx_op *op, const lx_batch *b, const void *args,
+                            const lx_uses *uses, lx_error *err);
 
 /* The first array of this role, or NULL. */
 static inline const lx_use *lx_uses_find(const lx_uses *uses, lx_use_role role)

@@ -3,7 +3,8 @@
  *
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
  *   run.c      carries out a piece               pool.c, gate.c  the threads
- *   choose.c   which instruction set             kernels/ops/NAME/cpu.c  an operation on a piece
+ *   choose.c   which instruction set             weights.c  the memory of matrices
+ *   kernels/ops/NAME/cpu.c  an operation on a piece
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
  * isa_*.c
  *
@@ -23,6 +24,7 @@ static void cpu_close(lx_backend *be)
     lx_cpu *c = (lx_cpu *)be;
     lx_cpu_pool_free(c->pool);
     lx_turn_fini(&c->turn);
+    lx_cpu_weights_fini(&c->weights);
     lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
     if (c->has_gate)
         lx_cpu_gate_fini(&c->finished);
@@ -49,22 +51,35 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
     }
 #include "kernels/ops.def"
 
+/* What frees objects: no recorded operation is known any more (program.c). */
+#define FREES(object, type, free_it)                                                               \
+    static void object##_free(lx_backend *be, type *freed)                                         \
+    {                                                                                              \
+        atomic_fetch_add(&((lx_cpu *)be)->n_freed, 1);                                             \
+        free_it(be, freed);                                                                        \
+    }
+FREES(array, lx_array, lx_host_array_free)
+FREES(matrix, lx_matrix, lx_cpu_matrix_free)
+FREES(table, lx_table, lx_host_table_free)
+FREES(mask, lx_mask, lx_host_mask_free)
+FREES(states, lx_states, lx_host_states_free)
+
 static const lx_kernels table = {
     .name = "cpu",
     .close = cpu_close,
     .describe = cpu_describe,
     .array_new = lx_host_array_new,
-    .array_free = lx_host_array_free,
+    .array_free = array_free,
     .array_upload = lx_host_array_upload,
     .array_download = lx_host_array_download,
     .matrix_new = lx_cpu_matrix_new,
-    .matrix_free = lx_cpu_matrix_free,
+    .matrix_free = matrix_free,
     .table_new = lx_host_table_new,
-    .table_free = lx_host_table_free,
+    .table_free = table_free,
     .mask_new = lx_host_mask_new,
-    .mask_free = lx_host_mask_free,
+    .mask_free = mask_free,
     .states_new = lx_host_states_new,
-    .states_free = lx_host_states_free,
+    .states_free = states_free,
     .state_map = lx_host_state_map,
     .state_zero = lx_host_state_zero,
     .state_copy = lx_host_state_copy,
@@ -99,7 +114,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     *c = (lx_cpu){0};
-    if (lx_turn_init(&c->turn) != 0) {
+    if (lx_turn_init(&c->turn) != 0 || lx_cpu_weights_init(&c->weights) != 0) {
         free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }

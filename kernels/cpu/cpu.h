@@ -5,6 +5,7 @@
 #include "kernels/cpu/gate.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/cpu/weights.h"
 #include "kernels/op.h"
 
 typedef struct lx_cpu lx_cpu;
@@ -134,6 +135,7 @@ struct lx_cpu {
     int32_t n_threads;
     lx_cpu_pool *pool;
     lx_turn turn; /* held from begin to end */
+    lx_cpu_weights weights;
 
     /* the step that is being recorded or run */
     lx_host_seen seen;
@@ -143,6 +145,9 @@ struct lx_cpu {
     lx_error error;
     lx_cpu_op *ops;
     int32_t n_ops, ops_capacity;
+    int32_t n_known;      /* ops of the step before that are as they were: no object was freed */
+    atomic_uint n_freed;  /* objects */
+    unsigned freed_known; /* n_freed when the step began */
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
     lx_cpu_claims *claims; /* [n_threads] */

@@ -11,6 +11,10 @@
  * of one piece. It does as long as an array keeps its width and its kind of row; where a step uses
  * an array again in another shape, the operation gets a fence: it begins a phase.
  *
+ * Most steps are the step before once more. An operation with the arguments of the one that was
+ * recorded in its place is left as it is, which saves the checks of its arguments, and the other
+ * threads have it in their caches. Objects that are freed end that: their addresses may come again.
+ *
  * Memory grows while a step is recorded that needs more than any before it, never while one runs.
  */
 #include <stdlib.h>
@@ -31,6 +35,9 @@ lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     }
     c->batch = batch;
     c->failed = LX_OK;
+    unsigned freed = atomic_load(&c->n_freed);
+    c->n_known = freed == c->freed_known ? c->n_ops : 0;
+    c->freed_known = freed;
     c->n_ops = 0;
     c->step++;
     return LX_OK;
@@ -59,18 +66,20 @@ static lx_status grow_ops(lx_cpu *c)
     return LX_OK;
 }
 
-/* Notes in which shape the operation uses its arrays. */
-static void note_uses(const lx_cpu *c, lx_cpu_op *op)
+/* Notes in which shape the operation uses its arrays; true when one had another shape before. */
+static bool note_uses(const lx_cpu *c, const lx_cpu_op *op)
 {
+    bool fence = false;
     for (int32_t i = 0; i < op->uses.n; i++) {
         const lx_use *u = &op->uses.arrays[i];
         lx_array_use *use = u->array->use;
         if (u->role == LX_USE_PARAMETER)
             continue;
         if (use->step == c->step && (use->width != u->width || use->rows != u->rows))
-            op->fence = true;
+            fence = true;
         *use = (lx_array_use){c->step, u->width, u->rows};
     }
+    return fence;
 }
 
 static int64_t most(int64_t a, int64_t b)
@@ -87,6 +96,26 @@ static void want_scratch(lx_cpu *c, const lx_cpu_op *op)
             most(c->own_wanted, lx_cpu_own_scratch(lx_uses_find(&op->uses, LX_USE_IN)->width));
 }
 
+/* The operation that comes next is the one that came there in the step before. */
+static bool is_known(const lx_cpu *c, const lx_cpu_kind *kind, const void *args)
+{
+    const lx_cpu_op *op = &c->ops[c->n_ops];
+    return kind->op->lasting && c->n_ops < c->n_known && op->kind == kind &&
+           memcmp(&op->args, args, kind->op->args_size) == 0;
+}
+
+static lx_status keep_op(lx_cpu *c, lx_cpu_op *op, const lx_cpu_kind *kind, const void *args)
+{
+    lx_status st = lx_op_check(kind->op, c->batch, args, &op->uses, &c->error);
+    if (st != LX_OK)
+        return st;
+    op->kind = kind;
+    op->fence = false;
+    memcpy(&op->args, args, kind->op->args_size);
+    want_scratch(c, op);
+    return LX_OK;
+}
+
 void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args)
 {
     if (c->failed == LX_OK && c->n_ops == c->ops_capacity)
@@ -94,15 +123,15 @@ void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args)
     if (c->failed != LX_OK)
         return;
     lx_cpu_op *op = &c->ops[c->n_ops];
-    c->failed = lx_op_check(kind->op, c->batch, args, &op->uses, &c->error);
+    c->failed = is_known(c, kind, args)
+                    ? lx_op_check_batch(kind->op, c->batch, args, &op->uses, &c->error)
+                    : keep_op(c, op, kind, args);
     if (c->failed != LX_OK)
         return;
-    op->kind = kind;
-    op->fence = false;
-    memcpy(&op->args, args, kind->op->args_size);
     c->n_ops++;
-    note_uses(c, op);
-    want_scratch(c, op);
+    bool fence = note_uses(c, op);
+    if (op->fence != fence)
+        op->fence = fence;
 }
 
 /* --- running --- */

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,10 +22,22 @@ def commit():
         return "unknown commit"
 
 
+def cores_at_work(seconds=1.0):
+    """How many cores worked in this second; the load average also counts what ended a minute ago."""
+    def read():
+        fields = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
+        return fields[3] + fields[4], sum(fields)  # idle and waiting for a disk; everything
+
+    idle, everything = read()
+    time.sleep(seconds)
+    idle, everything = (after - before for after, before in zip(read(), (idle, everything)))
+    return os.cpu_count() * (1 - idle / max(1, everything))
+
+
 def describe(busy):
     """One line; a second one when less than `busy` cores are free."""
-    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    line = f"{processor()}, {cores} cores, load {load:.1f}, commit {commit()}"
+    cores, load = len(os.sched_getaffinity(0)), cores_at_work()
+    line = f"{processor()}, {cores} cores, {load:.1f} of them at work, commit {commit()}"
     if load > cores - busy + 0.5:
         line += "\nthe machine is busy with other work: do not publish these figures"
     return line

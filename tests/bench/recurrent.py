@@ -3,8 +3,9 @@
 
     python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
 
-Random weights of RWKV-7 0.1B (12 x 768) and Mamba-2 130M (24 x 768), and a Gated DeltaNet of 12 x 768, 256 tokens, the
-same numbers for all who have the kind; --size small is for a look at whether everything runs. Beside Linnet: llama.cpp by
+Random weights of RWKV-7 0.1B (12 x 768) and Mamba-2 130M (24 x 768), a Gated DeltaNet of 12 x 768, and `softmax`, which they
+stand beside: Llama's transformer of that size, with its keys and values kept. 256 tokens, the same numbers for all who
+have the kind; --size small is for a look at whether everything runs. Beside Linnet: llama.cpp by
 the wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is
 that of an environment with xllamacpp, gguf, rwkv and torch.
 
@@ -59,7 +60,7 @@ def parse_arguments():
     p.add_argument("--build", type=Path, default=ROOT / "build")
     p.add_argument("--python", help="of the peers; without it only Linnet is measured")
     p.add_argument("--size", choices=list(SIZES), default="full")
-    p.add_argument("--kinds", type=words, default=["rwkv7", "mamba2", "gated_deltanet"])
+    p.add_argument("--kinds", type=words, default=["rwkv7", "mamba2", "gated_deltanet", "softmax"])
     p.add_argument("--precisions", type=words, default=["f32"])
     p.add_argument("--threads", type=numbers, default=[1, 2])
     p.add_argument("--streams", type=numbers, default=[1, 8, 64])
@@ -114,6 +115,12 @@ def gdn_config(size):
                             "max_position_embeddings": 1 << 17}
 
 
+def softmax_config(size):
+    layers, heads = size["layers"], size["width"] // 64
+    attention = folders.ATTN | {"layers": list(range(layers)), "num_heads": heads, "num_kv_heads": heads}
+    return gdn_config(size) | {"attn": attention, "intermediate_size": size["width"] * 8 // 3 // 32 * 32}
+
+
 def make(kind, size):
     """(config of the folder, its tensors, those of the peers)"""
     rng = numpy.random.default_rng(1)
@@ -122,7 +129,7 @@ def make(kind, size):
         config = converter.config_of({name: ("F32", array) for name, array in own.items()})
         pairs = (converter.their_tensor(name, array) for name, array in own.items())
         return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
-    config = mamba2_config(size) if kind == "mamba2" else gdn_config(size)
+    config = {"mamba2": mamba2_config, "gated_deltanet": gdn_config, "softmax": softmax_config}[kind](size)
     tensors = filled((folders.mamba2_tensors if kind == "mamba2" else folders.delta_tensors)(config), rng)
     return config | {"eos_token_id": None, "bos_token_id": None}, tensors, tensors
 
@@ -240,7 +247,7 @@ def measure(args, kind, precision, threads, place):
     if not folder.exists():
         write_folder(folder, config, tensors, precision)
     racers, packaged = [lambda: Linnet(args, folder, threads, precision)], None
-    if args.python and kind in ("rwkv7", "mamba2"):
+    if args.python and kind != "gated_deltanet":
         saved, file = place / f"{kind}.npz", place / f"{kind}-{precision}.gguf"
         if not saved.exists():
             numpy.savez(saved, **theirs)

@@ -13,13 +13,13 @@ import time
 
 import numpy
 
-IDS, EPS = 256, 1e-5
+IDS, EPS, HEAD = 256, 1e-5, 64
 
 
 # --- llama.cpp's file
 
 
-def start_file(path, arch, config, gguf, layers, width, hidden):
+def start_file(path, arch, config, gguf, layers, width, hidden, heads=0):
     writer = gguf.GGUFWriter(path, arch)
     writer.add_tokenizer_model("rwkv")
     letters = [chr(97 + i // 16) + chr(97 + i % 16) for i in range(IDS)]
@@ -29,7 +29,7 @@ def start_file(path, arch, config, gguf, layers, width, hidden):
     writer.add_embedding_length(width)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(hidden)
-    writer.add_head_count(0)
+    writer.add_head_count(heads)
     return writer
 
 
@@ -93,7 +93,23 @@ def mamba2_file(path, t, gguf):
     return writer, out
 
 
-FILES = {"rwkv7": rwkv7_file, "mamba2": mamba2_file}
+def softmax_file(path, t, gguf):
+    """Llama's. The order of a head's rotated components is another one there: as good for random weights."""
+    layers = 1 + max(int(name.split(".")[2]) for name in t if name.startswith("model.layers."))
+    hidden, width = t["model.layers.0.mlp.gate_proj.weight"].shape
+    writer = start_file(path, "llama", t, gguf, layers, width, hidden, width // HEAD)
+    writer.add_rope_dimension_count(HEAD)
+    writer.add_layer_norm_rms_eps(EPS)
+    out = {"token_embd.weight": t["model.embeddings.weight"], "output.weight": t["lm_head.weight"],
+           "output_norm.weight": t["model.norm.weight"]}
+    names = {"attn_norm": "attn_norm", "attn_q": "attn.q_proj", "attn_k": "attn.k_proj", "attn_v": "attn.v_proj", "attn_output": "attn.o_proj",
+             "ffn_norm": "mlp_norm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+    for i in range(layers):
+        out |= {f"blk.{i}.{theirs}.weight": t[f"model.layers.{i}.{own}.weight"] for theirs, own in names.items()}
+    return writer, out
+
+
+FILES = {"rwkv7": rwkv7_file, "mamba2": mamba2_file, "softmax": softmax_file}
 EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
 
 

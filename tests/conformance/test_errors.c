@@ -284,6 +284,76 @@ static bool broken_objects_are_refused(device *dut, device *oracle)
     return true;
 }
 
+static lx_status norm_step(device *d, int32_t rows, lx_array *y, const lx_array *x,
+                           const lx_array *gamma)
+{
+    const lx_norm_args args = {y, x, gamma, gamma, D, 1e-5f, LX_ROWS_TOKENS};
+    uint64_t step = 0;
+    lx_status st = d->k->begin(d->be, single_rows(rows), NULL);
+    if (st != LX_OK)
+        return st;
+    d->k->norm(d->be, &args);
+    st = d->k->end(d->be, &step, NULL);
+    return st == LX_OK ? d->k->sync(d->be, step, NULL) : st;
+}
+
+/* A back end may leave out what the same arguments passed in the step before, but not what depends
+   on the batch. */
+static bool repeated_arguments_are_checked_with_their_batch(device *dut, device *oracle)
+{
+    (void)oracle;
+    world o = make_world(dut);
+    const int32_t room = 2 + GUARD / D; /* of rows in x and y */
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(norm_step(dut, room, o.y, o.x, o.gamma));
+        CHECK(norm_step(dut, room + 1, o.y, o.x, o.gamma) == LX_ERR_INVALID, "more rows than room");
+        CHECK_OK(norm_step(dut, 1, o.y, o.x, o.gamma));
+    }
+    return true;
+}
+
+static lx_status linear_step(device *d, const world *o, const lx_matrix *w)
+{
+    const lx_linear_args args = {o->y, o->x, w, LX_ACT_NONE, NULL, LX_ROWS_TOKENS};
+    uint64_t step = 0;
+    lx_status st = d->k->begin(d->be, o->batch, NULL);
+    if (st != LX_OK)
+        return st;
+    d->k->linear(d->be, &args);
+    st = d->k->end(d->be, &step, NULL);
+    return st == LX_OK ? d->k->sync(d->be, step, NULL) : st;
+}
+
+/* Nor when another matrix, with more rows than y has room for, lies where that of the step before
+   did. The C library keeps the first few freed blocks back, so there are many. */
+static bool freed_objects_are_forgotten(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { MANY = 64 };
+    world o = make_world(dut);
+    float *weights = floats(9 * D * D);
+    const lx_host_tensor square = {LX_F32, D, D, weights}, tall = {LX_F32, 9 * D, D, weights};
+    lx_matrix *before[MANY], *after[MANY];
+    for (int i = 0; i < MANY; i++)
+        CHECK_OK(dut->k->matrix_new(dut->be, &square, NULL, &before[i], NULL));
+    const lx_matrix *last = before[MANY - 1];
+    CHECK_OK(linear_step(dut, &o, before[MANY - 1]));
+    for (int i = 0; i < MANY; i++)
+        dut->k->matrix_free(dut->be, before[i]);
+    lx_status st = LX_ERR_INVALID; /* under a sanitizer no address comes again */
+    int n = 0;
+    for (bool again = false; n < MANY && !again; n++) {
+        CHECK_OK(dut->k->matrix_new(dut->be, &tall, NULL, &after[n], NULL));
+        again = after[n] == last;
+        if (again)
+            st = linear_step(dut, &o, after[n]);
+    }
+    while (n > 0)
+        dut->k->matrix_free(dut->be, after[--n]);
+    CHECK(st == LX_ERR_INVALID, "a freed matrix's shape was taken for that of a new one");
+    return true;
+}
+
 /* Of each processor those instruction sets that not every precision may ask for. */
 static bool precisions_without_a_set_are_refused(device *dut, device *oracle)
 {
@@ -340,6 +410,9 @@ const test error_tests[] = {
     {"broken_sample_is_refused", broken_sample_is_refused},
     {"broken_mixture_is_refused", broken_mixture_is_refused},
     {"broken_objects_are_refused", broken_objects_are_refused},
+    {"repeated_arguments_are_checked_with_their_batch",
+     repeated_arguments_are_checked_with_their_batch},
+    {"freed_objects_are_forgotten", freed_objects_are_forgotten},
     {"precisions_without_a_set_are_refused", precisions_without_a_set_are_refused},
     {"unknown_back_ends_are_refused", unknown_back_ends_are_refused},
     {NULL, NULL},

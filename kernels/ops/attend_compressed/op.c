@@ -54,5 +54,6 @@ static void uses(const void *args, lx_uses *u)
 
 const lx_op lx_op_attend_compressed = {.name = "attend_compressed",
                                        .args_size = sizeof(lx_attend_compressed_args),
+                                       .lasting = true,
                                        .check = check,
                                        .uses = uses};

@@ -32,5 +32,6 @@ static void uses(const void *args, lx_uses *u)
 
 const lx_op lx_op_attend_linear = {.name = "attend_linear",
                                    .args_size = sizeof(lx_attend_linear_args),
+                                   .lasting = true,
                                    .check = check,
                                    .uses = uses};

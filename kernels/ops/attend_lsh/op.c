@@ -49,5 +49,8 @@ static void uses(const void *args, lx_uses *u)
     u->pages = true;
 }
 
-const lx_op lx_op_attend_lsh = {
-    .name = "attend_lsh", .args_size = sizeof(lx_attend_lsh_args), .check = check, .uses = uses};
+const lx_op lx_op_attend_lsh = {.name = "attend_lsh",
+                                .args_size = sizeof(lx_attend_lsh_args),
+                                .lasting = true,
+                                .check = check,
+                                .uses = uses};

@@ -202,7 +202,8 @@ V16_FN v16 rows_load(const float *p, int n)
 }
 
 /* Adds this block's weighted values m .. of nq queries: nc times 16 columns, of the last n. A row
-   that a query does not see is not multiplied: it may hold anything. */
+   that a query does not see is not multiplied: it may hold anything. One that none sees is not
+   read. */
 V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, const int nq,
                         const int nc, const int n)
 {
@@ -213,10 +214,14 @@ V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, co
         const rows_tile *tile = &w->now->tile[t];
         const float *row = tile->k + (int64_t)a->d_key * LX_ROWS_TILE + m;
         int64_t later = tile->later - tile->k;
-        uint32_t all = tile->lanes[0];
-        for (int j = 1; j < nq; j++)
+        uint32_t all = tile->lanes[0], any = all;
+        for (int j = 1; j < nq; j++) {
             all &= tile->lanes[j];
+            any |= tile->lanes[j];
+        }
         for (int l = 0; l < LX_ROWS_TILE; l++, row += a->d_value) {
+            if (all != 0xffff && (any >> l & 1) == 0)
+                continue;
             for (int c = 0; c < nc; c++) {
                 v[c] = rows_load(row + 16 * c, c + 1 == nc ? n : 16);
                 __builtin_prefetch(row + later + 16 * c, 0, 2);

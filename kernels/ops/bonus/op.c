@@ -40,5 +40,8 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "u", a->u, keys, LX_ROWS_TOKENS};
 }
 
-const lx_op lx_op_bonus = {
-    .name = "bonus", .args_size = sizeof(lx_bonus_args), .check = check, .uses = uses};
+const lx_op lx_op_bonus = {.name = "bonus",
+                           .args_size = sizeof(lx_bonus_args),
+                           .lasting = true,
+                           .check = check,
+                           .uses = uses};

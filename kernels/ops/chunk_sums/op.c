@@ -43,5 +43,8 @@ static void uses(const void *args, lx_uses *u)
     u->positions = true;
 }
 
-const lx_op lx_op_chunk_sums = {
-    .name = "chunk_sums", .args_size = sizeof(lx_chunk_sums_args), .check = check, .uses = uses};
+const lx_op lx_op_chunk_sums = {.name = "chunk_sums",
+                                .args_size = sizeof(lx_chunk_sums_args),
+                                .lasting = true,
+                                .check = check,
+                                .uses = uses};

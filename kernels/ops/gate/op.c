@@ -47,5 +47,8 @@ static void uses(const void *args, lx_uses *u)
     use_parameter(u, "offset", a->offset, a->d);
 }
 
-const lx_op lx_op_gate = {
-    .name = "gate", .args_size = sizeof(lx_gate_args), .check = check, .uses = uses};
+const lx_op lx_op_gate = {.name = "gate",
+                          .args_size = sizeof(lx_gate_args),
+                          .lasting = true,
+                          .check = check,
+                          .uses = uses};

@@ -18,5 +18,8 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x, a->d, LX_ROWS_TOKENS};
 }
 
-const lx_op lx_op_gather = {
-    .name = "gather", .args_size = sizeof(lx_gather_args), .check = check, .uses = uses};
+const lx_op lx_op_gather = {.name = "gather",
+                            .args_size = sizeof(lx_gather_args),
+                            .lasting = true,
+                            .check = check,
+                            .uses = uses};

@@ -38,5 +38,8 @@ static void uses(const void *args, lx_uses *u)
     use_parameter(u, "beta", a->beta, n);
 }
 
-const lx_op lx_op_head_norm = {
-    .name = "head_norm", .args_size = sizeof(lx_head_norm_args), .check = check, .uses = uses};
+const lx_op lx_op_head_norm = {.name = "head_norm",
+                               .args_size = sizeof(lx_head_norm_args),
+                               .lasting = true,
+                               .check = check,
+                               .uses = uses};

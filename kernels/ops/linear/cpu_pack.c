@@ -77,14 +77,14 @@ static int64_t words_of(lx_cpu_format format, int64_t cols)
     return (cols + inputs - 1) / inputs * LX_CPU_TILE * LX_CPU_GROUP;
 }
 
-static bool reserve(lx_matrix *w)
+static bool reserve(lx_cpu *c, lx_matrix *w)
 {
     w->n_bytes = (size_t)(w->groups * w->group_words) * 4;
-    w->data = lx_host_reserve(w->n_bytes);
+    w->data = lx_cpu_weights_new(&c->weights, w->n_bytes);
     w->bias = calloc((size_t)(w->groups * LX_CPU_GROUP), sizeof(float));
     if (w->format == LX_CPU_INT8) {
         w->scales = calloc((size_t)(w->groups * LX_CPU_GROUP), sizeof(float));
-        w->starts = lx_host_reserve(starts_bytes(w));
+        w->starts = lx_cpu_weights_new(&c->weights, starts_bytes(w));
         if (w->scales == NULL || w->starts == NULL)
             return false;
     }
@@ -120,7 +120,7 @@ lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float
     w->groups = (t->rows + LX_CPU_GROUP - 1) / LX_CPU_GROUP;
     w->format = int8 ? LX_CPU_INT8 : t->dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
     w->group_words = words_of(w->format, t->cols);
-    if (!reserve(w)) {
+    if (!reserve((lx_cpu *)be, w)) {
         lx_cpu_matrix_free(be, w);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
                        (long long)t->rows, (long long)t->cols);
@@ -134,12 +134,12 @@ lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float
 
 void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w)
 {
-    (void)be;
+    lx_cpu *c = (lx_cpu *)be;
     if (w == NULL)
         return;
-    lx_host_release(w->data, w->n_bytes);
+    lx_cpu_weights_free(&c->weights, w->data, w->n_bytes);
     if (w->starts != NULL)
-        lx_host_release(w->starts, starts_bytes(w));
+        lx_cpu_weights_free(&c->weights, w->starts, starts_bytes(w));
     free(w->scales);
     free(w->bias);
     free(w);

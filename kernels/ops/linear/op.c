@@ -21,5 +21,8 @@ static void uses(const void *args, lx_uses *u)
         u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "residual", a->residual, w->rows, a->rows};
 }
 
-const lx_op lx_op_linear = {
-    .name = "linear", .args_size = sizeof(lx_linear_args), .check = check, .uses = uses};
+const lx_op lx_op_linear = {.name = "linear",
+                            .args_size = sizeof(lx_linear_args),
+                            .lasting = true,
+                            .check = check,
+                            .uses = uses};

@@ -9,4 +9,5 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "beta", a->beta, a->d, a->rows};
 }
 
-const lx_op lx_op_norm = {.name = "norm", .args_size = sizeof(lx_norm_args), .uses = uses};
+const lx_op lx_op_norm = {
+    .name = "norm", .args_size = sizeof(lx_norm_args), .lasting = true, .uses = uses};

@@ -86,5 +86,8 @@ static void uses(const void *args, lx_uses *u)
     u->branches = true;
 }
 
-const lx_op lx_op_recurrence = {
-    .name = "recurrence", .args_size = sizeof(lx_recurrence_args), .check = check, .uses = uses};
+const lx_op lx_op_recurrence = {.name = "recurrence",
+                                .args_size = sizeof(lx_recurrence_args),
+                                .lasting = true,
+                                .check = check,
+                                .uses = uses};

@@ -38,6 +38,7 @@ static lx_status check_rows(const lx_batch *b, const void *args, lx_error *err)
 
 const lx_op lx_op_rotary = {.name = "rotary",
                             .args_size = sizeof(lx_rotary_args),
+                            .lasting = true,
                             .check = check,
                             .uses = uses,
                             .check_rows = check_rows};

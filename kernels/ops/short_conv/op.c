@@ -35,5 +35,8 @@ static void uses(const void *args, lx_uses *u)
     u->branches = true;
 }
 
-const lx_op lx_op_short_conv = {
-    .name = "short_conv", .args_size = sizeof(lx_short_conv_args), .check = check, .uses = uses};
+const lx_op lx_op_short_conv = {.name = "short_conv",
+                                .args_size = sizeof(lx_short_conv_args),
+                                .lasting = true,
+                                .check = check,
+                                .uses = uses};

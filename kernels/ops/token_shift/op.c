@@ -31,5 +31,8 @@ static void uses(const void *args, lx_uses *u)
     u->branches = true;
 }
 
-const lx_op lx_op_token_shift = {
-    .name = "token_shift", .args_size = sizeof(lx_token_shift_args), .check = check, .uses = uses};
+const lx_op lx_op_token_shift = {.name = "token_shift",
+                                 .args_size = sizeof(lx_token_shift_args),
+                                 .lasting = true,
+                                 .check = check,
+                                 .uses = uses};
