@@ -5,7 +5,7 @@ install(TARGETS linnet)
 foreach(model couplet mnist poem)
   install(DIRECTORY weights/${model} DESTINATION ${CMAKE_INSTALL_DATADIR}/linnet/models
     FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN tokenizer.json PATTERN rhymes.txt
-      PATTERN README.md)
+      PATTERN generation_config.json PATTERN README.md)
 endforeach()
 install(FILES LICENSE LICENSE.Apache-2.0 CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -121,6 +121,15 @@ has_healthcheck() {
         grep -qx '\[CMD linnet health\] 10001:10001'
 }
 
+# As docs/operations.md writes it: every file and every Debian package of the image.
+its_bill_is_right() {
+    local name=bill
+    podman_ create --name "$name" --no-healthcheck "$image" >>"$work/log" 2>&1 &&
+        podman_ export "$name" | scripts/sbom image - >"$work/sbom" && podman_ rm "$name" >>"$work/log" &&
+        scripts/sbom check "$work/sbom" >>"$work/log" 2>&1 && grep -q '"name": "libmicrohttpd12"' "$work/sbom" &&
+        grep -qF '"fileName": "./models/poem/model.safetensors"' "$work/sbom"
+}
+
 # --- one container
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
@@ -375,6 +384,7 @@ ok "the image is built" build_image
 say "      built after $SECONDS s"
 ok "it is smaller than $LIMIT_MB MB" image_is_small
 ok "it has a health check and a user" has_healthcheck
+ok "its SPDX document is right" its_bill_is_right
 if podman_ run --rm --no-healthcheck --network host --memory 64m "$image" --version >>"$work/log" 2>&1; then
     run_tests
     run_compose || run_cluster

@@ -80,7 +80,7 @@ has_what_it_should() {
     for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./lib/systemd/system/linnet.service \
         ./usr/share/linnet/models/{couplet,mnist,poem}/{config.json,model.safetensors} \
         ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz} \
-        ./usr/share/man/man1/linnet{,-serve,-generate,-eval,-bench,-inspect,-tokenize,-health}.1.gz \
+        ./usr/share/man/man1/linnet{,-serve,-generate,-chat,-eval,-bench,-inspect,-tokenize,-health}.1.gz \
         ./usr/share/bash-completion/completions/linnet ./usr/share/zsh/vendor-completions/_linnet; do
         grep -qxF "$file" <<<"$files" || { echo "no $file"; return 1; }
     done

@@ -1,9 +1,7 @@
-"""scripts/check-prose finds every turn of phrase of its list and nothing else; scripts/check-includes measures files
-and functions."""
+"""scripts/check-prose finds every turn of phrase of its list and nothing else."""
 
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -44,28 +42,3 @@ def test_left_alone(tmp_path, line):
 def test_a_reason_lets_a_line_be(tmp_path):
     assert run(tmp_path, "the user nobody  # check-prose: its name\n").returncode == 0
     assert run(tmp_path, "the user nobody  # check-prose:\n").returncode == 1
-
-
-@pytest.fixture
-def rules():
-    loader = SourceFileLoader("check_includes", str(SCRIPTS / "check-includes"))
-    module = type(sys)("check_includes")
-    module.__file__ = str(SCRIPTS / "check-includes")
-    exec(loader.get_code("check_includes"), module.__dict__)
-    return module
-
-
-def function(lines):
-    return "/* Why. */\nstatic int f(int a,\n             int b)\n{\n" + "    a += b;\n" * (lines - 4) + "}\n"
-
-
-@pytest.mark.parametrize("lines, found", [(60, False), (61, True), (200, True)])
-def test_functions_are_measured_with_their_head(rules, lines, found):
-    rules.check_size("server/a.c", "int x;\n\n" + function(10) + "\n" + function(lines))
-    assert rules.faults == ([f"server/a.c:16: a function of {lines} lines"] if found else [])
-
-
-@pytest.mark.parametrize("lines", [500, 501])
-def test_files_are_measured(rules, lines):
-    rules.check_size("server/a.c", "int x;\n" * lines)
-    assert rules.faults == (["server/a.c: 501 lines"] if lines > 500 else [])

@@ -69,6 +69,12 @@ def test_there_is_time_to_drain():
     assert int(haproxy["stop_grace_period"].rstrip("s")) >= grace
 
 
+def test_every_variable_is_in_the_manual():
+    used = set(re.findall(r"\$\{(\w+):-", (DEPLOY / "compose.yaml").read_text()))
+    manual = (ROOT / "docs/operations.md").read_text()
+    assert len(used) >= 13 and not [name for name in used if f"`{name}`" not in manual]
+
+
 def test_mounted_files_exist():
     for name, service in SERVICES.items():
         for volume in service.get("volumes", []):

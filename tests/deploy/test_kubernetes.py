@@ -51,6 +51,25 @@ def test_files_of_the_base_are_right(path):
     assert not found and documents, "\n".join(found)
 
 
+def own_resources():
+    """What overlays add to the base: whole documents, right without being rendered."""
+    for path in sorted(DEPLOY.glob("k8s/overlays/*/kustomization.yaml")):
+        for name in yaml.safe_load(path.read_text())["resources"]:
+            if name.endswith(".yaml"):
+                yield path.parent / name
+
+
+@pytest.mark.parametrize("path", list(own_resources()), ids=lambda p: p.name)
+def test_files_that_overlays_add_are_right(path):
+    found, documents = manifests.check(path.read_text())
+    assert not found and len(documents) == 1, "\n".join(found)
+
+
+def test_there_is_a_monitor_and_an_ingress_with_tls():
+    documents = {d["kind"]: d for d in (yaml.safe_load(path.read_text()) for path in own_resources())}
+    assert {"ServiceMonitor", "Ingress"} <= set(documents) and documents["Ingress"]["spec"]["tls"]
+
+
 # --- the checker itself can fail
 
 def change(document, path, value):

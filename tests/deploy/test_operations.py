@@ -1,5 +1,7 @@
 """docs/operations.md: its tables are what the program says, and nothing that deploy/ sets is unknown."""
 
+import functools
+import json
 import os
 import re
 import subprocess
@@ -66,25 +68,71 @@ def test_the_longest_answer_fits_into_the_drain():
         assert float(variables.get("LINNET_TIMEOUT", default[1])) <= float(variables["LINNET_DRAIN_TIMEOUT"])
 
 
+def arguments_of_manifests():
+    """Of every container of Linnet's, and of the image."""
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    containers = [service for name, service in compose["services"].items() if name.startswith("linnet")]
+    for document in documents_of_kubernetes():
+        if document.get("kind") == "Deployment":
+            containers += document["spec"]["template"]["spec"]["containers"]
+    for container in containers:
+        words = [*container.get("command", []), *container.get("args", [])]
+        yield words
+    for words in re.findall(r"^(?:HEALTHCHECK.*)?\bCMD (\[.*\])$", (ROOT / "Dockerfile").read_text(), re.MULTILINE):
+        yield json.loads(words)
+
+
+def test_arguments_of_manifests_are_flags():
+    found = [words[1:] if words[:1] == ["linnet"] else words for words in arguments_of_manifests()]
+    assert ["health"] in found and ["serve", "--models", "/models"] in found and len(found) > 5
+    for command, *rest in filter(None, found):  # without any, the image's own are used
+        assert {word.split("=")[0][2:] for word in rest if word.startswith("--")} <= flags_of(command), (command, rest)
+
+
+@functools.cache
 def flags_of(command):
     return set(re.findall(r"^\| `--(?:\[no-\])?([\w-]+)", run(command, "--help=markdown").stdout, re.MULTILINE))
 
 
+COMMANDS = re.findall(r"^  ([a-z]+) ", run("--help").stdout, re.MULTILINE)
+
+
+def tracked(*patterns):
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", *patterns], check=True, capture_output=True, text=True, timeout=60)
+    return [ROOT / name for name in listed.stdout.split() if (ROOT / name).is_file()]
+
+
+def flags_named_behind_commands(text):
+    """[(command, flag)] of what is written as `linnet COMMAND --flag ...`, over lines that go on."""
+    text = text.replace("\\\n", " ")
+    for command, rest in re.findall(rf"\blinnet ({'|'.join(COMMANDS)})\b([^\n`#|]*)", text):
+        yield from ((command, flag) for flag in re.findall(r"(?<!\S)--(?:no-)?([a-z][\w-]+)", rest))
+
+
+def test_what_is_found_behind_a_command():
+    text = "`linnet serve --port 1 --no-log-prompts` or\n    linnet chat \\\n  --seed 2 # --nothing\n"
+    assert list(flags_named_behind_commands(text)) == [("serve", "port"), ("serve", "log-prompts"), ("chat", "seed")]
+
+
 def test_flags_named_in_documents_exist():
-    """After `linnet COMMAND` those of the command; alone in code those of any command."""
-    commands = {name: flags_of(name) for name in ("serve", "generate", "eval", "bench", "inspect", "tokenize", "health")}
-    every = set().union(*commands.values()) | {"help", "version"}
-    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    """After `linnet COMMAND` those of the command; alone in code those of any command, or of a script of the tree."""
+    assert len(COMMANDS) >= 8
+    every = set().union(*map(flags_of, COMMANDS)) | {"help", "version"}
+    of_scripts = {flag for path in tracked("*.py") for flag in re.findall(r'"--([a-z][\w-]+)"', path.read_text())}
+    pages = tracked("*.md")
+    assert len(pages) > 50
+    for path in [*pages, ROOT / "Dockerfile", *tracked("deploy/*", "scripts/*")]:
+        for command, flag in flags_named_behind_commands(path.read_text()):
+            assert flag in flags_of(command) | {"help"}, f"{path.relative_to(ROOT)}: linnet {command} --{flag}"
     for path in pages:
-        text = path.read_text()
-        for command, rest in re.findall(r"\blinnet (serve|generate|eval|bench|inspect|tokenize|health)\b([^\n`#|]*)", text):
-            for flag in re.findall(r"(?<!\S)--(?:no-)?([a-z][\w-]+)", rest):
-                assert flag in commands[command] | {"help"}, f"{path.name}: linnet {command} --{flag}"
-        if path.name not in {"README.md", "SECURITY.md", "operations.md", "http-api.md", "compatibility.md"}:
-            continue  # tools of the other pages have flags, too
-        for flag in re.findall(r"`--(?:\[no-\])?([a-z][\w-]+)", text):
-            assert flag.removeprefix("no-") in every | OF_OTHERS, f"{path.name}: --{flag}"
+        if path.parent.name == "adr":  # some were decided against, or are gone
+            continue
+        for flag in re.findall(r"`--(?:\[no-\])?([a-z][\w-]+)", path.read_text()):
+            named = flag.removeprefix("no-")
+            of_others = OF_OTHERS if str(path.relative_to(ROOT)) in OF_THE_SERVER else OF_OTHERS | of_scripts
+            assert named in every | of_others, f"{path.relative_to(ROOT)}: --{flag}"
 
 
+OF_THE_SERVER = {"README.md", "SECURITY.md", "docs/operations.md", "docs/http-api.md", "docs/compatibility.md"}  # and no script's
 # Named alone in a document, and of another program.
 OF_OTHERS = {"read-only", "profile"}  # docker run, compose

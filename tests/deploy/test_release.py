@@ -28,6 +28,8 @@ def test_the_version_is_the_same_everywhere():
     released = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released and released[0] == VERSION
     assert f'\nversion = "{VERSION}"\n' in (ROOT / "weights/pyproject.toml").read_text()
+    named = [version for path in (ROOT / "docs").glob("*.md") for version in re.findall(r"\blinnet_(\d[\d.]*)_amd64", path.read_text())]
+    assert named and set(named) == {VERSION}
     for path in DEPLOY.glob("k8s/**/kustomization.yaml"):
         for image in yaml.safe_load(path.read_text()).get("images", []):
             assert image["newTag"].removesuffix("-cuda") == VERSION, path
@@ -43,16 +45,33 @@ def installed(tmp_path_factory):
     return prefix
 
 
+def models_of_the_tree():
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "weights/couplet", "weights/mnist", "weights/poem"], check=True,
+                            capture_output=True, text=True, timeout=60)
+    return {f"share/linnet/models/{name.removeprefix('weights/')}" for name in listed.stdout.split() if not name.endswith(".png")}
+
+
 def test_all_is_installed(installed):
     files = {str(p.relative_to(installed)) for p in installed.rglob("*") if p.is_file()}
-    models = "share/linnet/models"
-    assert {"bin/linnet", "share/doc/linnet/LICENSE", "share/doc/linnet/CHANGELOG.md",
-            *(f"{models}/{m}/{name}" for m in ("couplet", "mnist", "poem")
-              for name in ("config.json", "model.safetensors", "README.md")),
-            f"{models}/couplet/vocab.txt", f"{models}/poem/tokenizer.json", f"{models}/poem/rhymes.txt",
-            "share/man/man1/linnet.1", "share/man/man1/linnet-serve.1",
-            "share/bash-completion/completions/linnet", "share/zsh/site-functions/_linnet"} <= files
-    assert not [f for f in files if f.endswith((".png", ".py", ".a"))]
+    commands = re.findall(r"^  ([a-z]+) ", run("--help").stdout, re.MULTILINE)
+    plugin = {"lib/libkernels_cuda.so"} if (LINNET.parent / "libkernels_cuda.so").exists() else set()
+    assert files == {
+        "bin/linnet", *models_of_the_tree(), *(f"share/doc/linnet/{name}" for name in ("LICENSE", "LICENSE.Apache-2.0", "CHANGELOG.md")),
+        "share/man/man1/linnet.1", *(f"share/man/man1/linnet-{command}.1" for command in commands),
+        "share/bash-completion/completions/linnet", "share/zsh/site-functions/_linnet", *plugin}
+
+
+def test_an_installed_plugin_is_found(installed):
+    """Where the CUDA back end is built, the program in bin/ loads the library in lib/; here that needs no GPU."""
+    if not (installed / "lib/libkernels_cuda.so").exists():
+        pytest.skip("this build has no CUDA back end")
+    said = subprocess.run([installed / "bin/linnet", "bench", "--model", "mnist", "--backend", "cuda"], cwd="/", env=environment(),
+                          capture_output=True, text=True, timeout=120)
+    assert "cannot load" not in said.stderr, said.stderr
+
+
+def test_the_readme_calls_cuda_experimental_on_its_first_screen():
+    assert any("**CUDA is experimental**" in line for line in (ROOT / "README.md").read_text().splitlines()[:25])
 
 
 def test_the_installed_program_needs_nothing_else(installed):

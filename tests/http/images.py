@@ -155,6 +155,10 @@ def of_kind(events, kind):
     return [data for name, data in events if name.endswith("." + kind)]
 
 
+def mask_keeping(pixels):
+    return png.write(WIDTH, HEIGHT, png.with_alpha(bytes(PIXELS), b"\xff" * pixels + bytes(PIXELS - pixels)), png.GREY_ALPHA)
+
+
 def completed(events):
     """PNG files by sample."""
     found = {e["index"]: base64.b64decode(e["b64_json"]) for e in of_kind(events, "completed")}

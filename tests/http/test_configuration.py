@@ -1,6 +1,7 @@
 """Options from a file, models found from any folder, and starts that fail before anything was begun."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -77,6 +78,17 @@ def test_a_broken_file_names_line_and_key(config, text, words):
     status = 1 if "65536" in words else 2  # too much of it is no wrong value
     line = refused("serve", "--config", config(text), "--port", "0", status=status)
     assert all(word in line for word in words), line
+
+
+def test_every_flag_has_a_line(config):
+    """The last line alone is refused, so every name before it was read, and its value."""
+    rows = re.findall(r"^\| `--(?:\[no-\])?([\w-]+)[^|]*\|[^|]*\| (?:`([^`]*)`)? *\| ((?:\\\||[^|])*) \|",
+                      run("serve", "--help=markdown").stdout, re.MULTILINE)
+    lines = [f"{name} = {default or allowed.split(chr(92))[0].strip() or 'a-value'}" for name, default, allowed in rows
+             if name != "config"]
+    assert len(lines) > 50 and "backend = cpu" in lines and "log-prompts = off" in lines
+    line = refused("serve", "--config", config("\n".join([*lines, "nothing-like-it = 3"])), status=2)
+    assert f"linnet.conf:{len(lines) + 1}" in line and "nothing-like-it" in line
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 import trainer
 from linear_transformer import LinearTransformer, model_config, override
+from unfit import Unfit
 
 SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
 SEPARATOR = "<sep>"
@@ -57,8 +58,11 @@ class Copy:
     report = "held_out"
 
     def __init__(self, args):
-        if not 1 <= args.alphabet <= len(SYMBOLS):
-            raise SystemExit(f"--alphabet: at most {len(SYMBOLS)}")
+        trainer.check_range(args, "alphabet", 1, len(SYMBOLS))
+        trainer.check_range(args, "length", 1, 4096)
+        unknown = [name for name in args.streams if name not in ("token", "place", "position")]
+        if unknown:
+            raise Unfit(f"--streams: there is no {', '.join(unknown)}")
         self.args = args
         self.vocabulary = [*SYMBOLS[: args.alphabet], SEPARATOR]
         self.config = make_config(args)

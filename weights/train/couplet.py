@@ -50,8 +50,8 @@ class Couplet:
     def __init__(self, args):
         self.args = args
         self.vocabulary, self.pairs, self.held_out = load_data(args)
-        if not self.held_out:
-            raise Unfit("the couplets are too few: none of them is held out")
+        if not self.held_out or not self.pairs:
+            raise Unfit(f"the couplets are too few: none of them is {'trained on' if self.held_out else 'held out'}")
         self.config = make_config(self.vocabulary)
         override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)

@@ -13,10 +13,12 @@ A pair becomes  <s> u1 ... un <sep> l1 ... l(n-1)  and the loss is on l1 ... ln,
 
 import collections
 import hashlib
-import lzma
 import pathlib
 
 import numpy as np
+
+from text_lines import read_lines
+from unfit import Unfit
 
 SPECIALS = ["<unk>", "<s>", "<sep>", "<none>"]
 UNK, BOS, SEP, NONE = range(4)
@@ -24,14 +26,20 @@ MAX_CHARS = 32
 
 
 def read_pairs(path: pathlib.Path) -> list[tuple[str, str]]:
-    with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as f:
-        pairs = [tuple(line.rstrip("\n").split("\t")) for line in f]
-    return [(u, v) for u, v in pairs if len(u) == len(v) and 1 <= len(u) <= MAX_CHARS]
+    """Those whose lines have one length, of 1 to MAX_CHARS characters."""
+    pairs = []
+    for number, line in read_lines(path):
+        parts = line.split("\t")
+        if len(parts) != 2:
+            raise Unfit(f"{path}:{number}: it is not upper line TAB lower line")
+        if len(parts[0]) == len(parts[1]) and 1 <= len(parts[0]) <= MAX_CHARS:
+            pairs.append((parts[0], parts[1]))
+    return pairs
 
 
 def drop_bad_words(pairs: list, path: pathlib.Path) -> list:
     """Leaves out every pair in which either line contains a word of the list."""
-    words = set(path.read_text(encoding="utf-8").split("\n")) - {""}
+    words = {line for _, line in read_lines(path)} - {""}
     lengths = sorted({len(w) for w in words})
 
     def clean(s: str) -> bool:

@@ -1,9 +1,9 @@
 /*
  * Models of the recurrent kinds in folders of Hugging Face, against a float64 reading of their
- * equations that shares nothing with the program: tests/golden/kinds.py, which made the files of
- * tests/golden/kinds. Their first rows are those at the border of a convolution. A file's prompt
- * gives the same bits in one piece and step by step. What a file says is refused is, by
- * its name.
+ * equations that shares nothing with the program: tests/golden/kinds.py. Its cases, kind_cases.py,
+ * made the files of tests/golden/kinds. Their first rows are those at the border of a convolution.
+ * A file's prompt gives the same bits in one piece and step by step. What a file says is refused
+ * is, by its name.
  */
 #include <math.h>
 #include <setjmp.h>

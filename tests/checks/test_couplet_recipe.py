@@ -1,0 +1,93 @@
+"""weights/train/couplet.py and copy_task.py: files and options that cannot be trained on end with one line; a few couplets are
+trained."""
+
+import lzma
+import pathlib
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("numpy")
+pytest.importorskip("tqdm")
+pytest.importorskip("matplotlib")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "weights" / "train"))
+
+import copy_task  # noqa: E402
+import couplet  # noqa: E402
+import couplet_data  # noqa: E402
+import trainer  # noqa: E402
+
+PAIRS = [f"{a}{b}明月\t{b}{a}清风" for a in "春夏秋冬江河湖海天地山水" for b in "东南西北红黄蓝绿花草树木风雨云雪"]
+HELD_OUT = next(f"{a}{b}\t{b}{a}" for a in map(chr, range(0x4E00, 0x4F00)) for b in "一二三" if couplet_data.is_held_out((f"{a}{b}", "")))
+
+
+def write(folder, content, bad="脏\n"):
+    data = content if isinstance(content, bytes) else lzma.compress("".join(f"{line}\n" for line in content).encode())
+    (folder / "train.tsv.xz").write_bytes(data)
+    (folder / "badwords.txt").write_bytes(bad if isinstance(bad, bytes) else bad.encode())
+
+
+def train(monkeypatch, folder, *flags):
+    monkeypatch.setattr(sys, "argv", ["couplet.py", "--data", str(folder), "--run", str(folder / "run"), "--device", "cpu", "--threads", "1",
+                                      "--no-compile", "--batch-tokens", "300", "--tokens", "900", *flags,
+                                      *(f for s in ("n_layers=1", "n_heads=2", "d_model=16", "d_ff=16") for f in ("--set", s))])
+    trainer.run(couplet.Couplet, couplet.parse_arguments())
+
+
+def refused(monkeypatch, folder, *flags):
+    with pytest.raises(SystemExit) as ended:
+        train(monkeypatch, folder, *flags)
+    line = str(ended.value)
+    assert line.startswith("couplet.py: ") and "\n" not in line and not (folder / "run").exists(), line
+    return line
+
+
+def test_couplets_are_trained(monkeypatch, tmp_path):
+    write(tmp_path, [*PAIRS, HELD_OUT, "不等\t长", "脏字\t在此"])
+    train(monkeypatch, tmp_path)
+    assert (tmp_path / "run/checkpoint.pt").exists()
+
+
+WHOLE = lzma.compress("".join(f"{line}\n" for line in PAIRS).encode())
+
+
+@pytest.mark.parametrize("content, words", [
+    ([*PAIRS, HELD_OUT, "没有制表符"], ["train.tsv.xz:194", "TAB"]),
+    ([*PAIRS, "一\t二\t三"], ["train.tsv.xz:193", "TAB"]),
+    ([], ["too few", "held out"]),
+    (["春风\t秋雨"], ["too few", "held out"]),
+    ([HELD_OUT], ["too few", "trained on"]),
+    (WHOLE[: len(WHOLE) // 2], ["train.tsv.xz", "unpacked"]),
+    (b"no xz at all", ["train.tsv.xz", "unpacked"]),
+    (lzma.compress("春\t秋\n".encode() + b"\xff\xfe\n"), ["train.tsv.xz", "UTF-8"]),
+])
+def test_files_that_cannot_be_trained_on(monkeypatch, tmp_path, content, words):
+    write(tmp_path, content)
+    line = refused(monkeypatch, tmp_path)
+    assert all(word in line for word in words), line
+
+
+def test_files_that_are_not_there(monkeypatch, tmp_path):
+    assert "train.tsv.xz" in refused(monkeypatch, tmp_path)
+    write(tmp_path, [*PAIRS, HELD_OUT], bad=b"\xff")
+    assert "badwords.txt" in refused(monkeypatch, tmp_path)
+    (tmp_path / "badwords.txt").unlink()
+    assert "badwords.txt" in refused(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize("flags, words", [
+    (["--alphabet", "37"], ["--alphabet 37", "36"]),
+    (["--length", "0"], ["--length 0"]),
+    (["--streams", "token,left"], ["--streams", "left"]),
+    (["--batch-tokens", "0"], ["--batch-tokens 0"]),
+])
+def test_sequences_that_cannot_be_made(monkeypatch, tmp_path, flags, words):
+    monkeypatch.setattr(sys, "argv", ["copy_task.py", "--run", str(tmp_path / "run"), "--device", "cpu", *flags])
+    with pytest.raises(SystemExit) as ended:
+        trainer.run(copy_task.Copy, copy_task.parse_arguments())
+    line = str(ended.value)
+    assert line.startswith("copy_task.py: ") and "\n" not in line and all(word in line for word in words), line
+    assert not (tmp_path / "run").exists()

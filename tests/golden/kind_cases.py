@@ -1,0 +1,245 @@
+"""Cases for kinds.py: small models, and what is refused of their configs.
+
+`python3 tests/golden/kind_cases.py` writes tests/golden/kinds/NAME.json: a config.json, tensors by shape and spread, whose
+values both sides take from the same generator, tokens, and some of the logits. test_golden_kinds holds the C program
+to them.
+"""
+
+import json
+import pathlib
+
+import folders
+from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba2, qwen, retnet, rwkv6, uniform
+
+HERE = pathlib.Path(__file__).parent
+IDS, TOKENS = 256, 40
+ROWS, COLUMNS = [0, 1, 2, 3, 4, 9, 20, 39], range(0, IDS, 4)
+
+
+def delta_cases():
+    grouped = folders.GATED | {"num_v_heads": 4}
+    yield "gated_deltanet", grouped, folders.delta_tensors(grouped), fla_model(delta)
+    # beta next to 0 and 2, decays next to 0 and 1, softplus on both sides of its cut.
+    wide = folders.GATED | {"allow_neg_eigval": True, "tie_word_embeddings": True, "conv_size": 2}
+    yield "gated_deltanet_extremes", wide, folders.delta_tensors(wide, **{
+        "b_proj.weight": folders.tensor([2, 16], 0, 9), "A_log": folders.tensor([2], 0, 9),
+        "dt_bias": folders.tensor([2], 8, 30)}), fla_model(delta)
+    bare = folders.GATED | {"use_gate": False, "use_short_conv": False}
+    yield "gated_deltanet_bf16", bare, folders.in_bf16(folders.delta_tensors(bare)), fla_model(delta)
+    hybrid = folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}
+    yield "hybrid", hybrid, folders.delta_tensors(hybrid), fla_model(delta)
+    hybrid = folders.GLA | {"attn": folders.ATTN | {"layers": [0], "num_kv_heads": None, "window_size": 7, "qkv_bias": True,
+                                                    "rope_theta": 500.0}}
+    yield "hybrid_window", hybrid, folders.in_bf16(folders.gla_tensors(hybrid)), fla_model(gla)
+    yield "delta_net", folders.PLAIN, folders.delta_tensors(folders.PLAIN), fla_model(delta)
+    ungated = folders.PLAIN | {"use_gate": False, "allow_neg_eigval": True, "conv_size": 3}
+    yield "delta_net_ungated", ungated, folders.delta_tensors(ungated), fla_model(delta)
+    shared = folders.KDA | {"num_v_heads": 4, "expand_v": 1.5, "allow_neg_eigval": True}
+    yield "kda", shared, folders.delta_tensors(shared), fla_model(delta)
+    yield "kda_extremes", folders.KDA, folders.in_bf16(folders.delta_tensors(folders.KDA, **{
+        "b_proj.weight": folders.tensor([2, 16], 0, 9), "A_log": folders.tensor([2], 0, 9),
+        "dt_bias": folders.tensor([12], 8, 30)})), fla_model(delta)
+
+
+def decaying_cases():
+    for name, config in (
+        ("gla", folders.GLA | {"num_kv_heads": 2, "use_short_conv": True, "conv_size": 3}),
+        ("gla_ungated", folders.GLA | {"use_output_gate": False, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.gla_tensors(config), fla_model(gla)
+    unfused = folders.GLA | {"fuse_norm": False}
+    yield "gla_extremes", unfused, folders.in_bf16(folders.gla_tensors(unfused, **{
+        "gk_proj.1.bias": folders.tensor([8], -100, 200)})), fla_model(gla)  # decays next to 0 and 1
+    for name, config in (
+        ("retnet", folders.RETNET),
+        ("retnet_grouped", folders.RETNET | {"num_heads": 4, "num_kv_heads": 2, "use_short_conv": True, "conv_size": 3,
+                                            "fuse_norm": False, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.gla_tensors(config), fla_model(retnet)
+    for name, config in (
+        ("hgrn2", folders.HGRN2 | {"num_hidden_layers": 3}),
+        ("hgrn2_unbounded", folders.HGRN2 | {"use_lower_bound": False, "use_short_conv": True, "tie_word_embeddings": True}),
+    ):
+        yield name, config, folders.hgrn2_tensors(config), fla_model(hgrn2)
+    steep = folders.in_bf16(folders.hgrn2_tensors(folders.HGRN2, **{"f_proj.weight": folders.tensor([16, 16], 0, 9)}))
+    steep["model.lower_bounds"] = folders.tensor([2, 16], 0, 9)
+    yield "hgrn2_extremes", folders.HGRN2, steep, fla_model(hgrn2)  # decays and bounds next to 0 and 1
+    for name, config in (
+        ("rwkv6", folders.RWKV6),
+        ("rwkv6_tied", folders.RWKV6 | {"norm_first": False, "tie_word_embeddings": True, "expand_k": 1.0, "num_heads": 4}),
+    ):
+        yield name, config, folders.rwkv6_tensors(config), rwkv6
+    steep = folders.in_bf16(folders.rwkv6_tensors(folders.RWKV6))
+    for name in steep:  # decays next to 0 and 1
+        if name.endswith("w_proj.linear.lora.2.bias"):
+            steep[name] = folders.tensor([8], -4, 8)
+    yield "rwkv6_extremes", folders.RWKV6, steep, rwkv6
+
+
+def other_cases():
+    yield "lightning", folders.LIGHTNING, folders.lightning_tensors(folders.LIGHTNING), lightning
+    yield "qwen3_5_text", folders.QWEN, folders.qwen_tensors(folders.QWEN), qwen
+    yield "qwen3_5", folders.WHOLE_QWEN, folders.in_bf16(folders.qwen_tensors(folders.WHOLE_QWEN)), qwen
+    for name, config in (
+        ("mamba2", folders.MAMBA2),
+        ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
+        ("mamba2_fla", folders.FLA_MAMBA2 | {"n_groups": 2}),
+        ("mamba2_gate_last", folders.FLA_MAMBA2 | {"n_groups": 2, "norm_before_gate": True, "conv_kernel": 2}),
+        ("mamba2_without_norm", folders.FLA_MAMBA2 | {"rmsnorm": False, "head_dim": 16, "num_heads": 2}),
+    ):
+        yield name, config, folders.mamba2_tensors(config), mamba2
+    steep = folders.in_bf16(folders.mamba2_tensors(folders.MAMBA2))
+    for name in steep:  # decays next to 0 and 1, softplus on both sides of its cut
+        if name.endswith("A_log"):
+            steep[name] = folders.tensor([4], 0, 9)
+        elif name.endswith("dt_bias"):
+            steep[name] = folders.tensor([4], 8, 30)
+    yield "mamba2_extremes", folders.MAMBA2, steep, mamba2
+
+
+def cases():
+    """NAME, config, tensors, logits by the equations."""
+    yield from delta_cases()
+    yield from decaying_cases()
+    yield from other_cases()
+
+
+# What is refused of a case's config, and what is said then.
+REFUSED = {
+    "gated_deltanet": [
+        ({"model_type": "gated_deltanet2"}, "model_type gated_deltanet2 is not supported: those that are"),
+        ({"conv_size": 5}, "conv_size must be a whole number from 2 to 4"),
+        ({"conv_bias": True}, "conv_bias must be false"),
+        ({"num_v_heads": 3}, "num_v_heads must be a multiple of num_heads"),
+        ({"expand_v": 1.3}, "expand_v does not give a whole number of columns"),
+        ({"hidden_act": "powlu"}, 'hidden_act must be "swish"'),
+        ({"attn": [1]}, "attn must be an object or null"),
+        ({"attn": {"layers": [1]}}, "attn.num_heads must divide hidden_size into heads of"),
+        ({"attn": {"layers": [2], "num_heads": 2}}, "attn.layers must be a list of layers, counted from 0"),
+        ({"attn": {"layers": [1], "num_heads": 4, "num_kv_heads": 3}}, "attn.num_kv_heads must divide num_heads"),
+        ({"attn": {"layers": [1], "num_heads": 2, "rope_theta": 0.5}}, "attn.rope_theta must be a number from 2"),
+        ({"attn": {"layers": [1], "num_heads": 2, "qk_norm": True}}, "attn.qk_norm is not a known key"),
+        ({"attn": {"layers": [1], "num_heads": 2}}, "layers.1.attn.q_proj.weight has shape [12, 16], the config asks for [16, 16]"),
+        ({"attnres_block_size": 1}, "attnres_block_size must be null"),
+        ({"norm_eps": 0}, "norm_eps must be a number"),
+        ({"rope_theta": 10000}, "rope_theta is not a known key"),
+        ({"use_gate": False}, "attn.g_proj.weight is not one that the config asks for"),
+        ({"tie_word_embeddings": True}, "lm_head.weight is not one that the config asks for"),
+        ({"intermediate_size": None}, "mlp.gate_proj.weight has shape [24, 16], the config asks for [256, 16]"),
+        ({"num_v_heads": None}, "v_proj.weight has shape [36, 16], the config asks for [18, 16]"),
+        ({"conv_size": 3}, "q_conv1d.weight has shape [12, 4], the config asks for [12, 3]"),
+    ],
+    "delta_net": [
+        ({"qk_norm": "sum"}, 'qk_norm must be "l2"'),
+        ({"qk_activation": "relu"}, 'qk_activation must be "silu"'),
+        ({"use_beta": False}, "use_beta must be true"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"expand_k": 0.51}, "expand_k does not give a whole number"),
+        ({"head_dim": 4}, "head_dim is not a known key"),
+    ],
+    "gla": [
+        ({"feature_map": "relu"}, "feature_map must be null"),
+        ({"clamp_min": -5.0}, "clamp_min must be null"),
+        ({"elementwise_affine": False}, "elementwise_affine must be true"),
+        ({"num_kv_heads": 3}, "num_kv_heads must divide num_heads"),
+        ({"expand_k": 0.3}, "expand_k does not give a whole number of columns"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"fuse_norm": False}, "attn.g_norm.weight is missing"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "swish"'),
+    ],
+    "retnet": [
+        ({"feature_map": "relu"}, "feature_map must be null"),
+        ({"num_kv_heads": 3}, "num_kv_heads must divide num_heads"),
+        ({"num_heads": 16}, "num_heads gives heads of an odd number of keys"),
+        ({"hidden_ratio": None, "intermediate_size": None}, "mlp.gate_proj.weight has shape [24, 16], the config asks for [256, 16]"),
+        ({"use_output_gate": False}, "attn.g_norm.weight is missing"),
+        ({"clamp_min": None}, "clamp_min is not a known key"),
+    ],
+    "hgrn2": [
+        ({"expand_ratio": 5}, "expand_ratio must divide hidden_size"),
+        ({"expand_ratio": None, "num_heads": None}, "expand_ratio must divide hidden_size"),
+        ({"use_lower_bound": False}, "model.lower_bounds is not one that the config asks for"),
+        ({"num_hidden_layers": 2}, "model.lower_bounds has shape [3, 16], the config asks for [2, 16]"),
+        ({"conv_bias": True}, "conv_bias is not a known key"),
+        ({"elementwise_affine": False}, "elementwise_affine must be true"),
+    ],
+    "rwkv6": [
+        ({"hidden_act": "relu"}, 'hidden_act must be "sqrelu"'),
+        ({"norm_bias": False}, "norm_bias must be true"),
+        ({"num_heads": 3}, "num_heads must divide the columns"),
+        ({"proj_low_rank_dim": 4}, "attn.x_proj.0.linear.weight has shape [15, 16], the config asks for [20, 16]"),
+        ({"gate_low_rank_dim": None}, "attn.w_proj.linear.lora.0.weight has shape [5, 16], the config asks for [64, 16]"),
+        ({"intermediate_size": None}, "ffn.key.linear.weight has shape [24, 16], the config asks for [64, 16]"),
+        ({"norm_first": False}, "model.layers.0.pre_norm.weight is not one that the config asks for"),
+    ],
+    "kda": [
+        ({"safe_gate": True}, "safe_gate must be false"),
+        ({"lower_bound": -5.0}, "lower_bound must be null"),
+        ({"use_gate": True}, "use_gate is not a known key"),
+        ({"expand_v": 1.0}, "v_proj.weight has shape [36, 16]"),
+    ],
+    "qwen3_5_text": [
+        ({"layer_types": None}, "linear_attn.in_proj_qkv.weight is missing"),
+        ({"layer_types": ["linear_attention"]}, 'layer_types must say "linear_attention" or "full_attention" of every layer'),
+        ({"layer_types": ["linear_attention", "full_attention", "sliding_attention"]}, "layer_types must say"),
+        ({"linear_num_value_heads": 3}, "linear_num_value_heads must be a multiple of linear_num_key_heads"),
+        ({"linear_conv_kernel_dim": 5}, "linear_conv_kernel_dim must be a whole number from 2 to 4"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"attn_output_gate": False}, "attn_output_gate must be true"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"rope_parameters": {"rope_type": "yarn"}}, 'rope_parameters.rope_type must be "default"'),
+        ({"rope_parameters": {"partial_rotary_factor": 0.4}}, "rope_parameters.partial_rotary_factor times head_dim must be"),
+        ({"rope_parameters": [0.25]}, "rope_parameters must be an object or null"),
+        ({"rope_parameters": {"factor": 4.0}}, "rope_parameters.factor is not a known key"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),
+        ({"num_experts": 8}, "num_experts is not a known key"),
+        ({"tie_word_embeddings": True}, "lm_head.weight is not one that the config asks for"),
+        ({"head_dim": 4}, "self_attn.q_proj.weight has shape [64, 16], the config asks for [32, 16]"),
+    ],
+    "qwen3_5": [
+        ({"text_config": None}, "text_config must be an object"),
+        ({"text_config": {"model_type": "qwen3_5_moe_text"}}, 'text_config.model_type must be "qwen3_5_text"'),
+        ({"eos_token_id": 3}, "eos_token_id"),
+    ],
+    "mamba2": [
+        ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
+        ({"time_step_limit": [0.001, 1e30]}, "time_step_limit must be [0, Infinity]"),
+        ({"time_step_limit": {"__float__": "Infinity"}}, "time_step_limit must be [0, Infinity]"),
+        ({"rms_norm": False}, "rms_norm must be true"),
+        ({"num_heads": 5}, "num_heads times head_dim must be expand times hidden_size"),
+        ({"n_groups": 3}, "n_groups must divide num_heads"),
+        ({"conv_kernel": 5}, "conv_kernel must be a whole number from 2 to 4"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" for every layer'),
+        ({"rmsnorm": True}, "rmsnorm is not a known key"),
+        ({"use_bias": True}, "in_proj.bias is missing"),
+        ({"use_conv_bias": False}, "conv1d.bias is not one that the config asks for"),
+        ({"time_step_limit": [0, {"__float__": "Infinity"}], "state_size": 9}, "in_proj.weight has shape [88, 16]"),
+    ],
+    "mamba2_fla": [
+        ({"D_has_hdim": True}, "D_has_hdim must be false"),
+        ({"dt_limit": [0.0, 1.0]}, "dt_limit must be [0, Infinity]"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is not a known key"),
+    ],
+}
+
+
+def write(name, config, tensors, logits):
+    seed = 1 + sum(name.encode())
+    ids = [int(u * 128 + 128) % IDS for u in uniform(seed + 1000, TOKENS)[0]]
+    rows = logits(make_tensors(tensors, seed), config, ids)
+    config = json.dumps(config).replace("Infinity", '{"__float__": "Infinity"}')  # JSON has no word; transformers 5's
+    lines = [f'"config": {config}', f'"seed": {seed}', f'"ids": {json.dumps(ids)}',
+             '"tensors": {\n  ' + ",\n  ".join(f"{json.dumps(n)}: {json.dumps(t)}" for n, t in tensors.items()) + "}",
+             f'"columns": {json.dumps(list(COLUMNS))}',
+             '"logits": {\n  ' + ",\n  ".join(
+                 f'"{row}": [{", ".join(f"{rows[row][column]:.9g}" for column in COLUMNS)}]' for row in ROWS) + "}",
+             '"refused": [' + ",\n  ".join(json.dumps({"set": change, "error": error})
+                                          for change, error in REFUSED.get(name, [])) + "]"]
+    (HERE / "kinds" / f"{name}.json").write_text("{" + ",\n ".join(lines) + "}\n")
+
+
+if __name__ == "__main__":
+    for case in cases():
+        write(*case)

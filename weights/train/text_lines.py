@@ -1,0 +1,20 @@
+"""Reads a file of lines, packed by xz or not."""
+
+import lzma
+import pathlib
+from collections.abc import Iterator
+
+from unfit import Unfit
+
+
+def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """Each line with its number, from 1; what is no text in UTF-8, or is cut off, is Unfit."""
+    number = 0
+    try:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                yield number, line.rstrip("\n")
+    except (lzma.LZMAError, EOFError) as error:
+        raise Unfit(f"{path} cannot be unpacked: {error}") from error
+    except UnicodeDecodeError as error:
+        raise Unfit(f"{path} is not UTF-8 behind line {number}") from error
