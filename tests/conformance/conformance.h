@@ -15,6 +15,16 @@
 
 typedef enum owned_kind { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } owned_kind;
 
+/* Instruction sets of cpu with the same kind give the same bits. */
+typedef enum product_kind {
+    EXACT,
+    BYTES,          /* precision int8 */
+    PAIRS,          /* of bf16: avx512bf16 */
+    TILES,          /* amx, amxplain */
+    ROUNDED_TO_ODD, /* neonbf16, neonbf16plain */
+    PRODUCT_KINDS
+} product_kind;
+
 typedef struct device {
     lx_backend *be;
     const lx_kernels *k;
@@ -23,7 +33,7 @@ typedef struct device {
     int threads;
     bool rounds; /* activations to bf16, before a product with bf16 weights */
     bool int8;   /* products of whole numbers (lx_precision) */
-    bool tiles;  /* the instruction set has tiles */
+    product_kind kind;
     struct owned {
         owned_kind kind;
         void *object;
@@ -82,10 +92,8 @@ bool same_bytes(const float *a, const float *b, int64_t n);
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n);
 
 /*
- * What the first cpu back end of a kind gave in this run of the program: kinds of products are the
- * exact ones, of bf16 on lanes and on tiles, of whole numbers.
+ * What the first cpu back end of a kind of products gave in this run of the program.
  */
-enum { PRODUCT_KINDS = 4 };
 typedef struct agreement {
     struct {
         bool seen;
