@@ -81,6 +81,8 @@ struct lx_backend {
  *   amxplain               the bits of amx in plain C, slowly: never chosen by auto
  *   neon                   every precision, the bits of the first three
  *   neondot                int8 only: the same
+ *   neonbf16               auto: rounds activations to bf16, bits of its own; int8: the same
+ *   neonbf16plain          the bits of neonbf16 in plain C, slowly: never chosen by auto
  */
 typedef enum lx_isa {
     LX_ISA_AUTO,
@@ -92,10 +94,13 @@ typedef enum lx_isa {
     LX_ISA_AMX,
     LX_ISA_AMX_PLAIN,
     LX_ISA_NEON,
-    LX_ISA_NEON_DOT
+    LX_ISA_NEON_DOT,
+    LX_ISA_NEON_BF16,
+    LX_ISA_NEON_BF16_PLAIN
 } lx_isa;
 
-/* As in options and descriptions, "auto" to "neondot"; NULL behind the last. Static; any thread.
+/* As in options and descriptions, "auto" to "neonbf16plain"; NULL behind the last. Static; any
+ * thread.
  */
 const char *lx_isa_name(lx_isa isa);
 

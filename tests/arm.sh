@@ -31,26 +31,31 @@ built() {
         cmake --build "$arm" --parallel "$(nproc)" --target linnet conformance golden
 }
 
-# same ISA FILE OPTIONS...: `linnet generate` writes the same FILE (- for what it prints) here and there.
+# same HERE THERE FILE OPTIONS...: `linnet generate` writes the same FILE (- for what it prints) with the instruction set
+# HERE on this machine and THERE on that.
 same() {
-    local isa=$1 file=$2
-    shift 2
-    "$native" generate -s 7 "$@" >"$work/-" && mv "$work/$file" "$work/here" &&
-        emulated linnet generate -s 7 "$@" --isa "$isa" >"$work/-" && cmp "$work/here" "$work/$file"
+    local here=$1 there=$2 file=$3
+    shift 3
+    "$native" generate -s 7 "$@" --isa "$here" >"$work/-" && mv "$work/$file" "$work/here" &&
+        emulated linnet generate -s 7 -t 1 "$@" --isa "$there" >"$work/-" && cmp "$work/here" "$work/$file"
 }
 
 [ -x "$native" ] || { echo "tests/arm.sh: no $native" >&2; exit 2; }
 ok "it is built" built
 [ $failed -eq 0 ] || exit 1
-for isa in neon neondot; do
+for isa in neon neondot neonbf16; do
     ok "conformance of $isa" emulated conformance --backend cpu --isa $isa --threads 2
 done
+# In one run, so that they are compared.
+ok "every set has the bytes of its kind" emulated conformance --backend cpu --threads 1 \
+    --test linear_has_equal_bytes_on_every_cpu,linear_has_equal_bytes_of_extreme_values,every_cpu_gives_equal_bytes
 ok "golden logits of couplets" emulated golden weights/couplet tests/golden/couplet cpu
-for pair in "neon f32" "neon int8" "neondot int8"; do
-    read -r isa precision <<<"$pair"
-    ok "20 couplets of $isa in $precision have the bytes of this machine" \
-        same "$isa" - -m weights/couplet -p 海上明月共潮生 -n 20 --precision "$precision"
-    ok "2 pictures of $isa in $precision, too" same "$isa" picture.png \
+for set in "auto neon f32" "auto neon int8" "auto neondot int8" "auto neonbf16 int8" "neonbf16plain auto auto"; do
+    read -r here there precision <<<"$set"
+    ok "20 couplets of $there in $precision have the bytes of $here on this machine" \
+        same "$here" "$there" - -m weights/couplet --prompt 海上明月共潮生 -n 20 --precision "$precision"
+    [ "$precision" != auto ] || continue # qemu takes minutes for the products in bf16 of a picture
+    ok "2 pictures, too" same "$here" "$there" picture.png \
         -m weights/mnist -n 2 --precision "$precision" -o "$work/picture.png"
 done
 exit $failed

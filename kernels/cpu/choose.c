@@ -68,6 +68,12 @@ static bool has_neondot(void)
     return has_neon() && (getauxval(AT_HWCAP) & ASIMDDP) != 0;
 }
 
+static bool has_neonbf16(void)
+{
+    enum { I8MM = 1 << 13, BF16 = 1 << 14, ALL = I8MM | BF16 };
+    return has_neondot() && (getauxval(AT_HWCAP2) & ALL) == ALL;
+}
+
 #endif
 
 static bool has_plain(void)
@@ -95,11 +101,13 @@ static const choice choices[] = {
     {LX_ISA_AVX512, ANY, has_avx512, &lx_cpu_avx512},
     {LX_ISA_AVX2, ANY, has_avx2, &lx_cpu_avx2},
 #elif defined(__aarch64__)
+    {LX_ISA_NEON_BF16, ROUNDED, has_neonbf16, &lx_cpu_neonbf16},
     {LX_ISA_NEON_DOT, BIT(LX_PRECISION_INT8), has_neondot, &lx_cpu_neondot},
     {LX_ISA_NEON, ANY, has_neon, &lx_cpu_neon},
 #endif
     {LX_ISA_PLAIN, ANY, has_plain, &lx_cpu_plain},
     {LX_ISA_AMX_PLAIN, ROUNDED, has_plain, &lx_cpu_amxplain},
+    {LX_ISA_NEON_BF16_PLAIN, ROUNDED, has_plain, &lx_cpu_neonbf16plain},
 };
 
 /* The precisions of a choice, for an error. */

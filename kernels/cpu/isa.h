@@ -306,12 +306,12 @@ static inline int64_t lx_cpu_compressed_scratch(int64_t d_key, int64_t d_value)
     return LX_CPU_COMPRESSED_ROWS + 2 * ((d_value + 15) / 16 * 16) + (d_key + 15) / 16 * 16;
 }
 
-extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain;
+extern const lx_cpu_isa lx_cpu_plain, lx_cpu_amxplain, lx_cpu_neonbf16plain;
 #if defined(__x86_64__)
 extern const lx_cpu_isa lx_cpu_avx2, lx_cpu_avx512, lx_cpu_avx512bf16, lx_cpu_avx512vnni,
     lx_cpu_amx;
 #elif defined(__aarch64__)
-extern const lx_cpu_isa lx_cpu_neon, lx_cpu_neondot;
+extern const lx_cpu_isa lx_cpu_neon, lx_cpu_neondot, lx_cpu_neonbf16;
 #endif
 
 #endif

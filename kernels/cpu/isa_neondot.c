@@ -10,13 +10,6 @@
 
 #include "kernels/cpu/isa.h"
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("arch=armv8.2-a+dotprod")
-#endif
-
 #define V16_SIGNED_BYTES 1
 #include "kernels/cpu/v16_neon.h"
 
@@ -26,11 +19,6 @@
 
 #include "kernels/cpu/body.h"
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
 #else
 typedef int lx_no_such_isa; /* a file may not be empty */
 #endif

@@ -29,12 +29,6 @@ static void tile_store(const tile_file *file, int n, void *to, int64_t stride)
         memcpy((char *)to + r * stride, file->words[n][r], sizeof file->words[n][r]);
 }
 
-/* A float, or 0 of its sign for a denormal one. */
-static float tile_float(uint32_t bits)
-{
-    return v16_of_bits((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
-}
-
 /* a b + c, where c is not denormal */
 static float tile_fma(float a, float b, float c)
 {
@@ -47,14 +41,14 @@ static void tile_add_pairs(uint32_t *sum, const uint32_t *x, uint32_t (*w)[TILE_
 {
     float even[TILE_FILE_WORDS] = {0}, odd[TILE_FILE_WORDS] = {0};
     for (int k = 0; k < TILE_FILE_ROWS; k++) {
-        float x_even = tile_float(x[k] << 16), x_odd = tile_float(x[k] & 0xffff0000u);
+        float x_even = v16_flushed(x[k] << 16), x_odd = v16_flushed(x[k] & 0xffff0000u);
         for (int n = 0; n < TILE_FILE_WORDS; n++) {
-            even[n] = tile_fma(x_even, tile_float(w[k][n] << 16), even[n]);
-            odd[n] = tile_fma(x_odd, tile_float(w[k][n] & 0xffff0000u), odd[n]);
+            even[n] = tile_fma(x_even, v16_flushed(w[k][n] << 16), even[n]);
+            odd[n] = tile_fma(x_odd, v16_flushed(w[k][n] & 0xffff0000u), odd[n]);
         }
     }
     for (int n = 0; n < TILE_FILE_WORDS; n++)
-        sum[n] = v16_bits(tile_fma(tile_fma(even[n], 1.0f, odd[n]), 1.0f, tile_float(sum[n])));
+        sum[n] = v16_bits(tile_fma(tile_fma(even[n], 1.0f, odd[n]), 1.0f, v16_flushed(sum[n])));
 }
 
 /* The same of fours of bytes, x unsigned, w signed. */

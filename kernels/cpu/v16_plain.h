@@ -129,6 +129,11 @@ V16_FN uint32_t v16_bits(float f)
     memcpy(&bits, &f, sizeof bits);
     return bits;
 }
+/* A float, or 0 of its sign for a denormal one. */
+V16_FN float v16_flushed(uint32_t bits)
+{
+    return v16_of_bits((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
+}
 V16_FN v16 v16_pow2(v16 t)
 {
     V16_EACH(v16_of_bits((v16_bits(t.f[i]) << 23) + 0x3f800000u));
@@ -163,12 +168,18 @@ V16_FN v16 v16_pair_high(v16u w)
 {
     V16_EACH(v16_of_bits(w.u[i] & 0xffff0000u));
 }
+/* A byte of an input; that of a weight is signed. */
+#ifdef V16_SIGNED_BYTES
+typedef int8_t v16_byte;
+#else
+typedef uint8_t v16_byte;
+#endif
 V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 {
     for (int i = 0; i < 16; i++) {
         for (int byte = 0; byte < 32; byte += 8)
             sum.u[i] +=
-                (uint32_t)((int32_t)(int8_t)(w.u[i] >> byte) * (int32_t)(uint8_t)(x >> byte));
+                (uint32_t)((int32_t)(int8_t)(w.u[i] >> byte) * (int32_t)(v16_byte)(x >> byte));
     }
     return sum;
 }

@@ -44,7 +44,8 @@ typedef struct lx_cli_model_options {
          .kind = LX_OPTION_CHOICE,                                                                 \
          .offset = offsetof(type, member.isa),                                                     \
          .fallback = "auto",                                                                       \
-         .choices = "auto|plain|avx2|avx512|avx512bf16|avx512vnni|amx|amxplain|neon|neondot",      \
+         .choices = "auto|plain|avx2|avx512|avx512bf16|avx512vnni|amx|amxplain|neon|neondot|"      \
+                    "neonbf16|neonbf16plain",                                                      \
          .value = "NAME",                                                                          \
          .help = "instruction set of the cpu back end"},                                           \
     {                                                                                              \

@@ -15,15 +15,25 @@
 
 typedef enum owned_kind { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } owned_kind;
 
+/* Instruction sets of cpu with the same kind give the same bits. */
+typedef enum product_kind {
+    EXACT,
+    BYTES,          /* precision int8 */
+    PAIRS,          /* of bf16: avx512bf16 */
+    TILES,          /* amx, amxplain */
+    ROUNDED_TO_ODD, /* neonbf16, neonbf16plain */
+    PRODUCT_KINDS
+} product_kind;
+
 typedef struct device {
     lx_backend *be;
     const lx_kernels *k;
     const char *label; /* "cpu avx2, 3 threads" */
     bool is_cpu;
     int threads;
-    bool rounds;    /* activations to bf16, before a product with bf16 weights */
-    bool int8;      /* products of whole numbers (lx_precision) */
-    bool tiles;     /* the instruction set has tiles */
+    bool rounds; /* activations to bf16, before a product with bf16 weights */
+    bool int8;   /* products of whole numbers (lx_precision) */
+    product_kind kind;
     bool only_runs; /* for a sanitizer: what takes long to compute otherwise is not compared */
     struct owned {
         owned_kind kind;
@@ -83,10 +93,8 @@ bool same_bytes(const float *a, const float *b, int64_t n);
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n);
 
 /*
- * What the first cpu back end of a kind gave in this run of the program: kinds of products are the
- * exact ones, of bf16 on lanes and on tiles, of whole numbers.
+ * What the first cpu back end of a kind of products gave in this run of the program.
  */
-enum { PRODUCT_KINDS = 4 };
 typedef struct agreement {
     struct {
         bool seen;

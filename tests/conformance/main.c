@@ -70,6 +70,15 @@ static void run_tests(const test *tests, const options *o, device *dut, device *
     }
 }
 
+static product_kind kind_of(lx_isa isa, lx_precision precision)
+{
+    if (precision != LX_PRECISION_AUTO)
+        return precision == LX_PRECISION_INT8 ? BYTES : EXACT;
+    return isa == LX_ISA_AMX || isa == LX_ISA_AMX_PLAIN               ? TILES
+           : isa == LX_ISA_NEON_BF16 || isa == LX_ISA_NEON_BF16_PLAIN ? ROUNDED_TO_ODD
+                                                                      : PAIRS;
+}
+
 static bool open_device(device *d, const char *name, lx_isa isa, int threads,
                         lx_precision precision)
 {
@@ -80,7 +89,7 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
         d->k = d->be->ops;
         d->rounds = precision == LX_PRECISION_AUTO;
         d->int8 = precision == LX_PRECISION_INT8;
-        d->tiles = isa == LX_ISA_AMX || isa == LX_ISA_AMX_PLAIN;
+        d->kind = kind_of(isa, precision);
         d->threads = threads;
         d->only_runs =
             SANITIZED && strcmp(name, "cpu") == 0 && isa != LX_ISA_PLAIN && isa != LX_ISA_NEON;
@@ -92,16 +101,16 @@ static bool open_device(device *d, const char *name, lx_isa isa, int threads,
 
 typedef enum group { PRODUCT, BESIDE, APART } group; /* see tests.def */
 
-/* The last group that differs from what other runs test: in int8 and with amxplain the products
-   alone, and only they divide their work by the number of threads in more than one way, for the
-   others three will do, and one with a single set of instructions; where cuda rounds, the products
-   and what writes their inputs, and for a sanitizer where avx512bf16 and amx do: all else in them
-   is avx512's. */
+/* The last group that differs from what other runs test: in int8 and with amxplain and
+   neonbf16plain the products alone, and only they divide their work by the number of threads in
+   more than one way, for the others three will do, and one with a single set of instructions; where
+   cuda rounds, the products and what writes their inputs, and for a sanitizer where the cpu does:
+   all else in them is avx512's. */
 static group last_group(lx_isa isa, int threads, lx_precision precision, const char *name)
 {
     bool cpu = strcmp(name, "cpu") == 0, cuda = strcmp(name, "cuda") == 0;
     bool int8 = precision == LX_PRECISION_INT8;
-    if (isa == LX_ISA_AMX_PLAIN || threads == 2 ||
+    if (isa == LX_ISA_AMX_PLAIN || isa == LX_ISA_NEON_BF16_PLAIN || threads == 2 ||
         (int8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT))
         return PRODUCT;
     if (cpu && !int8 && threads == 1 && isa != LX_ISA_AVX2 && isa != LX_ISA_NEON)
@@ -181,7 +190,9 @@ static const struct {
     {LX_ISA_AVX512, LX_PRECISION_INT8, 2},    {LX_ISA_AVX512_VNNI, LX_PRECISION_INT8, 2},
     {LX_ISA_AMX_PLAIN, LX_PRECISION_INT8, 1}, {LX_ISA_AMX, LX_PRECISION_INT8, 2},
     {LX_ISA_NEON, LX_PRECISION_F32, 3},       {LX_ISA_NEON, LX_PRECISION_INT8, 2},
-    {LX_ISA_NEON_DOT, LX_PRECISION_INT8, 2},
+    {LX_ISA_NEON_DOT, LX_PRECISION_INT8, 2},  {LX_ISA_NEON_BF16_PLAIN, LX_PRECISION_AUTO, 2},
+    {LX_ISA_NEON_BF16, LX_PRECISION_AUTO, 3}, {LX_ISA_NEON_BF16_PLAIN, LX_PRECISION_INT8, 1},
+    {LX_ISA_NEON_BF16, LX_PRECISION_INT8, 2},
 };
 
 int main(int argc, char **argv)

@@ -156,7 +156,7 @@ uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
 
 bool agrees(const device *d, agreement *a, uint64_t hash)
 {
-    int kind = d->int8 ? 3 : d->rounds ? 1 + d->tiles : 0;
+    product_kind kind = d->kind;
     if (!d->is_cpu)
         return true;
     if (!a->first[kind].seen) {

@@ -361,10 +361,12 @@ static bool precisions_without_a_set_are_refused(device *dut, device *oracle)
     (void)dut;
 #if defined(__x86_64__)
     static const lx_isa sets[] = {LX_ISA_AVX512_BF16, LX_ISA_AVX512_VNNI, LX_ISA_AMX,
-                                  LX_ISA_AMX_PLAIN};
-    static const lx_isa other = LX_ISA_NEON;
+                                  LX_ISA_AMX_PLAIN, LX_ISA_NEON_BF16_PLAIN};
+    static const lx_isa other = LX_ISA_NEON_BF16;
 #else
-    static const lx_isa sets[] = {LX_ISA_NEON_DOT, LX_ISA_AMX_PLAIN}, other = LX_ISA_AVX2;
+    static const lx_isa sets[] = {LX_ISA_NEON_DOT, LX_ISA_NEON_BF16, LX_ISA_NEON_BF16_PLAIN,
+                                  LX_ISA_AMX_PLAIN};
+    static const lx_isa other = LX_ISA_AVX2;
 #endif
     lx_backend *be = NULL;
     lx_error err = {0};

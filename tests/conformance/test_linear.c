@@ -295,6 +295,69 @@ static bool linear_has_equal_bytes_on_every_cpu(device *dut, device *oracle)
     return agrees(dut, &seen, hash);
 }
 
+/* Values about 2^exponent, and among them some that are zero, denormal, largest, not finite. */
+static void extreme_values(rng *r, float *x, int64_t n, int exponent)
+{
+    static const float odd[] = {0.0f,      -0.0f,     0x1p-133f,   0x1.fcp-127f, 0x1.fffffep-127f,
+                                0x1p-149f, 0x1p-126f, 0x1.fep127f, INFINITY,     -INFINITY,
+                                NAN};
+    for (int64_t i = 0; i < n; i++) {
+        int e = exponent - 4 + (int)random_below(r, 9);
+        x[i] = random_below(r, 24) == 0 ? odd[random_below(r, COUNT(odd))]
+                                        : ldexpf(random_between(r, -2.0f, 2.0f), e);
+    }
+}
+
+/* A NaN's bits may differ. */
+static void same_nans(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = isnan(x[i]) ? NAN : x[i];
+}
+
+/* Products and sums near the ends of f32's range, and in its midst: a row alone has the bytes that
+   it has among others, and every set of instructions those of its kind; neonbf16plain, too, where
+   no processor has neonbf16. */
+static bool linear_has_equal_bytes_of_extreme_values(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { CASES = 90, ROWS = 7, OUTPUTS = 40 };
+    static const int exponents[] = {-63, 0, 62};
+    static agreement seen;
+    rng r = {5};
+    uint64_t hash = NO_BYTES;
+    for (int i = 0; i < CASES && !dut->int8; i++) {
+        linear_case c = {
+            .cols = 1 + i % 11, .outputs = OUTPUTS, .rows = ROWS, .dtype = LX_BF16, .bias = true};
+        linear_data data = {.residual = floats(ROWS * OUTPUTS)};
+        int64_t n = OUTPUTS * c.cols;
+        int exponent = exponents[i % 3];
+        float all[ROWS * OUTPUTS], one[OUTPUTS], bias[OUTPUTS];
+        data.weights = floats(n);
+        data.x = floats(ROWS * c.cols);
+        extreme_values(&r, data.weights, n, exponent);
+        extreme_values(&r, data.x, ROWS * c.cols, exponent);
+        extreme_values(&r, bias, OUTPUTS, 2 * exponent);
+        data.w = tensor_of(data.weights, OUTPUTS, c.cols, LX_BF16);
+        const lx_matrix *w = dev_matrix(dut, &data.w, bias);
+        if (!run_linear(dut, &c, &data, w, 0, ROWS, false, all))
+            return false;
+        same_nans(all, ROWS * OUTPUTS);
+        for (int32_t row = 0; row < ROWS; row++) {
+            if (!run_linear(dut, &c, &data, w, row, 1, false, one))
+                return false;
+            same_nans(one, OUTPUTS);
+            CHECK(same_bytes(one, all + row * OUTPUTS, OUTPUTS), "case %d: row %d alone", i, row);
+        }
+        hash = hash_bytes(hash, all, sizeof all);
+        dev_release(dut);
+    }
+    if (dut->kind == ROUNDED_TO_ODD)
+        CHECK(hash == UINT64_C(0xeaaaa8d585468c94), "not the bytes of BFDOT and BFMMLA: %016llx",
+              (unsigned long long)hash);
+    return agrees(dut, &seen, hash);
+}
+
 /* A back end that rounds inputs of products rounds them to the nearest, and nothing else. */
 static bool linear_rounds_inputs_as_it_says(device *dut, device *oracle)
 {
@@ -362,6 +425,7 @@ const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
     {"linear_has_equal_bytes_on_every_cpu", linear_has_equal_bytes_on_every_cpu},
+    {"linear_has_equal_bytes_of_extreme_values", linear_has_equal_bytes_of_extreme_values},
     {"linear_rounds_inputs_as_it_says", linear_rounds_inputs_as_it_says},
     {"int8_odd_values", int8_odd_values},
     {"gelu_is_accurate", gelu_is_accurate},

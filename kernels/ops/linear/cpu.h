@@ -20,7 +20,8 @@
  * second-level cache while all rows pass.
  *
  * What is added how: cpu_f32.h; and of rounded weights cpu_bf16.h and cpu_int8.h, or cpu_pairs.h
- * with V16_DOT (isa_avx512bf16.c), or cpu_tiles.h with V16_TILES (isa_amx*.c).
+ * with V16_DOT (isa_avx512bf16.c), or cpu_tiles.h with V16_TILES (isa_amx*.c), or with V16_MMLA
+ * (isa_neonbf16*.c) cpu_mmla.h beside cpu_pairs.h and cpu_int8.h.
  */
 #include "kernels/ops/linear/cpu_epilogue.h"
 #include "kernels/ops/linear/cpu_rows.h"
@@ -56,7 +57,13 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 #include "kernels/ops/linear/cpu_pairs.h"
 #elif !defined(V16_PAIRS)
 #include "kernels/ops/linear/cpu_bf16.h"
+#endif
+#if !defined(V16_PAIRS) || defined(V16_MMLA)
+#define BODY_INT8 1
 #include "kernels/ops/linear/cpu_int8.h"
+#endif
+#ifdef V16_MMLA
+#include "kernels/ops/linear/cpu_mmla.h"
 #endif
 
 V16_FN void run_block(const block *b, const int rows, const int panels)
@@ -69,12 +76,18 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         bias[v] = v16_load(from + v * 16);
     BODY_REPEAT(BODY_BIAS)
 #undef BODY_BIAS
+#ifdef V16_MMLA
+    if (rows > 1 && b->job->w->format != LX_CPU_F32) {
+        run_block_mmla(b, bias, rows, panels);
+        return;
+    }
+#endif
 #define BODY_START(r)                                                                              \
     if (r < rows)                                                                                  \
         copy_sums(sums + r * panels, bias, panels);
     BODY_REPEAT(BODY_START)
 #undef BODY_START
-#ifndef V16_PAIRS
+#ifdef BODY_INT8
     if (b->job->w->format == LX_CPU_INT8) {
         run_block_int8(b, bias, rows, panels);
         return;
@@ -154,12 +167,13 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t gr
 {
     block b = {job, job->x + row * job->w->shape.cols, LX_CPU_CHUNK, row,
                0}; /* one row: as it lies */
-#if defined(V16_TILES)
+#ifdef V16_TILES
     if (job->w->format != LX_CPU_F32) {
         run_rows_on_tiles(job, row, rows, group0, group1);
         return;
     }
-#elif defined(V16_PAIRS)
+#else
+#ifdef V16_PAIRS
     if (job->w->format == LX_CPU_BF16) {
         pack_pairs(job, row, rows);
         b.x = job->scratch;
@@ -167,7 +181,8 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t gr
         run_groups(&b, rows, group0, group1);
         return;
     }
-#else
+#endif
+#ifdef BODY_INT8
     if (job->w->format == LX_CPU_INT8) {
         pack_bytes(job, row, rows);
         b.x = job->scratch;
@@ -175,6 +190,7 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t gr
         run_groups(&b, rows, group0, group1);
         return;
     }
+#endif
 #endif
     if (rows > 1) {
         pack_rows(job, row, rows);

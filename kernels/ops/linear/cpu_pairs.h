@@ -43,8 +43,8 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     const lx_matrix *w = b->job->w;
     const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
     for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->shape.cols, k0);
-        for (int64_t k = 0; k < (n + 1) / 2; k++, words += LX_CPU_GROUP) {
+        int64_t n = chunk_pairs(chunk_inputs(w->shape.cols, k0));
+        for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
             add_pair_group(sums, x + k, words, 0, rows, panels);
             if (panels > 2)
                 add_pair_group(sums, x + k, words + w->group_words, 2, rows, panels);

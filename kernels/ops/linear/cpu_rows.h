@@ -30,7 +30,21 @@ static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
 
 #ifdef V16_PAIRS
 
-/* The same with the inputs rounded to bf16, two a word; what is missing in the last word is 0. */
+/*
+ * Words of n inputs of a chunk. Where an instruction takes two words they are an even number, for
+ * a row alone too: to add the zeros behind the last makes 0 of -0.
+ */
+static inline int64_t chunk_pairs(int64_t n)
+{
+#ifdef V16_MMLA
+    return (n + 3) / 4 * 2;
+#else
+    return (n + 1) / 2;
+#endif
+}
+
+/* Like pack_rows, with the inputs rounded to bf16, two a word; what is missing in the last word is
+ * 0. */
 static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 {
     uint32_t *to = (uint32_t *)job->scratch;
