@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 import threading
+import time
 import urllib.parse
 
 SEEDS = 16
@@ -54,8 +55,9 @@ class Load:
             count += 1
 
     def fault(self, key, error):
+        at = time.strftime("%H:%M:%S", time.gmtime())
         with self.lock:
-            self.faults.append(f"{key}: {error!r}")
+            self.faults.append(f"{at} {key}: {error!r}")
 
     def compare(self, key, answer):
         with self.lock:
