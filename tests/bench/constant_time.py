@@ -94,6 +94,13 @@ def make_weights(conf=None):
     return weights | norm("final_norm") | linear("head", 3 * COMPONENTS, D_MODEL)
 
 
+def draw(shapes):
+    """Random weights of these shapes and spreads (None: ones)."""
+    rng = np.random.default_rng(1)
+    return {name: np.ones(shape, np.float32) if spread is None else rng.standard_normal(shape, np.float32) * np.float32(spread)
+            for name, (shape, spread) in shapes.items()}
+
+
 def write_model(folder, weights, conf=None):
     """A model folder; the tensors are bf16, as those of the shipped models. weights: those of conf."""
     header, blobs, offset = {}, [], 0

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import constant_time
 import machine
 from machine import ROOT, number
 
@@ -66,8 +67,9 @@ def parse_arguments():
 def write_models(folder: Path, kinds):
     image_model.D_MODEL, image_model.D_FF, image_model.HEADS, image_model.LAYERS = D, D_FF, HEADS, LAYERS
     for kind in kinds:
-        image_model.write(folder / kind, WIDTH, HEIGHT, attention={"kind": kind} | KINDS[kind],
-                          feed_forward=FEED_FORWARDS.get(kind))
+        conf = image_model.config(WIDTH, HEIGHT, 1, True, attention={"kind": kind} | KINDS[kind],
+                                  feed_forward=FEED_FORWARDS.get(kind))
+        constant_time.write_model(folder / kind, constant_time.draw(image_model.shapes(conf)), conf)
 
 
 # --- the roofline ---

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import constant_time
 import machine
-import numpy as np
 from machine import ROOT, number
 
 sys.path.insert(0, str(ROOT / "tests" / "http"))
@@ -86,12 +85,8 @@ def write_model(folder, shape, attention):
     width, height, channels, image_model.LAYERS = shape
     image_model.D_MODEL, image_model.D_FF, image_model.HEADS, image_model.COMPONENTS = 256, 1024, 8, 10
     image_model.MIXTURE["components"] = 10
-    conf, rng = image_model.config(width, height, channels, True, attention=attention), np.random.default_rng(1)
-    weights = {}
-    for name, (of, spread) in image_model.shapes(conf).items():
-        drawn = np.ones(of, np.float32) if spread is None else rng.standard_normal(of, np.float32) * np.float32(spread)
-        weights[name] = drawn
-    constant_time.write_model(folder, weights, conf)
+    conf = image_model.config(width, height, channels, True, attention=attention)
+    constant_time.write_model(folder, constant_time.draw(image_model.shapes(conf)), conf)
 
 
 # --- measuring ---
