@@ -314,8 +314,7 @@ answered_by() {
     sed -n "s/^haproxy_server_http_responses_total{proxy=\"linnet\",server=\"$1\",code=\"2xx\"} //p" "$work/answer"
 }
 answered_more() { [ "$(answered_by "$1")" -gt "$2" ]; }
-# HAProxy sends it requests: it has found the address and asked whether the server is ready. Until then the other one
-# must not go, whatever the container says of its health.
+# HAProxy sends it requests. Until then the other one must not go, whatever the container says of its health.
 takes_requests() {
     local before
     before=$(answered_by "$1") && wait_for 60 answered_more "$1" "$before"

@@ -114,7 +114,10 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     *c = (lx_cpu){0};
-    if (lx_turn_init(&c->turn) != 0 || lx_cpu_weights_init(&c->weights) != 0) {
+    bool has_turn = lx_turn_init(&c->turn) == 0;
+    if (!has_turn || lx_cpu_weights_init(&c->weights) != 0) {
+        if (has_turn)
+            lx_turn_fini(&c->turn);
         free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }

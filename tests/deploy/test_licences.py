@@ -40,7 +40,7 @@ def requirements():
 
 # A module's package, where it has another name.
 PACKAGES = {"PIL": "pillow", "yaml": "pyyaml", "fla": "flash-linear-attention", "fast_transformers": "pytorch-fast-transformers",
-            "langchain_core": "langchain-openai", "llama_cpp": "llama-cpp-python"}
+            "langchain_core": "langchain-openai"}
 
 
 def imported():

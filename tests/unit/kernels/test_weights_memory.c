@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -45,7 +46,8 @@ static void test_blocks_are_zeroed_aligned_and_apart(void **state)
 
 static bool is_mapped(void *p)
 {
-    void *page = (void *)((uintptr_t)p / 4096 * 4096);
+    uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *page = (void *)((uintptr_t)p / size * size);
     unsigned char here;
     return mincore(page, 1, &here) == 0 || errno != ENOMEM;
 }
