@@ -18,6 +18,7 @@ TRAIN = ROOT / "weights" / "train"
 sys.path.insert(0, str(TRAIN))
 
 import mnist  # noqa: E402
+import mnist_kinds  # noqa: E402
 import trainer  # noqa: E402
 
 
@@ -108,3 +109,25 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path, value):
         run_recipe(tmp_path, [1.0, value])
     assert "step 2" in str(ended.value) and str(value) in str(ended.value) and "--muon-lr" in str(ended.value)
     assert not (tmp_path / "checkpoint.pt").exists()  # the broken weights are not kept
+
+
+def test_mnist_kinds(monkeypatch, tmp_path, capsys):
+    """Models of two kinds by one recipe; the figure is what the program says of what was exported."""
+    write_mnist(tmp_path, 5012)
+    write_idx(tmp_path / "t10k-images-idx3-ubyte.gz", numpy.zeros((3, 28, 28)))
+    program = tmp_path / "linnet"
+    program.write_text('#!/bin/sh\necho "$@" >>"$0.called"\necho \'{"bits_per_dim": 0.5}\'\n')
+    program.chmod(0o755)
+    runs = tmp_path / "runs"
+    flags = ["--data", str(tmp_path), "--runs", str(runs), "--only", "lsh-4", "linear", "--tokens", "9408", "--linnet", str(program),
+             "--validate-on", "12"]
+    for trained in (2, 0):  # what is complete is not trained again
+        monkeypatch.setattr(sys, "argv", ["mnist_kinds.py", *flags])
+        mnist_kinds.main()
+        out = capsys.readouterr()
+        assert out.out.splitlines()[2:] == ["| lsh-4 | 0.676 | 0.500 |", "| linear | 0.644 | 0.500 |"]
+        assert out.err.count("training") == trained
+    config = json.loads((runs / "lsh-4" / "model" / "config.json").read_text())
+    assert config["attention"]["rounds"] == 4 and config["n_layers"] == 3
+    assert [i["name"] for i in config["inputs"]] == ["token", "row", "column"]
+    assert "--model " + str(runs / "linear" / "model") in (tmp_path / "linnet.called").read_text()

@@ -2,6 +2,7 @@
 flash-linear-attention, against the float64 reading that the server is held to (tests/golden/kinds.py); compressed rows
 against their equation; linear attention with every feature map against its steps."""
 
+import itertools
 import json
 import pathlib
 import sys
@@ -23,7 +24,7 @@ import linear_transformer  # noqa: E402
 import trainer  # noqa: E402
 import unfit  # noqa: E402
 import without_classes  # noqa: E402
-from mixers import delta, linear, memory_compressed  # noqa: E402
+from mixers import delta, linear, lsh, memory_compressed  # noqa: E402
 
 KINDS = {
     "gated_deltanet": {"conv": 4, "beta": "twice_sigmoid", "gate": "silu", "eps": 1e-6, "n_heads": 4, "key_heads": 2},
@@ -120,6 +121,32 @@ def test_what_is_drawn_once_stays(tmp_path):
     assert same == {"layers.0.attn.hashes"}
     trainer.train(recipe, copy_args(tmp_path, "mixer=lsh", "n_layers=1"))  # from the checkpoint, and complete
     assert all(torch.equal(p, after[name]) for name, p in made[1].model.named_parameters())
+
+
+@pytest.mark.parametrize("rounds, scale", [(1, "key"), (4, "none")])
+def test_hashed_attention_as_it_is_defined(rounds, scale):
+    """A token at a time: the last `cap` before it of its bucket, a bucket in every round; values where there are none."""
+    torch.manual_seed(rounds)
+    own = {"rounds": rounds, "buckets": 4, "cap": 3, "scale": scale, "n_heads": 2, "d_key": 4, "d_value": 5}
+    mixer = lsh.Mixer({"d_model": 8}, own)
+    torch.nn.init.normal_(mixer.out.weight)
+    x = torch.randn(2, 23, 8)
+    qk, v = (part.double().unflatten(-1, (2, -1)) for part in mixer.qk_v(x).split([8, 10], -1))  # [B, T, H, D]
+    hashes = mixer.hashes.double().view(rounds, 4, 2)
+    want = torch.zeros(2, 23, 2, 5, dtype=torch.float64)
+    alone = 0
+    for b, h, i in itertools.product(range(2), range(2), range(23)):
+        q, total, weights = qk[b, i, h], 0, 0
+        for r in range(rounds):
+            bucket = [torch.cat([qk[b, j, h] @ hashes[r], -(qk[b, j, h] @ hashes[r])]).argmax() for j in range(i + 1)]
+            for j in [j for j in range(i) if bucket[j] == bucket[i]][-3:]:
+                k = qk[b, j, h]
+                w = torch.exp(q @ k / k.norm() / (2 if scale == "key" else 1))
+                total, weights = total + w * v[b, j, h], weights + w
+        alone += not isinstance(weights, torch.Tensor)
+        want[b, i, h] = total / weights if isinstance(weights, torch.Tensor) else v[b, i, h]
+    assert 4 <= alone < 60  # the first tokens at least
+    assert torch.allclose(mixer(x), mixer.out(want.flatten(2).float()), atol=1e-5)
 
 
 def test_layers_of_several_kinds(tmp_path):

@@ -118,7 +118,8 @@ class Average:
     @torch.no_grad()
     def update(self, step: int):
         if self.parameters:  # a young average forgets its start faster
-            torch._foreach_lerp_(self.means, self.parameters, 1 - min(self.decay, step / (step + 10)))
+            for mean, p in zip(self.means, self.parameters):
+                mean.lerp_(p, 1 - min(self.decay, step / (step + 10)))
 
     @torch.no_grad()
     def swap(self):

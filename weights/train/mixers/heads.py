@@ -6,13 +6,15 @@ from torch import nn
 
 
 def softmax_attention(q, k, v, mask: "torch.Tensor | None" = None) -> torch.Tensor:
-    """Of [B, H, T, D] each, to the keys that the mask has; without one to those up to the query's own. PyTorch 1 has no function for it."""
+    """Of [B, H, T, D] each, to the keys that the mask has, or with what it adds to their logits where it is no bool; without
+    one to those up to the query's own. PyTorch 1 has no function for it."""
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
     if mask is None:
         mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
-    return scores.masked_fill(~mask, -torch.inf).softmax(-1).to(v.dtype) @ v
+    scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1).to(v.dtype) @ v
 
 
 class Heads(nn.Module):
