@@ -60,6 +60,8 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
 /* The envelope as a response, with the status's HTTP code. */
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err);
+/* What was written as JSON with 200, or the envelope of what went wrong. The body is let go of. */
+void lx_respond_whole(lx_response *rs, lx_status status, const lx_error *err, lx_buffer *body);
 /* The envelope with an HTTP code and error code of its own. */
 void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
                       const char *message);

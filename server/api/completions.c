@@ -91,12 +91,7 @@ static void finish_whole(void *context, lx_response *rs)
     lx_buffer body;
     lx_buffer_init(&body, ((const lx_completion *)context)->max_text);
     lx_status st = write_whole(context, &body, &err);
-    if (st == LX_OK) {
-        lx_response_take(rs, 200, "application/json", &body);
-    } else {
-        lx_buffer_fini(&body);
-        lx_respond_status(rs, st, &err);
-    }
+    lx_respond_whole(rs, st, &err, &body);
 }
 
 /* --- the route --- */

@@ -75,6 +75,15 @@ void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
         lx_response_add(rs, "Retry-After", "%d", RETRY_UNAVAILABLE_S);
 }
 
+void lx_respond_whole(lx_response *rs, lx_status status, const lx_error *err, lx_buffer *body)
+{
+    if (status == LX_OK)
+        lx_response_take(rs, 200, "application/json", body);
+    else
+        lx_respond_status(rs, status, err);
+    lx_buffer_fini(body);
+}
+
 static const char *type_of(int http)
 {
     switch (http) {

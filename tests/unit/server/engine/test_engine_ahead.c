@@ -20,114 +20,51 @@
 #include <dlfcn.h>
 
 #include "tests/simt/counts.h"
-#include "tests/support/engine_requests.h"
-#include "tests/support/tiny_model.h"
-
-enum { N_REQUESTS = 20, CANCELLED = 5 };
-
-static const char *backend;
-static lx_model *pictures;
-
-static bool is_cuda(void)
-{
-    return strcmp(backend, "cuda") == 0;
-}
-
-static bool of_pictures; /* the engine's model */
-
-static rig_request request(int32_t i)
-{
-    return of_pictures ? picture_request(pictures, i) : line_request(i);
-}
+#include "tests/support/engine_subject.h"
 
 static int32_t n_requests(void)
 {
-    return is_cuda() ? N_REQUESTS / 2 : N_REQUESTS;
+    return subject_is_cuda() ? SUBJECT_REQUESTS / 2 : SUBJECT_REQUESTS;
 }
-
-static int64_t move_bytes; /* 1: every state moves beside steps */
 
 static rig start(int32_t n_slots, int32_t ahead)
 {
-    return rig_start((rig_options){.n_slots = n_slots,
-                                   .move_bytes = move_bytes,
-                                   .max_queue = 100,
-                                   .prompt_chunk = 5,
-                                   .n_prefixes = 8,
-                                   .ahead = ahead,
-                                   .backend = backend,
-                                   .model = of_pictures ? pictures : rig_model()});
+    rig_options o = subject_options(n_slots);
+    o.ahead = ahead;
+    return rig_start(o);
 }
 
 /* --- answers --- */
 
-static lx_job *alone[N_REQUESTS];
-
 static void compute_alone(void)
 {
     rig r = start(4, 0);
-    for (int32_t i = 0; i < n_requests(); i++) {
-        rig_request q = request(i);
-        alone[i] = rig_submit(&r, &q);
-        lx_job_wait(alone[i]);
-        assert_int_equal(lx_job_status(alone[i], NULL), LX_OK);
-    }
+    subject_learn(&r, n_requests());
     assert_int_equal(gate_most_ahead(), 0);
     rig_stop(&r);
-}
-
-static void forget_alone(void)
-{
-    for (int32_t i = 0; i < n_requests(); i++)
-        lx_job_unref(alone[i]);
 }
 
 static void assert_same_together(int32_t n_slots, int32_t ahead)
 {
     rig r = start(n_slots, ahead);
-    lx_job *jobs[N_REQUESTS], *cancelled[CANCELLED];
-    int32_t n = n_requests();
-    gate_close(); /* so that all are there when the engine begins */
-    for (int32_t i = 0; i < n; i++) {
-        rig_request q = request(i), also = request(i / 2);
-        jobs[i] = rig_submit(&r, &q);
-        if (i % 2 == 0 && i / 2 < CANCELLED)
-            cancelled[i / 2] = rig_submit(&r, &also);
-    }
-    for (int32_t i = 0; i < CANCELLED; i++) { /* in whatever phase each is by now */
-        gate_wait_for_step();
-        lx_job_cancel(cancelled[i]);
-        gate_let_pass(1 + i % 4);
-    }
-    gate_open();
-    for (int32_t i = 0; i < n; i++) {
-        lx_job_wait(jobs[i]);
-        assert_same_answer(jobs[i], alone[i]);
-        rig_expect(jobs[i], LX_OK);
-    }
-    for (int32_t i = 0; i < CANCELLED; i++) {
-        lx_job_wait(cancelled[i]);
-        assert_answer_begins(cancelled[i], alone[i]);
-        rig_expect(cancelled[i],
-                   lx_job_status(cancelled[i], NULL) == LX_OK ? LX_OK : LX_ERR_CANCELLED);
-    }
+    subject_assert_same_together(&r);
     assert_true(gate_most_ahead() <= ahead);
-    assert_true(!of_pictures || gate_most_ahead() == ahead);
-    rig_assert_empty(&r);
+    assert_true(!subject.of_pictures || gate_most_ahead() == ahead);
     rig_stop(&r);
 }
 
 static void same_bytes_at_every_depth(bool images)
 {
-    of_pictures = images;
+    subject.of_pictures = images;
     compute_alone();
-    for (int32_t ahead = is_cuda() ? 2 : 0; ahead <= (is_cuda() ? 2 : LX_MAX_AHEAD); ahead++) {
+    for (int32_t ahead = subject_is_cuda() ? 2 : 0; ahead <= (subject_is_cuda() ? 2 : LX_MAX_AHEAD);
+         ahead++) {
         assert_same_together(16, ahead);
-        move_bytes = 1;
+        subject.move_bytes = 1;
         assert_same_together(2, ahead);
-        move_bytes = 0;
+        subject.move_bytes = 0;
     }
-    forget_alone();
+    subject_forget();
 }
 
 static void lines_have_the_same_bytes(void **state)
@@ -161,10 +98,11 @@ static void only_what_the_host_does_not_decide_goes_ahead(void **state)
 {
     (void)state;
     int64_t steps = 0;
-    of_pictures = true;
-    assert_int_equal(most_ahead_of((rig_request){.model = pictures, .n_values = 0}, &steps), 2);
+    subject.of_pictures = true;
+    assert_int_equal(most_ahead_of((rig_request){.model = subject.pictures, .n_values = 0}, &steps),
+                     2);
     assert_int_equal(steps, 48);
-    of_pictures = false;
+    subject.of_pictures = false;
     const char *line =
         request_lines[3]; /* two steps for the prompt: it pauses before its last row */
     assert_int_equal(most_ahead_of((rig_request){.line = line, .no_rules = true}, &steps), 2);
@@ -180,8 +118,8 @@ static void only_what_the_host_does_not_decide_goes_ahead(void **state)
 static void cancelling_is_at_most_so_many_steps_late(void **state)
 {
     (void)state;
-    of_pictures = true;
-    rig_request q = {.model = pictures};
+    subject.of_pictures = true;
+    rig_request q = {.model = subject.pictures};
     for (int32_t ahead = 0; ahead <= LX_MAX_AHEAD; ahead++) {
         for (int32_t others = 0; others < 2; others++) {
             rig r = start(2, ahead);
@@ -207,24 +145,15 @@ static void cancelling_is_at_most_so_many_steps_late(void **state)
 
 static void suspended_jobs_go_on(void)
 {
-    of_pictures = true;
-    rig_request q = {.model = pictures, .seed = 3, .suspendable = true};
+    subject.of_pictures = true;
+    rig_request q = {.model = subject.pictures, .seed = 3, .suspendable = true};
     rig r = start(1, 0);
     lx_job *whole = rig_submit(&r, &q);
     lx_job_wait(whole);
     rig_stop(&r);
-    for (int32_t n = 1; n < 48; n += is_cuda() ? 20 : 5) {
+    for (int32_t n = 1; n < 48; n += subject_is_cuda() ? 20 : 5) {
         rig first = start(2, 2), second = start(2, 2);
-        gate_close();
-        lx_job *job = rig_submit(&first, &q);
-        gate_wait_for_step();
-        gate_let_pass(n);
-        gate_wait_for_step();
-        lx_engine_suspend(first.engine);
-        gate_open();
-        lx_job_wait(job);
-        assert_int_equal(lx_job_status(job, NULL), LX_ERR_UNAVAILABLE);
-        assert_true(lx_job_suspended(job));
+        lx_job *job = subject_suspended(&first, &q, n);
         assert_answer_begins(job, whole);
         rig_request rest = q;
         rest.start.state = lx_job_state(job, 0, &rest.start.rows);
@@ -247,9 +176,9 @@ static void suspended_jobs_go_on(void)
 static void suspended_jobs_go_on_where_they_were(void **state)
 {
     (void)state;
-    for (move_bytes = 0; move_bytes < 2; move_bytes++)
+    for (subject.move_bytes = 0; subject.move_bytes < 2; subject.move_bytes++)
         suspended_jobs_go_on();
-    move_bytes = 0;
+    subject.move_bytes = 0;
 }
 
 /* --- failures --- */
@@ -257,44 +186,23 @@ static void suspended_jobs_go_on_where_they_were(void **state)
 static void a_failed_step_ends_its_jobs_and_no_other(void **state)
 {
     (void)state;
-    of_pictures = true;
+    subject.of_pictures = true;
     compute_alone();
     rig r = start(2, 2);
-    gate_close();
-    lx_job *jobs[4];
-    for (int32_t i = 0; i < 4; i++) {
-        rig_request q = request(i + 1); /* all of them longer than what passes */
-        jobs[i] = rig_submit(&r, &q);
-    }
-    gate_wait_for_step();
-    gate_let_pass(7);
-    gate_wait_for_step();
-    gate_fail_step();
-    gate_open();
-    int32_t n_failed = 0;
-    for (int32_t i = 0; i < 4; i++) {
-        lx_job_wait(jobs[i]);
-        lx_status st = lx_job_status(jobs[i], NULL);
-        n_failed += st == LX_ERR_INTERNAL;
-        if (st == LX_OK)
-            assert_same_answer(jobs[i], alone[i + 1]);
-        rig_expect(jobs[i], st == LX_OK ? LX_OK : LX_ERR_INTERNAL);
-    }
-    assert_in_range(n_failed, 1, 4); /* all that had begun */
-    rig_assert_empty(&r);
+    subject_assert_failed_step_ends_its_jobs(&r, 7);
     rig_stop(&r);
-    forget_alone();
+    subject_forget();
 }
 
 static void a_lost_device_ends_all(void **state)
 {
     (void)state;
-    of_pictures = true;
+    subject.of_pictures = true;
     rig r = start(2, 2);
     gate_close();
     lx_job *jobs[4];
     for (int32_t i = 0; i < 4; i++)
-        jobs[i] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 1, .n = 2});
+        jobs[i] = rig_submit(&r, &(rig_request){.model = subject.pictures, .seed = 1, .n = 2});
     gate_wait_for_step();
     gate_let_pass(5);
     gate_wait_for_step();
@@ -311,7 +219,7 @@ static void a_lost_device_ends_all(void **state)
 static void a_broken_sample_ends_its_run_only(void **state)
 {
     (void)state;
-    of_pictures = false;
+    subject.of_pictures = false;
     rig_request q = {.line = request_lines[4], .seed = 5, .no_rules = true, .n = 2}, bad = q;
     bad.seed = 6;
     rig r = start(3, 0);
@@ -337,7 +245,7 @@ static void a_broken_sample_ends_its_run_only(void **state)
 static void nothing_is_allocated_after_the_start(void **state)
 {
     (void)state;
-    if (!is_cuda())
+    if (!subject_is_cuda())
         return; /* the others have no such promise, nor the counter */
     void *library = dlopen("libkernels_cuda.so", RTLD_NOW | RTLD_NOLOAD);
     void *symbol = library != NULL ? dlsym(library, "simt_count") : NULL;
@@ -346,13 +254,13 @@ static void nothing_is_allocated_after_the_start(void **state)
     memcpy(&count, &symbol, sizeof count);
     assert_non_null(count);
     for (int32_t images = 0; images < 2; images++) {
-        of_pictures = images > 0;
+        subject.of_pictures = images > 0;
         rig r = start(7 + images, 2); /* buckets that are full, and one that never is */
-        lx_job *jobs[N_REQUESTS];
+        lx_job *jobs[SUBJECT_REQUESTS];
         count(&before);
         assert_true(before.allocations > 100);
         for (int32_t i = 0; i < n_requests(); i++) {
-            rig_request q = request(i);
+            rig_request q = subject_request(i);
             jobs[i] = rig_submit(&r, &q);
         }
         for (int32_t i = 0; i < n_requests(); i++)
@@ -364,24 +272,6 @@ static void nothing_is_allocated_after_the_start(void **state)
         rig_stop(&r);
     }
     (void)dlclose(library);
-}
-
-static int setup(void **state)
-{
-    lx_error err = {0};
-    char *folder = tiny_model_make("pictures", &tiny_model_image);
-    lx_status st = folder != NULL ? lx_model_load(folder, &pictures, &err) : LX_ERR_IO;
-    tiny_model_remove(folder);
-    if (st != LX_OK)
-        print_error("no tiny model of pictures: %s\n", err.text);
-    return st == LX_OK ? rig_setup(state) : -1;
-}
-
-static int teardown(void **state)
-{
-    lx_model_free(pictures);
-    pictures = NULL;
-    return rig_teardown(state);
 }
 
 static int run(const char *name)
@@ -397,18 +287,10 @@ static int run(const char *name)
         cmocka_unit_test(a_broken_sample_ends_its_run_only),
         cmocka_unit_test(nothing_is_allocated_after_the_start),
     };
-    backend = name;
-    return cmocka_run_group_tests_name(name, tests, setup, teardown);
+    return cmocka_run_group_tests_name(name, tests, subject_setup, subject_teardown);
 }
 
 int main(int argc, char **argv)
 {
-    int n_failed = 0;
-    if (argc < 2 && SANITIZED)
-        return run("cpu");
-    if (argc < 2)
-        return run("cpu") + run("reference");
-    for (int i = 1; i < argc; i++)
-        n_failed += run(argv[i]);
-    return n_failed;
+    return subject_main(argc, argv, run);
 }

@@ -17,31 +17,21 @@
 
 #include "model/drafts/draft.h"
 #include "server/engine/drafts.h"
-#include "tests/support/engine_requests.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/engine_subject.h"
 
-enum { N_REQUESTS = 20, CANCELLED = 5, PIXELS = 48, MOST_TOKENS = 64 };
-
-static const char *backend;
-static lx_model *pictures;
-static bool of_pictures;
-static int64_t move_bytes;
+enum { PIXELS = 48, MOST_TOKENS = 64 };
 
 /* --- guessers --- */
 
-/* All answers that are known, as a guesser sees them: the plan tells two with the same beginning
-   apart no better than their tokens do. */
-static lx_job *known[N_REQUESTS];
-static int32_t n_known;
-
-/* The token behind these in a known answer, -1: none begins so. */
+/* The token behind these in a known answer, -1: none begins so. The plan tells two with the same
+   beginning apart no better than their tokens do. */
 static int32_t look_up(const lx_guess_context *c)
 {
-    for (int32_t i = 0; i < n_known; i++) {
-        const lx_job_params *p = lx_job_get_params(known[i]);
+    for (int32_t i = 0; i < subject.n_known; i++) {
+        const lx_job_params *p = lx_job_get_params(subject.known[i]);
         for (int32_t k = 0; k < p->n; k++) {
             const int32_t *tokens;
-            int32_t n = lx_job_tokens(known[i], k, &tokens, NULL);
+            int32_t n = lx_job_tokens(subject.known[i], k, &tokens, NULL);
             if (n > c->n && memcmp(tokens, c->tokens, (size_t)c->n * sizeof *tokens) == 0)
                 return tokens[c->n];
         }
@@ -86,32 +76,17 @@ enum { RIGHT, WRONG, MIXED, GUESSERS };
 
 static rig start(int32_t n_slots, int32_t draft, const lx_guesser *guesser)
 {
-    return rig_start((rig_options){.n_slots = n_slots,
-                                   .max_tokens = n_slots + 80,
-                                   .move_bytes = move_bytes,
-                                   .max_queue = 100,
-                                   .prompt_chunk = 5,
-                                   .n_prefixes = 8,
-                                   .draft = draft,
-                                   .guesser = guesser,
-                                   .backend = backend,
-                                   .model = of_pictures ? pictures : rig_model()});
-}
-
-static rig_request request(int32_t i)
-{
-    return of_pictures ? picture_request(pictures, i) : line_request(i);
+    rig_options o = subject_options(n_slots);
+    o.max_tokens = n_slots + 80;
+    o.draft = draft;
+    o.guesser = guesser;
+    return rig_start(o);
 }
 
 static void compute_known(void)
 {
     rig r = start(4, 0, NULL);
-    for (n_known = 0; n_known < N_REQUESTS; n_known++) {
-        rig_request q = request(n_known);
-        known[n_known] = rig_submit(&r, &q);
-        lx_job_wait(known[n_known]);
-        assert_int_equal(lx_job_status(known[n_known], NULL), LX_OK);
-    }
+    subject_learn(&r, SUBJECT_REQUESTS);
     assert_int_equal(atomic_load(&r.metrics->drafted_tokens), 0);
     rig_stop(&r);
 }
@@ -120,16 +95,10 @@ static void compute_known(void)
 static void compute_one(void)
 {
     rig r = start(1, 0, NULL);
-    known[0] = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
-    lx_job_wait(known[0]);
-    n_known = 1;
+    subject.known[0] = rig_submit(&r, &(rig_request){.model = subject.pictures, .seed = 3});
+    lx_job_wait(subject.known[0]);
+    subject.n_known = 1;
     rig_stop(&r);
-}
-
-static void forget_known(void)
-{
-    while (n_known > 0)
-        lx_job_unref(known[--n_known]);
 }
 
 /* --- the same bytes --- */
@@ -137,33 +106,8 @@ static void forget_known(void)
 static void assert_same_together(int32_t n_slots, const lx_guesser *guesser)
 {
     rig r = start(n_slots, 7, guesser);
-    lx_job *jobs[N_REQUESTS], *cancelled[CANCELLED];
-    gate_close(); /* so that all are there when the engine begins */
-    for (int32_t i = 0; i < N_REQUESTS; i++) {
-        rig_request q = request(i), also = request(i / 2);
-        jobs[i] = rig_submit(&r, &q);
-        if (i % 2 == 0 && i / 2 < CANCELLED)
-            cancelled[i / 2] = rig_submit(&r, &also);
-    }
-    for (int32_t i = 0; i < CANCELLED; i++) { /* in whatever phase each is by now */
-        gate_wait_for_step();
-        lx_job_cancel(cancelled[i]);
-        gate_let_pass(1 + i % 4);
-    }
-    gate_open();
-    for (int32_t i = 0; i < N_REQUESTS; i++) {
-        lx_job_wait(jobs[i]);
-        assert_same_answer(jobs[i], known[i]);
-        rig_expect(jobs[i], LX_OK);
-    }
-    for (int32_t i = 0; i < CANCELLED; i++) {
-        lx_job_wait(cancelled[i]);
-        assert_answer_begins(cancelled[i], known[i]);
-        rig_expect(cancelled[i],
-                   lx_job_status(cancelled[i], NULL) == LX_OK ? LX_OK : LX_ERR_CANCELLED);
-    }
+    subject_assert_same_together(&r);
     assert_true(atomic_load(&r.metrics->drafted_tokens) > 0);
-    rig_assert_empty(&r);
     rig_stop(&r);
 }
 
@@ -171,21 +115,21 @@ static void assert_same_together(int32_t n_slots, const lx_guesser *guesser)
    are slow. */
 static int32_t first_guesser(void)
 {
-    return SANITIZED && strcmp(backend, "cuda") == 0 ? MIXED : 0;
+    return SANITIZED && subject_is_cuda() ? MIXED : 0;
 }
 
 static void same_bytes(bool images)
 {
-    of_pictures = images;
+    subject.of_pictures = images;
     compute_known();
     for (int32_t i = first_guesser(); i < GUESSERS; i++) {
         assert_same_together(16, &guessers[i]);
-        move_bytes = 1;
+        subject.move_bytes = 1;
         assert_same_together(2, &guessers[i]);
         assert_same_together(1, &guessers[i]);
-        move_bytes = 0;
+        subject.move_bytes = 0;
     }
-    forget_known();
+    subject_forget();
 }
 
 static void lines_have_the_same_bytes(void **state)
@@ -206,7 +150,7 @@ static int64_t steps_of(const lx_guesser *guesser, bool no_draft, int64_t *draft
                         int64_t *accepted)
 {
     rig r = start(1, 7, guesser);
-    rig_request q = {.model = pictures, .seed = 3, .no_draft = no_draft};
+    rig_request q = {.model = subject.pictures, .seed = 3, .no_draft = no_draft};
     int64_t before = gate_steps();
     lx_job *job = rig_submit(&r, &q);
     lx_job_wait(job);
@@ -223,7 +167,7 @@ static void right_guesses_save_steps_and_wrong_ones_cost_none(void **state)
 {
     int64_t drafted = 0, accepted = 0;
     (void)state;
-    of_pictures = true;
+    subject.of_pictures = true;
     compute_one();
     assert_int_equal(steps_of(&guessers[RIGHT], false, &drafted, &accepted), 1 + 6);
     assert_int_equal(accepted, drafted);
@@ -235,7 +179,7 @@ static void right_guesses_save_steps_and_wrong_ones_cost_none(void **state)
     assert_in_range(accepted, 1, drafted - 1);
     assert_int_equal(steps_of(&guessers[RIGHT], true, &drafted, &accepted), PIXELS);
     assert_int_equal(drafted, 0);
-    forget_known();
+    subject_forget();
 }
 
 /* A first guess. */
@@ -295,7 +239,7 @@ static void assert_same_state(const lx_job *got, const lx_job *want)
     int32_t rows = 0, want_rows = 0;
     const float *s = lx_job_state(got, 0, &rows), *t = lx_job_state(want, 0, &want_rows);
     assert_int_equal(rows, want_rows);
-    assert_memory_equal(s, t, (size_t)pictures->state.fixed_floats * sizeof *s);
+    assert_memory_equal(s, t, (size_t)subject.pictures->state.fixed_floats * sizeof *s);
 }
 
 /* Where the job was suspended its state is that of a run without guesses, and the rest is the rest.
@@ -303,7 +247,7 @@ static void assert_same_state(const lx_job *got, const lx_job *want)
 static void assert_goes_on(rig *r, const lx_job *job, const rig_request *q)
 {
     rig_request rest = *q;
-    assert_answer_begins(job, known[0]);
+    assert_answer_begins(job, subject.known[0]);
     rest.start.state = lx_job_state(job, 0, &rest.start.rows);
     rest.start.n_tokens = lx_job_tokens(job, 0, &rest.start.tokens, NULL);
     lx_job *want = state_after(q, rest.start.n_tokens);
@@ -313,26 +257,18 @@ static void assert_goes_on(rig *r, const lx_job *job, const rig_request *q)
     lx_job_wait(end);
     const int32_t *got, *all;
     assert_int_equal(lx_job_tokens(end, 0, &got, NULL), PIXELS);
-    (void)lx_job_tokens(known[0], 0, &all, NULL);
+    (void)lx_job_tokens(subject.known[0], 0, &all, NULL);
     assert_memory_equal(got, all, PIXELS * sizeof *got);
     rig_expect(end, LX_OK);
 }
 
 static void suspended_jobs_go_on(const lx_guesser *guesser)
 {
-    rig_request q = {.model = pictures, .seed = 3, .suspendable = true};
+    rig_request q = {.model = subject.pictures, .seed = 3, .suspendable = true};
     int32_t steps = guesser == &guessers[RIGHT] ? 7 : 12; /* of the whole picture: 7, or more */
     for (int32_t n = 1; n + 1 < steps; n++) {
         rig first = start(2, 7, guesser), second = start(2, 7, guesser);
-        gate_close();
-        lx_job *job = rig_submit(&first, &q);
-        gate_wait_for_step();
-        gate_let_pass(n);
-        gate_wait_for_step();
-        lx_engine_suspend(first.engine);
-        gate_open();
-        lx_job_wait(job);
-        assert_true(lx_job_suspended(job));
+        lx_job *job = subject_suspended(&first, &q, n);
         assert_goes_on(&second, job, &q);
         rig_expect(job, LX_ERR_UNAVAILABLE);
         rig_assert_empty(&first);
@@ -344,14 +280,14 @@ static void suspended_jobs_go_on(const lx_guesser *guesser)
 static void suspended_jobs_go_on_where_they_were(void **state)
 {
     (void)state;
-    of_pictures = true;
+    subject.of_pictures = true;
     compute_one();
     for (int32_t i = first_guesser(); i < GUESSERS; i++) {
-        for (move_bytes = 0; move_bytes < 2; move_bytes++)
+        for (subject.move_bytes = 0; subject.move_bytes < 2; subject.move_bytes++)
             suspended_jobs_go_on(&guessers[i]);
     }
-    move_bytes = 0;
-    forget_known();
+    subject.move_bytes = 0;
+    subject_forget();
 }
 
 /* --- failures --- */
@@ -359,35 +295,14 @@ static void suspended_jobs_go_on_where_they_were(void **state)
 static void a_failed_step_ends_its_jobs_and_no_other(void **state)
 {
     (void)state;
-    of_pictures = true;
+    subject.of_pictures = true;
     compute_known();
     rig r = start(2, 7, &guessers[MIXED]);
-    gate_close();
-    lx_job *jobs[4];
-    for (int32_t i = 0; i < 4; i++) {
-        rig_request q = request(i + 1);
-        jobs[i] = rig_submit(&r, &q);
-    }
-    gate_wait_for_step();
-    gate_let_pass(4);
-    gate_wait_for_step();
-    gate_fail_step();
-    gate_open();
-    int32_t n_failed = 0;
-    for (int32_t i = 0; i < 4; i++) {
-        lx_job_wait(jobs[i]);
-        lx_status st = lx_job_status(jobs[i], NULL);
-        n_failed += st == LX_ERR_INTERNAL;
-        if (st == LX_OK)
-            assert_same_answer(jobs[i], known[i + 1]);
-        rig_expect(jobs[i], st == LX_OK ? LX_OK : LX_ERR_INTERNAL);
-    }
-    assert_in_range(n_failed, 1, 4);
-    rig_assert_empty(&r);
-    lx_job *again = rig_submit(&r, &(rig_request){.model = pictures, .seed = 3});
+    subject_assert_failed_step_ends_its_jobs(&r, 4);
+    lx_job *again = rig_submit(&r, &(rig_request){.model = subject.pictures, .seed = 3});
     rig_expect(again, LX_OK);
     rig_stop(&r);
-    forget_known();
+    subject_forget();
 }
 
 /* --- the guessers that are served --- */
@@ -401,8 +316,8 @@ static void image_context_learns_what_surrounds_a_value(void **state)
     lx_constraint rule = {.forced = -1};
     int32_t tokens[PIXELS], hits = 0;
     (void)state;
-    assert_int_equal(lx_plan_new(pictures, &q, &plan, NULL), LX_OK);
-    assert_int_equal(lx_drafter_new(pictures, NULL, &d, NULL), LX_OK);
+    assert_int_equal(lx_plan_new(subject.pictures, &q, &plan, NULL), LX_OK);
+    assert_int_equal(lx_drafter_new(subject.pictures, NULL, &d, NULL), LX_OK);
     assert_string_equal(lx_drafter_name(d), "image_context");
     for (int32_t round = 0; round < 6; round++) {
         hits = 0;
@@ -410,7 +325,7 @@ static void image_context_learns_what_surrounds_a_value(void **state)
             lx_guess_context at = {plan, tokens, n};
             lx_guess g = lx_drafter_guess(d, &at, &rule);
             assert_true(round > 0 || n > 0 || g.sure == 0);
-            tokens[n] = n / pictures->config.width % 2 == 0 ? 0 : 250;
+            tokens[n] = n / subject.pictures->config.width % 2 == 0 ? 0 : 250;
             hits += g.sure > 0.5f && g.token == tokens[n];
             lx_drafter_learn(d, &at, tokens[n]);
         }
@@ -452,24 +367,6 @@ static void lookup_finds_what_came_before(void **state)
     lx_plan_free(plan);
 }
 
-static int setup(void **state)
-{
-    lx_error err = {0};
-    char *folder = tiny_model_make("pictures", &tiny_model_image);
-    lx_status st = folder != NULL ? lx_model_load(folder, &pictures, &err) : LX_ERR_IO;
-    tiny_model_remove(folder);
-    if (st != LX_OK)
-        print_error("no tiny model of pictures: %s\n", err.text);
-    return st == LX_OK ? rig_setup(state) : -1;
-}
-
-static int teardown(void **state)
-{
-    lx_model_free(pictures);
-    pictures = NULL;
-    return rig_teardown(state);
-}
-
 static int run(const char *name)
 {
     const struct CMUnitTest tests[] = {
@@ -482,18 +379,10 @@ static int run(const char *name)
         cmocka_unit_test(image_context_learns_what_surrounds_a_value),
         cmocka_unit_test(lookup_finds_what_came_before),
     };
-    backend = name;
-    return cmocka_run_group_tests_name(name, tests, setup, teardown);
+    return cmocka_run_group_tests_name(name, tests, subject_setup, subject_teardown);
 }
 
 int main(int argc, char **argv)
 {
-    int n_failed = 0;
-    if (argc < 2 && SANITIZED)
-        return run("cpu");
-    if (argc < 2)
-        return run("cpu") + run("reference");
-    for (int i = 1; i < argc; i++)
-        n_failed += run(argv[i]);
-    return n_failed;
+    return subject_main(argc, argv, run);
 }
