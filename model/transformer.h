@@ -79,4 +79,9 @@ lx_status lx_transformer_prepare(lx_transformer *t, lx_states *states, const lx_
 lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_step *step,
                               lx_error *err) LX_MUST_USE;
 
+/* Runs one token from an empty state in the slot, which is changed. LX_ERR_DEVICE when what comes
+   out is no number, otherwise as a step. */
+lx_status lx_transformer_probe(lx_transformer *t, lx_states *states, int32_t slot,
+                               lx_error *err) LX_MUST_USE;
+
 #endif

@@ -313,7 +313,7 @@ void lx_drafts_give_back(lx_engine *e, int32_t slot);
 /* --- prepare.c: before all steps, so that they allocate nothing --- */
 lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
 
-/* --- probe.c: computes one row of no request, when there is no run. LX_ERR_DEVICE when that
+/* --- engine_probe.c: computes one row of no request, when there is no run. LX_ERR_DEVICE when that
    fails or gives no number. --- */
 lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 

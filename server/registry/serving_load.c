@@ -6,7 +6,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,34 +210,15 @@ static int64_t prefix_bytes(lx_backend *be, int64_t wanted, int32_t n_models)
     return be->ops->is_device || wanted < most ? wanted : most;
 }
 
-/* One token through the whole model; its logits must be numbers. */
-static lx_status warm_up(lx_served_model *m, lx_error *err)
+/* So that a model whose weights are no numbers, or a device that cannot compute it, is refused now.
+ */
+static lx_status warm_up(const lx_served_model *m, lx_error *err)
 {
-    const lx_config *c = &m->model->config;
-    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, slot = 0, row = 0, position = 0;
-    lx_sampling sampling = {.temperature = 0, .top_p = 1, .forced = -1};
-    lx_sample sample = {.token = -1};
-    lx_step step = {
-        .batch = {.n_tokens = 1,
-                  .n_seqs = 1,
-                  .seq_start = seq_start,
-                  .slot = &slot,
-                  .n_outputs = 1,
-                  .output_row = &row,
-                  .position = &position},
-        .ids = ids,
-        .sampling = &sampling,
-        .samples = &sample,
-    };
     lx_states *states = NULL;
     lx_status st = lx_transformer_states_new(m->transformer, 1, 1, &states, err);
-    if (st != LX_OK)
-        return st;
-    st = lx_transformer_step(m->transformer, states, &step, err);
+    if (st == LX_OK)
+        st = lx_transformer_probe(m->transformer, states, 0, err);
     lx_transformer_states_free(m->transformer, states);
-    if (st == LX_OK &&
-        (sample.token < 0 || sample.token >= c->n_values || !isfinite(sample.logprob)))
-        st = lx_fail(err, LX_ERR_DEVICE, NULL, "model %s computes no numbers", m->model->name);
     return st;
 }
 
