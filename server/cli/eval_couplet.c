@@ -11,26 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/score.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "server/cli/eval.h"
 #include "server/cli/eval_answers.h"
-
-enum { N_SLOTS = 128, MAX_LINE = 4096 };
+#include "server/cli/eval_lines.h"
 
 /* The pairs of the file, parsed for the model. */
-typedef struct pair {
-    lx_plan *plan;    /* owned; rules off */
-    int32_t *targets; /* [plan->n_new], owned */
-    float *logprobs;  /* [plan->n_new], owned */
-    char *upper;      /* owned */
-} pair;
-
 typedef struct pairs {
-    pair *items;
-    int32_t n, capacity;
+    const lx_model *model;
+    lx_eval_lines lower; /* given the upper lines; rules off */
+    char **upper;        /* [lower.n], owned */
+    int32_t capacity;
 } pairs;
 
 typedef struct report {
@@ -42,85 +35,46 @@ typedef struct report {
 
 static void pairs_free(pairs *p)
 {
-    for (int32_t i = 0; i < p->n; i++) {
-        lx_plan_free(p->items[i].plan);
-        free(p->items[i].targets);
-        free(p->items[i].logprobs);
-        free(p->items[i].upper);
-    }
-    free(p->items);
+    for (int32_t i = 0; i < p->lower.n && i < p->capacity; i++)
+        free(p->upper[i]);
+    free(p->upper);
+    lx_eval_lines_free(&p->lower);
 }
 
-static lx_status pairs_add(pairs *p, const lx_model *model, char *line, lx_error *err)
+/* Of the pair that has just been added. */
+static lx_status keep_upper(pairs *p, const char *line, lx_error *err)
 {
+    int32_t n = p->lower.n;
+    if (n > p->capacity) {
+        int32_t capacity = p->lower.capacity;
+        char **upper = realloc(p->upper, (size_t)capacity * sizeof *upper);
+        if (upper == NULL)
+            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d lines", capacity);
+        p->upper = upper;
+        p->capacity = capacity;
+    }
+    p->upper[n - 1] = strdup(line);
+    return p->upper[n - 1] != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory");
+}
+
+static lx_status add_pair(void *context, char *line, lx_error *err)
+{
+    pairs *p = context;
+    lx_plan *plan = NULL;
+    int32_t *targets = NULL;
     char *tab = strchr(line, '\t');
     if (tab == NULL)
         return lx_fail(err, LX_ERR_INVALID, NULL, "no TAB between an upper and a lower line");
-    if (p->n == p->capacity) {
-        int32_t capacity = p->capacity == 0 ? 1024 : p->capacity * 2;
-        pair *items = realloc(p->items, (size_t)capacity * sizeof *items);
-        if (items == NULL)
-            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d pairs", capacity);
-        p->items = items;
-        p->capacity = capacity;
+    *tab = '\0';
+    lx_task_request request = {.text = line, .text_bytes = strlen(line), .rules = false};
+    lx_status st = lx_plan_new(p->model, &request, &plan, err);
+    if (st == LX_OK) {
+        targets = calloc((size_t)plan->n_new, sizeof *targets);
+        st = targets != NULL ? lx_couplet_lower_ids(plan, tab + 1, strlen(tab + 1), targets, err)
+                             : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a pair");
     }
-    pair *item = &p->items[p->n++];
-    *item = (pair){0};
-    lx_task_request request = {.text = line, .text_bytes = (size_t)(tab - line), .rules = false};
-    lx_status st = lx_plan_new(model, &request, &item->plan, err);
-    if (st != LX_OK)
-        return st;
-    size_t n = (size_t)item->plan->n_new;
-    item->targets = calloc(n, sizeof *item->targets);
-    item->logprobs = calloc(n, sizeof *item->logprobs);
-    item->upper = strndup(line, (size_t)(tab - line));
-    if (item->targets == NULL || item->logprobs == NULL || item->upper == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a pair");
-    return lx_couplet_lower_ids(item->plan, tab + 1, strlen(tab + 1), item->targets, err);
-}
-
-static lx_status pairs_read(pairs *p, const char *path, int64_t limit, const lx_model *model,
-                            lx_error *err)
-{
-    FILE *f = fopen(path, "r");
-    if (f == NULL)
-        return lx_fail(err, LX_ERR_IO, NULL, "%s: cannot be opened", path);
-    char line[MAX_LINE];
-    lx_status st = LX_OK;
-    while (st == LX_OK && (limit == 0 || p->n < limit) && fgets(line, sizeof line, f) != NULL) {
-        line[strcspn(line, "\r\n")] = '\0';
-        lx_error why = {0};
-        st = pairs_add(p, model, line, &why);
-        if (st != LX_OK)
-            (void)lx_fail(err, st, NULL, "%s:%d: %s", path, p->n + (why.param[0] == '\0'),
-                          why.text);
-    }
-    (void)fclose(f);
-    if (st == LX_OK && p->n == 0)
-        st = lx_fail(err, LX_ERR_INVALID, NULL, "%s: holds no pair", path);
-    return st;
-}
-
-static lx_status score(const pairs *p, lx_transformer *t, report *r, lx_error *err)
-{
-    lx_scorer *scorer = NULL;
-    lx_score_item *items = calloc((size_t)p->n, sizeof *items);
-    if (items == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to score %d pairs", p->n);
-    for (int32_t i = 0; i < p->n; i++)
-        items[i] = (lx_score_item){p->items[i].plan, p->items[i].targets, p->items[i].logprobs};
-    lx_status st = lx_scorer_new(t, LX_EVAL_ROWS, N_SLOTS, &scorer, err);
-    if (st == LX_OK)
-        st = lx_scorer_run(scorer, items, p->n, err);
-    for (int32_t i = 0; i < p->n && st == LX_OK; i++) {
-        for (int32_t c = 0; c < items[i].plan->n_new; c++)
-            r->nats -= (double)items[i].logprobs[c];
-        r->n_chars += items[i].plan->n_new;
-    }
-    r->n_pairs = p->n;
-    lx_scorer_free(scorer);
-    free(items);
-    return st;
+    st = lx_eval_lines_add(&p->lower, plan, targets, st, err);
+    return st == LX_OK ? keep_upper(p, line, err) : st;
 }
 
 static int32_t codepoints(const char *text, uint32_t *out, int32_t max)
@@ -135,16 +89,16 @@ static int32_t codepoints(const char *text, uint32_t *out, int32_t max)
 /* Judged against the upper line as the task reads it, its marks in their full-width form. */
 static void judge(const lx_job *job, const char *upper, report *r, int mode)
 {
-    uint32_t u[MAX_LINE], l[MAX_LINE];
+    uint32_t u[LX_EVAL_LINE_BYTES], l[LX_EVAL_LINE_BYTES];
     lx_buffer text;
     const int32_t *tokens = NULL;
-    lx_buffer_init(&text, MAX_LINE);
+    lx_buffer_init(&text, LX_EVAL_LINE_BYTES);
     int32_t n = lx_job_tokens(job, 0, &tokens, NULL);
     lx_plan_text(lx_job_plan(job), tokens, n, &text);
-    int32_t n_upper = codepoints(upper, u, MAX_LINE);
+    int32_t n_upper = codepoints(upper, u, LX_EVAL_LINE_BYTES);
     for (int32_t i = 0; i < n_upper; i++)
         u[i] = lx_couplet_widen(u[i]);
-    int32_t n_lower = text.data != NULL ? codepoints(text.data, l, MAX_LINE) : 0;
+    int32_t n_lower = text.data != NULL ? codepoints(text.data, l, LX_EVAL_LINE_BYTES) : 0;
     unsigned broken = lx_couplet_check(u, n_upper, l, n_lower);
     for (int i = 0; i < LX_COUPLET_N_RULES; i++)
         r->kept[mode][i] += (broken >> i & 1u) == 0;
@@ -162,16 +116,17 @@ typedef struct questions {
 static lx_status plan_answer(void *context, int32_t i, lx_plan **out, lx_error *err)
 {
     const questions *q = context;
-    const pair *item = &q->pairs->items[i % q->pairs->n];
-    lx_task_request request = {
-        .text = item->upper, .text_bytes = strlen(item->upper), .rules = i >= q->pairs->n};
+    int32_t n = q->pairs->lower.n;
+    const char *upper = q->pairs->upper[i % n];
+    lx_task_request request = {.text = upper, .text_bytes = strlen(upper), .rules = i >= n};
     return lx_plan_new(q->model, &request, out, err);
 }
 
 static void judge_answer(void *context, int32_t i, const lx_job *job)
 {
     const questions *q = context;
-    judge(job, q->pairs->items[i % q->pairs->n].upper, q->report, i / q->pairs->n);
+    int32_t n = q->pairs->lower.n;
+    judge(job, q->pairs->upper[i % n], q->report, i / n);
 }
 
 static lx_status answer(const lx_eval_options *o, const pairs *p, const lx_cli_model *local,
@@ -179,7 +134,7 @@ static lx_status answer(const lx_eval_options *o, const pairs *p, const lx_cli_m
 {
     questions q = {p, local->model, r};
     lx_eval_answers a = {
-        .n = 2 * p->n,
+        .n = 2 * p->lower.n,
         .sampling = {.has_seed = true, .seed = o->seed, .temperature = o->temperature, .top_p = 1},
         .context = &q,
         .plan = plan_answer,
@@ -231,11 +186,12 @@ static void print_text(const report *r, const char *model)
 lx_status lx_eval_couplets(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                            lx_error *err)
 {
-    pairs p = {0};
+    pairs p = {.model = local->model};
     report r = {0};
-    lx_status st = pairs_read(&p, path, o->limit, local->model, err);
+    lx_status st = lx_eval_lines_read(path, o->limit, "pair", add_pair, &p, err);
     if (st == LX_OK)
-        st = score(&p, local->transformer, &r, err);
+        st = lx_eval_lines_score(&p.lower, local->transformer, &r.nats, &r.n_chars, err);
+    r.n_pairs = p.lower.n;
     if (st == LX_OK && o->answers)
         st = answer(o, &p, local, &r, err);
     if (st == LX_OK)
