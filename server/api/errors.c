@@ -113,6 +113,7 @@ lx_status lx_api_check_ready(lx_api *api, lx_error *err)
 {
     switch (lx_serving_get_state(api->serving)) {
     case LX_SERVING_READY:
+    case LX_SERVING_LEAVING:
         return LX_OK;
     case LX_SERVING_LOADING:
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the models are being loaded");

@@ -116,6 +116,7 @@ static const char *state_name(lx_serving_state state)
         return "loading";
     case LX_SERVING_READY:
         return "ready";
+    case LX_SERVING_LEAVING:
     case LX_SERVING_DRAINING:
         return "draining";
     case LX_SERVING_UNHEALTHY:
@@ -155,12 +156,14 @@ static void respond_health(lx_api *api, lx_response *rs)
     lx_response_add(rs, "Cache-Control", "no-store");
 }
 
-/* /health and /readyz: 200 when a request sent now would be worked on. */
+/* /health and /readyz: 200 when a request sent now would be worked on, and further ones too. */
 void lx_handle_health(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     (void)rq;
     lx_error err = {0};
     lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK && lx_serving_get_state(api->serving) == LX_SERVING_LEAVING)
+        st = lx_fail(&err, LX_ERR_UNAVAILABLE, NULL, "the server is about to shut down");
     if (st != LX_OK)
         lx_respond_status(rs, st, &err);
     else

@@ -433,7 +433,7 @@ int lx_command_serve(int argc, char **argv)
         tell_ready(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals, &o, api.serving, http);
         lx_notify("STOPPING=1");
-        lx_drain(o.drain_timeout, api.serving, api.states, http, &signals);
+        lx_drain(o.drain_delay, o.drain_timeout, api.serving, api.states, http, &signals);
     } else {
         exit_status = lx_cli_fail(&lx_serve_command, st, &err);
     }

@@ -8,6 +8,7 @@
 #include "common/log.h"
 
 enum { POLL_MS = 20, LAST_WORDS_MS = 1000 };
+static const struct timespec a_while = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
 
 static bool is_done(lx_serving *serving, lx_http *http)
 {
@@ -20,11 +21,10 @@ static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signal
                       bool *again)
 {
     int64_t end = lx_now_ns() + ms * LX_NS_PER_MS;
-    const struct timespec pause = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
     while (!is_done(serving, http)) {
         if (lx_now_ns() >= end)
             return false;
-        if (sigtimedwait(signals, NULL, &pause) > 0) {
+        if (sigtimedwait(signals, NULL, &a_while) > 0) {
             *again = true;
             return false;
         }
@@ -73,15 +73,30 @@ static void suspend(lx_serving *serving, lx_state_store *states)
         lx_serving_suspend(serving);
 }
 
-void lx_drain(int64_t timeout_s, lx_serving *serving, lx_state_store *states, lx_http *http,
-              const sigset_t *signals)
+/* True: a signal came before it was over. */
+static bool wait_delay(double delay_s, lx_serving *serving, const sigset_t *signals)
 {
-    bool again = false;
+    if (delay_s == 0)
+        return false;
+    lx_serving_announce_end(serving);
+    lx_log(LX_LOG_INFO, "not ready any more: requests are still taken for %g s", delay_s);
+    int64_t end = lx_now_ns() + (int64_t)(delay_s * 1e9);
+    while (lx_now_ns() < end) {
+        if (sigtimedwait(signals, NULL, &a_while) > 0)
+            return true;
+    }
+    return false;
+}
+
+void lx_drain(double delay_s, int64_t timeout_s, lx_serving *serving, lx_state_store *states,
+              lx_http *http, const sigset_t *signals)
+{
+    bool again = wait_delay(delay_s, serving, signals);
     lx_serving_drain(serving);
     lx_http_quiesce(http);
     suspend(serving, states);
     lx_log(LX_LOG_INFO, "draining: running answers have %lld s", (long long)timeout_s);
-    if (wait_done(serving, http, signals, timeout_s * 1000, &again))
+    if (!again && wait_done(serving, http, signals, timeout_s * 1000, &again))
         return;
     lx_log(LX_LOG_WARN, "%s, dropping %lld requests", again ? "second signal" : "time is over",
            (long long)lx_http_get_stats(http).answering);

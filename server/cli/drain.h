@@ -9,11 +9,13 @@
 #include "server/states/store.h"
 
 /*
- * Takes no more requests, suspends those that asked for it where the store outlives the process,
- * and waits for the others until all are answered, timeout_s is over, or another of `signals`
- * comes; what is left then is cancelled. Thread: the main one, with `signals` blocked.
+ * Says for delay_s that it is not ready, and works on as before, so that those who send requests
+ * have heard of it before the first is refused. Then takes no more, suspends those that asked for
+ * it where the store outlives the process, and waits for the others until all are answered,
+ * timeout_s is over, or another of `signals` comes, also in the delay; what is left then is
+ * cancelled. Thread: the main one, with `signals` blocked.
  */
-void lx_drain(int64_t timeout_s, lx_serving *serving, lx_state_store *states, lx_http *http,
-              const sigset_t *signals);
+void lx_drain(double delay_s, int64_t timeout_s, lx_serving *serving, lx_state_store *states,
+              lx_http *http, const sigset_t *signals);
 
 #endif

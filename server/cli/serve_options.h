@@ -22,7 +22,8 @@ typedef struct lx_serve_options {
         *tls_key;
     const char *log_format, *config;
     bool log_prompts;
-    double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout;
+    double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout,
+        drain_delay;
 } lx_serve_options;
 
 #endif

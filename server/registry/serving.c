@@ -130,7 +130,9 @@ lx_serving_state lx_serving_get_state(lx_serving *s)
     for (int32_t i = 0; i < s->n; i++)
         stuck |= is_stuck(s, s->models[i]);
     (void)pthread_mutex_unlock(&s->lock);
-    return stuck ? LX_SERVING_UNHEALTHY : LX_SERVING_READY;
+    if (stuck)
+        return LX_SERVING_UNHEALTHY;
+    return atomic_load(&s->leaving) ? LX_SERVING_LEAVING : LX_SERVING_READY;
 }
 
 int64_t lx_serving_last_step_ms(lx_serving *s)
@@ -227,6 +229,11 @@ lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err)
 }
 
 /* --- the end --- */
+
+void lx_serving_announce_end(lx_serving *s)
+{
+    atomic_store(&s->leaving, true);
+}
 
 void lx_serving_drain(lx_serving *s)
 {

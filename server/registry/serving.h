@@ -51,6 +51,7 @@ typedef struct lx_serving_options {
 typedef enum lx_serving_state {
     LX_SERVING_LOADING,
     LX_SERVING_READY,
+    LX_SERVING_LEAVING, /* as ready, but wants to be found by nobody anew */
     LX_SERVING_DRAINING,
     LX_SERVING_UNHEALTHY /* a device failed, or an engine made no step although it should have */
 } lx_serving_state;
@@ -88,9 +89,10 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when 
 /* lx_engine_submit, noting when an idle engine gets work. */
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;
 
-void lx_serving_drain(lx_serving *s);   /* refuses new jobs from now on */
-void lx_serving_suspend(lx_serving *s); /* see lx_engine_suspend */
-bool lx_serving_idle(lx_serving *s);    /* no job is queued or running */
+void lx_serving_announce_end(lx_serving *s); /* a ready one is LX_SERVING_LEAVING from now on */
+void lx_serving_drain(lx_serving *s);        /* refuses new jobs from now on */
+void lx_serving_suspend(lx_serving *s);      /* see lx_engine_suspend */
+bool lx_serving_idle(lx_serving *s);         /* no job is queued or running */
 
 /* --- reload, serving_reload.c --- */
 

@@ -29,7 +29,7 @@ struct lx_serving {
     char backend_text[160];
     lx_serving_options options; /* of lx_serving_load */
     int64_t start_ns;
-    _Atomic bool loaded, draining;
+    _Atomic bool loaded, leaving, draining;
     /* handlers at work, by the turn in which they entered */
     _Atomic int32_t turn;
     _Atomic int64_t n_inside[2];

@@ -160,9 +160,9 @@ def test_pods_are_closed(documents):
 def test_there_is_time_to_drain(documents):
     _, spec = pod_of(documents, "Deployment", "linnet")
     container = spec["containers"][0]
-    drain = next(int(e["value"]) for e in container["env"] if e["name"] == "LINNET_DRAIN_TIMEOUT")
-    wait = container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert wait + drain < spec["terminationGracePeriodSeconds"]
+    values = {e["name"]: e.get("value") for e in container["env"]}
+    delay, drain = int(values["LINNET_DRAIN_DELAY"]), int(values["LINNET_DRAIN_TIMEOUT"])
+    assert 0 < delay and delay + drain < spec["terminationGracePeriodSeconds"]
 
 
 def test_the_autoscaler_scales_the_deployment(documents):

@@ -80,6 +80,30 @@ def test_running_streams_finish(number):
         assert server.wait() == 0
 
 
+def test_nobody_new_is_sent_before_anybody_is_refused():
+    """--drain-delay: a balancer hears that the server goes while it still answers; a second signal ends it."""
+    with Server("--drain-delay", "600", *holding.DRAIN) as server:
+        expected = client.complete_ok(server.port, prompt=LONG, seed=1)["choices"]
+        server.signal()
+        wait_until(lambda: client.call(server.port, "GET", "/readyz").status == 503, AT_ONCE, "not ready")
+        assert "about to shut down" in client.call(server.port, "GET", "/health").error["message"]
+        assert client.call(server.port, "GET", "/livez").status == 200
+        assert client.call(server.port, "GET", "/v1/capacity").json["status"] == "draining"
+        assert "linnet_ready 0" in client.call(server.port, "GET", "/metrics").text
+        assert client.complete_ok(server.port, prompt=LONG, seed=1)["choices"] == expected
+        start = time.monotonic()
+        server.signal()
+        assert server.wait() == 0
+        assert time.monotonic() - start < AT_ONCE
+
+
+def test_a_delay_ends_by_itself():
+    with Server("--drain-delay", "0.2", *holding.DRAIN) as server:
+        server.signal()
+        assert server.wait() == 0
+        assert "for 0.2 s" in server.log and "draining" in server.log
+
+
 def refuses(port):
     """True when a new connection is refused or its request is answered with 503."""
     try:
