@@ -51,7 +51,7 @@ typedef struct lx_serving_options {
 typedef enum lx_serving_state {
     LX_SERVING_LOADING,
     LX_SERVING_READY,
-    LX_SERVING_LEAVING, /* as ready, but wants to be found by nobody anew */
+    LX_SERVING_LEAVING, /* works as when ready, but says that it is not */
     LX_SERVING_DRAINING,
     LX_SERVING_UNHEALTHY /* a device failed, or an engine made no step although it should have */
 } lx_serving_state;

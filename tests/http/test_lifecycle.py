@@ -88,7 +88,7 @@ def test_nobody_new_is_sent_before_anybody_is_refused():
         wait_until(lambda: client.call(server.port, "GET", "/readyz").status == 503, AT_ONCE, "not ready")
         assert "about to shut down" in client.call(server.port, "GET", "/health").error["message"]
         assert client.call(server.port, "GET", "/livez").status == 200
-        assert client.call(server.port, "GET", "/v1/capacity").json["status"] == "draining"
+        assert client.call(server.port, "GET", "/v1/capacity").json()["status"] == "draining"
         assert "linnet_ready 0" in client.call(server.port, "GET", "/metrics").text
         assert client.complete_ok(server.port, prompt=LONG, seed=1)["choices"] == expected
         start = time.monotonic()
