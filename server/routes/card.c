@@ -282,7 +282,7 @@ static lx_status draw_poem(uint8_t *canvas, lx_font *font, const lx_card *card, 
 
 lx_status lx_card_draw(const lx_card *card, lx_font *font, lx_buffer *png, lx_error *err)
 {
-    uint8_t *canvas = malloc((size_t)LX_CARD_WIDTH * LX_CARD_HEIGHT * 3);
+    uint8_t *canvas = calloc((size_t)LX_CARD_WIDTH * LX_CARD_HEIGHT, 3);
     if (canvas == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a picture");
     fill(canvas, (area){0, 0, LX_CARD_WIDTH, LX_CARD_HEIGHT}, night);
