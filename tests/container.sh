@@ -170,6 +170,12 @@ couplet_answers() {
 image_answers() {
     post /v1/images/generations '{"model": "mnist", "seed": 1}' && grep -q '"b64_json"' "$work/answer"
 }
+# Not the page's own picture: the font of the image wrote it.
+link_is_drawn() {
+    answer "$url/link.png?line=%E6%B5%B7%E4%B8%8A%E6%98%8E%E6%9C%88&seed=1" &&
+        [ "$(head -c 4 "$work/answer" | tail -c 3)" = PNG ] &&
+        ! cmp -s "$work/answer" web/card.png
+}
 is_not_root() { [ "$(status_line "$1" Uid | tr -s '\t ' '\n' | sort -u)" = 10001 ]; }
 has_no_rights() {
     local set
@@ -269,6 +275,7 @@ run_tests() {
     ok "the page answers" page_answers
     ok "a couplet is answered" couplet_answers
     ok "a picture is made" image_answers
+    ok "a link has a picture" link_is_drawn
     ok "the user is 10001, not root" is_not_root one
     ok "no capabilities, no new privileges" has_no_rights one
     ok "the root file system is read-only" root_is_read_only one
@@ -365,6 +372,7 @@ run_in_chroot() {
     ok "the page answers" page_answers
     ok "a couplet is answered" couplet_answers
     ok "a picture is made" image_answers
+    ok "a link has a picture" link_is_drawn
     kill "$pid" && wait "$pid"
     ok "SIGTERM: status 0" test $? -eq 0
     loaders=()

@@ -21,7 +21,7 @@ no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 # What the server and its tests are built with and need at run time, without what every system has. The
 # closure is named, for a machine of another distribution may have none of it.
 packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicrohttpd12 libgnutls28-dev libgnutls30
-    libjansson-dev libjansson4 libpng-dev libpng16-16 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
+    libjansson-dev libjansson4 libpng-dev libpng16-16 libfreetype-dev libfreetype6 libbrotli-dev libbrotli1 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
     libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
     libncurses6 libncursesw6 libtinfo6
     libcmocka0 nettle-dev libnettle8 libhogweed6 libgmp10 libp11-kit-dev libp11-kit0 libffi8 libidn2-0 libidn2-dev
@@ -86,7 +86,7 @@ unpack() {
 }
 
 [ $# -eq 0 ] || unpack "$1"
-if pkg-config --exists libmicrohttpd jansson gnutls libpng zlib libpcre2-8 hiredis cmocka 2>/dev/null; then server=ON; fi
+if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis cmocka 2>/dev/null; then server=ON; fi
 
 configure_and_build() {
     local capability

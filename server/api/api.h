@@ -23,9 +23,10 @@ typedef struct lx_api {
     int64_t state_ttl_ms;  /* of a state, from its last use */
     const void *state_key; /* signs states and is asked for; NULL: no signature */
     size_t state_key_bytes;
-    int32_t max_forks; /* of a state, in one request */
-    lx_budget answers; /* bytes of jobs, states on their way and answers */
-    lx_budget bodies;  /* bytes of bodies, and of what reading them takes */
+    int32_t max_forks;          /* of a state, in one request */
+    lx_budget answers;          /* bytes of jobs, states on their way and answers */
+    lx_budget bodies;           /* bytes of bodies, and of what reading them takes */
+    struct lx_painter *painter; /* draws the pictures of links */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);

@@ -8,6 +8,7 @@
  */
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -25,6 +26,7 @@
 #include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/json/scan.h"
+#include "server/routes/painter.h"
 #include "server/routes/routes.h"
 #include "server/states/redis_url.h"
 
@@ -92,6 +94,7 @@ typedef struct parts {
     lx_gate *gate;
     char *certificate, *key; /* PEM, NULL: no TLS */
     char *state_key;         /* NULL: states are not signed */
+    char font[320];          /* what the log says of it, "": nothing */
 } parts;
 
 static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
@@ -210,6 +213,8 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         return st;
     atomic_store(&api->http, *out);
     lx_log(LX_LOG_INFO, "listening on %s port %d", o->host, lx_http_port(*out));
+    if (p->font[0] != '\0')
+        lx_log(LX_LOG_INFO, "%s", p->font);
     return LX_OK;
 }
 
@@ -313,6 +318,33 @@ static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, l
     free_secret(where);
     free_secret(password);
     return st;
+}
+
+/* --- pictures of links --- */
+
+/* The font of --font, or one that is there; without one, links to texts show the page's picture. */
+static lx_status open_font(const lx_serve_options *o, parts *p, lx_font **out, lx_error *err)
+{
+    lx_error cause = {0};
+    const char *path = o->font != NULL ? o->font : lx_places_font();
+    *out = NULL;
+    if (path != NULL && strcmp(path, "none") == 0)
+        return LX_OK;
+    lx_status st = path != NULL ? lx_font_open(path, out, &cause)
+                                : lx_fail(&cause, LX_ERR_NOT_FOUND, NULL, "no Chinese font here");
+    if (st != LX_OK && o->font != NULL)
+        return lx_fail(err, st, "font", "--font: %s", cause.text);
+    (void)snprintf(p->font, sizeof p->font, st == LX_OK ? "pictures of links: %s%s" : "%s%s",
+                   st == LX_OK ? path : cause.text,
+                   st == LX_OK ? "" : ": links to texts show the page's own picture (--font)");
+    return LX_OK;
+}
+
+static lx_status start_painter(const lx_serve_options *o, lx_api *api, parts *p, lx_error *err)
+{
+    lx_font *font = NULL;
+    lx_status st = open_font(o, p, &font, err);
+    return st == LX_OK ? lx_painter_new(font, &api->painter, err) : st;
 }
 
 /* --- the end --- */
@@ -426,6 +458,8 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK)
         st = open_states(&o, &api, &p, &err);
     if (st == LX_OK)
+        st = start_painter(&o, &api, &p, &err);
+    if (st == LX_OK)
         st = start_http(&o, &api, &p, &http, &err);
     if (st == LX_OK)
         st = lx_serving_load(api.serving, &models.options, &err);
@@ -439,6 +473,7 @@ int lx_command_serve(int argc, char **argv)
     }
     restore_signals(&signals);
     lx_http_stop(http);
+    lx_painter_free(api.painter);
     lx_serving_free(api.serving);
     if (api.states != NULL)
         api.states->ops->close(api.states);

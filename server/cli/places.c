@@ -72,3 +72,23 @@ lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error 
                      "no model %.80s: neither a folder here nor in %.120s", given, models);
     return st;
 }
+
+const char *lx_places_font(void)
+{
+    static const char *const fonts[] = {
+        "/usr/share/fonts/truetype/arphic/ukai.ttc",
+        "/usr/share/fonts/opentype/noto/NotoSerifCJK-Bold.ttc",
+        "/usr/share/fonts/opentype/noto/NotoSerifCJK-Regular.ttc",
+        "/usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc",
+        "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
+        "/usr/share/fonts/truetype/arphic/uming.ttc",
+        "/usr/share/fonts/truetype/wqy/wqy-zenhei.ttc",
+        "/usr/share/fonts/truetype/wqy/wqy-microhei.ttc",
+        "/usr/share/fonts/truetype/arphic-gkai00mp/gkai00mp.ttf",
+        "/usr/share/fonts/truetype/arphic-gbsn00lp/gbsn00lp.ttf",
+    };
+    for (size_t i = 0; i < sizeof fonts / sizeof *fonts; i++)
+        if (access(fonts[i], R_OK) == 0)
+            return fonts[i];
+    return NULL;
+}

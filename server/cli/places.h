@@ -8,6 +8,8 @@
  *
  * PROGRAM is the folder the program lies in. The first of them that exists is taken.
  *
+ * And where Debian's packages put fonts of Chinese characters.
+ *
  * Thread: any.
  */
 #ifndef LINNET_SERVER_CLI_PLACES_H
@@ -25,5 +27,9 @@ lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 /* The folder of one model. `given` is a folder, or the name of one in lx_places_models() where it
    has no "/" and no such folder is here. LX_ERR_NOT_FOUND names the folder it looked in. */
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
+
+/* The first of these fonts that is there: those that look written by brush, then printed ones; NULL
+   without one. Static. */
+const char *lx_places_font(void);
 
 #endif

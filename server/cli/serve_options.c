@@ -409,6 +409,13 @@ static const lx_option options[] = {
      .max = 1000000,
      .value = "N",
      .help = "open connections of one address, 0: no limit"},
+    {.name = "font",
+     .env = "LINNET_FONT",
+     .kind = LX_OPTION_STRING,
+     .offset = FIELD(font),
+     .value = "FILE",
+     .help = "font of the pictures that other sites show with links to couplets and poems, or none "
+             "[the first of Debian's Chinese ones that is there]"},
     {.name = "log-format",
      .env = "LINNET_LOG_FORMAT",
      .kind = LX_OPTION_CHOICE,

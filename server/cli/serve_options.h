@@ -20,7 +20,7 @@ typedef struct lx_serve_options {
     int64_t per_address;
     const char *api_key, *api_key_file, *public_paths, *cors_origins, *allowed_hosts, *tls_cert,
         *tls_key;
-    const char *log_format, *config;
+    const char *log_format, *config, *font;
     bool log_prompts;
     double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout,
         drain_delay;

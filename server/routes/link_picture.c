@@ -1,10 +1,5 @@
-/*
- * GET /link.png: the pictures of a link of the images' tab, painted anew and drawn as the page
- * shows them, in the size that other sites show with a link. The query is the link's own, so the
- * bytes follow from it and nothing is kept.
- */
+/* The pictures of a link of the images' tab (see link.h), drawn as the page shows them. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,54 +7,19 @@
 #include "model/formats/png.h"
 #include "server/api/cost.h"
 #include "server/api/images.h"
-#include "server/routes/page.h"
+#include "server/routes/link.h"
+#include "server/routes/painter.h"
 
-enum { WIDTH = 1200, HEIGHT = 630, MARGIN = 30, GAP = 2, MAX_PICTURE = 4 << 20 };
+enum { WIDTH = 1200, HEIGHT = 630, MARGIN = 30, GAP = 2 };
 enum { MAX_INK = 8192 };
 
 typedef struct link_picture {
     lx_images images; /* first: an lx_work begins it */
+    lx_painting painting;
     int32_t n;
 } link_picture;
 
 /* --- the query --- */
-
-static const char *field(const lx_request *rq, const char *name)
-{
-    const char *text = rq->argument(rq->query, name);
-    return text != NULL ? text : "";
-}
-
-/* The numbers by the form's own reader, with the form's limits and defaults. */
-static lx_status read_numbers(const lx_api *api, const lx_request *rq, lx_form *form, lx_error *err)
-{
-    static const char *const names[] = {"n", "temperature", "seed"};
-    char body[4 * LX_FORM_NUMBER_BYTES] = "task=image";
-    size_t used = strlen(body);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = field(rq, names[i]);
-        if (strlen(text) >= 32 || strspn(text, "0123456789.") != strlen(text))
-            return lx_fail(err, LX_ERR_INVALID, names[i], "%s must be a number", names[i]);
-        used += (size_t)snprintf(body + used, sizeof body - used, "&%s=%s", names[i], text);
-    }
-    lx_form_limits limits = {.n = api->max_n, .images = api->max_images};
-    lx_status st = lx_form_read(body, used, &limits, form, err);
-    if (st == LX_OK && !form->has_seed)
-        st = lx_fail(err, LX_ERR_INVALID, "seed", "a link's picture needs its seed");
-    return st;
-}
-
-/* A whole number below `most`, -1 where the field is absent. */
-static lx_status read_index(const lx_request *rq, const char *name, int32_t most, int32_t *out,
-                            lx_error *err)
-{
-    const char *text = field(rq, name);
-    size_t n = strlen(text);
-    *out = n > 0 ? (int32_t)strtol(n < 6 ? text : "", NULL, 10) : -1;
-    if (n == 0 || (n < 6 && strspn(text, "0123456789") == n && *out < most))
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, name, "%s must be a whole number below %d", name, most);
-}
 
 /* The bytes of a drawing: base64url without padding. */
 static lx_status decode_ink(const char *text, uint8_t **out, size_t *n, lx_error *err)
@@ -97,11 +57,11 @@ static lx_status read_drawing(const lx_request *rq, const lx_config *c, uint8_t 
     int32_t rows = 0;
     uint8_t *bytes = NULL;
     size_t n = 0, size = (size_t)c->width * (size_t)c->height * (size_t)c->n_channels;
-    if (field(rq, "ink")[0] == '\0')
+    if (lx_link_field(rq, "ink")[0] == '\0')
         return LX_OK;
-    lx_status st = read_index(rq, "rows", c->height, &rows, err);
+    lx_status st = lx_link_index(rq, "rows", c->height, &rows, err);
     if (st == LX_OK)
-        st = decode_ink(field(rq, "ink"), &bytes, &n, err);
+        st = decode_ink(lx_link_field(rq, "ink"), &bytes, &n, err);
     *values = st == LX_OK ? malloc(size) : NULL;
     if (st == LX_OK && *values == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a drawing");
@@ -157,8 +117,10 @@ static void draw_one(const lx_config *c, const uint8_t *values, grid g, int32_t 
     }
 }
 
-static lx_status draw(link_picture *p, lx_buffer *png, lx_error *err)
+static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *err)
 {
+    (void)font; /* there is nothing to write */
+    link_picture *p = context;
     static const uint8_t night[3] = {0x15, 0x13, 0x1b};
     const lx_config *c = &p->images.work.served->model->config;
     grid g = arrange(c, p->n);
@@ -179,20 +141,16 @@ static lx_status draw(link_picture *p, lx_buffer *png, lx_error *err)
 static void finish(void *context, lx_response *rs)
 {
     link_picture *p = context;
+    const lx_work *w = &p->images.work;
     lx_error err = {0};
-    lx_buffer png;
-    lx_buffer_init(&png, MAX_PICTURE);
-    lx_status st = lx_work_status(&p->images.work, &err);
+    lx_status st = lx_work_status(w, &err);
     (void)lx_work_count(&p->images.work, st);
+    p->painting = (lx_painting){
+        .draw = draw, .context = p, .wake = w->rq.wake, .wake_context = w->rq.wake_context};
     if (st == LX_OK)
-        st = draw(p, &png, &err);
-    if (st == LX_OK) {
-        lx_response_take(rs, 200, "image/png", &png);
-        lx_response_add(rs, "Cache-Control", "public, max-age=86400");
-    } else {
-        lx_buffer_fini(&png);
+        lx_painter_take(w->api->painter, &p->painting, w->deadline_ns, rs);
+    else
         lx_respond_status(rs, st, &err);
-    }
 }
 
 static void release(void *context)
@@ -202,20 +160,20 @@ static void release(void *context)
     free(p);
 }
 
-static lx_status start(lx_api *api, const lx_request *rq, lx_response *rs, int32_t *retry_after_s,
-                       lx_error *err)
+lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *rs,
+                                int32_t *retry_after_s, lx_error *err)
 {
     lx_form form;
     lx_served_model *served = NULL;
     uint8_t *values = NULL;
     int32_t n_values = 0, class_index = -1;
-    lx_status st = read_numbers(api, rq, &form, err);
+    lx_status st = lx_link_numbers(api, rq, true, &form, err);
     if (st == LX_OK)
         st = lx_api_check_ready(api, err);
     if (st == LX_OK)
         st = lx_api_find_task(api, "image", &served, err);
     if (st == LX_OK)
-        st = read_index(rq, "class", LX_MAX_CLASSES, &class_index, err);
+        st = lx_link_index(rq, "class", LX_MAX_CLASSES, &class_index, err);
     if (st == LX_OK)
         st = read_drawing(rq, &served->model->config, &values, &n_values, err);
     link_picture *p = st == LX_OK ? calloc(1, sizeof *p) : NULL;
@@ -226,7 +184,7 @@ static lx_status start(lx_api *api, const lx_request *rq, lx_response *rs, int32
         lx_images_request request = {.values = values,
                                      .n_values = n_values,
                                      .class_number = class_index + 1,
-                                     .answer_bytes = 2 * MAX_PICTURE,
+                                     .answer_bytes = 2 * LX_PAINTING_MAX_BYTES,
                                      .work = {.n = form.n,
                                               .sampling = {.temperature = form.temperature,
                                                            .top_p = 1,
@@ -248,13 +206,4 @@ static lx_status start(lx_api *api, const lx_request *rq, lx_response *rs, int32
                                  .release = release,
                                  .deadline_ns = p->images.work.deadline_ns};
     return LX_OK;
-}
-
-void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    lx_error err = {0};
-    int32_t retry_after_s = 0;
-    lx_status st = start(api, rq, rs, &retry_after_s, &err);
-    if (st != LX_OK)
-        lx_respond_unstarted(rs, st, &err, retry_after_s);
 }

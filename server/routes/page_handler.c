@@ -4,7 +4,9 @@
 
 #include "server/api/api.h"
 #include "server/routes/assets.h"
+#include "server/routes/link.h"
 #include "server/routes/page.h"
+#include "server/routes/painter.h"
 
 enum { MAX_PAGE = 32 << 20 }; /* the images of an answer are in it */
 enum { MAX_CARD = 8192 };     /* a link's fields, its drawing among them */
@@ -35,43 +37,75 @@ void lx_page_respond(lx_response *rs, int status, const lx_page *page)
     add_security_headers(rs);
 }
 
-/* The address of /link.png for a link of the images' tab; "" for any other, and for one whose
-   fields are no plain text. */
-static void name_card(const lx_request *rq, char *out, size_t size)
+static void append_encoded(const char *text, lx_buffer *out)
 {
-    static const char *const names[] = {"n", "temperature", "seed", "class", "rows", "ink"};
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    const char *tab = rq->argument(rq->query, "tab");
-    out[0] = '\0';
-    if (tab == NULL || strcmp(tab, "images") != 0 || rq->argument(rq->query, "seed") == NULL)
-        return;
-    size_t used = (size_t)snprintf(out, size, "/link.png");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = rq->argument(rq->query, names[i]);
+    for (; *text != '\0'; text++) {
+        if (strchr(plain, *text) != NULL)
+            lx_buffer_append(out, text, 1);
+        else
+            lx_buffer_printf(out, "%%%02X", (unsigned)(unsigned char)*text);
+    }
+}
+
+static const char *const image_fields[] = {"n",    "temperature", "seed", "class",
+                                           "rows", "ink",         NULL};
+static const char *const line_fields[] = {"line", "n",      "temperature", "seed",
+                                          "pick", "banner", NULL};
+static const char *const poem_fields[] = {"tab",   "kind",     "title", "form",        "rhyme",
+                                          "begin", "acrostic", "seed",  "temperature", NULL};
+
+/* The fields of a link that has a picture of its own, NULL for any other. */
+static const char *const *fields_of(const lx_api *api, const lx_request *rq)
+{
+    if (rq->argument(rq->query, "seed") == NULL)
+        return NULL;
+    if (!lx_link_is_text(rq))
+        return strcmp(lx_link_field(rq, "tab"), "images") == 0 ? image_fields : NULL;
+    if (!lx_painter_has_font(api->painter))
+        return NULL;
+    return rq->argument(rq->query, "line") != NULL ? line_fields : poem_fields;
+}
+
+/* The address of /link.png for the link; NULL for one without a picture, or too long for one. */
+static const char *name_card(const lx_api *api, const lx_request *rq, lx_buffer *out)
+{
+    const char *const *names = fields_of(api, rq);
+    lx_buffer_puts(out, "/link.png");
+    char mark = '?';
+    for (; names != NULL && *names != NULL; names++) {
+        const char *text = rq->argument(rq->query, *names);
         if (text == NULL)
             continue;
-        size_t room = size - used, need = strlen(text) + strlen(names[i]) + 2;
-        if (strspn(text, plain) != strlen(text) || need >= room) {
-            out[0] = '\0';
-            return;
-        }
-        used += (size_t)snprintf(out + used, room, "%c%s=%s", i == 0 ? '?' : '&', names[i], text);
+        lx_buffer_printf(out, "%c%s=", mark, *names);
+        append_encoded(text, out);
+        mark = '&';
     }
+    return mark == '&' && out->status == LX_OK ? out->data : NULL;
+}
+
+/* What other sites call the link: its line, or its poem's title. */
+static const char *name_title(const lx_request *rq, char *out, size_t size)
+{
+    const char *line = rq->argument(rq->query, "line");
+    bool poem = line == NULL && lx_link_is_text(rq);
+    const char *text = poem ? lx_link_field(rq, "title") : line != NULL ? line : "";
+    if (text[0] == '\0' || strlen(text) + 32 >= size)
+        return NULL;
+    (void)snprintf(out, size, poem ? "《%s》 · Linnet" : "%s · Linnet", text);
+    return out;
 }
 
 /* A link's query says what other sites show with it; the page's script reads the same fields. */
 void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    (void)api;
-    char card[MAX_CARD], title[LX_FORM_TEXT_BYTES];
-    name_card(rq, card, sizeof card);
-    const char *line = rq->argument(rq->query, "line");
-    bool has_line = line != NULL && line[0] != '\0' && strlen(line) + 32 < sizeof title;
-    if (has_line)
-        (void)snprintf(title, sizeof title, "%s · Linnet", line);
-    lx_page_respond(
-        rs, 200,
-        &(lx_page){.card = card[0] != '\0' ? card : NULL, .title = has_line ? title : NULL});
+    char title[LX_FORM_TEXT_BYTES];
+    lx_buffer card;
+    lx_buffer_init(&card, MAX_CARD);
+    lx_page page = {.card = name_card(api, rq, &card),
+                    .title = name_title(rq, title, sizeof title)};
+    lx_page_respond(rs, 200, &page);
+    lx_buffer_fini(&card);
 }
 
 /* --- files --- */

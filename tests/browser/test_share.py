@@ -234,15 +234,41 @@ def test_a_link_of_pictures_has_a_card_of_its_own(images, drawn):
     assert fresh.evaluate("location.search") == "" and fresh.evaluate("location.hash").startswith("#images&n=4")
 
 
-def test_a_link_of_a_couplet_has_its_line_as_title(open_page):
+GOLD, RED, NIGHT = "255,223,145", "179,22,30", "21,19,27"  # web/style.css
+
+
+def assert_written(page, card):
+    """A text in the page's colours, in the size that the tags say."""
+    found = page.evaluate(READ, text(card))
+    assert (found["width"], found["height"]) == (1200, 630)
+    assert all(found["colours"].get(colour, 0) > 5000 for colour in (GOLD, RED, NIGHT)), found["colours"]
+
+
+def test_a_link_of_a_couplet_has_a_card_of_its_own(open_page):
+    """With the line as title; another line of the list, and a caption, give another picture."""
     page = open_page(**VIEW)
     ask(page, UPPER)
     answers = finished(page)
     link = copied(page, "#copy")
-    title, _ = card_of(page, link)
+    title, card = card_of(page, link)
     assert title == f"{UPPER} · Linnet"
+    assert_written(page, card)
     fresh = open_page("?" + link.split("/?")[1], **VIEW)
     assert finished(fresh) == answers
+    others = [card_of(page, f"{link}&{more}")[1] for more in ("pick=1", "banner=%E6%9C%88%E6%BB%A1%E4%BA%BA%E9%97%B4")]
+    assert len({card, *others}) == 3
+
+
+def test_a_link_of_a_poem_has_a_card_of_its_own(open_page):
+    page = open_page("#poems", **VIEW)
+    page.fill("#poem-seed", "3")
+    page.click("#poem-form .primary")
+    expect(page.locator("#poem-save")).to_be_enabled()
+    link = copied(page, "#poem-copy")
+    title, card = card_of(page, link)
+    assert title == "《秋夜》 · Linnet"
+    assert_written(page, card)
+    assert card_of(page, link.replace("seed=3", "seed=4"))[1] != card
 
 
 @pytest.mark.parametrize("query, param", [

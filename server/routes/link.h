@@ -1,0 +1,34 @@
+/*
+ * GET /link.png: what a link of the page shows, computed anew and drawn in the size that other
+ * sites show with a link. The query is the link's own, so the bytes follow from it and nothing is
+ * kept.
+ */
+#ifndef LINNET_SERVER_ROUTES_LINK_H
+#define LINNET_SERVER_ROUTES_LINK_H
+
+#include "server/api/api.h"
+#include "server/routes/page.h"
+
+/* A field of the query, "" when absent. */
+const char *lx_link_field(const lx_request *rq, const char *name);
+
+/* n, temperature and seed by the form's own reader, with its limits and defaults; a link without
+   its seed is refused. */
+lx_status lx_link_numbers(const lx_api *api, const lx_request *rq, bool image, lx_form *form,
+                          lx_error *err) LX_MUST_USE;
+
+/* A whole number below `most`, -1 where the field is absent. */
+lx_status lx_link_index(const lx_request *rq, const char *name, int32_t most, int32_t *out,
+                        lx_error *err) LX_MUST_USE;
+
+/* Whether the link is a couplet's (it has a line) or a poem's. */
+bool lx_link_is_text(const lx_request *rq);
+
+/* Begin an answer, as lx_completion_start does: pictures (link_picture.c), a couplet or a poem
+   (link_text.c). */
+lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *rs,
+                                int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+lx_status lx_link_start_text(lx_api *api, const lx_request *rq, lx_response *rs,
+                             int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+
+#endif
