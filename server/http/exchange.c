@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -357,6 +358,9 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .content_type = header(ex, "Content-Type"),
         .if_none_match = header(ex, "If-None-Match"),
         .accept = header(ex, "Accept"),
+        .host = header(ex, "Host"),
+        .https =
+            o->tls_certificate != NULL || strcasecmp(header(ex, "X-Forwarded-Proto"), "https") == 0,
         .argument = argument,
         .query = ex->connection,
         .id = ex->id,

@@ -28,6 +28,7 @@ static const char *const used[] = {
     "Sec-Fetch-Site",
     "Traceparent",
     "Transfer-Encoding",
+    "X-Forwarded-Proto",
     "X-Request-Id",
 };
 

@@ -306,8 +306,10 @@ static void fill_seed(const lx_form *form, lx_buffer *out)
 
 static void fill_card(const lx_page *page, lx_buffer *out)
 {
-    const char *text = page->card != NULL ? page->card : "/card.png";
-    lx_page_escape(text, strlen(text), out);
+    const char *parts[] = {page->site != NULL ? page->site : "",
+                           page->card != NULL ? page->card : "/card.png"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        lx_page_escape(parts[i], strlen(parts[i]), out);
 }
 
 static void fill_title(const lx_page *page, lx_buffer *out)

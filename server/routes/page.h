@@ -58,7 +58,8 @@ typedef struct lx_page {
     const lx_buffer *images; /* of lx_page_add_image; NULL when none were asked for */
     bool grey;               /* the images are */
     int64_t seed;
-    const char *card;  /* address of the picture for other sites; NULL: the same for all links */
+    const char *site;  /* scheme and host before the picture's path: other sites want it; or NULL */
+    const char *card;  /* path of the picture for other sites; NULL: the same for all links */
     const char *title; /* for other sites, NULL: the page's own */
 } lx_page;
 

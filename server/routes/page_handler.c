@@ -10,6 +10,7 @@
 
 enum { MAX_PAGE = 32 << 20 }; /* the images of an answer are in it */
 enum { MAX_CARD = 8192 };     /* a link's fields, its drawing among them */
+enum { MAX_SITE = 320 };      /* a host's name has 253 bytes at most */
 
 static const char html_type[] = "text/html; charset=utf-8";
 
@@ -84,6 +85,18 @@ static const char *name_card(const lx_api *api, const lx_request *rq, lx_buffer 
     return mark == '&' && out->status == LX_OK ? out->data : NULL;
 }
 
+/* "https://example.org"; NULL for a host that is none, as that of a client by hand may be. */
+static const char *name_site(const lx_request *rq, char *out, size_t size)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]";
+    size_t n = strlen(rq->host);
+    if (n == 0 || n + 16 > size || strspn(rq->host, plain) != n)
+        return NULL;
+    (void)snprintf(out, size, "%s://%s", rq->https ? "https" : "http", rq->host);
+    return out;
+}
+
 /* What other sites call the link: its line, or its poem's title. */
 static const char *name_title(const lx_request *rq, char *out, size_t size)
 {
@@ -99,10 +112,11 @@ static const char *name_title(const lx_request *rq, char *out, size_t size)
 /* A link's query says what other sites show with it; the page's script reads the same fields. */
 void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    char title[LX_FORM_TEXT_BYTES];
+    char title[LX_FORM_TEXT_BYTES], site[MAX_SITE];
     lx_buffer card;
     lx_buffer_init(&card, MAX_CARD);
-    lx_page page = {.card = name_card(api, rq, &card),
+    lx_page page = {.site = name_site(rq, site, sizeof site),
+                    .card = name_card(api, rq, &card),
                     .title = name_title(rq, title, sizeof title)};
     lx_page_respond(rs, 200, &page);
     lx_buffer_fini(&card);

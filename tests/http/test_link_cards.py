@@ -52,6 +52,12 @@ def tags(server, fields):
     return dict(re.findall(r'<meta property="og:(\w+)" content="([^"]*)">', text))
 
 
+def path_of(server, address):
+    site, path = address.replace("&amp;", "&").split(f":{server.port}")
+    assert site == "http://127.0.0.1"
+    return path
+
+
 def lines(server, fields):
     """The lower lines as the page lists them: the best first, each once."""
     choices = complete_ok(server.port, model="couplet", prompt=fields["line"],
@@ -106,10 +112,29 @@ def test_the_page_names_it(server):
     for fields, title in ((LINE | {"banner": "月满人间", "pick": 2}, "海上明月 · Linnet"), (POEM, "《秋夜》 · Linnet")):
         said = tags(server, fields)
         assert said["title"] == title
-        reply = call(server.port, "GET", said["image"].replace("&amp;", "&"))
+        reply = call(server.port, "GET", path_of(server, said["image"]))
         assert reply.body == card(server, fields) and reply.headers["cache-control"] == "public, max-age=86400"
     for fields in ({"line": "海上明月"}, {"tab": "poems"}, {"tab": "race", "seed": 1}):
-        assert tags(server, fields)["image"] == "/card.png", fields
+        assert path_of(server, tags(server, fields)["image"]) == "/card.png", fields
+
+
+@pytest.mark.parametrize("headers, site", [
+    ({"Host": "linnet.localhost:81"}, "http://linnet.localhost:81"), ({"Host": "[::1]:8080"}, "http://[::1]:8080"),
+    ({"Host": "linnet.localhost", "X-Forwarded-Proto": "HTTPS"}, "https://linnet.localhost"),
+    ({"Host": "localhost", "X-Forwarded-Proto": "gopher"}, "http://localhost"),
+])
+def test_other_sites_get_whole_addresses(server, headers, site):
+    """As Open Graph wants them: with the name that the page was asked for by, and TLS where a proxy has it."""
+    for query in ("", f"?{urlencode(LINE)}"):
+        text = call(server.port, "GET", f"/{query}", headers=headers).text
+        assert re.search(r'og:image" content="([^"]*)/(card|link).png', text)[1] == site
+
+
+def test_a_name_that_is_none_names_no_site():
+    """Where keys are asked for, every name is let in."""
+    with Server("--font", "none", "--api-key", "secret", "--public", "/,/livez,/readyz") as server:
+        text = call(server.port, "GET", "/", headers={"Host": "a\"><script>"}).text
+        assert 'og:image" content="/card.png"' in text and "<script>\"" not in text
 
 
 @pytest.mark.parametrize("fields, param", [
@@ -145,7 +170,7 @@ def test_clients_that_leave(server):
 
 def test_without_a_font():
     with Server("--font", "none") as server:
-        assert tags(server, LINE)["image"] == "/card.png"
+        assert path_of(server, tags(server, LINE)["image"]) == "/card.png"
         reply = ask(server, LINE)
         assert reply.status == 200 and reply.body == OWN and reply.headers["cache-control"] == "no-cache"
         assert ask(server, LINE, seed="").error["param"] == "seed"
