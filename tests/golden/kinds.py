@@ -239,6 +239,58 @@ def rwkv6(w, c, ids):
     return numpy.array(out)
 
 
+def low_rank(w, name, x, middle=lambda x: x):
+    return w[f"{name}_lora.lora.2.weight"] @ middle(w[f"{name}_lora.lora.0.weight"] @ x) + w.get(f"{name}_lora.lora.2.bias", 0)
+
+
+def rwkv7_mixer(w, c, memory, x, first):
+    """first: v of layer 0, None there. What comes out, and v."""
+    size, delta = c["head_dim"], before(memory, "x", x) - x
+    mixed = {name: x + delta * w[f"x_{name}"].reshape(-1) for name in "rwkvag"}
+    r, k, v = (w[f"{name}_proj.weight"] @ mixed[name] for name in "rkv")
+    decay = numpy.exp(-numpy.exp(-0.5) * sigmoid(low_rank(w, "w", mixed["w"], numpy.tanh)))
+    rate = sigmoid(low_rank(w, "a", mixed["a"]))
+    if first is not None:
+        v = v + (first - v) * sigmoid(low_rank(w, "v", mixed["v"]))
+    taken = (k * w["k_k"]).reshape(-1, size)
+    taken = taken / numpy.maximum(numpy.sqrt((taken * taken).sum(-1, keepdims=True)), 1e-12)
+    k = k * (1 + (rate - 1) * w["k_a"])
+    rows = {name: row.reshape(-1, size) for name, row in (("r", r), ("k", k), ("v", v), ("decay", decay), ("rate", rate))}
+    out, begin = [], w.get("time_state", numpy.zeros(len(x) * size)).reshape(-1, size, size)
+    for h in range(len(taken)):
+        state = memory.states.get(h, begin[h].T)  # [value, key], as the authors have it
+        state = (state * rows["decay"][h] - numpy.outer(state @ taken[h], rows["rate"][h] * taken[h])
+                 + numpy.outer(rows["v"][h], rows["k"][h]))
+        memory.states[h] = state
+        out.append(state @ rows["r"][h])
+    weight, bias = (w[f"g_norm.{part}"].reshape(-1, size) for part in ("weight", "bias"))
+    out = layer_norm(numpy.array(out), weight, bias, size * c["norm_eps"])
+    out = out + (rows["r"] * rows["k"] * w["r_k"]).sum(-1, keepdims=True) * rows["v"]
+    return w["o_proj.weight"] @ (out.reshape(-1) * low_rank(w, "g", mixed["g"], sigmoid)), v
+
+
+def rwkv7(w, c, ids):
+    """Logits."""
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    for token in ids:
+        x, first = w["model.embeddings.weight"][token], None
+        for i, memory in enumerate(memories):
+            p = f"model.layers.{i}."
+            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+            if "pre_norm.weight" in own:
+                x = layer_norm(x, own["pre_norm.weight"], own["pre_norm.bias"], c["norm_eps"])
+            mixer = {name[5:]: t for name, t in own.items() if name.startswith("attn.")}
+            y = layer_norm(x, own["attn_norm.weight"], own["attn_norm.bias"], c["norm_eps"])
+            y, v = rwkv7_mixer(mixer, c, memory, y, first)
+            first, x = v if first is None else first, x + y
+            y = layer_norm(x, own["ffn_norm.weight"], own["ffn_norm.bias"], c["norm_eps"])
+            key = own["ffn.key.weight"] @ (y + (before(memory, "ffn", y) - y) * own["ffn.x_k"].reshape(-1))
+            x = x + own["ffn.value.weight"] @ numpy.maximum(key, 0) ** 2
+        head = w["model.embeddings.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
+        out.append(head @ layer_norm(x, w["model.norm.weight"], w["model.norm.bias"], c["norm_eps"]))
+    return numpy.array(out)
+
+
 def softmax_layer(w, c, memory, x):
     """What `attn` makes of a layer."""
     own = c["attn"]

@@ -23,6 +23,7 @@ KINDS = {
     "retnet": (folders.RETNET, folders.gla_tensors),
     "hgrn2": (folders.HGRN2, folders.hgrn2_tensors),
     "rwkv6": (folders.RWKV6, folders.rwkv6_tensors),
+    "rwkv7": (folders.RWKV7, folders.rwkv7_tensors),
     "hybrid": (folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}, folders.delta_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
     "qwen": (folders.QWEN, folders.qwen_tensors),
