@@ -172,6 +172,18 @@ def test_what_is_no_model_is_refused(place):
     assert done.returncode == 1 and "there is no blocks.0.att.r_k" in done.stderr and not (place / "nothing").exists()
 
 
+def test_a_config_without_what_is_usual(tmp_path):
+    """As older trainers wrote them: both sides take the same values for what is not there."""
+    usual = {"attn", "allow_neg_eigval", "use_gate", "use_short_conv", "conv_size", "num_v_heads", "tie_word_embeddings", "norm_eps"}
+    folder = tmp_path / "short"
+    hf_model.write(folder, folders.GATED, folders.delta_tensors)
+    path = folder / "config.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key not in usual}))
+    command = [sys.executable, ROOT / "weights" / "convert" / "check.py", folder, "--against", "float64", "--linnet", LINNET]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "all within 0.001" in done.stdout, (done.stdout, done.stderr)
+
+
 def test_what_is_rounded_parts_from_what_is_exact(place):
     """The whole tool, with a precision that is none of the trainer's: it ends with 1 and marks the first token that is off."""
     command = [sys.executable, ROOT / "weights" / "convert" / "check.py", "my-model", "--against", "float64", "--precision", "int8",
