@@ -251,11 +251,13 @@ lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out
     if (w.layers == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");
     lx_status st = load_all(&w, err);
-    if (st == LX_OK)
-        *out = w;
-    else
+    if (st != LX_OK) {
         lx_weights_free(&w);
-    return st;
+        return st;
+    }
+    lx_safetensors_let_go(model->weights); /* the back end has them in its own order */
+    *out = w;
+    return LX_OK;
 }
 
 static void free_norm(const lx_weights *w, const lx_norm_weights *n)

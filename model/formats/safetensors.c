@@ -356,6 +356,14 @@ const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
     return NULL;
 }
 
+void lx_safetensors_let_go(const lx_safetensors *f)
+{
+    if (f->map != NULL)
+        (void)madvise((void *)(uintptr_t)f->map, f->map_bytes, MADV_DONTNEED); /* only a hint */
+    for (int32_t i = 0; i < f->n_joined; i++)
+        lx_safetensors_let_go(f->joined[i]);
+}
+
 uint64_t lx_safetensors_hash(const lx_safetensors *f)
 {
     uint64_t hash = LX_HASH_SEED;

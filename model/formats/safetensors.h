@@ -32,6 +32,10 @@ int32_t lx_safetensors_count(const lx_safetensors *f);
 const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i);          /* in file order */
 const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name); /* or NULL */
 
+/* For when the values have been copied elsewhere: their memory goes back to the system, and a value
+   that is wanted all the same is read from the file again. */
+void lx_safetensors_let_go(const lx_safetensors *f);
+
 /* 64-bit hash of all bytes of the file (lx_file_hash), or of the hashes of joined ones. */
 uint64_t lx_safetensors_hash(const lx_safetensors *f);
 

@@ -203,11 +203,19 @@ static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
 }
 
 /* The bytes asked for prompts' states, or fewer: all models' take an eighth of free memory at most.
- */
-static int64_t prefix_bytes(lx_backend *be, int64_t wanted, int32_t n_models)
+   Where not one state fits, prompts share nothing, and nothing else would say so. */
+static int64_t prefix_bytes(const lx_serving *s, const lx_served_model *m, int32_t n_models)
 {
-    int64_t most = lx_cgroup_free_memory() / 8 / n_models;
-    return be->ops->is_device || wanted < most ? wanted : most;
+    int64_t wanted = s->options.prefix_bytes, most = lx_cgroup_free_memory() / 8 / n_models;
+    int64_t bytes = s->be->ops->is_device ? wanted : smaller(wanted, most);
+    const lx_state_layout *state = &m->model->state;
+    int64_t each = (state->fixed_floats + state->page_floats) * (int64_t)sizeof(float);
+    if (wanted > 0 && bytes < each)
+        lx_log(LX_LOG_WARN,
+               "model %s: no prompt's state is kept for those that begin alike: it has %lld bytes "
+               "and they may have %lld (--prefix-cache-mb)",
+               m->model->name, (long long)each, (long long)bytes);
+    return bytes;
 }
 
 /* So that a model whose weights are no numbers, or a device that cannot compute it, is refused now.
@@ -300,7 +308,7 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside = prompt_beside(s->be),
                                 .page_bytes = choose_page_bytes(s, m, old, bytes),
-                                .prefix_bytes = prefix_bytes(s->be, o->prefix_bytes, n_models),
+                                .prefix_bytes = prefix_bytes(s, m, n_models),
                                 .prefix_every = o->prefix_every,
                                 .draft = lx_engine_draft_of(o->draft, s->be),
                                 .probe_ns = o->probe_ns,

@@ -5,7 +5,7 @@
 #include "server/states/store.h"
 
 /* A blob above this is refused with LX_ERR_TOO_LARGE. */
-enum { LX_REDIS_MAX_BLOB = 64 << 20 };
+enum { LX_REDIS_MAX_BLOB = 256 << 20 }; /* Redis takes 512 MiB */
 
 /*
  * url, password: see redis_url.h; a fault in it is LX_ERR_INVALID. timeout_ms >= 1: every

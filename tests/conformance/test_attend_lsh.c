@@ -92,7 +92,8 @@ static bool buckets_any_split_is_equal(device *dut, device *oracle)
     return true;
 }
 
-/* Four buckets of the plane: (1, .2) -> 0, (.2, 1) -> 1, (-1, .1) -> 2, (.1, -1) -> 3. */
+/* Four buckets of the plane: (1, .2) -> 0, (.2, 1) -> 1, (-1, .1) -> 2, (.1, -1) -> 3. Of two that
+   are as near the first one: (1, 1) -> 0, (-1, -1) -> 2. */
 static bool written_buckets_are_seen(device *dut, device *oracle)
 {
     (void)oracle;
@@ -100,10 +101,10 @@ static bool written_buckets_are_seen(device *dut, device *oracle)
         return true;
     static const float hashes[] = {1, 0, 0, 1};
     static const lsh_case c = {1, 2, 4, 1, 4, 2, 1, hashes};
-    static const float points[][2] = {{1, 0.2f},  {0.2f, 1},  {3, 4}, {1, 0.1f},
-                                      {-1, 0.1f}, {0.1f, -1}, {2, 0}, {1, -0.5f}};
-    static const int32_t sees[][2] = {{-1, -1}, {-1, -1}, {1, -1}, {0, -1},
-                                      {-1, -1}, {-1, -1}, {3, 0},  {6, 3}};
+    static const float points[][2] = {{1, 0.2f},  {0.2f, 1}, {3, 4},     {1, 0.1f}, {-1, 0.1f},
+                                      {0.1f, -1}, {2, 0},    {1, -0.5f}, {1, 1},    {-1, -1}};
+    static const int32_t sees[][2] = {{-1, -1}, {-1, -1}, {1, -1}, {0, -1}, {-1, -1},
+                                      {-1, -1}, {3, 0},   {6, 3},  {7, 6},  {4, -1}};
     enum { T = COUNT(points) };
     carried op = carried_of(&c);
     float qkv[T * 6], y[T * 4] = {0};

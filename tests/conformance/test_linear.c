@@ -235,6 +235,23 @@ static bool linear_matches_oracle(device *dut, device *oracle)
     return true;
 }
 
+/* Weights of more than 4 MiB, which several threads may pack: every output is where it belongs. */
+static bool linear_of_large_matrices_matches_oracle(device *dut, device *oracle)
+{
+    rng r = {7};
+    for (int dtype = 0; dtype < 3; dtype++) {
+        linear_case c = {.cols = 1031,
+                         .outputs = 2307,
+                         .rows = 2,
+                         .dtype = (lx_dtype)dtype,
+                         .bias = true,
+                         .pattern = UNIFORM};
+        if (!check_case(dut, oracle, &c, &r))
+            return false;
+    }
+    return true;
+}
+
 /* Rows alone and in groups of any size give the bytes they give among 257. */
 static bool linear_rows_are_independent(device *dut, device *oracle)
 {
@@ -423,6 +440,7 @@ static bool gelu_is_accurate(device *dut, device *oracle)
 
 const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
+    {"linear_of_large_matrices_matches_oracle", linear_of_large_matrices_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
     {"linear_has_equal_bytes_on_every_cpu", linear_has_equal_bytes_on_every_cpu},
     {"linear_has_equal_bytes_of_extreme_values", linear_has_equal_bytes_of_extreme_values},

@@ -140,6 +140,39 @@ def rwkv6_tensors(c):
     return out
 
 
+RWKV7 = {"model_type": "rwkv7", "architectures": ["RWKV7ForCausalLM"], "a_low_rank_dim": 3, "attn": None, "attn_mode": "chunk",
+         "decay_low_rank_dim": 5, "eos_token_id": 2, "fuse_norm": True, "gate_low_rank_dim": 6, "head_dim": 8, "hidden_act": "sqrelu",
+         "hidden_ratio": 4.0, "hidden_size": 16, "intermediate_size": 24, "norm_bias": True, "norm_eps": 1e-5, "norm_first": True,
+         "num_heads": None, "num_hidden_layers": 3, "tie_word_embeddings": False, "v_low_rank_dim": 4, "value_dim": [16, 16, 16],
+         "vocab_size": 256}
+
+
+def rwkv7_tensors(c):
+    d, hidden = c["hidden_size"], c["intermediate_size"]
+    out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    ranks = {"w": "decay_low_rank_dim", "a": "a_low_rank_dim", "v": "v_low_rank_dim", "g": "gate_low_rank_dim"}
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        if i == 0 and c["norm_first"]:
+            out |= both(f"{p}pre_norm", d)
+        out |= both(f"{p}attn_norm", d) | both(f"{p}ffn_norm", d) | both(f"{p}attn.g_norm", d)
+        out |= {f"{p}attn.x_{name}": tensor([1, 1, d], 0.5, 0.5) for name in "rwkvag"}
+        out |= {f"{p}attn.{name}_proj.weight": tensor([d, d]) for name in "rkvo"}
+        for name, key in ranks.items():
+            if name == "v" and i == 0:
+                continue
+            out |= {f"{p}attn.{name}_lora.lora.0.weight": tensor([c[key], d]), f"{p}attn.{name}_lora.lora.2.weight": tensor([d, c[key]])}
+            if name != "g":
+                out[f"{p}attn.{name}_lora.lora.2.bias"] = tensor([d], -1 if name == "w" else 0, 1.5)
+        out |= {f"{p}attn.k_k": tensor([d], 0.8, 0.4), f"{p}attn.k_a": tensor([d], 1, 0.4),
+                f"{p}attn.r_k": tensor([d // c["head_dim"], c["head_dim"]], 0, 0.5), f"{p}ffn.x_k": tensor([d], 0.5, 0.5),
+                f"{p}ffn.key.weight": tensor([hidden, d]), f"{p}ffn.value.weight": tensor([d, hidden])}
+    out |= both("model.norm", d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def gla_tensors(c, **other):
     """Of gla, and of retnet, which has no tensors for its decays."""
     d, heads = c["hidden_size"], c["num_heads"]

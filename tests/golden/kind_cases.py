@@ -9,7 +9,7 @@ import json
 import pathlib
 
 import folders
-from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba2, qwen, retnet, rwkv6, uniform
+from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba2, qwen, retnet, rwkv6, rwkv7, uniform
 
 HERE = pathlib.Path(__file__).parent
 IDS, TOKENS = 256, 40
@@ -76,6 +76,17 @@ def decaying_cases():
     yield "rwkv6_extremes", folders.RWKV6, steep, rwkv6
 
 
+def rwkv7_cases():
+    tied = folders.RWKV7 | {"norm_first": False, "tie_word_embeddings": True, "norm_eps": 1e-3}
+    for name, config in (("rwkv7", folders.RWKV7), ("rwkv7_tied", tied)):
+        yield name, config, folders.rwkv7_tensors(config), rwkv7
+    steep = folders.in_bf16(folders.rwkv7_tensors(folders.RWKV7))
+    for name in steep:  # decays next to e^(-e^(-1/2)) and 1, rates of learning next to 0 and 1
+        if name.endswith(("w_lora.lora.2.bias", "a_lora.lora.2.bias")):
+            steep[name] = folders.tensor([16], 0, 30)
+    yield "rwkv7_extremes", folders.RWKV7, steep, rwkv7
+
+
 def other_cases():
     yield "lightning", folders.LIGHTNING, folders.lightning_tensors(folders.LIGHTNING), lightning
     yield "qwen3_5_text", folders.QWEN, folders.qwen_tensors(folders.QWEN), qwen
@@ -101,6 +112,7 @@ def cases():
     """NAME, config, tensors, logits by the equations."""
     yield from delta_cases()
     yield from decaying_cases()
+    yield from rwkv7_cases()
     yield from other_cases()
 
 
@@ -171,6 +183,13 @@ REFUSED = {
         ({"gate_low_rank_dim": None}, "attn.w_proj.linear.lora.0.weight has shape [5, 16], the config asks for [64, 16]"),
         ({"intermediate_size": None}, "ffn.key.linear.weight has shape [24, 16], the config asks for [64, 16]"),
         ({"norm_first": False}, "model.layers.0.pre_norm.weight is not one that the config asks for"),
+    ],
+    "rwkv7": [
+        ({"num_heads": 2, "head_dim": None, "value_dim": None, "hidden_size": 15}, "hidden_size must be a multiple of head_dim"),
+        ({"attn": {"layers": [0], "num_heads": 2}}, "needs what layer 0 leaves for it"),
+        ({"hidden_act": "relu"}, 'hidden_act must be "sqrelu"'),
+        ({"a_low_rank_dim": 4}, "attn.a_lora.lora.0.weight has shape [3, 16], the config asks for [4, 16]"),
+        ({"time_state": True}, "attn.time_state is missing"),
     ],
     "kda": [
         ({"safe_gate": True}, "safe_gate must be false"),

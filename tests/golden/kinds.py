@@ -88,12 +88,12 @@ def delta(w, c, memory, x):
     parts = {}
     for part in "qkv":
         row = w[f"{part}_proj.weight"] @ x
-        if c["use_short_conv"]:
+        if c.get("use_short_conv", True):
             row = convolved(memory.append(part, row), w[f"{part}_conv1d.weight"])
         parts[part] = silu(row)
     q, k = (numpy.repeat(l2(parts[part].reshape(key_heads, -1)), heads // key_heads, 0) for part in "qk")
     v = parts["v"].reshape(heads, -1)
-    beta = sigmoid(w["b_proj.weight"] @ x) * (2 if c["allow_neg_eigval"] else 1)
+    beta = sigmoid(w["b_proj.weight"] @ x) * (2 if c.get("allow_neg_eigval") else 1)
     alpha = numpy.ones((heads, 1))
     if gated:
         alpha = numpy.exp(-numpy.exp(w["A_log"]) * softplus(w["a_proj.weight"] @ x + w["dt_bias"]))[:, None]
@@ -109,18 +109,18 @@ def delta(w, c, memory, x):
     out = numpy.concatenate(out)
     if kda:
         out = out * sigmoid(w["g_proj.1.weight"] @ (w["g_proj.0.weight"] @ x) + w["g_proj.1.bias"])
-    elif c["use_gate"]:
+    elif c.get("use_gate", gated):
         out = out * silu(w["g_proj.weight"] @ x)
     return w["o_proj.weight"] @ out
 
 
 def gla(w, c, memory, x):
     heads = c["num_heads"]
-    shared = heads // (c["num_kv_heads"] or heads)
+    shared = heads // (c.get("num_kv_heads") or heads)
     parts = {}
     for part in "qkv":
         parts[part] = w[f"{part}_proj.weight"] @ x
-        if c["use_short_conv"]:
+        if c.get("use_short_conv"):
             parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
     decay = sigmoid(w["gk_proj.1.weight"] @ (w["gk_proj.0.weight"] @ x) + w["gk_proj.1.bias"]) ** (1 / 16)
     q = parts["q"].reshape(heads, -1)
@@ -132,7 +132,7 @@ def gla(w, c, memory, x):
         norm = w["g_norm_swish_gate.weight" if "g_norm_swish_gate.weight" in w else "g_norm.weight"]
         out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), norm, c["norm_eps"]))
     out = numpy.concatenate(out)
-    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
+    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c.get("use_output_gate", True) else out)
 
 
 def rotated(x, position, base=10000.0):
@@ -146,11 +146,11 @@ def rotated(x, position, base=10000.0):
 
 def retnet(w, c, memory, x):
     heads = c["num_heads"]
-    shared = heads // (c["num_kv_heads"] or heads)
+    shared = heads // (c.get("num_kv_heads") or heads)
     parts = {}
     for part in "qkv":
         parts[part] = w[f"{part}_proj.weight"] @ x
-        if c["use_short_conv"]:
+        if c.get("use_short_conv"):
             parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
     q = rotated(parts["q"].reshape(heads, -1), memory.position)
     k = numpy.repeat(rotated(parts["k"].reshape(heads // shared, -1), memory.position), shared, 0)
@@ -162,17 +162,17 @@ def retnet(w, c, memory, x):
         memory.states[h] = state = (1 - 2.0 ** (-5 - h)) * state + numpy.outer(k[h], v[h])
         out.append(rms_norm(q[h] @ state / numpy.sqrt(k.shape[1]), norm, c["norm_eps"]))
     out = numpy.concatenate(out)
-    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c["use_output_gate"] else out)
+    return w["o_proj.weight"] @ (out * silu(w["g_proj.weight"] @ x) if c.get("use_output_gate", True) else out)
 
 
 def hgrn2(w, c, memory, x):
     parts = {}
     for part in "qfi":
         parts[part] = w[f"{part}_proj.weight"] @ x
-        if c["use_short_conv"]:
+        if c.get("use_short_conv"):
             parts[part] = convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"])
     kept = sigmoid(parts["f"])
-    if c["use_lower_bound"]:
+    if c.get("use_lower_bound", True):
         bounds = numpy.exp(memory.model["model.lower_bounds"])
         bounds = numpy.cumsum(bounds / bounds.sum(0), 0)
         bound = bounds[memory.layer] - bounds[0]
@@ -234,7 +234,59 @@ def rwkv6(w, c, ids):
             key = own["ffn.key.linear.weight"] @ (y + shift * own["ffn.key.mu"])
             value = own["ffn.value.weight"] @ numpy.maximum(key, 0) ** 2
             x = x + sigmoid(own["ffn.receptance.linear.weight"] @ (y + shift * own["ffn.receptance.mu"])) * value
-        head = w["model.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        head = w["model.embeddings.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
+        out.append(head @ layer_norm(x, w["model.norm.weight"], w["model.norm.bias"], c["norm_eps"]))
+    return numpy.array(out)
+
+
+def low_rank(w, name, x, middle=lambda x: x):
+    return w[f"{name}_lora.lora.2.weight"] @ middle(w[f"{name}_lora.lora.0.weight"] @ x) + w.get(f"{name}_lora.lora.2.bias", 0)
+
+
+def rwkv7_mixer(w, c, memory, x, first):
+    """first: v of layer 0, None there. What comes out, and v."""
+    size, delta = c["head_dim"], before(memory, "x", x) - x
+    mixed = {name: x + delta * w[f"x_{name}"].reshape(-1) for name in "rwkvag"}
+    r, k, v = (w[f"{name}_proj.weight"] @ mixed[name] for name in "rkv")
+    decay = numpy.exp(-numpy.exp(-0.5) * sigmoid(low_rank(w, "w", mixed["w"], numpy.tanh)))
+    rate = sigmoid(low_rank(w, "a", mixed["a"]))
+    if first is not None:
+        v = v + (first - v) * sigmoid(low_rank(w, "v", mixed["v"]))
+    taken = (k * w["k_k"]).reshape(-1, size)
+    taken = taken / numpy.maximum(numpy.sqrt((taken * taken).sum(-1, keepdims=True)), 1e-12)
+    k = k * (1 + (rate - 1) * w["k_a"])
+    rows = {name: row.reshape(-1, size) for name, row in (("r", r), ("k", k), ("v", v), ("decay", decay), ("rate", rate))}
+    out, begin = [], w.get("time_state", numpy.zeros(len(x) * size)).reshape(-1, size, size)
+    for h in range(len(taken)):
+        state = memory.states.get(h, begin[h].T)  # [value, key], as the authors have it
+        state = (state * rows["decay"][h] - numpy.outer(state @ taken[h], rows["rate"][h] * taken[h])
+                 + numpy.outer(rows["v"][h], rows["k"][h]))
+        memory.states[h] = state
+        out.append(state @ rows["r"][h])
+    weight, bias = (w[f"g_norm.{part}"].reshape(-1, size) for part in ("weight", "bias"))
+    out = layer_norm(numpy.array(out), weight, bias, size * c["norm_eps"])
+    out = out + (rows["r"] * rows["k"] * w["r_k"]).sum(-1, keepdims=True) * rows["v"]
+    return w["o_proj.weight"] @ (out.reshape(-1) * low_rank(w, "g", mixed["g"], sigmoid)), v
+
+
+def rwkv7(w, c, ids):
+    """Logits."""
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    for token in ids:
+        x, first = w["model.embeddings.weight"][token], None
+        for i, memory in enumerate(memories):
+            p = f"model.layers.{i}."
+            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+            if "pre_norm.weight" in own:
+                x = layer_norm(x, own["pre_norm.weight"], own["pre_norm.bias"], c["norm_eps"])
+            mixer = {name[5:]: t for name, t in own.items() if name.startswith("attn.")}
+            y = layer_norm(x, own["attn_norm.weight"], own["attn_norm.bias"], c["norm_eps"])
+            y, v = rwkv7_mixer(mixer, c, memory, y, first)
+            first, x = v if first is None else first, x + y
+            y = layer_norm(x, own["ffn_norm.weight"], own["ffn_norm.bias"], c["norm_eps"])
+            key = own["ffn.key.weight"] @ (y + (before(memory, "ffn", y) - y) * own["ffn.x_k"].reshape(-1))
+            x = x + own["ffn.value.weight"] @ numpy.maximum(key, 0) ** 2
+        head = w["model.embeddings.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
         out.append(head @ layer_norm(x, w["model.norm.weight"], w["model.norm.bias"], c["norm_eps"]))
     return numpy.array(out)
 
@@ -259,6 +311,8 @@ def softmax_layer(w, c, memory, x):
 
 def fla_model(mixer):
     def logits(w, c, ids):
+        c = {"norm_eps": 1e-6} | c
+
         def below(prefix):
             return {name[len(prefix):]: t for name, t in w.items() if name.startswith(prefix)}
 
@@ -268,13 +322,13 @@ def fla_model(mixer):
         for token in ids:
             x = w["model.embeddings.weight"][token]
             for layer, own, memory in zip(layers, attention, memories):
-                kind = softmax_layer if c["attn"] and memory.layer in c["attn"]["layers"] else mixer
+                kind = softmax_layer if c.get("attn") and memory.layer in c["attn"]["layers"] else mixer
                 x = x + kind(own, c, memory, rms_norm(x, layer["attn_norm.weight"], c["norm_eps"]))
                 memory.position += 1
                 y = rms_norm(x, layer["mlp_norm.weight"], c["norm_eps"])
                 hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
                 x = x + layer["mlp.down_proj.weight"] @ hidden
-            head = w["model.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+            head = w["model.embeddings.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
             out.append(head @ rms_norm(x, w["model.norm.weight"], c["norm_eps"]))
         return numpy.array(out)
 
@@ -358,7 +412,7 @@ def qwen(w, c, ids):
             y = rms_norm(x, 1 + layer["post_attention_layernorm.weight"], eps)
             hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
             x = x + layer["mlp.down_proj.weight"] @ hidden
-        head = w[f"{begin}embed_tokens.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        head = w[f"{begin}embed_tokens.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
         out.append(head @ rms_norm(x, 1 + w[f"{begin}norm.weight"], eps))
     return numpy.array(out)
 
@@ -400,6 +454,6 @@ def mamba2(w, c, ids):
             p = f"backbone.layers.{i}.mixer."
             own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
             x = x + mamba2_mixer(own, c, memory, rms_norm(x, w[f"backbone.layers.{i}.norm.weight"], eps))
-        head = w["backbone.embeddings.weight" if c["tie_word_embeddings"] else "lm_head.weight"]
+        head = w["backbone.embeddings.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
         out.append(head @ rms_norm(x, w["backbone.norm_f.weight"], eps))
     return numpy.array(out)

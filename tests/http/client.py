@@ -170,15 +170,15 @@ def call(port, method, path, body=None, headers=None, timeout=PATIENCE):
             sock.sendall(encode_request(method, path, body, headers, port))
         except OSError:
             pass
-        received = b""
+        parts = []
         while True:
             try:
-                part = sock.recv(65536)
+                parts.append(sock.recv(65536))
             except ConnectionResetError:
                 break
-            if not part:
+            if not parts[-1]:
                 break
-            received += part
+    received = b"".join(parts)
     if method == "HEAD":
         head, mark, rest = received.partition(b"\r\n\r\n")
         assert mark and not rest, f"HEAD was answered with a body: {rest[:80]!r}"

@@ -5,6 +5,7 @@ import base64
 import concurrent.futures
 import json
 import math
+import shutil
 import struct
 
 import pytest
@@ -23,6 +24,7 @@ KINDS = {
     "retnet": (folders.RETNET, folders.gla_tensors),
     "hgrn2": (folders.HGRN2, folders.hgrn2_tensors),
     "rwkv6": (folders.RWKV6, folders.rwkv6_tensors),
+    "rwkv7": (folders.RWKV7, folders.rwkv7_tensors),
     "hybrid": (folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}, folders.delta_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
     "qwen": (folders.QWEN, folders.qwen_tensors),
@@ -146,15 +148,85 @@ def test_shards_are_one_file(models, server, tmp_path, shards):
         assert text(complete_ok(sharded.port, model="delta_net", max_tokens=30, **FIELDS)) == want
 
 
-def test_a_shard_that_is_cut_off(tmp_path):
-    config, tensors = KINDS["delta_net"]
-    hf_model.write(tmp_path / "model", config, tensors, shards=2)
-    last = tmp_path / "model" / "model-00002-of-00002.safetensors"
+def cut_off(folder):
+    last = folder / "model-00002-of-00002.safetensors"
     last.write_bytes(last.read_bytes()[:-5])
+
+
+def of_another_shape(folder):
+    """The first tensor's rows and columns change places."""
+    path = folder / "model-00001-of-00002.safetensors"
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8 : 8 + length])
+    head["model.embeddings.weight"]["shape"].reverse()
+    path.write_bytes(data[:8] + json.dumps(head).encode().ljust(length) + data[8 + length :])
+
+
+def with_config(**changed):
+    def change(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+    return change
+
+
+def with_entry(file):
+    """The index names that file for a tensor."""
+    def change(folder):
+        path = folder / "model.safetensors.index.json"
+        index = json.loads(path.read_text())
+        index["weight_map"]["lm_head.weight"] = file
+        path.write_text(json.dumps(index))
+
+    return change
+
+
+def with_loop(folder):
+    """One that is a link to itself."""
+    (folder / "loop.safetensors").symlink_to("loop.safetensors")
+    with_entry("loop.safetensors")(folder)
+
+
+@pytest.mark.parametrize(("spoil", "words"), [
+    (cut_off, ["model-00002-of-00002.safetensors: tensor ", "the file has"]),
+    (of_another_shape, ["tensor model.embeddings.weight has shape [16, ", "the config asks for ["]),
+    (with_config(model_type="minimax"), ["config.json: model_type minimax is not supported: those that are"]),
+    (with_config(model_type="qwen3_5_moe"), ["config.json: model_type qwen3_5_moe is not supported"]),
+    (with_entry("model.safetensors.index.json"), ["index.json", "tensor lm_head.weight", "is not the name of a .safetensors file"]),
+    (with_entry("model-00001-of-00002.safetensors"), ["tensor lm_head.weight", "has no such tensor"]),
+    (with_loop, ["loop.safetensors"]),
+])
+def test_a_folder_that_is_broken(tmp_path, spoil, words):
+    """One line on it, whether it is looked at or served."""
+    config, tensors = KINDS["delta_net"]
+    hf_model.write(tmp_path / "model", config | {"tie_word_embeddings": False}, tensors, shards=2)
+    spoil(tmp_path / "model")
     for command in (["inspect"], ["serve", "--port", "0", "--model"]):
         said = run(*command, tmp_path / "model")
         (line,) = (line for line in said.stderr.splitlines() if line.startswith("linnet "))
-        assert said.returncode == 1 and "model-00002-of-00002.safetensors: tensor " in line and "the file has" in line, line
+        assert said.returncode == 1 and all(part in line for part in words), line
+
+
+UNUSED = ["_attn_implementation_autoset", "_name_or_path", "architectures", "auto_map", "bos_token_id", "chunk_size_feed_forward",
+          "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_swiglu", "id2label", "initializer_range", "is_decoder",
+          "is_encoder_decoder", "label2id", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type",
+          "return_dict", "sep_token_id", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version", "use_cache",
+          "use_l2warp", "attn_mode"]
+
+
+@pytest.mark.parametrize("kind", ["gated_deltanet", "gla", "rwkv7"])
+def test_keys_that_cannot_change_a_result_do_not(models, server, tmp_path, kind):
+    """With other values, and without them; and one more that is no such key is refused by name."""
+    want = complete_ok(server.port, model=kind, max_tokens=12, logprobs=3, **FIELDS)["choices"]
+    for name, change in (("other", dict.fromkeys(UNUSED, "what is never read")), ("none", dict.fromkeys(UNUSED))):
+        folder = shutil.copytree(models[0] / kind, tmp_path / name / kind)
+        with_config(**change)(folder)
+        with Server("--models", tmp_path / name) as other:
+            assert complete_ok(other.port, model=kind, max_tokens=12, logprobs=3, **FIELDS)["choices"] == want
+    with_config(use_caches=True)(folder)
+    said = run("inspect", folder)
+    assert said.returncode == 1 and "config.json: use_caches is not a known key" in said.stderr, said.stderr
 
 
 def test_all_that_is_not_supported_is_named(tmp_path):

@@ -18,6 +18,7 @@ from client import complete_ok
 from hf_model import folders
 from pages import commands, environment_of
 from server import Server
+from settings import LINNET
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS, WIDTH, SIZE, RANK, HIDDEN = 2, 16, 8, 3, 24
@@ -169,6 +170,31 @@ def test_what_is_no_model_is_refused(place):
     write_bin(place / "less.bin", tensors)
     done = convert(place, "less.bin", "nothing")
     assert done.returncode == 1 and "there is no blocks.0.att.r_k" in done.stderr and not (place / "nothing").exists()
+
+
+def test_a_config_without_what_is_usual(tmp_path):
+    """As older trainers wrote them: both sides take the same values for what is not there."""
+    usual = {"attn", "allow_neg_eigval", "use_gate", "use_short_conv", "conv_size", "num_v_heads", "tie_word_embeddings", "norm_eps"}
+    folder = tmp_path / "short"
+    hf_model.write(folder, folders.GATED, folders.delta_tensors)
+    path = folder / "config.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key not in usual}))
+    command = [sys.executable, ROOT / "weights" / "convert" / "check.py", folder, "--against", "float64", "--linnet", LINNET]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "all within 0.001" in done.stdout, (done.stdout, done.stderr)
+
+
+def test_what_is_rounded_parts_from_what_is_exact(place):
+    """The whole tool, with a precision that is none of the trainer's: it ends with 1 and marks the first token that is off."""
+    command = [sys.executable, ROOT / "weights" / "convert" / "check.py", "my-model", "--against", "float64", "--precision", "int8",
+               "--linnet", LINNET, "--within", "1e-4", "--tokens", "60"]
+    done = subprocess.run(list(map(str, command)), cwd=place, capture_output=True, text=True, timeout=120)
+    part = re.search(r"they part at token (\d+): \d+ of \d+ are further off than 0.0001", done.stdout)
+    assert done.returncode == 1 and part, (done.stdout, done.stderr)
+    table = [line.split() for line in done.stdout.splitlines()[-8:]]
+    (first,) = (row for row in table if row[0] == part[1])
+    assert first[-1] == "<" and abs(float(first[2]) - float(first[3])) > 1e-4, done.stdout
+    assert all(row[-1] != "<" for row in table if row[0].isdigit() and int(row[0]) < int(part[1]))
 
 
 def test_a_comparison_says_where_they_part(place, capsys):

@@ -81,7 +81,9 @@ bool open_subject(subject *s, const char *kind, const json_t *c, int32_t n_layer
     o.feed_forward = feed_forward;
     o.input_norm = json_is_true(json_object_get(c, "input_norm"));
     o.rms_norm = json_is_true(json_object_get(c, "rms_norm"));
-    (void)snprintf(s->label, sizeof s->label, "%s %s on %s %s, %d threads", kind,
+    o.wiring = json_string_value(json_object_get(c, "norm"));
+    (void)snprintf(s->label, sizeof s->label, "%s %s%s%s on %s %s, %d threads", kind,
+                   o.wiring != NULL ? o.wiring : "", o.wiring != NULL ? " " : "",
                    feed_forward != NULL ? feed_forward : attention, where->name,
                    lx_isa_name(options.isa), options.n_threads);
     s->dir = tiny_model_make("mixer", &o);

@@ -137,9 +137,10 @@ static bool write_config(const char *dir, const tiny_model_options *o)
     (void)fprintf(f,
                   "{\"format\": \"linnet\", \"format_version\": 1, \"task\": \"%s\",\n"
                   " \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, \"d_ff\": %d,\n"
-                  " \"norm\": \"pre\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
+                  " \"norm\": \"%s\", \"norm_eps\": 1e-05, \"activation\": \"gelu\",\n"
                   " \"attention\": %s,\n",
                   o->width == 0 ? "couplet" : "image", o->n_layers, o->n_heads, o->d_model, o->d_ff,
+                  o->wiring != NULL ? o->wiring : "pre",
                   o->attention != NULL ? o->attention : linear_attention);
     if (o->feed_forward != NULL)
         (void)fprintf(f, " \"feed_forward\": %s,\n", o->feed_forward);
@@ -258,9 +259,10 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
     }
     if (o->input_norm)
         norm(w, o, "input_norm", o->d_model);
-    norm(w, o, "final_norm", o->d_model);
+    int32_t width = c->wiring == LX_WIRING_REVERSIBLE ? 2 * o->d_model : o->d_model;
     int32_t n_head = o->width == 0 ? o->n_vocab : 3 * COMPONENTS;
-    tensor(w, "head.weight", n_head, o->d_model, 0, 2 * sqrtf(3.0f / (float)o->d_model));
+    norm(w, o, "final_norm", width);
+    tensor(w, "head.weight", n_head, width, 0, 2 * sqrtf(3.0f / (float)width));
     tensor(w, "head.bias", 0, n_head, 0, 0.1f);
 }
 

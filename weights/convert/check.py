@@ -34,7 +34,7 @@ FIRST = 8  # characters that are given, not scored
 
 def tokens_of(args, text, template):
     config = json.loads((args.folder / "config.json").read_text())
-    if config["vocab_size"] == 256 and not (args.folder / "tokenizer.json").exists():
+    if config.get("text_config", config)["vocab_size"] == 256 and not (args.folder / "tokenizer.json").exists():
         return list(text.encode())
     flag = "--template" if template else "--no-template"
     command = [args.linnet, "tokenize", "--model", args.folder, flag, "-"]
@@ -127,7 +127,8 @@ def float64_logits(args, ids):
 
     readings = {"gated_deltanet": kinds.fla_model(kinds.delta), "delta_net": kinds.fla_model(kinds.delta),
                 "kda": kinds.fla_model(kinds.delta), "gla": kinds.fla_model(kinds.gla), "retnet": kinds.fla_model(kinds.retnet),
-                "hgrn2": kinds.fla_model(kinds.hgrn2), "rwkv6": kinds.rwkv6, "mamba2": kinds.mamba2}
+                "hgrn2": kinds.fla_model(kinds.hgrn2), "rwkv6": kinds.rwkv6, "rwkv7": kinds.rwkv7, "mamba2": kinds.mamba2,
+                "qwen3_5_text": kinds.qwen, "qwen3_5": kinds.qwen}
     config = json.loads((args.folder / "config.json").read_text())
     if config["model_type"] not in readings:
         sys.exit(f"check: there is no reading of {config['model_type']} in tests/golden/kinds.py")

@@ -5,32 +5,57 @@
  * scale an output and whole numbers (lx_precision in kernels.h).
  */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/pool.h"
 
-static void pack_f32(const lx_host_tensor *t, lx_matrix *w)
+enum { PIECE_BYTES = 2 << 20 }; /* of packed weights, a huge page: threads seldom clear the same */
+
+/* Outputs of a group that are there. */
+static int64_t lanes_of(const lx_host_tensor *t, int64_t group)
 {
-    float *to = w->data;
-    for (int64_t o = 0; o < t->rows; o++) {
-        float *panel = to + o / LX_CPU_GROUP * w->group_words + o % LX_CPU_GROUP;
+    int64_t left = t->rows - group * LX_CPU_GROUP;
+    return left < LX_CPU_GROUP ? left : LX_CPU_GROUP;
+}
+
+static void pack_f32(const lx_host_tensor *t, lx_matrix *w, int64_t group)
+{
+    float *to = (float *)w->data + group * w->group_words;
+    for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
+        int64_t row = (group * LX_CPU_GROUP + lane) * t->cols;
         for (int64_t k = 0; k < t->cols; k++)
-            panel[k * LX_CPU_GROUP] = lx_host_tensor_at(t, o * t->cols + k);
+            to[k * LX_CPU_GROUP + lane] = lx_host_tensor_at(t, row + k);
     }
 }
 
-static void pack_bf16(const lx_host_tensor *t, lx_matrix *w)
+/* n inputs of an output, n even but at a row's end. */
+static void pack_pairs(const unsigned char *from, int64_t n, uint32_t *to)
 {
-    uint32_t *to = w->data;
+    uint16_t half[2];
+    for (int64_t k = 0; k + 1 < n; k += 2, to += LX_CPU_GROUP) {
+        memcpy(half, from + 2 * k, sizeof half);
+        *to = half[0] | (uint32_t)half[1] << 16;
+    }
+    if (n % 2 != 0) {
+        memcpy(half, from + 2 * (n - 1), sizeof half[0]);
+        *to = half[0];
+    }
+}
+
+/* A cache line of every output in turn, so that what is written of a line's inputs stays near. */
+static void pack_bf16(const lx_host_tensor *t, lx_matrix *w, int64_t group)
+{
+    enum { LINE = 32 }; /* inputs */
+    uint32_t *to = (uint32_t *)w->data + group * w->group_words;
     const unsigned char *from = t->data;
-    for (int64_t o = 0; o < t->rows; o++) {
-        uint32_t *panel = to + o / LX_CPU_GROUP * w->group_words + o % LX_CPU_GROUP;
-        for (int64_t k = 0; k < t->cols; k++, from += 2) {
-            uint16_t half;
-            memcpy(&half, from, sizeof half);
-            panel[k / 2 * LX_CPU_GROUP] |= (uint32_t)half << (k % 2 * 16);
-        }
+    from += group * LX_CPU_GROUP * t->cols * 2;
+    for (int64_t k = 0; k < t->cols; k += LINE) {
+        int64_t n = t->cols - k < LINE ? t->cols - k : LINE;
+        for (int64_t lane = 0; lane < lanes_of(t, group); lane++)
+            pack_pairs(from + (lane * t->cols + k) * 2, n, to + k / 2 * LX_CPU_GROUP + lane);
     }
 }
 
@@ -91,16 +116,56 @@ static bool reserve(lx_cpu *c, lx_matrix *w)
     return w->data != NULL && w->bias != NULL;
 }
 
-static void pack(const lx_host_tensor *t, lx_matrix *w)
+static void pack_group(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
     if (w->format == LX_CPU_INT8) {
-        for (int64_t o = 0; o < t->rows; o++)
-            pack_int8_row(t, w, o);
+        for (int64_t lane = 0; lane < lanes_of(t, group); lane++)
+            pack_int8_row(t, w, group * LX_CPU_GROUP + lane);
     } else if (w->format == LX_CPU_BF16) {
-        pack_bf16(t, w);
+        pack_bf16(t, w, group);
     } else {
-        pack_f32(t, w);
+        pack_f32(t, w, group);
     }
+}
+
+/* Groups that threads take from, `piece` at a time. */
+typedef struct packing {
+    const lx_host_tensor *t;
+    lx_matrix *w;
+    int64_t piece;
+    _Atomic int64_t next;
+} packing;
+
+static void pack_pieces(void *context, int thread)
+{
+    packing *p = context;
+    (void)thread;
+    for (;;) {
+        int64_t begin = atomic_fetch_add(&p->next, p->piece), end = begin + p->piece;
+        if (begin >= p->w->groups)
+            return;
+        for (int64_t g = begin; g < end && g < p->w->groups; g++)
+            pack_group(p->t, p->w, g);
+    }
+}
+
+/* A large matrix on threads of its own, as those that compute may be at a step: the pages that are
+   written are new, and the system clears them first, which takes as long as all else. Where no
+   thread can be had this one does it. */
+static void pack(const lx_cpu *c, const lx_host_tensor *t, lx_matrix *w)
+{
+    int64_t group_bytes = w->group_words * 4;
+    packing p = {.t = t, .w = w, .piece = (PIECE_BYTES + group_bytes - 1) / group_bytes};
+    int64_t pieces = (w->groups + p.piece - 1) / p.piece;
+    lx_cpu_pool *pool = NULL;
+    lx_error err;
+    atomic_init(&p.next, 0);
+    int threads = (int)(pieces < c->n_threads ? pieces : c->n_threads);
+    if (threads > 1 && lx_cpu_pool_new(threads, &pool, &err) == LX_OK)
+        lx_cpu_pool_run(pool, pack_pieces, &p);
+    else
+        pack_pieces(&p, 0);
+    lx_cpu_pool_free(pool);
 }
 
 lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
@@ -125,7 +190,7 @@ lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
                        (long long)t->rows, (long long)t->cols);
     }
-    pack(t, w);
+    pack((const lx_cpu *)be, t, w);
     if (bias != NULL)
         memcpy(w->bias, bias, (size_t)t->rows * sizeof(float));
     *out = w;

@@ -4,6 +4,7 @@
  * changing one token after the other. A mixer without a file fails. A case has the keys of its
  * kind in "attention", those of a feed-forward net in "feed_forward" beside a whole "attention";
  * either may have the whole of the other; "input_norm" as in config.json, "rms_norm" for RMSNorm.
+ * Branches are wired as with "norm": "pre", those of the first case in the other ways, too.
  *
  *   test_mixers                   every mixer, on the processor
  *   test_mixers NAME              this one
@@ -302,6 +303,18 @@ static void check_lacked(const char *kind, const json_t *c)
         fail_msg("%s has %s, which its file denies", asked[1].name, kind);
 }
 
+/* The branches wired in the other ways. */
+static void check_wirings(const char *kind, const json_t *c)
+{
+    static const char *const wirings[] = {"post", "reversible"};
+    for (size_t i = 0; i < sizeof wirings / sizeof *wirings; i++) {
+        json_t *wired = json_deep_copy(c);
+        assert_int_equal(json_object_set_new(wired, "norm", json_string(wirings[i])), 0);
+        check_laws(kind, wired);
+        json_decref(wired);
+    }
+}
+
 static void check_mixer(const char *kind)
 {
     char path[4096];
@@ -324,6 +337,8 @@ static void check_mixer(const char *kind)
         if (ONE_CASE)
             break;
         check_what_is_seen(kind, c);
+        if (i == 0)
+            check_wirings(kind, c);
     }
     json_array_foreach(json_object_get(table, "refused"), i, c) check_refused(kind, c);
     json_decref(table);

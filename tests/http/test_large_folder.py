@@ -1,0 +1,98 @@
+"""A folder of random weights as trainers write them, in shards: it is mapped, packed and let go, and then takes the memory
+of weights, states and at most 64 MiB. With LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the start is timed, too: with
+the files in the page cache it takes less than 2 s on an idle machine."""
+
+import json
+import os
+import struct
+import time
+
+import numpy
+import pytest
+
+from client import complete_ok
+from hf_model import folders
+from server import Server, run
+
+TIMED = "LARGE_FOLDER_MB" in os.environ
+ASKED_MB = int(os.environ.get("LARGE_FOLDER_MB", "96"))  # a second copy of them is more than SLACK
+WIDTH, HEADS, KEY = (2048, 6, 256) if TIMED else (512, 4, 96)
+SHARD_BYTES = ASKED_MB << 18
+SLOTS, SLACK, READY_SECONDS = 4, 64 << 20, 2.0
+
+
+def config_of(n_layers):
+    return folders.GATED | {"hidden_size": WIDTH, "num_hidden_layers": n_layers, "num_heads": HEADS, "head_dim": KEY,
+                            "expand_v": 2.0, "intermediate_size": WIDTH * 11 // 4, "eos_token_id": None}
+
+
+def bytes_of(tensors):
+    return sum(int(numpy.prod(t["shape"])) * (2 if t["dtype"] == "BF16" else 4) for t in tensors.values())
+
+
+def of_megabytes(wanted):
+    """A config of as many layers as that takes, and its tensors."""
+    for n_layers in range(2, 256):
+        config = config_of(n_layers)
+        tensors = folders.in_bf16(folders.delta_tensors(config))
+        if bytes_of(tensors) >= wanted << 20:
+            return config, tensors
+    raise AssertionError(f"{wanted} MB are more than 255 layers")
+
+
+def data_of(t, numbers):
+    """numbers: uniform in -1 to 1, again and again."""
+    n = int(numpy.prod(t["shape"]))
+    values = numpy.resize(numbers, n) * numpy.float32(t["scale"]) + numpy.float32(t["mean"])
+    return (values.view(numpy.uint32) >> 16).astype("<u2").tobytes() if t["dtype"] == "BF16" else values.tobytes()
+
+
+def write_shard(path, tensors, numbers):
+    """One tensor after the other, so that one is in memory at a time."""
+    head, at = {}, 0
+    for name, t in tensors.items():
+        end = at + bytes_of({name: t})
+        head[name], at = {"dtype": t["dtype"], "shape": t["shape"], "data_offsets": [at, end]}, end
+    text = json.dumps(head).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            file.write(data_of(t, numbers))
+
+
+def write(folder, config, tensors):
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    parts, weight_map = [{}], {}
+    for name, t in tensors.items():
+        if bytes_of(parts[-1]) > SHARD_BYTES:
+            parts.append({})
+        parts[-1][name] = t
+    numbers = numpy.random.default_rng(1).uniform(-1, 1, 1 << 20).astype(numpy.float32)
+    for i, part in enumerate(parts):
+        file = f"model-{i + 1:05}-of-{len(parts):05}.safetensors"
+        write_shard(folder / file, part, numbers)
+        weight_map |= dict.fromkeys(part, file)
+    index = {"metadata": {"total_size": bytes_of(tensors)}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return len(parts)
+
+
+@pytest.mark.heavy
+def test_a_large_folder_is_mapped(tmp_path):
+    config, tensors = of_megabytes(ASKED_MB)
+    folder = tmp_path / "large"
+    shards, weights = write(folder, config, tensors), bytes_of(tensors)
+    assert shards > 2 and weights >= ASKED_MB << 20
+    state = json.loads(run("inspect", folder, "--json").stdout)["state_bytes"]
+    flags = ("--slots", SLOTS, "--prefix-cache-mb", "0")
+    start = time.monotonic()
+    with Server(*flags, model_dir=folder) as server:
+        took = time.monotonic() - start
+        complete_ok(server.port, model="large", prompt="Once", max_tokens=3, n=SLOTS, seed=1)
+        resident = server.resident_bytes()
+    print(f"{weights >> 20} MiB in {shards} shards: ready in {took:.2f} s, {resident >> 20} MiB resident, of these "
+          f"{SLOTS} states of {state >> 10} KiB")
+    computed = weights + SLOTS * state
+    assert computed < resident < computed + SLACK
+    assert not TIMED or took < READY_SECONDS
