@@ -52,7 +52,7 @@ def race(args):
     """Every lane of a race until all are past the position, or the time is over."""
     until = args.position + AROUND
     with conftest.serve(f"{ROOT}/weights:{ROOT}/weights/demo") as address, sync_playwright() as playwright:
-        chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(f"{address}/#race")

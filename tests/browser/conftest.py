@@ -92,7 +92,7 @@ def browser():
     with sync_playwright() as playwright:
         # One process draws the pages of a context; by itself the browser keeps a spare one, and begins another for each.
         browser = playwright.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell"),
             args=["--no-sandbox", "--disable-gpu", "--renderer-process-limit=1", "--process-per-site"],
         )
         yield browser

@@ -88,9 +88,12 @@ def test_turns_are_of_equal_time(open_page):
 
 def test_pause_go_on_and_anew(small, open_page):
     page = open_page("#race", at=small)
+    turn = Turn(page, after=3)  # or the race could be over before its pause
     start(page)
-    page.wait_for_function("() => !/^0/.test(document.querySelector('.lanes td:nth-child(2)').textContent)")
-    stop(page)
+    turn.wait()
+    page.click("#race-go")
+    turn.route.continue_()
+    expect(page.locator("#race-go")).to_have_text("Go on")
     paused = tokens(page)
     page.click("#race-go")
     page.wait_for_function("(n) => Number(document.querySelector('.lanes td').textContent.replace(',', '')) >= n", arg=paused[0])
