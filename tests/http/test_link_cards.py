@@ -119,7 +119,7 @@ def test_the_page_names_it(server):
 
 
 @pytest.mark.parametrize("headers, site", [
-    ({"Host": "linnet.localhost:81"}, "http://linnet.localhost:81"), ({"Host": "[::1]:8080"}, "http://[::1]:8080"),
+    ({"Host": "linnet.localhost:81"}, "http://linnet.localhost:81"), ({"Host": "[::1]:81"}, "http://[::1]:81"),
     ({"Host": "linnet.localhost", "X-Forwarded-Proto": "HTTPS"}, "https://linnet.localhost"),
     ({"Host": "localhost", "X-Forwarded-Proto": "gopher"}, "http://localhost"),
 ])
