@@ -109,6 +109,7 @@ static void begin_move(void)
 {
     (void)pthread_mutex_lock(&gate.mutex);
     gate.n_moves++;
+    (void)pthread_cond_broadcast(&gate.changed);
     while (gate.moves_held)
         (void)pthread_cond_wait(&gate.changed, &gate.mutex);
     (void)pthread_mutex_unlock(&gate.mutex);
@@ -206,6 +207,14 @@ int64_t gate_moves(void)
     int64_t n;
     UNDER_LOCK(n = gate.n_moves);
     return n;
+}
+
+void gate_wait_for_moves(int64_t n)
+{
+    (void)pthread_mutex_lock(&gate.mutex);
+    while (gate.n_moves < n)
+        (void)pthread_cond_wait(&gate.changed, &gate.mutex);
+    (void)pthread_mutex_unlock(&gate.mutex);
 }
 
 void gate_slow_down(int64_t ns)

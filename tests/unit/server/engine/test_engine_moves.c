@@ -76,6 +76,7 @@ static void no_other_waits_for_a_state_that_leaves(void **state)
     lx_job *kept = submit_kept(&r);
     for (int32_t i = 0; i < 3; i++) /* the later ones come while nothing else is under way */
         rig_expect(rig_submit(&r, &other), LX_OK);
+    gate_wait_for_moves(1); /* its own thread begins it, which may come late */
     assert_int_equal(gate_moves(), 1);
     assert_false(lx_job_finished(kept));
     gate_hold_moves(false);
