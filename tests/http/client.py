@@ -142,13 +142,13 @@ def exchange(port, data, timeout=PATIENCE):
         return read_all(sock, timeout)
 
 
-def read_all(sock, timeout):
-    """Reads until the end, a reset, a complete answer followed by silence, or `timeout`."""
+def read_all(sock, timeout, least=1):
+    """Reads until the end, a reset, `least` complete answers followed by silence, or `timeout`."""
     received = b""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         replies, rest = parse_replies(received)
-        quiet = 0.3 if replies and not rest else max(0.01, end - time.monotonic())
+        quiet = 0.3 if len(replies) >= least and not rest else max(0.01, end - time.monotonic())
         sock.settimeout(quiet)
         try:
             part = sock.recv(65536)
