@@ -1,5 +1,5 @@
 """A folder of random weights as trainers write them, in shards: it is mapped, packed and let go, and then takes the memory
-of weights, states and at most 64 MiB. With LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the start is timed, too: with
+of weights, states, at most 64 MiB and what huge pages round up. With LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the start is timed, too: with
 the files in the page cache it takes less than 2 s on an idle machine."""
 
 import json
@@ -94,5 +94,6 @@ def test_a_large_folder_is_mapped(tmp_path):
     print(f"{weights >> 20} MiB in {shards} shards: ready in {took:.2f} s, {resident >> 20} MiB resident, of these "
           f"{SLOTS} states of {state >> 10} KiB")
     computed = weights + SLOTS * state
-    assert computed < resident < computed + SLACK
+    rounded = weights // 32  # a chunk of 32 MiB ends in a page of 2 MiB, half of which is used
+    assert computed < resident < computed + rounded + SLACK
     assert not TIMED or took < READY_SECONDS
