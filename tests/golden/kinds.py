@@ -216,18 +216,23 @@ def rwkv6_mixer(w, c, memory, x):
     return w["o_proj.weight"] @ (layer_norm(numpy.array(out), weight, bias, c["norm_eps"]).reshape(-1) * silu(g))
 
 
+def rwkv_layer(w, c, i, x):
+    """Layer i's own weights, its mixer's, x as the layer takes it and as the mixer does."""
+    p = f"model.layers.{i}."
+    own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
+    if "pre_norm.weight" in own:
+        x = layer_norm(x, own["pre_norm.weight"], own["pre_norm.bias"], c["norm_eps"])
+    mixer = {name[5:]: t for name, t in own.items() if name.startswith("attn.")}
+    return own, mixer, x, layer_norm(x, own["attn_norm.weight"], own["attn_norm.bias"], c["norm_eps"])
+
+
 def rwkv6(w, c, ids):
     """Logits."""
     memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
     for token in ids:
         x = w["model.embeddings.weight"][token]
         for i, memory in enumerate(memories):
-            p = f"model.layers.{i}."
-            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
-            if "pre_norm.weight" in own:
-                x = layer_norm(x, own["pre_norm.weight"], own["pre_norm.bias"], c["norm_eps"])
-            mixer = {name[5:]: t for name, t in own.items() if name.startswith("attn.")}
-            y = layer_norm(x, own["attn_norm.weight"], own["attn_norm.bias"], c["norm_eps"])
+            own, mixer, x, y = rwkv_layer(w, c, i, x)
             x = x + rwkv6_mixer(mixer, c, memory, y)
             y = layer_norm(x, own["ffn_norm.weight"], own["ffn_norm.bias"], c["norm_eps"])
             shift = before(memory, "ffn", y) - y
@@ -275,12 +280,7 @@ def rwkv7(w, c, ids):
     for token in ids:
         x, first = w["model.embeddings.weight"][token], None
         for i, memory in enumerate(memories):
-            p = f"model.layers.{i}."
-            own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
-            if "pre_norm.weight" in own:
-                x = layer_norm(x, own["pre_norm.weight"], own["pre_norm.bias"], c["norm_eps"])
-            mixer = {name[5:]: t for name, t in own.items() if name.startswith("attn.")}
-            y = layer_norm(x, own["attn_norm.weight"], own["attn_norm.bias"], c["norm_eps"])
+            own, mixer, x, y = rwkv_layer(w, c, i, x)
             y, v = rwkv7_mixer(mixer, c, memory, y, first)
             first, x = v if first is None else first, x + y
             y = layer_norm(x, own["ffn_norm.weight"], own["ffn_norm.bias"], c["norm_eps"])

@@ -1,6 +1,7 @@
 """A folder of random weights as trainers write them, in shards: it is mapped, packed and let go, and then takes the memory
-of weights, states, at most 64 MiB and what huge pages round up. With LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the start is timed, too: with
-the files in the page cache it takes less than 2 s on an idle machine."""
+of weights, states, at most 64 MiB and what huge pages round up. With LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the
+start is timed, too: less than 2 s with the files in the page cache is wanted of an idle machine, and has not been seen
+yet."""
 
 import json
 import os

@@ -19,7 +19,7 @@
 #include "server/engine/drafts.h"
 #include "tests/support/engine_subject.h"
 
-enum { PIXELS = 48, MOST_TOKENS = 64 };
+enum { PIXELS = 48 };
 
 /* --- guessers --- */
 
