@@ -94,7 +94,7 @@ def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]
     for name, p in model.named_parameters():
         if not p.requires_grad:  # drawn once, as hashes are
             continue
-        if name.startswith("layers.") and p.ndim == 2 and "_conv" not in name:
+        if name.startswith("layers.") and p.ndim == 2 and "conv" not in name and not name.endswith("r_k"):
             (qkv if "qkv" in name else matrices).append(p)
         elif name.startswith("head."):
             head.append(p)
