@@ -1,5 +1,5 @@
-# Builds for 64-bit ARM on Debian for another processor (scripts/deps arm) and runs the tests by qemu:
-#   cmake -S . -B build-arm --toolchain cmake/aarch64.cmake
+# Builds for 64-bit ARM on Debian for another processor (scripts/deps build:arm64), and runs by qemu what is run:
+#   cmake --preset arm
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
