@@ -18,6 +18,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+SETS = {"neon": ["f32", "bf16 as f32", "int8"], "neondot": ["int8"], "neonbf16": ["bf16", "int8"]}  # what each is taken for
 WEIGHTS = {"fmla": "f32", "bfdot": "bf16", "bfmmla": "bf16", "sdot": "int8", "smmla": "int8", "mul": "int8"}
 TERMS = {"fmla": 4, "bfdot": 8, "bfmmla": 16, "sdot": 16, "smmla": 32, "mul": 8}  # products of numbers an instruction
 BRANCH = re.compile(r"b\.\w+|cbn?z|tbn?z")
@@ -44,7 +45,7 @@ CORES = [Core("Cortex-A76, Neoverse N1", 4, 2, 2, ARM),
 
 class Loop:
     def __init__(self, function, body):
-        self.function, self.size = function, len(body)
+        self.rows, self.wide, self.size = int(function.rsplit("_", 1)[1]), "wide" in function, len(body)
         names = Counter(name for name, _ in body)
         self.product = next((p for p in ("bfmmla", "smmla", "bfdot", "sdot", "mul", "fmla") if names[p]), None)
         self.products = names[self.product]
@@ -86,43 +87,47 @@ def loops(listing):
                     yield loop
 
 
-def rows(found):
-    """The largest of the loops for one number of rows: others are for the last input of an odd number."""
+def kernels(found, everything):
+    """By weights and rows; where a wide kernel is there, it takes all but the last outputs.
+
+    Of a kernel's loops for the same weights the largest: the others are for the last input of an odd number.
+    """
     best = {}
     for loop in found:
-        key = (loop.weights, int(loop.function.rsplit("_", 1)[1]), loop.function.split("_")[1] != "wide")
-        if key not in best or best[key].products < loop.products:
+        key = (loop.weights, loop.rows, not loop.wide) if everything else (loop.weights, loop.rows)
+        if key not in best or (loop.wide, loop.products) > (best[key].wide, best[key].products):
             best[key] = loop
-    return sorted(best.items())
+    return [loop for _, loop in sorted(best.items()) if everything or loop.rows in (1, 2, 4, 6)]
 
 
-def write_table(name, found):
-    print(f"`{name}`:\n\n| weights | rows | of an iteration: all | products | loads, stores | of these of sums | products of numbers an instruction | "
-          + " | ".join(f"{core.name}: at most" for core in CORES) + " |")
-    print("| --- | ---: | ---: | --- | ---: | ---: | ---: |" + " ---: |" * len(CORES))
-    for (weights, count, _), loop in rows(found):
-        shares = [loop.share(core) for core in CORES]
-        print(f"| {weights} | {count}{' (wide)' if 'wide' in loop.function else ''} | {loop.size} | {loop.products} {loop.product.upper()} | "
-              f"{loop.memory} | {loop.stack} | {loop.products * TERMS[loop.product] / loop.size:.1f} | "
-              + " | ".join("" if share is None else f"{share:.0%}" for share in shares) + " |")
-    print()
+def row(isa, loop):
+    shares = [loop.share(core) for core in CORES]
+    return [f"`{isa}`, {loop.weights}", f"{loop.rows}{', wide' if loop.wide else ''}", f"{loop.products} {loop.product.upper()}",
+            str(loop.size), str(loop.memory), str(loop.stack), f"{loop.products * TERMS[loop.product] / loop.size:.1f}",
+            *("" if share is None else f"{share:.0%}" for share in shares)]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build-arm"), help="folder of a build for 64-bit ARM [build-arm]")
+    parser.add_argument("--all", action="store_true", help="every kernel, also where another set has the same loop")
     parser.add_argument("--objdump", default="aarch64-linux-gnu-objdump")
     options = parser.parse_args()
-    print("Read from the assembly; NOTHING WAS TIMED, and no ARM machine has run it.\n")
-    for isa in ("neon", "neondot", "neonbf16"):
+    print("Read from the assembly. Nothing was timed, and no ARM machine has run it.\n")
+    print("| instruction set, weights | rows | products | instructions | loads, stores | on the stack | numbers multiplied an instruction | "
+          + " | ".join(core.name for core in CORES) + " |\n| --- | --- | --- |" + " ---: |" * (4 + len(CORES)))
+    for isa, weights in SETS.items():
         path = options.build / f"CMakeFiles/kernels.dir/kernels/cpu/isa_{isa}.c.o"
         if not path.is_file():
             sys.exit(f"inner_loops: no {path}; build it as --help says")
         listing = subprocess.run([options.objdump, "-d", "--no-show-raw-insn", path], check=True, capture_output=True, text=True)
-        found = [*loops(listing.stdout)]
-        if not found:
-            sys.exit(f"inner_loops: no micro-kernel in {path}")
-        write_table(isa, found)
+        found = kernels(loops(listing.stdout), options.all)
+        missing = set(weights) - {loop.weights for loop in found}
+        if missing:
+            sys.exit(f"inner_loops: {path} has no loop for {', '.join(sorted(missing))}")
+        for loop in found:
+            if options.all or loop.weights in weights:
+                print("| " + " | ".join(row(isa, loop)) + " |")
 
 
 if __name__ == "__main__":
