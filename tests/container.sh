@@ -374,7 +374,7 @@ run_cluster() {
     ok "no stream was refused, cut or changed" load_ends_well
 }
 
-# The image for 64-bit ARM, where the kernel can be told to start its programs by qemu. It is built beside the tests of the
+# The image for 64-bit ARM, where the kernel lets qemu start its programs. It is built beside the tests of the
 # other; what it computes tests/arm.sh compares.
 begin_arm() {
     [ "$here" != arm64 ] && [ -z "${ARCHIVE:-}" ] || return 0 # the image above; there is no base for another processor

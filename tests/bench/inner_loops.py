@@ -101,7 +101,7 @@ def kernels(found, everything):
 
 
 def row(isa, loop):
-    shares = [loop.share(core) for core in CORES]
+    shares = [loop.share(core) if isa != "neonbf16" or "bfdot" in core.chain else None for core in CORES]
     return [f"`{isa}`, {loop.weights}", f"{loop.rows}{', wide' if loop.wide else ''}", f"{loop.products} {loop.product.upper()}",
             str(loop.size), str(loop.memory), str(loop.stack), f"{loop.products * TERMS[loop.product] / loop.size:.1f}",
             *("" if share is None else f"{share:.0%}" for share in shares)]
