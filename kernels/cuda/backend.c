@@ -83,6 +83,7 @@ static void cuda_close(lx_backend *be)
             (void)cudaStreamDestroy(streams[i]);
     }
     lx_turn_fini(&c->turn);
+    (void)pthread_mutex_destroy(&c->freed.lock);
     (void)pthread_mutex_destroy(&c->lost_lock);
     free(c->ops);
     free(c->seen.stamp);
@@ -197,8 +198,11 @@ static lx_status make_locks(lx_cuda *c)
 {
     if (pthread_mutex_init(&c->lost_lock, NULL) != 0)
         return LX_ERR_NO_MEMORY;
-    if (lx_turn_init(&c->turn) == 0)
-        return LX_OK;
+    if (pthread_mutex_init(&c->freed.lock, NULL) == 0) {
+        if (lx_turn_init(&c->turn) == 0)
+            return LX_OK;
+        (void)pthread_mutex_destroy(&c->freed.lock);
+    }
     (void)pthread_mutex_destroy(&c->lost_lock);
     return LX_ERR_NO_MEMORY;
 }

@@ -2,8 +2,6 @@
 #ifndef LINNET_KERNELS_CUDA_CUDA_H
 #define LINNET_KERNELS_CUDA_CUDA_H
 
-#include <stdatomic.h>
-
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
 #include "kernels/op.h"
@@ -74,6 +72,15 @@ typedef struct lx_cuda_graph {
  * its own. */
 #define LX_CUDA_MAX_GRAPHS 256
 
+/* Addresses that were freed since the graphs were looked through. */
+#define LX_CUDA_MOST_FREED 4096
+typedef struct lx_cuda_freed {
+    pthread_mutex_t lock;
+    uint64_t at[LX_CUDA_MOST_FREED];
+    int32_t n;
+    bool too_many; /* to note them all: then no graph is left */
+} lx_cuda_freed;
+
 #define LX_CUDA_STEPS 8     /* that may be under way: ended, their results not handed out */
 #define LX_CUDA_MAX_DRAWS 8 /* sampling operations of a step */
 
@@ -131,10 +138,9 @@ struct lx_cuda {
     lx_cuda_scratch rounded, product, bits;
     lx_cuda_graph graphs[LX_CUDA_MAX_GRAPHS];
     int32_t n_graphs;
-    uint64_t n_steps;       /* that ran as graphs */
-    _Atomic uint64_t freed; /* objects so far: their addresses may come again */
-    uint64_t graphs_freed;  /* as it was when the graphs were captured */
-    uint64_t *key;          /* [key_capacity], of the step that is being started */
+    uint64_t n_steps; /* that ran as graphs */
+    lx_cuda_freed freed;
+    uint64_t *key; /* [key_capacity], of the step that is being started */
     size_t n_key, key_capacity;
 };
 
@@ -198,6 +204,9 @@ int32_t lx_cuda_step_size(int32_t n);
 lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out);
 lx_status lx_cuda_graph_run(lx_cuda *c);
 void lx_cuda_graphs_drop(lx_cuda *c);
+/* What lies there is freed now, and something else may come there: called by any thread, before it
+   is. The graphs whose keys name it are dropped when the next one is asked for. */
+void lx_cuda_graphs_forget(lx_cuda *c, const void *p);
 
 /* Numbers of a key (graph.c). */
 static inline uint64_t lx_cuda_key_address(const void *p)

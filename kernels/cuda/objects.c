@@ -35,7 +35,6 @@ static void device_free(lx_cuda *c, void *p)
 {
     if (p == NULL)
         return;
-    (void)atomic_fetch_add(&c->freed, 1); /* graphs that name it are no longer true */
     (void)cudaSetDevice(c->device);
     (void)cudaFree(p);
 }
@@ -87,6 +86,7 @@ void lx_cuda_array_free(lx_backend *be, lx_array *a)
 {
     if (a == NULL)
         return;
+    lx_cuda_graphs_forget((lx_cuda *)be, a);
     device_free((lx_cuda *)be, a->data);
     free(a);
 }
@@ -242,6 +242,7 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
     lx_cuda *c = (lx_cuda *)be;
     if (w == NULL)
         return;
+    lx_cuda_graphs_forget(c, w);
     device_free(c, w->bias);
     device_free(c, w->w);
     device_free(c, w->w16);
@@ -375,6 +376,7 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
 {
     if (s == NULL)
         return;
+    lx_cuda_graphs_forget((lx_cuda *)be, s);
     device_free((lx_cuda *)be, s->data);
     device_free((lx_cuda *)be, s->pool);
     device_free((lx_cuda *)be, s->device_pages);

@@ -219,9 +219,29 @@ static void test_changes(const simt *s)
     check(captures(s, 2) == 1 && captures(s, 2) == 0, "another eps", "is another graph");
     graphs.eps = 1e-6f;
     check(captures(s, 2) == 0, "the first eps", "still has its graph");
-    check(graphs.k->array_new(graphs.be, 4, &other, &err) == LX_OK, "an array", err.text);
+    check(graphs.k->array_new(graphs.be, WORLD_WIDTH, &other, &err) == LX_OK, "an array", err.text);
+    long before = live_graphs(s);
+    graphs.gamma = other;
+    check(captures(s, 2) == 1 && captures(s, 2) == 0, "another object", "is another graph");
+    graphs.gamma = NULL;
     graphs.k->array_free(graphs.be, other); /* its address may come again */
-    check(captures(s, 2) == 1 && live_graphs(s) == 1, "a freed object", "drops all graphs");
+    check(captures(s, 2) == 0, "a freed object", "drops graphs without it");
+    check(live_graphs(s) == before, "a freed object", "leaves the graph that has it");
+}
+
+/* More are freed between two steps than are noted: no graph may stay. */
+static void test_many_freed(const simt *s)
+{
+    enum { MANY = 4200 };
+    check(captures(s, 2) == 0, "a step before many objects are freed", "is known");
+    for (int i = 0; i < MANY; i++) {
+        lx_array *a = NULL;
+        lx_error err = {0};
+        if (graphs.k->array_new(graphs.be, 4, &a, &err) != LX_OK)
+            check(false, "an array", err.text);
+        graphs.k->array_free(graphs.be, a);
+    }
+    check(captures(s, 2) == 1 && live_graphs(s) == 1, "many freed objects", "drop all graphs");
 }
 
 /* The one used longest ago makes room. */
@@ -289,6 +309,7 @@ static void test_graphs(const simt *s)
     check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
     test_buckets(s);
     test_changes(s);
+    test_many_freed(s);
     test_eviction(s);
     world_close(&graphs);
     check(nothing_is_left(s), "closing", "gives everything back");

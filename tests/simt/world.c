@@ -88,7 +88,9 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     for (int32_t i = 0; i < b->n_tokens; i++)
         ids[i] = (i + 1) % WORLD_IDS;
     lx_embed_args embed = {w->x, 1, tables, ids, w->states};
-    lx_norm_args norm = {w->y, w->x, w->ones, w->ones, WORLD_WIDTH, 1e-5f, LX_ROWS_TOKENS};
+    lx_norm_args norm = {w->y,          w->x,        w->gamma != NULL ? w->gamma : w->ones,
+                         w->ones,       WORLD_WIDTH, 1e-5f,
+                         LX_ROWS_TOKENS};
     lx_linear_args qkv = {w->wide, w->y, w->qkv, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
     lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps};
