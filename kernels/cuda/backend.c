@@ -1,9 +1,9 @@
 /*
  * The cuda back end: states, weights and activations in the GPU's memory, one stream.
  *
- *   objects.c  arrays, weights, states       program.c  records a step, runs it, hands out results
- *   run.c      one operation as kernels      arena.c    pinned inputs and results, scratch
- *   graph.c    a step captured and replayed
+ *   objects.c  arrays, weights               program.c  records a step, runs it, hands out results
+ *   states.c   states                        arena.c    pinned inputs and results, scratch
+ *   run.c      one operation as kernels      graph.c    a step captured and replayed
  *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
  *
  * A matrix stored in bf16 is multiplied by the library, with inputs rounded to bf16 and f32 sums;
@@ -124,6 +124,7 @@ static const lx_kernels table = {
     .is_device = true,
     .memory = cuda_memory,
     .array_new = lx_cuda_array_new,
+    .rows_new = lx_cuda_rows_new,
     .array_free = lx_cuda_array_free,
     .array_upload = lx_cuda_array_upload,
     .array_download = lx_cuda_array_download,

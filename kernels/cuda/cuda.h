@@ -160,7 +160,20 @@ lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error
 lx_status lx_cuda_use(lx_cuda *c, lx_error *err);
 
 /* objects.c */
+static inline size_t lx_cuda_floats(int64_t n) /* their bytes */
+{
+    return (size_t)n * sizeof(float);
+}
+/* Zeroed memory of the device, for `what`. */
+lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
+                             lx_error *err);
+void lx_cuda_device_free(lx_cuda *c, void *p); /* NULL is allowed */
+/* Waits until the copy is done. */
+lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                       enum cudaMemcpyKind kind, lx_error *err);
 lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
+lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
+                           lx_error *err);
 void lx_cuda_array_free(lx_backend *be, lx_array *a);
 lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
                                int64_t n);
@@ -174,6 +187,8 @@ void lx_cuda_table_free(lx_backend *be, lx_table *t);
 lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
                            lx_error *err);
 void lx_cuda_mask_free(lx_backend *be, lx_mask *m);
+
+/* states.c */
 lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                              lx_states **out, lx_error *err);
 void lx_cuda_states_free(lx_backend *be, lx_states *s);

@@ -6,6 +6,7 @@
 typedef struct simt_counts {
     long memory, streams, events, graphs; /* that exist now */
     long captured, replayed;              /* graphs so far */
+    long nodes;                           /* of the graph that was captured last */
     long allocations; /* so far: of the runtime, and malloc and the like of the whole library */
 } simt_counts;
 

@@ -209,6 +209,19 @@ static void test_buckets(const simt *s)
     graphs.slot[0] = 0;
 }
 
+/* A step with rows to spare needs no kernel more than one without. */
+static void test_spare_rows(const simt *s)
+{
+    simt_counts some, all;
+    graphs.eps = 1e-4f;
+    check(captures(s, 13) == 1, "13 of 16 rows", "are captured");
+    s->count(&some);
+    check(captures(s, 16) == 1, "16 rows", "are captured");
+    s->count(&all);
+    check(some.nodes == all.nodes && all.nodes > 10, "rows to spare", "need other kernels");
+    graphs.eps = 1e-6f;
+}
+
 /* What is recorded decides: other numbers, or other objects, are another graph. */
 static void test_changes(const simt *s)
 {
@@ -308,6 +321,7 @@ static void test_graphs(const simt *s)
     (void)s->fail_at(0, 0);
     check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
     test_buckets(s);
+    test_spare_rows(s);
     test_changes(s);
     test_many_freed(s);
     test_eviction(s);

@@ -11,11 +11,11 @@ static lx_status make_objects(world *w, lx_error *err)
                    out = {LX_BF16, WORLD_WIDTH, WORLD_WIDTH, w->values};
     lx_state_layout layout = {
         .fixed_floats = WORLD_STATE, .page_floats = WORLD_PAGE, .n_pages = 2, .slot_pages = 1};
-    lx_status st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->x, err);
+    lx_status st = k->rows_new(w->be, WORLD_ROWS, WORLD_WIDTH, &w->x, err);
     if (st == LX_OK)
-        st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->y, err);
+        st = k->rows_new(w->be, WORLD_ROWS, WORLD_WIDTH, &w->y, err);
     if (st == LX_OK)
-        st = k->array_new(w->be, WORLD_ROWS * 3 * WORLD_WIDTH, &w->wide, err);
+        st = k->rows_new(w->be, WORLD_ROWS, 3 * WORLD_WIDTH, &w->wide, err);
     if (st == LX_OK)
         st = k->array_new(w->be, WORLD_WIDTH, &w->ones, err);
     if (st == LX_OK)

@@ -47,11 +47,13 @@ static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
     return lx_cuda_launched(c, lx_cuda_launch_linear(&k, c->target), "linear");
 }
 
-/* Whether a step has as many rows as its launches cover: then a product may write into arrays. */
-static bool has_all_rows(const lx_cuda *c, lx_rows rows)
+/* Whether a product may read and write all the rows that the step's launches cover: the step has as
+   many, or what lies behind them holds nothing. */
+static bool has_room(const lx_cuda *c, const lx_array *a, lx_rows rows, int32_t width)
 {
-    return rows == LX_ROWS_TOKENS ? c->bucket.tokens == c->n_tokens
-                                  : c->bucket.outputs == c->n_outputs;
+    int32_t live = rows == LX_ROWS_TOKENS ? c->n_tokens : c->n_outputs;
+    int32_t covered = lx_cuda_row_count(c, rows);
+    return covered == live || (int64_t)covered * width <= a->room;
 }
 
 /* y = act(product [+ bias]) + residual */
@@ -101,14 +103,16 @@ static lx_status run_round(lx_cuda *c, const lx_linear_args *a, int32_t rows)
 /*
  * Inputs to bf16 unless they are there, the product with bias and residual, and what it leaves.
  * What it adds itself depends on the matrix alone, since order decides about the bits. Where it
- * writes does not: into y if that has all the rows and columns it covers, and no residual is lost
- * there.
+ * writes does not: into y if that has room for all the rows and columns it covers, as the residual
+ * has that it adds, and no residual is lost there.
  */
 static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
 {
     const lx_linear_args *a = &op->args.linear;
     const lx_matrix *w = a->w;
-    bool whole = w->shape.rows == w->padded_rows, fits = whole && has_all_rows(c, a->rows);
+    bool whole = w->shape.rows == w->padded_rows;
+    bool fits = whole && has_room(c, a->y, a->rows, w->padded_rows) &&
+                (a->residual == NULL || has_room(c, a->residual, a->rows, w->padded_rows));
     bool fused = whole && a->activation == LX_ACT_NONE && lx_cuda_product_adds_bias(w->plan);
     bool direct = fits && (fused || a->residual != a->y);
     float *to = direct ? a->y->data : c->product.data;

@@ -256,6 +256,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
         return cudaErrorMemoryAllocation;
     simt_add(&simt_counts_now.graphs, 1);
     **exec = (struct CUgraphExec_st){graph->first, 1};
+    long nodes = 0;
+    for (const node *n = graph->first; n != NULL; n = n->next)
+        nodes++;
+    simt_lock();
+    simt_counts_now.nodes = nodes;
+    simt_unlock();
     graph->first = NULL;
     return cudaSuccess;
 }
