@@ -119,10 +119,16 @@ typedef enum lx_precision {
     LX_PRECISION_INT8
 } lx_precision;
 
+/* What multiplies in bf16 on the cuda back end: NVIDIA's library, or kernels of our own, which are
+   one launch a product and sum in an order that is written down (kernels/ops/linear/cuda_mma.cu).
+ */
+typedef enum lx_cuda_products { LX_CUDA_PRODUCTS_CUBLAS, LX_CUDA_PRODUCTS_OWN } lx_cuda_products;
+
 typedef struct lx_backend_options {
     int32_t n_threads; /* 1 .. 256; the calling thread is one of them */
     lx_isa isa;
     lx_precision precision;
+    lx_cuda_products cuda_products; /* of other back ends: not looked at */
 } lx_backend_options;
 
 /*

@@ -6,7 +6,8 @@
  *   run.c      one operation as kernels      graph.c    a step captured and replayed
  *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
  *
- * A matrix stored in bf16 is multiplied by the library, with inputs rounded to bf16 and f32 sums;
+ * A matrix stored in bf16 is multiplied by the library, or if that is asked for by a kernel of our
+ * own for the tensor cores, with inputs rounded to bf16 and f32 sums;
  * every other one, and with precision f32 all of them, by a kernel of our own, which sums in the
  * order of the cpu back end. So with precision f32 both give the same bits.
  *
@@ -192,7 +193,7 @@ static lx_status start(lx_cuda *c, lx_error *err)
     if (e != cudaSuccess)
         return lx_fail(err, LX_ERR_DEVICE, "backend", "cuda: starting device %d: %s", c->device,
                        cudaGetErrorString(e));
-    return c->exact ? LX_OK : lx_cuda_blas_new(&c->blas, err);
+    return c->exact || c->own ? LX_OK : lx_cuda_blas_new(&c->blas, err);
 }
 
 static lx_status make_locks(lx_cuda *c)
@@ -225,8 +226,12 @@ static lx_status cuda_open(const lx_backend_options *options, int32_t device, lx
     c->base.ops = &table;
     c->device = device;
     c->exact = options->precision == LX_PRECISION_F32;
+    c->own = options->cuda_products == LX_CUDA_PRODUCTS_OWN;
     (void)snprintf(c->about, sizeof c->about, "cuda:%d (sm_%d%d, %s products)", device, major,
-                   minor, c->exact ? "f32" : "bf16");
+                   minor,
+                   c->exact ? "f32"
+                   : c->own ? "own bf16"
+                            : "bf16");
     st = start(c, err);
     if (st != LX_OK) {
         cuda_close(&c->base);

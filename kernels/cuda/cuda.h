@@ -103,14 +103,15 @@ struct lx_cuda {
     lx_backend base;
     int32_t device;
     bool exact; /* precision f32: no product rounds its inputs */
+    bool own;   /* no product is the library's */
     cudaStream_t stream;
     cudaStream_t capture;    /* steps are captured here: copies of other threads go to `stream` */
     cudaStream_t moves;      /* states to and from the host, beside the steps in `stream` */
     cudaEvent_t settled;     /* in `stream`: a state that moves is what it is to be */
     cudaStream_t target;     /* where run.c queues: one of these two */
     const lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
-    lx_cuda_blas *blas;
-    lx_turn turn; /* held from begin to end, and while results are handed out */
+    lx_cuda_blas *blas;      /* NULL: exact or own */
+    lx_turn turn;            /* held from begin to end, and while results are handed out */
     char about[64];
 
     pthread_mutex_t lost_lock;
@@ -151,7 +152,7 @@ struct lx_matrix {
     float *w;      /* exact: [rows, cols]; else NULL */
     uint16_t *w16; /* bf16: [padded_rows, padded_cols], zeros outside */
     int32_t padded_rows, padded_cols;
-    lx_cuda_product *plan;
+    lx_cuda_product *plan; /* NULL: exact, or of our own kernel */
 };
 
 /* A failed call of the runtime: the device counts as lost from then on. Returns LX_ERR_DEVICE. */

@@ -241,7 +241,7 @@ lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const floa
     st = put_bias(c, w, bias, err);
     if (st == LX_OK)
         st = put_weights(c, t, w, exact, err);
-    if (st == LX_OK && !exact)
+    if (st == LX_OK && !exact && !c->own)
         st = make_plan(c, w, err);
     if (st != LX_OK) {
         lx_cuda_matrix_free(be, w);

@@ -2,7 +2,7 @@
  * How long each kernel of the cuda back end takes and what part of the roofline that is, for
  * tests/gpu.sh.
  *
- *   gpu_kernels ROWS GB_PER_S
+ *   gpu_kernels ROWS GB_PER_S [own]        own: with products of our own, not the library's
  *
  * ROWS sequences take one token each, in a model of width 256 with 8 heads of 32. Prints a line a
  * kernel: microseconds, the bytes that it cannot do without (inputs, results, weights and states,
@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/kernels.h"
@@ -466,14 +467,16 @@ int main(int argc, char **argv)
     static bench b;
     lx_backend_options o = {.n_threads = 1, .precision = LX_PRECISION_AUTO};
     lx_error err = {0};
-    long rows = argc == 3 ? strtol(argv[1], NULL, 10) : 0;
-    double gb_per_s = argc == 3 ? strtod(argv[2], NULL) : 0;
+    bool own = argc == 4 && strcmp(argv[3], "own") == 0, usable = argc == 3 || own;
+    long rows = usable ? strtol(argv[1], NULL, 10) : 0;
+    double gb_per_s = usable ? strtod(argv[2], NULL) : 0;
     char about[128];
     int failed = 0;
     if (rows < 1 || rows > 100000 || !(gb_per_s > 0)) {
-        (void)fprintf(stderr, "usage: gpu_kernels ROWS GB_PER_S\n");
+        (void)fprintf(stderr, "usage: gpu_kernels ROWS GB_PER_S [own]\n");
         return 2;
     }
+    o.cuda_products = own ? LX_CUDA_PRODUCTS_OWN : LX_CUDA_PRODUCTS_CUBLAS;
     must(lx_backend_open("cuda", &o, &b.be, &err), &err);
     b.k = b.be->ops;
     b.k->describe(b.be, about, sizeof about);

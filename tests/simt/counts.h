@@ -13,5 +13,8 @@ typedef struct simt_counts {
 /* Exported by the library of the tests, found by dlsym. */
 typedef void (*simt_count_fn)(simt_counts *out);
 typedef long (*simt_fail_at_fn)(long n, int error); /* see fake/runtime.c */
+/* What is called in the next capture once it has begun, and by every thread that asks for its turn
+   or looks for algorithms; NULL for nothing. See fake/cublaslt.c. */
+typedef void (*simt_listen_fn)(void (*in_capture)(void), void (*asks)(void));
 
 #endif

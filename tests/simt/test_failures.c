@@ -6,6 +6,8 @@
  *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
 #include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,7 @@ static void test_opening(void)
 typedef struct simt {
     simt_fail_at_fn fail_at;
     simt_count_fn count;
+    simt_listen_fn listen;
 } simt;
 
 static bool nothing_is_left(const simt *s)
@@ -299,6 +302,53 @@ static void test_no_capture(const simt *s)
     }
 }
 
+/* --- a matrix that another thread makes meanwhile --- */
+
+static sem_t asked;
+static pthread_t maker;
+static _Thread_local bool makes_matrix;
+static lx_matrix *made;
+static lx_status made_status;
+
+static void *make_matrix(void *unused)
+{
+    static const uint16_t zeros[64];
+    const lx_host_tensor t = {LX_BF16, 8, 8, zeros};
+    lx_error err = {0};
+    makes_matrix = true;
+    made_status = graphs.k->matrix_new(graphs.be, &t, NULL, &made, &err);
+    return unused;
+}
+
+static void start_maker(void)
+{
+    check(pthread_create(&maker, NULL, make_matrix, NULL) == 0, "a thread", "cannot start");
+    while (sem_wait(&asked) != 0)
+        continue;
+}
+
+static void maker_asks(void)
+{
+    if (makes_matrix)
+        (void)sem_post(&asked);
+}
+
+/* The library looks for algorithms when no step is captured: whoever wants one waits for its turn.
+ */
+static void test_matrix_in_capture(const simt *s)
+{
+    (void)sem_init(&asked, 0, 0);
+    graphs.eps = 3e-4f;
+    s->listen(start_maker, maker_asks);
+    check(captures(s, 3) == 1, "a step beside a new matrix", "is captured");
+    (void)pthread_join(maker, NULL);
+    s->listen(NULL, NULL);
+    check(made_status == LX_OK, "a matrix beside a capture", lx_status_text(made_status));
+    graphs.k->matrix_free(graphs.be, made);
+    graphs.eps = 1e-6f;
+    (void)sem_destroy(&asked);
+}
+
 /* The library refuses results of 2^31 values; a matrix with many outputs has a product even so. */
 static void test_wide_matrix(void)
 {
@@ -323,6 +373,7 @@ static void test_graphs(const simt *s)
     test_buckets(s);
     test_spare_rows(s);
     test_changes(s);
+    test_matrix_in_capture(s);
     test_many_freed(s);
     test_eviction(s);
     world_close(&graphs);
@@ -338,13 +389,15 @@ int main(int argc, char **argv)
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     void *fail_at = library != NULL ? dlsym(library, "simt_fail_at") : NULL;
     void *count = library != NULL ? dlsym(library, "simt_count") : NULL;
-    if (fail_at == NULL || count == NULL) {
+    void *listen = library != NULL ? dlsym(library, "simt_listen") : NULL;
+    if (fail_at == NULL || count == NULL || listen == NULL) {
         (void)fprintf(stderr, "cuda_failures: %s\n", dlerror());
         return 2;
     }
     simt s;
     memcpy(&s.fail_at, &fail_at, sizeof s.fail_at);
     memcpy(&s.count, &count, sizeof s.count);
+    memcpy(&s.listen, &listen, sizeof s.listen);
     test_opening();
     test_losing(&s, LX_PRECISION_F32);
     test_losing(&s, LX_PRECISION_AUTO);
