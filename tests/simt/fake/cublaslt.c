@@ -223,7 +223,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     bool captured = simt_is_captured();
     if (someone_asks != NULL)
         someone_asks();
-    if (wishes->most_workspace < WORKSPACE || simt_spoils_capture() || captured ||
+    if (captured)
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (wishes->most_workspace < WORKSPACE ||
         (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && d->rows / 8 % 5 == 0))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     int kept = ALGORITHMS - (int)(a->cols / 8 % 3); /* of every third width a good one */
