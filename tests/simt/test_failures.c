@@ -333,7 +333,8 @@ static void maker_asks(void)
         (void)sem_post(&asked);
 }
 
-/* The library looks for algorithms when no step is captured: whoever wants one waits for its turn.
+/* The library looks for algorithms when no step is captured: a thread that wants one waits for its
+ * turn.
  */
 static void test_matrix_in_capture(const simt *s)
 {
