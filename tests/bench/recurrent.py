@@ -9,8 +9,8 @@ numbers for all who have the kind; --size small is for a look at whether everyth
 wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is that
 of an environment with xllamacpp, gguf, rwkv and torch.
 
-Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, and prompts
-of 512 tokens. A figure is the median over --rounds rounds, in each of which all take turns; a process is bound to the
+Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, none guessed
+(random weights soon repeat themselves, which is guessed too well), and prompts of 512 tokens. A figure is the median over --rounds rounds, in each of which all take turns; a process is bound to the
 first --threads cores, the client to the others where there are any. llama.cpp's Q8_0 stands beside our int8.
 
 The last column is Linnet's part of the roofline: the weights read once or their multiplications, whichever takes longer,
@@ -177,7 +177,7 @@ class Linnet:
 
     def body(self, prompt, tokens):
         text = "".join(TEXT[i % len(TEXT)] for i in prompt)
-        return {"model": self.model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+        return {"model": self.model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "draft": False}
 
     def close(self):
         self.process.terminate()
