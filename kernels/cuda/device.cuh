@@ -185,7 +185,9 @@ LX_DEVICE lx_bf16x4 lx_to_bf16x4(float4 f)
 /*
  * The tensor cores' D = A B + D by the 32 lanes of a warp, A 16 by 16 and B 16 by 8 in bf16, D 16
  * by 8 in f32. With g = lane / 4 and q = lane % 4 a lane has, two bf16 in a number, the lower half
- * first, a0, a1    columns 2 q, 2 q + 1 of A's rows g and g + 8       a2, a3    8 columns further
+ * first:
+ *
+ *     a0, a1    columns 2 q, 2 q + 1 of A's rows g and g + 8       a2, a3    8 columns further
  *     b0        rows 2 q, 2 q + 1 of B's column g                  b1        8 rows further
  *     d[0..1]   columns 2 q, 2 q + 1 of D's row g                  d[2..3]   of row g + 8
  */
