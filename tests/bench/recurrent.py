@@ -2,16 +2,18 @@
 """Modern recurrent models, Linnet beside what people have on a CPU, in turn on the same cores.
 
     python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
+    python3 tests/bench/recurrent.py --python PYTHON --trained MODEL.bin
 
-Random weights of RWKV-7 0.1B (12 x 768), Mamba-2 130M (24 x 768), Qwen3.5's hybrid of Gated DeltaNet and softmax (12 x 768),
+A trained RWKV-7 of 256 tokens in rwkv.cpp's format, or random weights of RWKV-7 0.1B (12 x 768), Mamba-2 130M (24 x 768), Qwen3.5's hybrid of Gated DeltaNet and softmax (12 x 768),
 and `softmax`, which they stand beside: Llama's transformer of that size, with its keys and values kept. 256 tokens, the same
-numbers for all who have the kind; --size small is for a look at whether everything runs. Beside Linnet: llama.cpp by the
+numbers for all who have the kind; --size small fits the caches. Beside Linnet: llama.cpp by the
 wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is that
 of an environment with xllamacpp, gguf, rwkv and torch.
 
 Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, none guessed
-(random weights soon repeat themselves, which is guessed too well), and prompts of 512 tokens. A figure is the median over --rounds rounds, in each of which all take turns; a process is bound to the
-first --threads cores, the client to the others where there are any. llama.cpp's Q8_0 stands beside our int8.
+(random weights soon repeat themselves, which is guessed too well), and prompts of 512 tokens. A figure is the median over
+--rounds rounds, in each of which all take turns; a process is bound to the first --threads cores, the client to the others
+where there are any. llama.cpp's Q8_0 stands beside our int8.
 
 The last column is Linnet's part of the roofline: the weights read once or their multiplications, whichever takes longer,
 and states read and written, over what roofline.c measures before and after; rows that attention keeps are not counted. It
@@ -64,6 +66,7 @@ def parse_arguments():
     p.add_argument("--build", type=Path, default=ROOT / "build")
     p.add_argument("--python", help="of the peers; without it only Linnet is measured")
     p.add_argument("--size", choices=list(SIZES), default="full")
+    p.add_argument("--trained", type=Path, metavar="MODEL.bin", help="this RWKV-7 in place of random weights")
     p.add_argument("--kinds", type=words, default=["rwkv7", "mamba2", "gated_deltanet", "softmax"])
     p.add_argument("--precisions", type=words, default=["f32"])
     p.add_argument("--threads", type=numbers, default=[1, 2])
@@ -72,7 +75,10 @@ def parse_arguments():
     p.add_argument("--seconds", type=float, default=2.0, help="a figure takes, about")
     p.add_argument("--prompt", type=int, default=512)
     p.add_argument("--rounds", type=int, default=3)
-    return p.parse_args()
+    args = p.parse_args()
+    if args.trained is not None:
+        args.kinds, args.size = ["rwkv7"], args.trained.stem
+    return args
 
 
 # --- models: {name: f32 array} as their authors or trainers name them
@@ -130,11 +136,18 @@ def softmax_config(size):
                             "attn": attention, "intermediate_size": size["width"] * 8 // 3 // 32 * 32, "max_position_embeddings": CONTEXT}
 
 
-def make(kind, size):
+def trained_rwkv7(path):
+    tensors = {name: converter.as_f32(dtype, array) for name, (dtype, array) in converter.read_bin(path).items()}
+    if tensors["emb.weight"].shape[0] != 256:
+        sys.exit(f"{path}: its tokens are not bytes, which the peers are asked in")
+    return tensors
+
+
+def make(kind, size, trained):
     """(config of the folder, its tensors, those of the peers)"""
     rng = numpy.random.default_rng(1)
     if kind == "rwkv7":
-        own = rwkv7(size, rng)
+        own = rwkv7(size, rng) if trained is None else trained_rwkv7(trained)
         config = converter.config_of({name: ("F32", array) for name, array in own.items()})
         pairs = (converter.their_tensor(name, array) for name, array in own.items())
         return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
@@ -291,7 +304,7 @@ class Roofline:
 
 
 def measure(args, kind, precision, threads, place):
-    config, tensors, theirs = make(kind, SIZES[args.size])
+    config, tensors, theirs = make(kind, SIZES.get(args.size), args.trained)
     folder = place / f"{kind}-{precision}"
     if not folder.exists():
         write_folder(folder, config, tensors, precision)
