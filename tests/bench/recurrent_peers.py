@@ -53,10 +53,10 @@ def rwkv7_file(path, t, gguf):
         mixes = [t[f"{p}att.x_{mix}"].reshape(1, 1, -1) for mix in "rwkvag"]
         out[f"{q}time_mix_lerp_fused.weight"] = numpy.stack(mixes)
         for pair in "wavg":
+            own = "a" if pair == "v" and i == 0 else pair  # v of layer 0 is never read, and must be as large as a
             if pair != "g":
-                out[f"{q}time_mix_{pair}0.weight"] = t[f"{p}att.{pair}0"].reshape(-1)
-            for n in "12":  # v of layer 0 is never read, and must be as large as a
-                own = "a" if pair == "v" and i == 0 else pair
+                out[f"{q}time_mix_{pair}0.weight"] = t[f"{p}att.{own}0"].reshape(-1)
+            for n in "12":
                 out[f"{q}time_mix_{pair}{n}.weight"] = numpy.ascontiguousarray(t[f"{p}att.{own}{n}"].T)
         for name in ("k_k", "k_a", "r_k"):
             out[f"{q}time_mix_{name}.weight"] = t[f"{p}att.{name}"].reshape(-1)
