@@ -355,7 +355,7 @@ static lx_status read_request(const char *body, size_t bytes, int32_t max_n, boo
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK) {
-        p->notes.ignored = lx_json_note_ignored(root);
+        lx_json_note_fields(root, &p->notes);
         st = read_rest(root, max_n, p, err);
     }
     json_decref(root);

@@ -59,7 +59,7 @@ static lx_status read_text(const json_t *root, lx_completion_params *p, lx_error
     if (format != NULL && !is_text(lx_json_field(format, "type"), "text"))
         return lx_fail(err, LX_ERR_INVALID, "text",
                        "text.format must be {\"type\": \"text\"}: answers are text");
-    p->notes.ignored |= lx_json_note_ignored(text);
+    lx_json_note_fields(text, &p->notes);
     return LX_OK;
 }
 
@@ -151,7 +151,7 @@ lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_pa
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK) {
-        p->notes.ignored = lx_json_note_ignored(root);
+        lx_json_note_fields(root, &p->notes);
         st = read_fields(root, p, err);
     }
     json_decref(root);

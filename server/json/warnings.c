@@ -1,8 +1,10 @@
 /*
  * Warnings (see parts.h). Fields that other servers know and that would change an answer are
- * ignored, as clients send them to every server alike; but the answer says so.
+ * ignored, as clients send them to every server alike; but the answer says so. It does, too, of a
+ * name that is nearly that of a field here: a letter missing, too many, another or swapped.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "server/json/fields.h"
 #include "server/json/parts.h"
@@ -60,27 +62,144 @@ static const char *const known[] = {
     "service_tier",
 };
 
-enum { N_KNOWN = sizeof known / sizeof *known, MOST_TEXT = 96 };
+/* What a request for text may have; a test compares it with the specification. Behind it what
+   OpenAI's clients may send to any server and what changes no answer anywhere. */
+static const char *const fields[] = {
+    "acrostic",
+    "best_of",
+    "draft",
+    "echo",
+    "form",
+    "format",
+    "frequency_penalty",
+    "ignore_eos",
+    "include",
+    "input",
+    "instructions",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "messages",
+    "min_p",
+    "model",
+    "n",
+    "normalize",
+    "park",
+    "presence_penalty",
+    "prompt",
+    "repetition_penalty",
+    "response_format",
+    "return_state",
+    "rhyme",
+    "rules",
+    "seed",
+    "state",
+    "stop",
+    "stream",
+    "stream_options",
+    "suffix",
+    "suspend",
+    "temperature",
+    "text",
+    "timeout_ms",
+    "top_k",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "typical_p",
+    "user",
+    "store",
+    "background",
+    "conversation",
+    "cache_prompt",
+    "safety_identifier",
+    "prompt_cache_key",
+};
+
+enum { N_KNOWN = sizeof known / sizeof *known, MOST_TEXT = 128 };
+enum { N_FIELDS = sizeof fields / sizeof *fields };
+enum { LEAST_LETTERS = 4, MOST_LOOKED_AT = 64 };
 _Static_assert(N_KNOWN <= 64, "a bit for each");
 
-uint64_t lx_json_note_ignored(const json_t *root)
+static bool is_one_of(const char *name, const char *const *names, int n)
 {
-    uint64_t found = 0;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether one change of a letter, a missing one, one too many or a swap of neighbours makes `meant`
+   of the name. */
+static bool is_nearly(const char *name, const char *meant)
+{
+    size_t n = strlen(name), m = strlen(meant), head = 0, tail = 0;
+    while (head < n && head < m && name[head] == meant[head])
+        head++;
+    while (tail < n - head && tail < m - head && name[n - 1 - tail] == meant[m - 1 - tail])
+        tail++;
+    size_t left = n - head - tail, wanted = m - head - tail; /* that differ between the two */
+    bool swapped =
+        left == 2 && wanted == 2 && name[head] == meant[head + 1] && name[head + 1] == meant[head];
+    return swapped || (left <= 1 && wanted <= 1);
+}
+
+static const char *meant_by(const char *name)
+{
+    for (int i = 0; i < N_FIELDS; i++) {
+        if (is_nearly(name, fields[i]))
+            return fields[i];
+    }
+    return NULL;
+}
+
+/* Of a few fields only: a body may have very many. */
+static void note_misspelt(const json_t *root, lx_json_notes *notes)
+{
+    int looked_at = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)root, name, value)
+    {
+        size_t n = strlen(name);
+        if (++looked_at > MOST_LOOKED_AT || notes->meant != NULL)
+            return;
+        if (json_is_null(value) || n < LEAST_LETTERS || n >= sizeof notes->misspelt ||
+            is_one_of(name, fields, N_FIELDS) || is_one_of(name, known, N_KNOWN))
+            continue;
+        notes->meant = meant_by(name);
+        if (notes->meant != NULL)
+            memcpy(notes->misspelt, name, n + 1);
+    }
+}
+
+void lx_json_note_fields(const json_t *root, lx_json_notes *notes)
+{
     for (int i = 0; i < N_KNOWN; i++)
-        found |= (uint64_t)(lx_json_field(root, known[i]) != NULL) << i;
-    return found;
+        notes->ignored |= (uint64_t)(lx_json_field(root, known[i]) != NULL) << i;
+    if (json_is_object(root))
+        note_misspelt(root, notes);
 }
 
 json_t *lx_json_make_notes(const lx_json_notes *notes)
 {
-    lx_json_warning list[N_KNOWN + 2];
-    char texts[N_KNOWN + 2][MOST_TEXT]; /* 5 KB */
+    lx_json_warning list[N_KNOWN + 3];
+    char texts[N_KNOWN + 3][MOST_TEXT]; /* 7 KB */
     int32_t n = 0;
     for (int i = 0; i < N_KNOWN; i++) {
         if ((notes->ignored >> i & 1) == 0)
             continue;
         (void)snprintf(texts[n], MOST_TEXT, "%s changes nothing here", known[i]);
         list[n] = (lx_json_warning){known[i], texts[n]};
+        n++;
+    }
+    if (notes->meant != NULL) {
+        (void)snprintf(texts[n], MOST_TEXT, "%s is no field here and changes nothing: %s?",
+                       notes->misspelt, notes->meant);
+        list[n] = (lx_json_warning){notes->misspelt, texts[n]};
         n++;
     }
     if (notes->unknown > 0) {

@@ -1,6 +1,10 @@
 """What an answer warns of: fields that change nothing, characters that are not read as they stand."""
 
+import json
+
+import pytest
 from client import call, complete, complete_ok, stream_ok
+from settings import ROOT
 from test_text import PROMPT, models, port, server  # noqa: F401 (fixtures)
 
 UNKNOWN = "characters that are not in the vocabulary, read as <unk>: "
@@ -17,6 +21,46 @@ def test_ignored_fields_are_told(port):
     events = list(stream_ok(port, **fields, n=2, tools=[]))
     assert [w["param"] for w in events[0]["warnings"]] == ["tools"]
     assert not any("warnings" in e for e in events[1:])
+
+
+def text_fields():
+    """Of the specification's requests for text."""
+    specification = json.loads((ROOT / "web" / "openapi.json").read_text())
+    names = set()
+    for route in ("/v1/completions", "/v1/chat/completions", "/v1/responses"):
+        schema = specification["paths"][route]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        if "$ref" in schema:
+            schema = specification["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        names |= set(schema["properties"])
+    return names
+
+
+def misspellings(name):
+    """A letter missing, another one, one too many, two swapped."""
+    i = len(name) // 2
+    return [name[:i] + name[i + 1:], name[:i] + "z" + name[i + 1:], name[:i] + "z" + name[i:], name[1] + name[0] + name[2:]]
+
+
+@pytest.mark.parametrize("meant", sorted(name for name in text_fields() if len(name) >= 4))
+def test_a_misspelt_field_is_told(port, meant):
+    fields = {"model": "bytes", "prompt": PROMPT, "max_tokens": 1, "seed": 1}
+    for name in misspellings(meant):
+        told = complete_ok(port, **fields, **{name: 1})
+        if len(name) < 4:  # too short to be sure
+            assert "warnings" not in told
+        else:
+            assert told["warnings"][0]["param"] == name, told
+            assert told["warnings"][0]["message"] == f"{name} is no field here and changes nothing: {meant}?"
+
+
+def test_fields_that_are_no_misspellings_are_not_told(port):
+    fields = {"model": "bytes", "prompt": PROMPT, "max_tokens": 1, "seed": 1}
+    others = {"x": 1, "zz": 1, "store": True, "user": "me", "prompt_cache_key": "k", "temperate_zone": 1, "t" * 3000: 1, "温度": 1, "sede": None}
+    assert "warnings" not in complete_ok(port, **fields, **others)
+    crowd = {f"own_{i}": i for i in range(1000)}
+    assert "warnings" not in complete_ok(port, **fields, **crowd, temprature=1)  # only the first fields are looked at
+    first = complete_ok(port, temprature=1, **fields, **crowd, sede=2)
+    assert [w["param"] for w in first["warnings"]] == ["temprature"]
 
 
 def test_unknown_characters_are_told(port):
