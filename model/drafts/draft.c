@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "kernels/philox.h"
+
 struct lx_drafter {
     const lx_guesser *guesser;
     void *memory;
@@ -23,6 +25,17 @@ void lx_odds_count(lx_odds *o, bool hit)
 float lx_odds_of(const lx_odds *o)
 {
     return ((float)o->hits + 0.5f) / ((float)o->tries + 1.5f);
+}
+
+/* Of a mixture the first number draws a component, the second one the value. */
+lx_draw lx_draw_of(const lx_model *model, const lx_sampling *s)
+{
+    bool mixture = model->config.head_kind == LX_HEAD_LOGISTIC_MIXTURE;
+    bool sorted = s->top_k > 0 || s->top_p < 1 || s->min_p > 0;
+    lx_draw_order order = s->temperature <= 0  ? LX_DRAW_LIKELIEST
+                          : sorted && !mixture ? LX_DRAW_BY_LOGIT
+                                               : LX_DRAW_BY_ID;
+    return (lx_draw){order, lx_uniform(s->seed, s->sample, s->step, mixture ? 1 : 0)};
 }
 
 static const lx_guesser *guesser_of(const lx_model *model)

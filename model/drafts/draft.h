@@ -4,7 +4,9 @@
  * token before it is the one that was guessed.
  *
  * A guesser learns from every token that the model draws, and says how likely it takes its guess
- * to be. A new one is a file here and a line in draft.c.
+ * to be. What is random in a draw is known before its probabilities are: a guesser that knows the
+ * number u guesses what it will choose, not only what is likely. A new guesser is a file here and
+ * a line in draft.c.
  */
 #ifndef LINNET_MODEL_DRAFTS_DRAFT_H
 #define LINNET_MODEL_DRAFTS_DRAFT_H
@@ -16,11 +18,30 @@ typedef struct lx_guess {
     float sure; /* how likely it is the one, 0 to 1; 0: there is no guess */
 } lx_guess;
 
-/* `plan` and the answer's tokens so far, some of which may be guesses themselves. */
+/* How the ids stand when a token is drawn (lx_sampling). */
+typedef enum lx_draw_order {
+    LX_DRAW_LIKELIEST, /* nothing is random: the largest logit */
+    LX_DRAW_BY_ID,
+    LX_DRAW_BY_LOGIT, /* the largest first */
+    LX_DRAW_ORDERS
+} lx_draw_order;
+
+/* The first id in this order whose cumulative probability exceeds u is drawn, 0 <= u < 1. */
+typedef struct lx_draw {
+    lx_draw_order order;
+    float u;
+} lx_draw;
+
+/* That of a row, for the head that the model has. */
+lx_draw lx_draw_of(const lx_model *model, const lx_sampling *s);
+
+/* `plan` and the answer's tokens so far, some of which may be guesses themselves; `draw` is that of
+   token n. */
 typedef struct lx_guess_context {
     const lx_plan *plan;
     const int32_t *tokens; /* [n] */
     int32_t n;
+    lx_draw draw;
 } lx_guess_context;
 
 typedef struct lx_guesser {

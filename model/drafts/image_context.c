@@ -1,7 +1,9 @@
 /*
- * Guesses a value of a picture from those around it: what most often came last in the same
- * surroundings, told apart to a few levels. Surroundings repeat all the time in drawings: nothing
- * around means nothing here, full ink around means full ink.
+ * Guesses a value of a picture from those around it and from the number that draws it: what most
+ * often came last in the same surroundings, told apart to a few levels, by a number as large.
+ * Surroundings repeat all the time in drawings: nothing around means nothing here, full ink around
+ * means full ink. At an edge, where either may be, a small number chooses nothing and a large one
+ * ink, whatever their probabilities are exactly.
  *
  * Of each surroundings one value is kept with a count of votes (Boyer and Moore's majority vote):
  * it gains one when it comes again and loses one when another does, and without any left it makes
@@ -13,6 +15,7 @@
 /* Levels of the values to the left, above, above right, above left, and two to the left. */
 enum { FINE = 8, COARSE = 4, CHANNELS = 4 };
 enum { CONTEXTS = FINE * FINE * FINE * COARSE * 2 * CHANNELS };
+enum { PARTS = 16, DRAWS = LX_DRAW_ORDERS * PARTS };
 enum { MOST_VOTES = 32 };
 
 typedef struct entry {
@@ -20,6 +23,21 @@ typedef struct entry {
     uint8_t value;
     int8_t votes;
 } entry;
+
+/* Where the parts of 0 to 1 begin that numbers are told apart by: what is rare is drawn by those
+   near the ends. */
+static const float parts[PARTS] = {0,    0.01f, 0.04f, 0.1f, 0.2f,  0.3f,  0.4f,  0.5f,
+                                   0.6f, 0.7f,  0.8f,  0.9f, 0.96f, 0.98f, 0.99f, 0.996f};
+
+static int32_t draw_of(lx_draw d)
+{
+    int32_t part = PARTS - 1;
+    if (d.order == LX_DRAW_LIKELIEST)
+        return 0;
+    while (d.u < parts[part])
+        part--;
+    return (int32_t)d.order * PARTS + part;
+}
 
 /* None and full are levels of their own, for most of a drawing is one of them. */
 static int32_t level(uint8_t value, int32_t levels)
@@ -51,7 +69,8 @@ static int32_t context_of(const lx_guess_context *c)
     at = at * FINE + level(around(c, t, -1, 0), FINE);
     at = at * FINE + level(around(c, t, -1, 1), FINE);
     at = at * COARSE + level(around(c, t, -1, -1), COARSE);
-    return at * 2 + (around(c, t, 0, -2) > 0);
+    at = at * 2 + (around(c, t, 0, -2) > 0);
+    return at * DRAWS + draw_of(c->draw);
 }
 
 static lx_guess guess(const void *memory, const lx_guess_context *c)
@@ -76,6 +95,6 @@ static void learn(void *memory, const lx_guess_context *c, int32_t token)
 }
 
 const lx_guesser lx_guesser_image_context = {.name = "image_context",
-                                             .memory_bytes = CONTEXTS * sizeof(entry),
+                                             .memory_bytes = CONTEXTS * DRAWS * sizeof(entry),
                                              .guess = guess,
                                              .learn = learn};

@@ -135,6 +135,21 @@ static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
     return tokens;
 }
 
+lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step)
+{
+    return (lx_sampling){
+        .seed = (uint64_t)r->params->sampling.seed,
+        .sample = r->params->start.first_sample + (uint32_t)s->sample,
+        .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
+        .temperature = (float)r->params->sampling.temperature,
+        .top_p = (float)r->params->sampling.top_p,
+        .min_p = (float)r->params->sampling.min_p,
+        .typical_p = (float)r->params->sampling.typical_p,
+        .top_k = r->params->sampling.top_k,
+        .forced = -1,
+    };
+}
+
 /* The batch's newest row is followed by token number `step`; returns where to say which. */
 static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
 {
@@ -146,19 +161,9 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
     f->guess[b->n_outputs] = -1;
     lx_sampling *sampling = &f->sampling[b->n_outputs++];
     s->step = step + 1;
-    *sampling = (lx_sampling){
-        .seed = (uint64_t)r->params->sampling.seed,
-        .sample = r->params->start.first_sample + (uint32_t)s->sample,
-        .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
-        .temperature = (float)r->params->sampling.temperature,
-        .top_p = (float)r->params->sampling.top_p,
-        .min_p = (float)r->params->sampling.min_p,
-        .typical_p = (float)r->params->sampling.typical_p,
-        .top_k = r->params->sampling.top_k,
-        .forced = -1,
-        .n_top = r->params->n_top,
-        .top = lx_job_top_room(r->job, s->sample, step),
-    };
+    *sampling = lx_engine_sampling(r, s, step);
+    sampling->n_top = r->params->n_top;
+    sampling->top = lx_job_top_room(r->job, s->sample, step);
     sampling->biases = lx_job_biases(r->job, s->sample, &sampling->n_biases);
     return sampling;
 }

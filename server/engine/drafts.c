@@ -73,18 +73,28 @@ static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_spare)
            (s->spare >= 0 || n_spare > 0);
 }
 
+/* Of token n, behind these. */
+static lx_guess_context context_of(const lx_engine *e, const lx_slot *s, const int32_t *tokens,
+                                   int32_t n)
+{
+    const lx_run *r = &e->runs[s->run];
+    lx_sampling sampling = lx_engine_sampling(r, s, n);
+    return (lx_guess_context){r->plan, tokens, n, lx_draw_of(e->model, &sampling)};
+}
+
 /* The next guess of the chain; its guesses so far stand in the job behind what was drawn. */
 static void look_ahead(lx_engine *e, chain *c)
 {
     const lx_slot *s = &e->slots[c->slot];
     const lx_run *r = &e->runs[s->run];
     int32_t n = s->step + c->n;
-    lx_guess_context at = {.plan = r->plan, .n = n};
+    const int32_t *tokens = NULL;
     c->next.sure = 0;
     if (c->n >= e->options.draft || n + 1 >= r->params->max_new)
         return;
-    (void)lx_job_tokens(r->job, s->sample, &at.tokens, NULL);
-    e->model->task->constrain(r->plan, n, at.tokens, &e->drafts.rule);
+    (void)lx_job_tokens(r->job, s->sample, &tokens, NULL);
+    lx_guess_context at = context_of(e, s, tokens, n);
+    e->model->task->constrain(r->plan, n, tokens, &e->drafts.rule);
     c->next = lx_drafter_guess(e->drafts.drafter, &at, &e->drafts.rule);
 }
 
@@ -163,10 +173,11 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
 
 void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token)
 {
-    lx_guess_context at = {.plan = r->plan};
+    const int32_t *tokens = NULL;
     if (e->drafts.drafter == NULL || r->params->targets != NULL)
         return;
-    at.n = lx_job_tokens(r->job, s->sample, &at.tokens, NULL);
+    int32_t n = lx_job_tokens(r->job, s->sample, &tokens, NULL);
+    lx_guess_context at = context_of(e, s, tokens, n);
     lx_drafter_learn(e->drafts.drafter, &at, token);
 }
 

@@ -290,6 +290,8 @@ int32_t lx_run_prompt_end(const lx_run *r);
 bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
 /* Fills the frame with rows of the slots that have some and advances these; false: none has. */
 bool lx_engine_batch(lx_engine *e, lx_frame *f);
+/* How token number `step` of the slot's sample is drawn, before any rule. */
+lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step);
 
 /* --- drafts.c --- */
 lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
