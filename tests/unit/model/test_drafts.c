@@ -57,7 +57,7 @@ static int32_t drawn(const int32_t *tokens, int32_t n, lx_draw d)
     return d.u < nothing ? 0 : INK;
 }
 
-/* The share of right guesses in the last pictures; the guesser is told of u what `told` leaves. */
+/* The share of right guesses in the last pictures; the guesser knows u times `told`. */
 static double share_of_right(lx_draw_order order, float told)
 {
     bench b;
