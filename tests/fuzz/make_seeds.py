@@ -12,6 +12,8 @@ import struct
 import sys
 import zlib
 
+from sound_seeds import sounds
+
 SIDE = 28
 PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -293,7 +295,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
-             "front": clients, "state": states}
+             "front": clients, "state": states, "sound": sounds}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)
