@@ -52,6 +52,13 @@ def test_attention_both_ways_is_its_equation():
         assert torch.allclose(got[b, h, i], weights @ v[b, h] / (weights.sum() + 1e-6), rtol=1e-5)
 
 
+@pytest.mark.parametrize("task, direction", [("text", "both"), ("speech", "forward"), ("speech", "back")])
+def test_only_speech_looks_both_ways(task, direction):
+    own = linear.DEFAULTS | {"direction": direction, "n_heads": 1, "d_key": 2, "d_value": 2}
+    with pytest.raises(data.Unfit, match="attention.direction"):
+        linear.Mixer({"task": task, "d_model": 2}, own)
+
+
 def test_errors_are_the_least_changes():
     assert data.errors([], []) == 0 and data.errors([1, 2], []) == 2 and data.errors([], [3]) == 1
     assert data.errors([1, 2, 3], [1, 3]) == 1 and data.errors([1, 2, 3], [2, 3, 4]) == 2 and data.errors([5, 5], [5]) == 1

@@ -5,6 +5,7 @@
 It is computed chunk by chunk: quadratic inside a chunk, through the running state s = sum phi(k) v^T,
 z = sum phi(k) between chunks, so that memory grows with T and not with T^2. A sequence of at most
 one chunk is the exact quadratic form. `feature_map` is phi, one of FEATURE_MAPS, which the server has too.
+With "direction": "both", of a model that is given its whole input at once, j goes over all tokens.
 """
 
 import torch
@@ -66,7 +67,9 @@ class Mixer(Heads):
         if own["feature_map"] not in FEATURE_MAPS:
             raise Unfit(f"attention.feature_map {own['feature_map']} is none of {', '.join(FEATURE_MAPS)}")
         self.eps, self.phi = own["eps"], FEATURE_MAPS[own["feature_map"]]
-        self.both = own.get("direction", "forward") == "both"
+        self.both = own.get("direction") == "both"
+        if "direction" in own and not (self.both and c["task"] == "speech"):
+            raise Unfit('attention.direction is "both", of a model of speech, or is not there')
 
     def attend(self, q, k, v):
         if self.both:
