@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <ogg/ogg.h>
 #include <sndfile.h>
 
 #include "model/formats/sound.h"
@@ -226,6 +227,14 @@ static void what_is_no_number_is_refused(void **state)
 
 /* --- what is refused --- */
 
+/* A FLAC file's own word on how many samples it has; 0: it does not know. */
+static void claim(uint32_t n)
+{
+    for (int i = 0; i < 4; i++)
+        buffer.bytes[25 - i] = (uint8_t)(n >> 8 * i);
+    buffer.bytes[21] &= 0xf0;
+}
+
 static void what_is_no_sound_is_refused(void **state)
 {
     (void)state;
@@ -266,16 +275,26 @@ static void other_codings_are_refused(void **state)
     expect_refused("the Ogg file's coding is not read");
 }
 
+/* The page of Ogg that begins at this byte; returns where the next one does. */
+static sf_count_t page_at(sf_count_t at, ogg_page *page)
+{
+    page->header = buffer.bytes + at;
+    page->header_len = 27 + page->header[26];
+    page->body = page->header + page->header_len;
+    page->body_len = 0;
+    for (int i = 0; i < page->header[26]; i++)
+        page->body_len += page->header[27 + i];
+    return at + page->header_len + page->body_len;
+}
+
 /* Bytes of the pages before the first that has samples. */
 static sf_count_t vorbis_head(void)
 {
-    static const uint8_t none[8];
-    sf_count_t at = 0;
-    while (memcmp(buffer.bytes + at + 6, none, 8) == 0) {
-        const uint8_t *page = buffer.bytes + at;
-        at += 27 + page[26];
-        for (int i = 0; i < page[26]; i++)
-            at += page[27 + i];
+    ogg_page page;
+    sf_count_t at = 0, next = page_at(0, &page);
+    while (ogg_page_granulepos(&page) == 0) {
+        at = next;
+        next = page_at(at, &page);
     }
     return at;
 }
@@ -297,6 +316,34 @@ static void half_a_vorbis_head_is_damaged(void **state)
     }
 }
 
+static void expect_page_refused(ogg_page *page, unsigned char *byte, unsigned char changed)
+{
+    unsigned char kept = *byte;
+    *byte = changed;
+    ogg_page_checksum_set(page);
+    expect_refused("the Ogg file is damaged");
+    *byte = kept;
+    ogg_page_checksum_set(page);
+}
+
+/* Their sums are right, what they say is not. */
+static void a_wrong_vorbis_head_is_damaged(void **state)
+{
+    (void)state;
+    ogg_page first, second;
+    lx_sound s;
+    make(SF_FORMAT_OGG | SF_FORMAT_VORBIS, RATE, 1, 2000, 440);
+    (void)page_at(page_at(0, &first), &second);
+    expect_page_refused(&first, first.header + 5, 0);       /* no stream begins here */
+    expect_page_refused(&first, first.body + 7, 9);         /* a version that is none */
+    expect_page_refused(&first, first.body + 11, 0);        /* channels */
+    expect_page_refused(&second, second.body + 1, 'w');     /* no comments of Vorbis */
+    expect_page_refused(&second, second.header + 5, 2);     /* a stream begins again */
+    expect_page_refused(&second, second.header + 14, 0x99); /* it belongs to another stream */
+    must_load(&s);
+    lx_sound_fini(&s);
+}
+
 static void a_cut_file_is_refused(void **state)
 {
     (void)state;
@@ -306,6 +353,9 @@ static void a_cut_file_is_refused(void **state)
     make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, RATE, 1, 5000, 440);
     buffer.n /= 2;
     expect_refused("the sound is damaged or cut after");
+    make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, RATE, 1, 5000, 440);
+    claim(5001);
+    expect_refused("the sound is damaged or cut after 0.6 s");
 }
 
 /* A program that writes a stream does not know its size. */
@@ -344,10 +394,11 @@ static void too_long_is_refused(void **state)
         expect_refused("the sound is longer than 2.0 s");
     }
     /* One that says nothing of its length is found out while it is read. */
-    make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, RATE, 1, MOST + 1, 440);
-    memset(buffer.bytes + 22, 0, 4);
-    buffer.bytes[21] &= 0xf0;
-    expect_refused("the sound is longer than 2.0 s");
+    for (int i = 0; i < 2; i++) {
+        make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, rates[i], 1, 2 * rates[i] + 9000, 440);
+        claim(0);
+        expect_refused("the sound is longer than 2.0 s");
+    }
 }
 
 static void other_channels_and_rates_are_refused(void **state)
@@ -424,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_head_alone_is_damaged),
         cmocka_unit_test(other_codings_are_refused),
         cmocka_unit_test(half_a_vorbis_head_is_damaged),
+        cmocka_unit_test(a_wrong_vorbis_head_is_damaged),
         cmocka_unit_test(a_cut_file_is_refused),
         cmocka_unit_test(a_streamed_file_is_read_to_its_end),
         cmocka_unit_test(no_samples_are_refused),
