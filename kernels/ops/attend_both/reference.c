@@ -1,5 +1,5 @@
-#include "kernels/reference/functions.h"
 #include "kernels/reference/reference.h"
+#include "kernels/reference/functions.h"
 
 /* The rows of a head: q, k and v at its first token. */
 typedef struct head {

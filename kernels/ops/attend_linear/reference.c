@@ -1,5 +1,5 @@
-#include "kernels/reference/functions.h"
 #include "kernels/reference/reference.h"
+#include "kernels/reference/functions.h"
 
 /* One token of one head: q, k of length D, v and y of length M; s is D x M, z is D. */
 static void attend_token(const lx_attend_linear_args *a, const float *q, const float *k,
