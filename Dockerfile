@@ -2,6 +2,10 @@
 #
 #   docker build -t linnet .                      docker run --rm -p 8080:8080 linnet
 #   docker build -t linnet:cuda --target cuda .   docker run --rm -p 8080:8080 --gpus all linnet:cuda
+#   docker buildx build --platform linux/amd64,linux/arm64 -t NAME --push .     cpu, for both processors
+#
+# The program is compiled on the machine that builds, for whichever processor; only the installation of the
+# libraries that it runs with is left to qemu where the image is for another one.
 #
 # The models of weights/ are inside, at /models; a volume there replaces them. The program is the only
 # process, runs as user 10001, writes nothing, needs no shell, and ends on SIGTERM when its answers are
@@ -15,9 +19,11 @@ nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3"
 ARG CUDA_LIBRARIES="libcublasLt.so.13"
 ARG CUDA_ARCHITECTURES="80-real;90-real;100"
 
-FROM ${BASE} AS tools
+# What is behind :- is for builders that do not say it: those without BuildKit.
+FROM --platform=${BUILDPLATFORM:-linux/amd64} ${BASE} AS tools
+ARG TARGETARCH
 COPY scripts/deps /source/scripts/deps
-RUN /source/scripts/deps build && rm -rf /var/lib/apt/lists/*
+RUN /source/scripts/deps "build${TARGETARCH:+:$TARGETARCH}" && rm -rf /var/lib/apt/lists/*
 
 FROM tools AS source
 COPY . /source
@@ -26,8 +32,9 @@ WORKDIR /source
 # What --version says beside the version: --build-arg COMMIT="$(git rev-parse --short=12 HEAD)".
 FROM source AS build
 ARG COMMIT=""
+ARG TARGETARCH
 RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=OFF -DCMAKE_INSTALL_LIBDIR=lib \
-        -DLINNET_COMMIT="${COMMIT}" \
+        -DLINNET_ARCH="${TARGETARCH:-}" -DLINNET_COMMIT="${COMMIT}" \
     && cmake --build build --parallel "$(nproc)" \
     && cmake --install build --strip --prefix /out \
     && mv /out/share/linnet/models /out/models && chmod -R a+rX /out
@@ -35,6 +42,9 @@ RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=O
 # The same sources with the CUDA back end; only the library of it goes into the image.
 FROM tools AS cuda-tools
 ARG CUDA_BUILD_PACKAGES
+ARG TARGETARCH
+RUN [ "${TARGETARCH:-$(dpkg --print-architecture)}" = "$(dpkg --print-architecture)" ] \
+    || { echo "target cuda is built on a machine of the processor it is for" >&2; exit 1; }
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends g++ python3-pip \
     && rm -rf /var/lib/apt/lists/* \
     && python3 -m pip install -q --no-cache-dir --no-deps --target /opt/wheels ${CUDA_BUILD_PACKAGES} \
@@ -52,8 +62,8 @@ RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=O
     && install -D --strip build/libkernels_cuda.so /out/lib/libkernels_cuda.so \
     && for f in ${CUDA_LIBRARIES}; do cp "/opt/cuda/lib/$f" /out/lib/; done
 
-# What both images run on.
-FROM ${BASE} AS runtime
+# What both images run on. The platform is said because Podman 4.3 else takes that of the first stage.
+FROM --platform=${TARGETPLATFORM:-linux/amd64} ${BASE} AS runtime
 COPY scripts/deps /tmp/deps
 RUN /tmp/deps run && rm -rf /tmp/deps /var/lib/apt/lists/* /var/cache/* /var/log/*
 USER 10001:10001

@@ -31,6 +31,7 @@ typedef struct lx_array_use {
 struct lx_array {
     float *data;
     int64_t n;
+    int64_t room;      /* floats that may be written whatever rows there are; 0 but of rows_new */
     lx_array_use *use; /* owned; apart, so that a const array can be marked */
 };
 
@@ -76,6 +77,8 @@ void lx_host_release(void *p, size_t n_bytes); /* NULL is allowed */
 
 /* The object entries of lx_kernels; `be` is not looked at. */
 lx_status lx_host_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
+lx_status lx_host_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
+                           lx_error *err);
 void lx_host_array_free(lx_backend *be, lx_array *a);
 lx_status lx_host_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
                                int64_t n);

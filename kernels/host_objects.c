@@ -74,6 +74,15 @@ lx_status lx_host_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx
     return LX_OK;
 }
 
+lx_status lx_host_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
+                           lx_error *err)
+{
+    if (rows < 1 || width < 1 || rows > LX_HOST_MAX_FLOATS / width)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld rows of %lld floats",
+                       (long long)rows, (long long)width);
+    return lx_host_array_new(be, rows * width, out, err);
+}
+
 void lx_host_array_free(lx_backend *be, lx_array *a)
 {
     (void)be;

@@ -21,7 +21,8 @@
  *   - a sequence's result does not depend on its neighbours, the batch size or the thread count
  *   - a zeroed slot behaves like a fresh one
  *   - an id that stands for a drawn token gives what that token gives
- *   - every output element of the batch's rows is written; nothing else is
+ *   - every output element of the batch's rows is written; nothing else is, but in arrays of
+ *     rows_new
  *
  * A page of a slot's growing part holds what its last owner left until it is written. An operation
  * that writes the growing part zeroes its own part of a page first when the position it writes is
@@ -119,10 +120,16 @@ typedef enum lx_precision {
     LX_PRECISION_INT8
 } lx_precision;
 
+/* What multiplies in bf16 on the cuda back end: NVIDIA's library, or kernels of our own, which are
+   one launch a product and sum in an order that is written down (kernels/ops/linear/cuda_mma.cu).
+ */
+typedef enum lx_cuda_products { LX_CUDA_PRODUCTS_CUBLAS, LX_CUDA_PRODUCTS_OWN } lx_cuda_products;
+
 typedef struct lx_backend_options {
     int32_t n_threads; /* 1 .. 256; the calling thread is one of them */
     lx_isa isa;
     lx_precision precision;
+    lx_cuda_products cuda_products; /* of other back ends: not looked at */
 } lx_backend_options;
 
 /*
@@ -155,6 +162,10 @@ struct lx_kernels {
 
     /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
+    /* An array for what a step computes, at most so many rows of `width` floats. It holds nothing
+       between steps, so that a back end may write rows behind the batch's, too. */
+    lx_status (*rows_new)(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
+                          lx_error *err);
     void (*array_free)(lx_backend *be, lx_array *a);
     /* Copies n floats between host and elements offset .. offset + n - 1; outside a step. */
     lx_status (*array_upload)(lx_backend *be, lx_array *a, int64_t offset, const float *src,

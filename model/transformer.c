@@ -47,25 +47,25 @@ static lx_status new_activations(lx_transformer *t, lx_error *err)
     bool two = c->wiring == LX_WIRING_REVERSIBLE;
     const struct {
         lx_array **array;
-        int64_t n;
+        int64_t rows, width;
     } arrays[] = {
-        {&t->streams[0], rows * c->d_model},
-        {&t->streams[two ? 1 : 0], two ? rows * c->d_model : 0},
-        {&t->normed, rows * c->d_model},
-        {&t->outputs, outputs * lx_config_output_width(c)},
-        {&t->logits, outputs * c->head_size},
-        {&t->carried, rows * t->model->layers[0].branches[0].parts.carried},
+        {&t->streams[0], rows, c->d_model},
+        {&t->streams[two ? 1 : 0], rows, two ? c->d_model : 0},
+        {&t->normed, rows, c->d_model},
+        {&t->outputs, outputs, lx_config_output_width(c)},
+        {&t->logits, outputs, c->head_size},
+        {&t->carried, rows, t->model->layers[0].branches[0].parts.carried},
     };
     lx_status st = LX_OK;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++) {
-        if (arrays[i].n > 0)
-            st = t->be->ops->array_new(t->be, arrays[i].n, arrays[i].array, err);
+        if (arrays[i].width > 0)
+            st = t->be->ops->rows_new(t->be, arrays[i].rows, arrays[i].width, arrays[i].array, err);
     }
     for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH && st == LX_OK; i++) {
         int32_t b = i / LX_MAX_MIXER_SCRATCH, k = i % LX_MAX_MIXER_SCRATCH;
-        int64_t n = rows * scratch_floats(t->model, b, k);
-        if (n > 0)
-            st = t->be->ops->array_new(t->be, n, &t->scratch[b][k], err);
+        int64_t width = scratch_floats(t->model, b, k);
+        if (width > 0)
+            st = t->be->ops->rows_new(t->be, rows, width, &t->scratch[b][k], err);
     }
     return st;
 }

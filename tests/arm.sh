@@ -1,34 +1,60 @@
 #!/usr/bin/env bash
-# Builds Linnet for 64-bit ARM and runs it by qemu, whatever machine this is: conformance of the kernels on every
-# instruction set of NEON, golden logits, and couplets and pictures that must have the bytes of BUILD's program.
+# Runs what was built for 64-bit ARM by qemu: conformance of the kernels on every instruction set of NEON, golden logits,
+# and couplets and pictures that must have the bytes of this machine's program.
 #
-#   tests/arm.sh [BUILD]    BUILD: folder with a linnet for this machine [build]
-# shellcheck disable=SC2317 # functions are called by name, through ok
+#   tests/arm.sh [--all] NATIVE ARM    NATIVE: folder with a linnet for this machine
+#                                      ARM: folder with linnet, conformance and golden for the other (scripts/test arm)
+#
+# As many at once as there are processors. --all, for the night: also what is in f32 and bf16 for minutes, and every set where
+# one of the same bits stands for it.
+# shellcheck disable=SC2317,SC2030,SC2031 # functions are called by name, through ok, which gives each a folder of its own
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-native=${1:-build}/linnet
-arm=build-arm
+all=""
+[ "${1:-}" != --all ] || { all=yes; shift; }
+[ $# -eq 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+native=$1/linnet arm=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
+names=()
 
+# ok TEXT COMMAND...: begins the command, as soon as a processor is free, in a folder of its own.
 ok() {
-    local text=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        echo "ok    $text"
-    else
-        echo "FAIL  $text"
-        tail -30 "$work/output"
-        failed=1
-    fi
+    local n=${#names[@]}
+    names+=("$1")
+    mkdir "$work/$n"
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+    (
+        work=$work/$n
+        "${@:2}" >"$work/output" 2>&1
+        echo $? >"$work/status"
+    ) &
+}
+# What came of all of them; status 1 where one failed.
+came_of() {
+    local n failed=0
+    wait
+    for n in "${!names[@]}"; do
+        if [ "$(cat "$work/$n/status")" = 0 ]; then
+            echo "ok    ${names[n]}"
+        else
+            echo "FAIL  ${names[n]}"
+            tail -30 "$work/$n/output"
+            failed=1
+        fi
+    done
+    return $failed
 }
 emulated() { qemu-aarch64-static "$arm/$1" "${@:2}"; }
 
-built() {
-    cmake -S . -B "$arm" --toolchain cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release -DLINNET_CUDA=OFF -DLINNET_TESTS=ON \
-        -DLINNET_WERROR=ON &&
-        cmake --build "$arm" --parallel "$(nproc)" --target linnet conformance golden
+# Not plain C, which takes qemu three times as long.
+has_golden_logits() {
+    local kind
+    for kind in weights/copy/*/; do
+        emulated golden "$kind" tests/golden/copy cpu neon || return
+    done
+    emulated golden tests/golden/mixture tests/golden/mixture cpu neon &&
+        emulated golden weights/poem tests/golden/poem cpu neon
 }
 
 # same HERE THERE FILE OPTIONS...: `linnet generate` writes the same FILE (- for what it prints) with the instruction set
@@ -36,26 +62,31 @@ built() {
 same() {
     local here=$1 there=$2 file=$3
     shift 3
-    "$native" generate -s 7 "$@" --isa "$here" >"$work/-" && mv "$work/$file" "$work/here" &&
+    "$native" generate -s 7 "$@" --isa "$here" >"$work/-" && [ -s "$work/$file" ] && mv "$work/$file" "$work/here" &&
         emulated linnet generate -s 7 -t 1 "$@" --isa "$there" >"$work/-" && cmp "$work/here" "$work/$file"
 }
+same_couplets() { same "$1" "$2" - -m weights/couplet --prompt 海上明月共潮生 -n 20 --precision "$3"; }
+same_pictures() { same "$1" "$2" picture.png -m "$4" -n 2 --precision "$3" -o "$work/picture.png"; }
 
-[ -x "$native" ] || { echo "tests/arm.sh: no $native" >&2; exit 2; }
-ok "it is built" built
-[ $failed -eq 0 ] || exit 1
-for isa in neon neondot neonbf16; do
+if [ -n "$all" ]; then
+    ok "2 pictures of neon in f32 have the bytes of auto on this machine" same_pictures auto neon f32 weights/mnist
+    ok "golden logits of couplets, with plain C" emulated golden weights/couplet tests/golden/couplet cpu
+    # Not pictures in bf16, whose products qemu takes minutes for.
+    ok "20 couplets of neonbf16 have the bytes of neonbf16plain on this machine" same_couplets neonbf16plain auto auto
+    for isa in neon neonbf16; do
+        ok "20 couplets of $isa in int8 have the bytes of auto on this machine" same_couplets auto $isa int8
+        ok "2 pictures of $isa in int8, too" same_pictures auto $isa int8 weights/mnist
+    done
+fi
+for isa in neonbf16 neon neondot; do
     ok "conformance of $isa" emulated conformance --backend cpu --isa $isa --threads 2
 done
+ok "2 pictures of neondot in int8 have the bytes of auto on this machine" same_pictures auto neondot int8 weights/mnist
 # In one run, so that they are compared.
 ok "every set has the bytes of its kind" emulated conformance --backend cpu --threads 1 \
     --test linear_has_equal_bytes_on_every_cpu,linear_has_equal_bytes_of_extreme_values,every_cpu_gives_equal_bytes
-ok "golden logits of couplets" emulated golden weights/couplet tests/golden/couplet cpu
-for set in "auto neon f32" "auto neon int8" "auto neondot int8" "auto neonbf16 int8" "neonbf16plain auto auto"; do
-    read -r here there precision <<<"$set"
-    ok "20 couplets of $there in $precision have the bytes of $here on this machine" \
-        same "$here" "$there" - -m weights/couplet --prompt 海上明月共潮生 -n 20 --precision "$precision"
-    [ "$precision" != auto ] || continue # qemu takes minutes for the products in bf16 of a picture
-    ok "2 pictures, too" same "$here" "$there" picture.png \
-        -m weights/mnist -n 2 --precision "$precision" -o "$work/picture.png"
-done
-exit $failed
+ok "golden logits of a model of every kind, a small one of pictures, and poems" has_golden_logits
+ok "20 couplets of neon in f32 have the bytes of auto on this machine" same_couplets auto neon f32
+ok "20 couplets of neondot in int8, too" same_couplets auto neondot int8
+ok "2 pictures of a small model with neon in f32, too" same_pictures auto neon f32 tests/golden/mixture
+came_of

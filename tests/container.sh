@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon:
-# buildah builds, podman and runc run, debootstrap makes the base under the name the Dockerfile asks for.
+# buildah builds, podman and runc run, debootstrap makes the base under the name the Dockerfile asks for. Then the
+# same for 64-bit ARM, from the same Dockerfile, run by qemu, where this machine is none.
 # Everything lives in a folder of its own that is removed at the end; containers use the host's network,
 # or one of the test's own (tests/compose.sh), so that nothing is left in its tables.
 #
 #   tests/container.sh            all of it; installs the Debian packages that are missing
+#   tests/container.sh arm64      only the image for 64-bit ARM
 #   KEEP=DIR tests/container.sh   keeps base, layers and image in DIR for the next run
 #   BASE=NAME ARCHIVE=FILE        a base image of your own (podman load) instead of debootstrap's
 #
@@ -13,11 +15,14 @@
 # shellcheck disable=SC2317 # functions are called by name, through ok
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=tests/emulation.sh
+. tests/emulation.sh
 
 readonly LIMIT_MB=160 MEMORY_MB=192 GRACE_S=45
 base=${BASE:-debian:bookworm-slim}
 work=${KEEP:-$(mktemp -d -p /var/tmp linnet-container.XXXXXX)}
-image=localhost/linnet:under-test
+image=localhost/linnet:under-test arm_image=localhost/linnet:under-test-arm64
+here=$(dpkg --print-architecture) arm="" # arm: what builds the second
 failed=0 mounted="" loaders=() others=()
 within=() # what curl and the load are run with
 mkdir -p "$work" && : >"$work/log" && rm -f "$work/failed"
@@ -42,6 +47,8 @@ buildah_() { buildah --root "$work/root" --runroot "$work/run" --storage-driver 
 podman_() { podman --root "$work/root" --runroot "$work/run" --storage-driver "$driver" "$@"; }
 
 clean() {
+    [ -z "$arm" ] || kill -- "-$arm" 2>/dev/null
+    end_emulation
     [ $((${#loaders[@]} + ${#others[@]})) -eq 0 ] || kill "${loaders[@]}" "${others[@]}" 2>/dev/null
     [ -z "${driver:-}" ] || podman_ rm -f -t 1 -a >/dev/null 2>&1
     [ -z "$mounted" ] || buildah_ rm "$mounted" >/dev/null 2>&1
@@ -89,23 +96,26 @@ CONF
 
 # --- base and image
 
-# A minimal Debian with what the slim images leave out left out, too.
+# make_base ARCH: a minimal Debian with what the slim images leave out left out, too. One name stands for all processors,
+# as in a registry.
 make_base() {
-    podman_ image exists "localhost/$base" && return
+    podman_ image exists "localhost/base:$1" && return
     if [ -n "${ARCHIVE:-}" ]; then
         podman_ load -i "$ARCHIVE"
         return
     fi
-    debootstrap --variant=minbase bookworm "$work/rootfs" >>"$work/log" 2>&1 || return
+    debootstrap --arch="$1" --variant=minbase bookworm "$work/rootfs" >>"$work/log" 2>&1 || return
     rm -rf "$work"/rootfs/var/cache/apt/archives/*.deb "$work"/rootfs/var/lib/apt/lists/* \
         "$work"/rootfs/usr/share/{doc,man,locale,info}/*
-    tar -C "$work/rootfs" -c . | podman_ import - "localhost/$base" >>"$work/log" 2>&1 || return
+    tar -C "$work/rootfs" -c . | podman_ import --os linux --arch "$1" - "localhost/base:$1" >>"$work/log" 2>&1 || return
     rm -rf "$work/rootfs"
+    podman_ manifest exists "localhost/$base" || podman_ manifest create "localhost/$base" >>"$work/log" 2>&1 || return
+    podman_ manifest add "localhost/$base" "containers-storage:localhost/base:$1" >>"$work/log" 2>&1
 }
 
-# The machine's own way to its package mirror, if it has one in files.
+# build_image ARCH. The machine's own way to its package mirror, if it has one in files.
 build_image() {
-    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --build-arg "BASE=$base" \
+    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --platform "linux/$1" --build-arg "BASE=$base" \
         --volume /etc/apt/apt.conf.d:/etc/apt/apt.conf.d:ro -t "$image" . >>"$work/log" 2>&1
 }
 
@@ -266,20 +276,26 @@ serves_a_volume() {
 
 stops() { podman_ stop -t 5 "$1" >>"$work/log" 2>&1 && [ "$(state_of "$1")" = "exited 0 false" ]; }
 
+answers_everything() {
+    ok "the page answers" page_answers
+    ok "a couplet is answered" couplet_answers
+    ok "a picture is made" image_answers
+    ok "a link has a picture" link_is_drawn
+}
+is_closed() {
+    ok "the user is 10001, not root" is_not_root "$1"
+    ok "no capabilities, no new privileges" has_no_rights "$1"
+    ok "the root file system is read-only" root_is_read_only "$1"
+    ok "there is no shell to start" has_no_shell "$1"
+}
 run_tests() {
     local port
     port=$(free_port) url=http://127.0.0.1:$port
     ok "starts with $MEMORY_MB MiB, one CPU, read-only root, no capabilities, no shell" \
         start one "$port" --memory ${MEMORY_MB}m --memory-swap ${MEMORY_MB}m --cpus 1
     ok "linnet health says ready" wait_for 60 healthy one
-    ok "the page answers" page_answers
-    ok "a couplet is answered" couplet_answers
-    ok "a picture is made" image_answers
-    ok "a link has a picture" link_is_drawn
-    ok "the user is 10001, not root" is_not_root one
-    ok "no capabilities, no new privileges" has_no_rights one
-    ok "the root file system is read-only" root_is_read_only one
-    ok "there is no shell to start" has_no_shell one
+    answers_everything
+    is_closed one
     ok "threads and slots fit the limits" fits_its_limits one
     ok "every answer under load is whole" under_load
     ok "kept states and prompts fill what they may have" fills_what_it_keeps
@@ -358,6 +374,44 @@ run_cluster() {
     ok "no stream was refused, cut or changed" load_ends_well
 }
 
+# The image for 64-bit ARM, where the kernel lets qemu start its programs. It is built beside the tests of the
+# other; what it computes tests/arm.sh compares.
+begin_arm() {
+    [ "$here" != arm64 ] && [ -z "${ARCHIVE:-}" ] || return 0 # the image above; there is no base for another processor
+    emulate arm64 2>>"$work/log" || {
+        instead "this kernel starts no programs for 64-bit ARM (binfmt_misc)" "its image was not built"
+        return
+    }
+    set -m # a process group, to be ended together
+    (
+        renice -n 19 -p "$BASHPID" >>"$work/log"
+        make_base arm64 || exit 77
+        image=$arm_image build_image arm64
+    ) &
+    arm=$!
+    set +m
+}
+run_arm() {
+    local port status
+    [ -n "$arm" ] || return 0
+    wait "$arm"
+    status=$? arm="" image=$arm_image
+    [ "$status" -ne 77 ] || { instead "debootstrap made no base for 64-bit ARM here" "its image was not built"; return; }
+    ok "the image for 64-bit ARM is built" test "$status" -eq 0 || return
+    ok "it is linux/arm64" is_for arm64
+    ok "it has a health check and a user" has_healthcheck
+    starts_containers || { run_in_chroot; return; }
+    port=$(free_port) url=http://127.0.0.1:$port
+    ok "it starts with read-only root, no capabilities, no shell" start arm "$port" --env LINNET_PRECISION=int8
+    ok "linnet health says ready" wait_for 120 healthy arm
+    answers_everything
+    is_closed arm
+    ok "qemu runs it" is_emulated arm
+    ok "SIGTERM when idle: status 0 at once" stops arm
+}
+is_for() { [ "$(podman_ image inspect --format '{{.Os}}/{{.Architecture}}' "$image")" = "linux/$1" ]; }
+is_emulated() { readlink "/proc/$(pid_of "$1")/exe" | grep -q aarch64; }
+
 # Where no container can be started: the image's files under chroot, as its user.
 run_in_chroot() {
     local port root pid
@@ -369,14 +423,13 @@ run_in_chroot() {
         2>>"$work/log" &
     pid=$! loaders=("$pid")
     ok "linnet health says ready" wait_for 60 env LINNET_PORT="$port" chroot "$root" /usr/local/bin/linnet health
-    ok "the page answers" page_answers
-    ok "a couplet is answered" couplet_answers
-    ok "a picture is made" image_answers
-    ok "a link has a picture" link_is_drawn
+    answers_everything
     kill "$pid" && wait "$pid"
     ok "SIGTERM: status 0" test $? -eq 0
     loaders=()
 }
+
+starts_containers() { podman_ run --rm --no-healthcheck --network host --memory 64m "$image" --version >>"$work/log" 2>&1; }
 
 # shellcheck source=tests/compose.sh
 . tests/compose.sh
@@ -384,22 +437,28 @@ run_in_chroot() {
 tools || exit 77
 configure
 SECONDS=0
-make_base || { tail -5 "$work/log"; instead "debootstrap made no base image here" "nothing was built or run"; exit 77; }
+make_base "$here" || { tail -5 "$work/log"; instead "debootstrap made no base image here" "nothing was built or run"; exit 77; }
 say "      base $base after $SECONDS s"
-ok "the image is built" build_image
-[ $failed -eq 0 ] || { tail -30 "$work/log"; exit 1; }
-say "      built after $SECONDS s"
-ok "it is smaller than $LIMIT_MB MB" image_is_small
-ok "it has a health check and a user" has_healthcheck
-ok "its SPDX document is right" its_bill_is_right
-if podman_ run --rm --no-healthcheck --network host --memory 64m "$image" --version >>"$work/log" 2>&1; then
-    run_tests
-    run_compose || run_cluster
+if [ "${1:-}" != arm64 ]; then
+    ok "the image is built" build_image "$here"
+    [ $failed -eq 0 ] || { tail -30 "$work/log"; exit 1; }
+    say "      built after $SECONDS s"
+    begin_arm
+    ok "it is smaller than $LIMIT_MB MB" image_is_small
+    ok "it has a health check and a user" has_healthcheck
+    ok "its SPDX document is right" its_bill_is_right
+    if starts_containers; then
+        run_tests
+        run_compose || run_cluster
+    else
+        tail -3 "$work/log"
+        instead "this machine starts no containers" "the image's files run under chroot, without limits"
+        run_in_chroot
+    fi
 else
-    tail -3 "$work/log"
-    instead "this machine starts no containers" "the image's files run under chroot, without limits"
-    run_in_chroot
+    begin_arm
 fi
+run_arm
 [ $failed -eq 0 ] || {
     say "--- the last answer before the first failure, and the log"
     head -c 500 "$work/failed" 2>/dev/null

@@ -93,7 +93,7 @@ if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcr
 
 configure_and_build() {
     local capability
-    local targets="kernels_cuda conformance gpu_copy"
+    local targets="kernels_cuda conformance gpu_copy gpu_kernels"
     [ $server = OFF ] || targets+=" linnet golden http_load"
     capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
     cmake -B "$build" -DCMAKE_BUILD_TYPE=Release -DLINNET_CUDA=ON -DLINNET_TESTS=ON -DLINNET_SERVER=$server \
@@ -110,7 +110,16 @@ on_gpu() {
         return 1
     fi
 }
-export -f configure_and_build on_gpu
+
+# Each kernel, for one stream, for a small batch and for a large one, and what part of the roofline that is.
+kernel_times() {
+    local rate rows
+    rate=$("$build/gpu_copy" | tr -dc 0-9.) || return
+    for rows in 1 256 8192; do
+        "$build/gpu_kernels" "$rows" "$rate" && "$build/gpu_kernels" "$rows" "$rate" own || return
+    done
+}
+export -f configure_and_build on_gpu kernel_times
 export nvcc
 
 # --- checks
@@ -132,8 +141,11 @@ if check build 200 configure_and_build; then
         left_out golden "built without the server's packages"
     fi
     if [ -x "$sanitizer" ]; then
-        for tool in synccheck memcheck racecheck; do
-            check $tool 40 on_gpu "$sanitizer" --tool $tool --error-exitcode 9 \
+        # Our kernels alone: every one of them takes a structure of that name.
+        ours=()
+        ! "$sanitizer" --help | grep -q -e --kernel-name || ours=(--kernel-name kns=lx_cuda_)
+        for tool in synccheck memcheck racecheck initcheck; do
+            check $tool 40 on_gpu "$sanitizer" --tool $tool "${ours[@]}" --error-exitcode 9 \
                 "$build/conformance" --backend cuda --test "$small"
         done
     else
@@ -155,6 +167,7 @@ measure() {
     mapfile -t -O ${#table[@]} table <"$build/$name.log"
 }
 
+[ $failed -ne 0 ] || ! check kernel-times 60 kernel_times || mapfile -t -O ${#table[@]} table <"$build/kernel-times.log"
 if [ $failed -eq 0 ] && [ $server = ON ]; then
     if python3 -c 'import numpy' 2>/dev/null; then
         measure benchmark 120 python3 tests/bench/gpu.py --build "$build" --out "$build/benchmark.json"

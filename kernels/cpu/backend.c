@@ -69,6 +69,7 @@ static const lx_kernels table = {
     .close = cpu_close,
     .describe = cpu_describe,
     .array_new = lx_host_array_new,
+    .rows_new = lx_host_rows_new,
     .array_free = array_free,
     .array_upload = lx_host_array_upload,
     .array_download = lx_host_array_download,

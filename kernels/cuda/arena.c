@@ -46,6 +46,8 @@ static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
     larger.used = a->used;
     if (a->used > 0)
         memcpy(larger.host, a->host, a->used);
+    if (a->device != NULL)
+        lx_cuda_graphs_forget(c, a->device);
     lx_cuda_arena_fini(a);
     *a = larger;
     return LX_OK;
@@ -95,8 +97,10 @@ lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s)
     lx_status st = lx_cuda_finish_all(c, &c->error);
     if (st != LX_OK)
         return st;
-    if (s->data != NULL)
+    if (s->data != NULL) {
+        lx_cuda_graphs_forget(c, s->data);
         (void)cudaFree(s->data);
+    }
     s->data = NULL;
     s->capacity = 0;
     cudaError_t e = cudaMalloc(&s->data, capacity);

@@ -1,12 +1,13 @@
 /*
  * The cuda back end: states, weights and activations in the GPU's memory, one stream.
  *
- *   objects.c  arrays, weights, states       program.c  records a step, runs it, hands out results
- *   run.c      one operation as kernels      arena.c    pinned inputs and results, scratch
- *   graph.c    a step captured and replayed
+ *   objects.c  arrays, weights               program.c  records a step, runs it, hands out results
+ *   states.c   states                        arena.c    pinned inputs and results, scratch
+ *   run.c      one operation as kernels      graph.c    a step captured and replayed
  *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
  *
- * A matrix stored in bf16 is multiplied by the library, with inputs rounded to bf16 and f32 sums;
+ * A matrix stored in bf16 is multiplied by the library, or if that is asked for by a kernel of our
+ * own for the tensor cores, with inputs rounded to bf16 and f32 sums;
  * every other one, and with precision f32 all of them, by a kernel of our own, which sums in the
  * order of the cpu back end. So with precision f32 both give the same bits.
  *
@@ -83,6 +84,7 @@ static void cuda_close(lx_backend *be)
             (void)cudaStreamDestroy(streams[i]);
     }
     lx_turn_fini(&c->turn);
+    (void)pthread_mutex_destroy(&c->freed.lock);
     (void)pthread_mutex_destroy(&c->lost_lock);
     free(c->ops);
     free(c->seen.stamp);
@@ -123,6 +125,7 @@ static const lx_kernels table = {
     .is_device = true,
     .memory = cuda_memory,
     .array_new = lx_cuda_array_new,
+    .rows_new = lx_cuda_rows_new,
     .array_free = lx_cuda_array_free,
     .array_upload = lx_cuda_array_upload,
     .array_download = lx_cuda_array_download,
@@ -190,15 +193,18 @@ static lx_status start(lx_cuda *c, lx_error *err)
     if (e != cudaSuccess)
         return lx_fail(err, LX_ERR_DEVICE, "backend", "cuda: starting device %d: %s", c->device,
                        cudaGetErrorString(e));
-    return c->exact ? LX_OK : lx_cuda_blas_new(&c->blas, err);
+    return c->exact || c->own ? LX_OK : lx_cuda_blas_new(&c->blas, err);
 }
 
 static lx_status make_locks(lx_cuda *c)
 {
     if (pthread_mutex_init(&c->lost_lock, NULL) != 0)
         return LX_ERR_NO_MEMORY;
-    if (lx_turn_init(&c->turn) == 0)
-        return LX_OK;
+    if (pthread_mutex_init(&c->freed.lock, NULL) == 0) {
+        if (lx_turn_init(&c->turn) == 0)
+            return LX_OK;
+        (void)pthread_mutex_destroy(&c->freed.lock);
+    }
     (void)pthread_mutex_destroy(&c->lost_lock);
     return LX_ERR_NO_MEMORY;
 }
@@ -220,8 +226,12 @@ static lx_status cuda_open(const lx_backend_options *options, int32_t device, lx
     c->base.ops = &table;
     c->device = device;
     c->exact = options->precision == LX_PRECISION_F32;
+    c->own = options->cuda_products == LX_CUDA_PRODUCTS_OWN;
     (void)snprintf(c->about, sizeof c->about, "cuda:%d (sm_%d%d, %s products)", device, major,
-                   minor, c->exact ? "f32" : "bf16");
+                   minor,
+                   c->exact ? "f32"
+                   : c->own ? "own bf16"
+                            : "bf16");
     st = start(c, err);
     if (st != LX_OK) {
         cuda_close(&c->base);

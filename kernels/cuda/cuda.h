@@ -2,8 +2,6 @@
 #ifndef LINNET_KERNELS_CUDA_CUDA_H
 #define LINNET_KERNELS_CUDA_CUDA_H
 
-#include <stdatomic.h>
-
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
 #include "kernels/op.h"
@@ -74,6 +72,15 @@ typedef struct lx_cuda_graph {
  * its own. */
 #define LX_CUDA_MAX_GRAPHS 256
 
+/* Addresses that were freed since the graphs were looked through. */
+#define LX_CUDA_MOST_FREED 4096
+typedef struct lx_cuda_freed {
+    pthread_mutex_t lock;
+    uint64_t at[LX_CUDA_MOST_FREED];
+    int32_t n;
+    bool too_many; /* to note them all: then no graph is left */
+} lx_cuda_freed;
+
 #define LX_CUDA_STEPS 8     /* that may be under way: ended, their results not handed out */
 #define LX_CUDA_MAX_DRAWS 8 /* sampling operations of a step */
 
@@ -96,14 +103,15 @@ struct lx_cuda {
     lx_backend base;
     int32_t device;
     bool exact; /* precision f32: no product rounds its inputs */
+    bool own;   /* no product is the library's */
     cudaStream_t stream;
     cudaStream_t capture;    /* steps are captured here: copies of other threads go to `stream` */
     cudaStream_t moves;      /* states to and from the host, beside the steps in `stream` */
     cudaEvent_t settled;     /* in `stream`: a state that moves is what it is to be */
     cudaStream_t target;     /* where run.c queues: one of these two */
     const lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
-    lx_cuda_blas *blas;
-    lx_turn turn; /* held from begin to end, and while results are handed out */
+    lx_cuda_blas *blas;      /* NULL: exact or own */
+    lx_turn turn;            /* held from begin to end, and while results are handed out */
     char about[64];
 
     pthread_mutex_t lost_lock;
@@ -131,10 +139,9 @@ struct lx_cuda {
     lx_cuda_scratch rounded, product, bits;
     lx_cuda_graph graphs[LX_CUDA_MAX_GRAPHS];
     int32_t n_graphs;
-    uint64_t n_steps;       /* that ran as graphs */
-    _Atomic uint64_t freed; /* objects so far: their addresses may come again */
-    uint64_t graphs_freed;  /* as it was when the graphs were captured */
-    uint64_t *key;          /* [key_capacity], of the step that is being started */
+    uint64_t n_steps; /* that ran as graphs */
+    lx_cuda_freed freed;
+    uint64_t *key; /* [key_capacity], of the step that is being started */
     size_t n_key, key_capacity;
 };
 
@@ -145,7 +152,7 @@ struct lx_matrix {
     float *w;      /* exact: [rows, cols]; else NULL */
     uint16_t *w16; /* bf16: [padded_rows, padded_cols], zeros outside */
     int32_t padded_rows, padded_cols;
-    lx_cuda_product *plan;
+    lx_cuda_product *plan; /* NULL: exact, or of our own kernel */
 };
 
 /* A failed call of the runtime: the device counts as lost from then on. Returns LX_ERR_DEVICE. */
@@ -154,7 +161,20 @@ lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error
 lx_status lx_cuda_use(lx_cuda *c, lx_error *err);
 
 /* objects.c */
+static inline size_t lx_cuda_floats(int64_t n) /* their bytes */
+{
+    return (size_t)n * sizeof(float);
+}
+/* Zeroed memory of the device, for `what`. */
+lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
+                             lx_error *err);
+void lx_cuda_device_free(lx_cuda *c, void *p); /* NULL is allowed */
+/* Waits until the copy is done. */
+lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                       enum cudaMemcpyKind kind, lx_error *err);
 lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
+lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
+                           lx_error *err);
 void lx_cuda_array_free(lx_backend *be, lx_array *a);
 lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
                                int64_t n);
@@ -168,6 +188,8 @@ void lx_cuda_table_free(lx_backend *be, lx_table *t);
 lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
                            lx_error *err);
 void lx_cuda_mask_free(lx_backend *be, lx_mask *m);
+
+/* states.c */
 lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                              lx_states **out, lx_error *err);
 void lx_cuda_states_free(lx_backend *be, lx_states *s);
@@ -198,6 +220,9 @@ int32_t lx_cuda_step_size(int32_t n);
 lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out);
 lx_status lx_cuda_graph_run(lx_cuda *c);
 void lx_cuda_graphs_drop(lx_cuda *c);
+/* What lies there is freed now, and something else may come there: called by any thread, before it
+   is. The graphs whose keys name it are dropped when the next one is asked for. */
+void lx_cuda_graphs_forget(lx_cuda *c, const void *p);
 
 /* Numbers of a key (graph.c). */
 static inline uint64_t lx_cuda_key_address(const void *p)

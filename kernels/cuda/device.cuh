@@ -182,6 +182,29 @@ LX_DEVICE lx_bf16x4 lx_to_bf16x4(float4 f)
     return h;
 }
 
+/*
+ * The tensor cores' D = A B + D by the 32 lanes of a warp, A 16 by 16 and B 16 by 8 in bf16, D 16
+ * by 8 in f32. With g = lane / 4 and q = lane % 4 a lane has, two bf16 in a number, the lower half
+ * first:
+ *
+ *     a0, a1    columns 2 q, 2 q + 1 of A's rows g and g + 8       a2, a3    8 columns further
+ *     b0        rows 2 q, 2 q + 1 of B's column g                  b1        8 rows further
+ *     d[0..1]   columns 2 q, 2 q + 1 of D's row g                  d[2..3]   of row g + 8
+ */
+LX_DEVICE void lx_mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                      uint32_t b0, uint32_t b1)
+{
+#ifdef LX_SIMT
+    const uint32_t a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
+    simt_mma(d, a, b, __FILE__, __LINE__);
+#else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#endif
+}
+
 /* --- sums over a row: element i belongs to lane i mod 16, lanes are added 8, 4, 2, 1 apart --- */
 
 /* The lanes of this thread's half warp. */

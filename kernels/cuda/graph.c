@@ -8,8 +8,9 @@
  * addresses. A step with a known key replays; a new one is captured first. Replay and plain
  * launches run the same kernels over the same numbers, so they give the same bits.
  *
- * An object that is freed may leave its address to another one, so graphs captured before are
- * dropped. The least recently used graph makes room for the one too many.
+ * An object that is freed may leave its address to another one, so the next step drops the graphs
+ * whose keys name it; the others stay, as those prepared for the model that replaces it. The least
+ * recently used graph makes room for the one too many.
  *
  * Capturing has a stream of its own, for another thread may queue a copy meanwhile. Where the
  * matrix library cannot be captured, the step's operations are launched one by one, each time.
@@ -49,6 +50,61 @@ void lx_cuda_graphs_drop(lx_cuda *c)
     for (int32_t i = 0; i < c->n_graphs; i++)
         drop(&c->graphs[i]);
     c->n_graphs = 0;
+}
+
+/* --- what is freed --- */
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether it was freed; most numbers of a key are smaller than any address. */
+static bool is_among(const lx_cuda_freed *f, uint64_t word)
+{
+    return f->n > 0 && word >= f->at[0] && word <= f->at[f->n - 1] &&
+           bsearch(&word, f->at, (size_t)f->n, sizeof word, compare) != NULL;
+}
+
+static bool names_freed(const lx_cuda_graph *g, const lx_cuda_freed *f)
+{
+    for (size_t i = 0; i < g->n_key; i++) {
+        if (is_among(f, g->key[i]))
+            return true;
+    }
+    return false;
+}
+
+void lx_cuda_graphs_forget(lx_cuda *c, const void *p)
+{
+    lx_cuda_freed *f = &c->freed;
+    (void)pthread_mutex_lock(&f->lock);
+    if (f->n < LX_CUDA_MOST_FREED)
+        f->at[f->n++] = lx_cuda_key_address(p);
+    else
+        f->too_many = true;
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static void drop_freed(lx_cuda *c)
+{
+    lx_cuda_freed *f = &c->freed;
+    (void)pthread_mutex_lock(&f->lock);
+    if (f->n > 0) {
+        qsort(f->at, (size_t)f->n, sizeof f->at[0], compare);
+        int32_t n = 0;
+        for (int32_t i = 0; i < c->n_graphs; i++) {
+            if (f->too_many || names_freed(&c->graphs[i], f))
+                drop(&c->graphs[i]);
+            else
+                c->graphs[n++] = c->graphs[i];
+        }
+        c->n_graphs = n;
+    }
+    f->n = 0;
+    f->too_many = false;
+    (void)pthread_mutex_unlock(&f->lock);
 }
 
 /* --- keys --- */
@@ -193,11 +249,7 @@ static lx_status add(lx_cuda *c, lx_cuda_graph **out)
 
 lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out)
 {
-    uint64_t freed = atomic_load(&c->freed);
-    if (freed != c->graphs_freed) {
-        lx_cuda_graphs_drop(c);
-        c->graphs_freed = freed;
-    }
+    drop_freed(c);
     lx_status st = make_key(c);
     if (st != LX_OK)
         return st;

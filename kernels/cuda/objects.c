@@ -1,7 +1,7 @@
 /*
- * The objects of the cuda back end: the structures of host.h with pointers to the device's memory,
- * so that the checks of host_checks.c serve here too. Memory is zero at first. Copies run on the
- * back end's stream and are waited for.
+ * The objects of the cuda back end but states (states.c): the structures of host.h with pointers to
+ * the device's memory, so that the checks of host_checks.c serve here too. Memory is zero at first.
+ * Copies run on the back end's stream and are waited for.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 #include "kernels/cuda/cuda.h"
 
-static lx_status device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out, lx_error *err)
+lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
+                             lx_error *err)
 {
     void *p = NULL;
     cudaError_t e = cudaMalloc(&p, n_bytes);
@@ -31,28 +32,21 @@ static lx_status device_new(lx_cuda *c, size_t n_bytes, const char *what, void *
     return LX_OK;
 }
 
-static void device_free(lx_cuda *c, void *p)
+void lx_cuda_device_free(lx_cuda *c, void *p)
 {
     if (p == NULL)
         return;
-    (void)atomic_fetch_add(&c->freed, 1); /* graphs that name it are no longer true */
     (void)cudaSetDevice(c->device);
     (void)cudaFree(p);
 }
 
-/* Waits until the copy is done. */
-static lx_status copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
-                      enum cudaMemcpyKind kind, lx_error *err)
+lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                       enum cudaMemcpyKind kind, lx_error *err)
 {
     cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(c->stream);
     return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a copy", err);
-}
-
-static size_t float_bytes(int64_t n)
-{
-    return (size_t)n * sizeof(float);
 }
 
 static lx_status no_memory(lx_error *err, const char *what)
@@ -62,19 +56,19 @@ static lx_status no_memory(lx_error *err, const char *what)
 
 /* --- arrays --- */
 
-lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
+/* n floats, and memory for as many as fit in `room`. */
+static lx_status array_new(lx_cuda *c, int64_t n, int64_t room, lx_array **out, lx_error *err)
 {
-    lx_cuda *c = (lx_cuda *)be;
-    if (n_floats < 1 || n_floats > LX_HOST_MAX_FLOATS)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld floats", (long long)n_floats);
     lx_status st = lx_cuda_use(c, err);
     if (st != LX_OK)
         return st;
     lx_array *a = calloc(1, sizeof *a);
     if (a == NULL)
         return no_memory(err, "an array");
-    a->n = n_floats;
-    st = device_new(c, float_bytes(n_floats), "an array", (void **)&a->data, err);
+    a->n = n;
+    a->room = room;
+    st = lx_cuda_device_new(c, lx_cuda_floats(n > room ? n : room), "an array", (void **)&a->data,
+                            err);
     if (st != LX_OK) {
         free(a);
         return st;
@@ -83,11 +77,30 @@ lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx
     return LX_OK;
 }
 
+lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
+{
+    if (n_floats < 1 || n_floats > LX_HOST_MAX_FLOATS)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld floats", (long long)n_floats);
+    return array_new((lx_cuda *)be, n_floats, 0, out, err);
+}
+
+/* With the rows that the launches of a captured step cover. */
+lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
+                           lx_error *err)
+{
+    if (rows < 1 || width < 1 || rows > LX_HOST_MAX_FLOATS / width)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld rows of %lld floats",
+                       (long long)rows, (long long)width);
+    int64_t covered = rows > LX_CUDA_MOST_CAPTURED ? rows : lx_cuda_bucket((int32_t)rows);
+    return array_new((lx_cuda *)be, rows * width, covered * width, out, err);
+}
+
 void lx_cuda_array_free(lx_backend *be, lx_array *a)
 {
     if (a == NULL)
         return;
-    device_free((lx_cuda *)be, a->data);
+    lx_cuda_graphs_forget((lx_cuda *)be, a);
+    lx_cuda_device_free((lx_cuda *)be, a->data);
     free(a);
 }
 
@@ -105,7 +118,7 @@ lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, cons
     lx_status st = lx_cuda_use(c, NULL);
     if (st != LX_OK || n == 0)
         return st;
-    return copy(c, a->data + offset, src, float_bytes(n), cudaMemcpyHostToDevice, NULL);
+    return lx_cuda_copy(c, a->data + offset, src, lx_cuda_floats(n), cudaMemcpyHostToDevice, NULL);
 }
 
 lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
@@ -117,7 +130,7 @@ lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offs
     lx_status st = lx_cuda_use(c, NULL);
     if (st != LX_OK || n == 0)
         return st;
-    return copy(c, dst, a->data + offset, float_bytes(n), cudaMemcpyDeviceToHost, NULL);
+    return lx_cuda_copy(c, dst, a->data + offset, lx_cuda_floats(n), cudaMemcpyDeviceToHost, NULL);
 }
 
 /* --- matrices --- */
@@ -158,9 +171,9 @@ static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, lx_matrix *w, 
     if (packed == NULL)
         return no_memory(err, "a matrix");
     void *p = NULL;
-    lx_status st = device_new(c, n_bytes, "a matrix", &p, err);
+    lx_status st = lx_cuda_device_new(c, n_bytes, "a matrix", &p, err);
     if (st == LX_OK)
-        st = copy(c, p, packed, n_bytes, cudaMemcpyHostToDevice, err);
+        st = lx_cuda_copy(c, p, packed, n_bytes, cudaMemcpyHostToDevice, err);
     free(packed);
     w->w = exact ? p : NULL;
     w->w16 = exact ? NULL : p;
@@ -169,10 +182,11 @@ static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, lx_matrix *w, 
 
 static lx_status put_bias(lx_cuda *c, lx_matrix *w, const float *bias, lx_error *err)
 {
-    size_t n_bytes = float_bytes(w->padded_rows);
-    lx_status st = device_new(c, n_bytes, "a bias", (void **)&w->bias, err);
+    size_t n_bytes = lx_cuda_floats(w->padded_rows);
+    lx_status st = lx_cuda_device_new(c, n_bytes, "a bias", (void **)&w->bias, err);
     if (st == LX_OK && bias != NULL)
-        st = copy(c, w->bias, bias, float_bytes(w->shape.rows), cudaMemcpyHostToDevice, err);
+        st = lx_cuda_copy(c, w->bias, bias, lx_cuda_floats(w->shape.rows), cudaMemcpyHostToDevice,
+                          err);
     return st;
 }
 
@@ -180,8 +194,8 @@ static lx_status put_bias(lx_cuda *c, lx_matrix *w, const float *bias, lx_error 
 static lx_status warm_up(lx_cuda *c, const lx_matrix *w, lx_error *err)
 {
     void *p = NULL;
-    size_t n_bytes = float_bytes((int64_t)w->padded_rows + w->padded_cols);
-    lx_status st = device_new(c, n_bytes, "a matrix", &p, err);
+    size_t n_bytes = lx_cuda_floats((int64_t)w->padded_rows + w->padded_cols);
+    lx_status st = lx_cuda_device_new(c, n_bytes, "a matrix", &p, err);
     if (st != LX_OK)
         return st;
     float *y = p;
@@ -227,7 +241,7 @@ lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const floa
     st = put_bias(c, w, bias, err);
     if (st == LX_OK)
         st = put_weights(c, t, w, exact, err);
-    if (st == LX_OK && !exact)
+    if (st == LX_OK && !exact && !c->own)
         st = make_plan(c, w, err);
     if (st != LX_OK) {
         lx_cuda_matrix_free(be, w);
@@ -242,9 +256,10 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
     lx_cuda *c = (lx_cuda *)be;
     if (w == NULL)
         return;
-    device_free(c, w->bias);
-    device_free(c, w->w);
-    device_free(c, w->w16);
+    lx_cuda_graphs_forget(c, w);
+    lx_cuda_device_free(c, w->bias);
+    lx_cuda_device_free(c, w->w);
+    lx_cuda_device_free(c, w->w16);
     lx_cuda_product_free(w->plan);
     free(w);
 }
@@ -264,9 +279,9 @@ lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
         return no_memory(err, "an embedding table");
     size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
     *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
-    st = device_new(c, n_bytes, "an embedding table", &table->data, err);
+    st = lx_cuda_device_new(c, n_bytes, "an embedding table", &table->data, err);
     if (st == LX_OK)
-        st = copy(c, table->data, t->data, n_bytes, cudaMemcpyHostToDevice, err);
+        st = lx_cuda_copy(c, table->data, t->data, n_bytes, cudaMemcpyHostToDevice, err);
     if (st != LX_OK) {
         lx_cuda_table_free(be, table);
         return st;
@@ -279,7 +294,7 @@ void lx_cuda_table_free(lx_backend *be, lx_table *t)
 {
     if (t == NULL)
         return;
-    device_free((lx_cuda *)be, t->data);
+    lx_cuda_device_free((lx_cuda *)be, t->data);
     free(t);
 }
 
@@ -290,10 +305,10 @@ static lx_status put_mask(lx_cuda *c, lx_mask *m, const uint8_t *banned, lx_erro
         return no_memory(err, "a mask");
     for (int32_t i = 0; i < m->n_ids; i++)
         bias[i] = banned[i] != 0 ? -INFINITY : 0.0f;
-    size_t n_bytes = float_bytes(m->n_ids);
-    lx_status st = device_new(c, n_bytes, "a mask", (void **)&m->bias, err);
+    size_t n_bytes = lx_cuda_floats(m->n_ids);
+    lx_status st = lx_cuda_device_new(c, n_bytes, "a mask", (void **)&m->bias, err);
     if (st == LX_OK)
-        st = copy(c, m->bias, bias, n_bytes, cudaMemcpyHostToDevice, err);
+        st = lx_cuda_copy(c, m->bias, bias, n_bytes, cudaMemcpyHostToDevice, err);
     free(bias);
     return st;
 }
@@ -324,173 +339,6 @@ void lx_cuda_mask_free(lx_backend *be, lx_mask *m)
 {
     if (m == NULL)
         return;
-    device_free((lx_cuda *)be, m->bias);
+    lx_cuda_device_free((lx_cuda *)be, m->bias);
     free(m);
-}
-
-/* --- states: all slots in one allocation, all pages in another --- */
-
-static lx_status allocate_states(lx_cuda *c, lx_states *s, lx_error *err)
-{
-    size_t fixed = float_bytes(s->stride) * (size_t)s->n_slots;
-    size_t pool = float_bytes(s->page_stride) * (size_t)s->n_pages;
-    size_t places = (size_t)s->n_slots * (size_t)s->slot_pages;
-    lx_status st = device_new(c, fixed, "states", (void **)&s->data, err);
-    if (st == LX_OK && pool > 0)
-        st = device_new(c, pool, "pages of states", (void **)&s->pool, err);
-    if (st == LX_OK && places > 0) {
-        st = device_new(c, places * sizeof *s->pages, "maps of pages", (void **)&s->device_pages,
-                        err);
-        if (st == LX_OK)
-            st = copy(c, s->device_pages, s->pages, places * sizeof *s->pages,
-                      cudaMemcpyHostToDevice, err);
-    }
-    if (st == LX_OK)
-        st = device_new(c, (size_t)s->n_slots * LX_DRAWN * sizeof *s->drawn, "drawn tokens",
-                        (void **)&s->drawn, err);
-    return st;
-}
-
-lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
-                             lx_states **out, lx_error *err)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_states *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return no_memory(err, "states");
-    lx_status st = lx_host_states_init(s, layout, n_slots, err);
-    if (st == LX_OK)
-        st = lx_cuda_use(c, err);
-    if (st == LX_OK)
-        st = allocate_states(c, s, err);
-    if (st != LX_OK) {
-        lx_cuda_states_free(be, s);
-        return st;
-    }
-    *out = s;
-    return LX_OK;
-}
-
-void lx_cuda_states_free(lx_backend *be, lx_states *s)
-{
-    if (s == NULL)
-        return;
-    device_free((lx_cuda *)be, s->data);
-    device_free((lx_cuda *)be, s->pool);
-    device_free((lx_cuda *)be, s->device_pages);
-    device_free((lx_cuda *)be, s->drawn);
-    free(s->pages);
-    free(s->mapped);
-    free(s);
-}
-
-static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32_t n_pages)
-{
-    return lx_host_has_pages(s, slot, n_pages) ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
-}
-
-static lx_status check_copy(lx_cuda *c, cudaError_t e)
-{
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
-}
-
-/* One part of a state; needs no waiting: what follows on the stream comes after. */
-static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
-                            enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    return n_bytes == 0 ? LX_OK : check_copy(c, cudaMemcpyAsync(to, from, n_bytes, kind, stream));
-}
-
-/* What is queued as moves from here on comes after what was queued for the state until now. Where
-   another thread records the event too, before it is waited for, it only comes later. */
-static lx_status begin_moves(lx_cuda *c)
-{
-    lx_status st = check_copy(c, cudaEventRecord(c->settled, c->stream));
-    return st == LX_OK ? check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0)) : st;
-}
-
-static lx_status wait_for_moves(lx_cuda *c)
-{
-    return check_copy(c, cudaStreamSynchronize(c->moves));
-}
-
-lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
-                            const int32_t *pages)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = lx_host_state_map(be, s, slot, first, n, pages);
-    if (st == LX_OK)
-        st = lx_cuda_use(c, NULL);
-    if (st != LX_OK)
-        return st;
-    /* Pageable memory has been read when the call returns. */
-    return queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
-                      (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
-}
-
-lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_pages(c, s, slot, 0);
-    if (st != LX_OK || s->floats == 0)
-        return st;
-    cudaError_t e =
-        cudaMemsetAsync(s->data + slot * s->stride, 0, float_bytes(s->floats), c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "zeroing a state", NULL);
-}
-
-lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
-                             int32_t n_pages)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_pages(c, s, to, n_pages);
-    if (st == LX_OK)
-        st = check_pages(c, s, from, n_pages);
-    if (st != LX_OK || to == from)
-        return st;
-    st = queue_copy(c, s->data + to * s->stride, s->data + from * s->stride, float_bytes(s->floats),
-                    cudaMemcpyDeviceToDevice, c->stream);
-    for (int32_t i = 0; st == LX_OK && i < n_pages; i++) {
-        float *page = lx_host_page(s, to, i);
-        if (page != lx_host_page(s, from, i))
-            st = queue_copy(c, page, lx_host_page(s, from, i), float_bytes(s->page_floats),
-                            cudaMemcpyDeviceToDevice, c->stream);
-    }
-    return st;
-}
-
-lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
-                               int32_t n_pages)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_pages(c, s, slot, n_pages);
-    if (st == LX_OK)
-        st = begin_moves(c);
-    if (st != LX_OK)
-        return st;
-    st = queue_copy(c, dst, s->data + slot * s->stride, float_bytes(s->floats),
-                    cudaMemcpyDeviceToHost, c->moves);
-    dst += s->floats;
-    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, dst += s->page_floats)
-        st = queue_copy(c, dst, lx_host_page(s, slot, i), float_bytes(s->page_floats),
-                        cudaMemcpyDeviceToHost, c->moves);
-    return st == LX_OK ? wait_for_moves(c) : st;
-}
-
-lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
-                               int32_t n_pages)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_pages(c, s, slot, n_pages);
-    if (st == LX_OK)
-        st = begin_moves(c);
-    if (st != LX_OK)
-        return st;
-    st = queue_copy(c, s->data + slot * s->stride, src, float_bytes(s->floats),
-                    cudaMemcpyHostToDevice, c->moves);
-    src += s->floats;
-    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, src += s->page_floats)
-        st = queue_copy(c, lx_host_page(s, slot, i), src, float_bytes(s->page_floats),
-                        cudaMemcpyHostToDevice, c->moves);
-    return st == LX_OK ? wait_for_moves(c) : st;
 }

@@ -125,6 +125,7 @@ static const lx_kernels table = {
     .close = reference_close,
     .describe = reference_describe,
     .array_new = lx_host_array_new,
+    .rows_new = lx_host_rows_new,
     .array_free = lx_host_array_free,
     .array_upload = lx_host_array_upload,
     .array_download = lx_host_array_download,

@@ -1,7 +1,8 @@
 /*
  * The weights reader. The file is mapped, its header parsed with jansson into a list of tensors,
  * the list sorted by offset, and then one walk checks that the tensors tile the data area and that
- * every value is finite. After a successful open nothing about the file needs checking again.
+ * every value is finite. After a successful open nothing about the file needs checking again, and
+ * its hash is known.
  *
  * All numbers of the header are checked against the file's size before they are used in arithmetic.
  * The mapping is read-only and private; a file in use must be replaced by renaming another over it,
@@ -37,6 +38,7 @@ struct lx_safetensors {
     entry *entries; /* [n] in file order */
     int32_t n_joined;
     lx_safetensors **joined; /* [n_joined] whose tensors these are; map is NULL then */
+    uint64_t hash;
     const char *label;
 };
 
@@ -320,6 +322,7 @@ lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *
         lx_safetensors_close(f);
         return st;
     }
+    f->hash = lx_file_hash(LX_HASH_SEED, f->map, f->map_bytes);
     *out = f;
     return LX_OK;
 }
@@ -366,14 +369,7 @@ void lx_safetensors_let_go(const lx_safetensors *f)
 
 uint64_t lx_safetensors_hash(const lx_safetensors *f)
 {
-    uint64_t hash = LX_HASH_SEED;
-    if (f->map != NULL)
-        return lx_file_hash(hash, f->map, f->map_bytes);
-    for (int32_t i = 0; i < f->n_joined; i++) {
-        uint64_t of_part = lx_safetensors_hash(f->joined[i]);
-        hash = lx_file_hash(hash, &of_part, sizeof of_part);
-    }
-    return hash;
+    return f->hash;
 }
 
 /* --- several files --- */
@@ -401,8 +397,11 @@ lx_status lx_safetensors_join(lx_safetensors *const *files, int32_t n, lx_safete
             e->tensor.idx = f->n++;
         }
     }
-    for (int32_t i = 0; i < n; i++)
+    f->hash = LX_HASH_SEED;
+    for (int32_t i = 0; i < n; i++) {
         f->joined[f->n_joined++] = files[i];
+        f->hash = lx_file_hash(f->hash, &files[i]->hash, sizeof f->hash);
+    }
     *out = f;
     return LX_OK;
 }

@@ -5,6 +5,8 @@
  */
 #include "model/formats/shards.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +16,16 @@
 #include "model/formats/json_memory.h"
 
 enum { MAX_INDEX_BYTES = 16 << 20, MAX_FILES = 256, MAX_FILE_NAME = 128, MAX_TENSORS = 65536 };
+enum { MAX_HELPERS = 7 }; /* threads that open files beside the caller's */
 
 typedef struct shards {
     const char *dir, *path; /* of the index */
     int32_t n;
     char names[MAX_FILES][MAX_FILE_NAME];
     lx_safetensors *files[MAX_FILES];
+    lx_error errors[MAX_FILES]; /* status LX_OK: the file is open, or was not tried */
+    atomic_int next;            /* file to be opened */
+    atomic_bool failed;         /* no other file need be opened */
 } shards;
 
 static lx_status bad(const shards *s, const char *tensor, const char *file, const char *what,
@@ -76,18 +82,45 @@ static lx_status name_files(shards *s, json_t *map, lx_error *err)
     return LX_OK;
 }
 
+static lx_status open_file(shards *s, int32_t i, lx_error *err)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s", s->dir, s->names[i]);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", s->names[i]);
+    return lx_safetensors_open(path, &s->files[i], err);
+}
+
+/* A thread's part: file after file. They are taken in order, so that all before one that cannot be
+   opened are looked at and the first fault is always the same. */
+static void *open_some(void *context)
+{
+    shards *s = context;
+    int32_t i;
+    while (!atomic_load(&s->failed) && (i = atomic_fetch_add(&s->next, 1)) < s->n) {
+        if (open_file(s, i, &s->errors[i]) != LX_OK)
+            atomic_store(&s->failed, true);
+    }
+    return NULL;
+}
+
+/* Every byte of a file is read to be checked and hashed, which several threads do sooner. */
 static lx_status open_files(shards *s, lx_error *err)
 {
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < s->n && st == LX_OK; i++) {
-        char path[4096];
-        int n = snprintf(path, sizeof path, "%s/%s", s->dir, s->names[i]);
-        if (n < 0 || (size_t)n >= sizeof path)
-            st = lx_fail(err, LX_ERR_INVALID, "model", "the path of %s is too long", s->names[i]);
-        else
-            st = lx_safetensors_open(path, &s->files[i], err);
+    pthread_t helpers[MAX_HELPERS];
+    int32_t n = 0;
+    while (n < MAX_HELPERS && n + 1 < s->n && pthread_create(&helpers[n], NULL, open_some, s) == 0)
+        n++;
+    (void)open_some(s);
+    while (n > 0)
+        (void)pthread_join(helpers[--n], NULL);
+    for (int32_t i = 0; i < s->n; i++) {
+        if (s->errors[i].status != LX_OK) {
+            *err = s->errors[i];
+            return err->status;
+        }
     }
-    return st;
+    return LX_OK;
 }
 
 /* Every tensor of the index lies where it says, and no file has others. */

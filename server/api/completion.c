@@ -338,6 +338,21 @@ void lx_completion_cancel(void *context)
         lx_work_cancel(&c->works[i]);
 }
 
+void lx_completion_held_advance(void *context)
+{
+    lx_completion_advance(*(lx_completion **)context);
+}
+
+bool lx_completion_held_is_done(const void *context)
+{
+    return lx_completion_is_done(*(lx_completion *const *)context);
+}
+
+void lx_completion_held_cancel(void *context)
+{
+    lx_completion_cancel(*(lx_completion **)context);
+}
+
 void lx_completion_release(void *context)
 {
     lx_completion *c = context;

@@ -39,6 +39,10 @@ void lx_completion_advance(void *context);
 bool lx_completion_is_done(const void *context);
 void lx_completion_cancel(void *context);
 void lx_completion_release(void *context);
+/* The same three for an object that begins with a pointer to its completion. */
+void lx_completion_held_advance(void *context);
+bool lx_completion_held_is_done(const void *context);
+void lx_completion_held_cancel(void *context);
 /* As lx_work_await_end. */
 void lx_completion_await_end(lx_completion *c);
 

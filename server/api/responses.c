@@ -17,7 +17,7 @@
 enum { PULL_BYTES = 16 * 1024, EVENT_HEAD = 256 };
 
 typedef struct lx_responding {
-    lx_completion *c;
+    lx_completion *c; /* first: see lx_completion_held_advance */
     char item_id[32];
     char *instructions; /* owned; NULL: none */
     size_t instructions_bytes;
@@ -207,21 +207,6 @@ static bool pull(void *context, lx_buffer *out)
 
 /* --- the route --- */
 
-static void advance(void *context)
-{
-    lx_completion_advance(((lx_responding *)context)->c);
-}
-
-static bool is_done(const void *context)
-{
-    return lx_completion_is_done(((const lx_responding *)context)->c);
-}
-
-static void cancel(void *context)
-{
-    lx_completion_cancel(((lx_responding *)context)->c);
-}
-
 static void release(void *context)
 {
     lx_responding *r = context;
@@ -238,11 +223,11 @@ static void defer(lx_responding *r, bool stream, lx_response *rs)
     lx_buffer_init(&r->pending, r->c->max_text + EVENT_HEAD);
     rs->deferred = (lx_deferred){
         .context = r,
-        .advance = advance,
-        .is_done = is_done,
+        .advance = lx_completion_held_advance,
+        .is_done = lx_completion_held_is_done,
         .finish = finish_whole,
         .pull = stream ? pull : NULL,
-        .cancel = cancel,
+        .cancel = lx_completion_held_cancel,
         .release = release,
         .ping = LX_SSE_PING,
         .failure = LX_SSE_NAMED_FAILURE,

@@ -35,6 +35,8 @@ lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
         .precision = strcmp(o->precision, "f32") == 0    ? LX_PRECISION_F32
                      : strcmp(o->precision, "int8") == 0 ? LX_PRECISION_INT8
                                                          : LX_PRECISION_AUTO,
+        .cuda_products =
+            strcmp(o->cuda_products, "own") == 0 ? LX_CUDA_PRODUCTS_OWN : LX_CUDA_PRODUCTS_CUBLAS,
     };
 }
 

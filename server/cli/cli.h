@@ -9,7 +9,8 @@
    struct and LX_CLI_MODEL_OPTIONS first in its table. */
 typedef struct lx_cli_model_options {
     const char *model, *device, *backend, *isa, *precision; /* backend: NULL for what device says */
-    int64_t threads;                                        /* 0: all cores the process may use */
+    const char *cuda_products;
+    int64_t threads; /* 0: all cores the process may use */
 } lx_cli_model_options;
 
 /* Rows that several commands have. `type` is the struct that is filled, `member` its field (for
@@ -48,12 +49,20 @@ typedef struct lx_cli_model_options {
                     "neonbf16|neonbf16plain",                                                      \
          .value = "NAME",                                                                          \
          .help = "instruction set of the cpu back end"},                                           \
+        {.name = "precision",                                                                      \
+         .env = "LINNET_PRECISION",                                                                \
+         .kind = LX_OPTION_CHOICE,                                                                 \
+         .offset = offsetof(type, member.precision),                                               \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|f32|int8",                                                               \
+         .value = "NAME",                                                                          \
+         .help = "auto: products in bf16 where the processor has them, f32: exact, int8: cpu "     \
+                 "only, whole numbers with scales"},                                               \
     {                                                                                              \
-        .name = "precision", .env = "LINNET_PRECISION", .kind = LX_OPTION_CHOICE,                  \
-        .offset = offsetof(type, member.precision), .fallback = "auto",                            \
-        .choices = "auto|f32|int8", .value = "NAME",                                               \
-        .help = "auto: products in bf16 where the processor has them, f32: exact, int8: cpu "      \
-                "only, whole numbers with scales"                                                  \
+        .name = "cuda-products", .env = "LINNET_CUDA_PRODUCTS", .kind = LX_OPTION_CHOICE,          \
+        .offset = offsetof(type, member.cuda_products), .fallback = "cublas",                      \
+        .choices = "cublas|own", .value = "NAME",                                                  \
+        .help = "what multiplies in bf16 on a GPU: NVIDIA's library, or linnet's own kernels"      \
     }
 
 #define LX_CLI_BACKEND_OPTIONS(type, member)                                                       \

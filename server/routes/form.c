@@ -40,7 +40,7 @@ static lx_sampling_params sampling_of(const lx_form *form)
 /* --- couplets --- */
 
 typedef struct couplet_form {
-    lx_completion *completion;
+    lx_completion *completion; /* first: see lx_completion_held_advance */
     lx_form form;
     char line[LX_FORM_TEXT_BYTES];
 } couplet_form;
@@ -81,21 +81,6 @@ static void finish_couplet(void *context, lx_response *rs)
     free(shown);
 }
 
-static void advance_couplet(void *context)
-{
-    lx_completion_advance(((couplet_form *)context)->completion);
-}
-
-static bool couplet_is_done(const void *context)
-{
-    return lx_completion_is_done(((const couplet_form *)context)->completion);
-}
-
-static void cancel_couplet(void *context)
-{
-    lx_completion_cancel(((couplet_form *)context)->completion);
-}
-
 static void release_couplet(void *context)
 {
     couplet_form *f = context;
@@ -128,10 +113,10 @@ static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form 
     }
     lx_completion_await_end(f->completion);
     rs->deferred = (lx_deferred){.context = f,
-                                 .advance = advance_couplet,
-                                 .is_done = couplet_is_done,
+                                 .advance = lx_completion_held_advance,
+                                 .is_done = lx_completion_held_is_done,
                                  .finish = finish_couplet,
-                                 .cancel = cancel_couplet,
+                                 .cancel = lx_completion_held_cancel,
                                  .release = release_couplet,
                                  .deadline_ns = f->completion->works[0].deadline_ns};
     return LX_OK;

@@ -7,7 +7,9 @@
 #define LINNET_SERVER_ROUTES_LINK_H
 
 #include "server/api/api.h"
+#include "server/api/generation.h"
 #include "server/routes/page.h"
+#include "server/routes/painter.h"
 
 /* A field of the query, "" when absent. */
 const char *lx_link_field(const lx_request *rq, const char *name);
@@ -30,5 +32,10 @@ lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *
                                 int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 lx_status lx_link_start_text(lx_api *api, const lx_request *rq, lx_response *rs,
                              int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+
+/* Of their `finish`: the painting, of which draw and context are set, becomes the rest of what was
+   computed by `w` and ended as st and *err say. */
+void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
+                   lx_response *rs);
 
 #endif

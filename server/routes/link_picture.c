@@ -141,16 +141,12 @@ static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *er
 static void finish(void *context, lx_response *rs)
 {
     link_picture *p = context;
-    const lx_work *w = &p->images.work;
+    lx_work *w = &p->images.work;
     lx_error err = {0};
     lx_status st = lx_work_status(w, &err);
-    (void)lx_work_count(&p->images.work, st);
-    p->painting = (lx_painting){
-        .draw = draw, .context = p, .wake = w->rq.wake, .wake_context = w->rq.wake_context};
-    if (st == LX_OK)
-        lx_painter_take(w->api->painter, &p->painting, w->deadline_ns, rs);
-    else
-        lx_respond_status(rs, st, &err);
+    (void)lx_work_count(w, st);
+    p->painting = (lx_painting){.draw = draw, .context = p};
+    lx_link_paint(w, &p->painting, st, &err, rs);
 }
 
 static void release(void *context)

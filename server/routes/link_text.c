@@ -13,7 +13,7 @@ enum { FREE_TOKENS = 200 };
 enum { FIELD_BYTES = 256, TEXT_BYTES = 4 * LX_CARD_MAX_CHARS + 1, PROMPT_BYTES = 1024 };
 
 typedef struct link_text {
-    lx_completion *completion;
+    lx_completion *completion; /* first: see lx_completion_held_advance */
     lx_painting painting;
     lx_reserve *reserve; /* of what drawing takes */
     bool poem;
@@ -166,28 +166,8 @@ static void finish(void *context, lx_response *rs)
     link_text *t = context;
     lx_error err = {0};
     lx_status st = read_text(t, &err);
-    const lx_work *w = &t->completion->works[0];
-    t->painting = (lx_painting){
-        .draw = draw, .context = t, .wake = w->rq.wake, .wake_context = w->rq.wake_context};
-    if (st == LX_OK)
-        lx_painter_take(w->api->painter, &t->painting, w->deadline_ns, rs);
-    else
-        lx_respond_status(rs, st, &err);
-}
-
-static void advance(void *context)
-{
-    lx_completion_advance(((link_text *)context)->completion);
-}
-
-static bool is_done(const void *context)
-{
-    return lx_completion_is_done(((const link_text *)context)->completion);
-}
-
-static void cancel(void *context)
-{
-    lx_completion_cancel(((link_text *)context)->completion);
+    t->painting = (lx_painting){.draw = draw, .context = t};
+    lx_link_paint(&t->completion->works[0], &t->painting, st, &err, rs);
 }
 
 static void release(void *context)
@@ -247,10 +227,10 @@ lx_status lx_link_start_text(lx_api *api, const lx_request *rq, lx_response *rs,
         return st;
     }
     rs->deferred = (lx_deferred){.context = t,
-                                 .advance = advance,
-                                 .is_done = is_done,
+                                 .advance = lx_completion_held_advance,
+                                 .is_done = lx_completion_held_is_done,
                                  .finish = finish,
-                                 .cancel = cancel,
+                                 .cancel = lx_completion_held_cancel,
                                  .release = release,
                                  .deadline_ns = t->completion->works[0].deadline_ns};
     return LX_OK;

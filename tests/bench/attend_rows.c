@@ -80,7 +80,7 @@ static void make_states(setting *s)
 
 static void make(setting *s, int threads)
 {
-    lx_backend_options o = {threads, LX_ISA_AUTO, LX_PRECISION_AUTO};
+    lx_backend_options o = {.n_threads = threads, .precision = LX_PRECISION_AUTO};
     lx_error err = {.text = "upload failed"};
     int64_t rows = (int64_t)s->seqs * MOST_TOKENS;
     int64_t n = rows * s->heads * (2 * s->keys + s->values);

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import constant_time
 import machine
-from machine import ROOT, number
+from machine import ROOT, number, pinned
 
 sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "http")]
 import image_model  # noqa: E402
@@ -140,10 +140,7 @@ class Machine:
 
     def measure(self, sizes):
         sizes = sorted({self.rounded(size) for size in sizes})
-        command = ["taskset", "-c", ",".join(map(str, range(self.args.threads))), self.args.build / "roofline",
-                   self.args.threads, *sizes]
-        out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout
-        self.rates = better(self.rates, json.loads(out))
+        self.rates = better(self.rates, machine.rates(self.args.build, self.args.threads, sizes))
 
     @staticmethod
     def rounded(size):
@@ -181,9 +178,9 @@ def floor(m, kind, own, position, streams):
 
 
 def bench(args, model, position, streams):
-    command = ["taskset", "-c", ",".join(map(str, range(args.threads))), args.build / "linnet", "bench", "--model", model,
-               "--batch", streams, "--at", position, "--steps", args.steps, "--threads", args.threads, "--json"]
-    out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout
+    command = [args.build / "linnet", "bench", "--model", model, "--batch", streams, "--at", position, "--steps", args.steps,
+               "--threads", args.threads, "--json"]
+    out = subprocess.run(pinned(command, args.threads), stdout=subprocess.PIPE, check=True).stdout
     return json.loads(out)["rows"][0]["ms_per_step"]
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import constant_time
 import machine
-from machine import ROOT, number
+from machine import ROOT, number, pinned
 
 PIXELS = 784
 LAYERS, D, D_FF = constant_time.LAYERS, constant_time.D_MODEL, constant_time.D_FF
@@ -55,11 +55,6 @@ def parse_arguments():
 
 
 # --- who is measured: each has name, and milliseconds(kind, size) or None -------------------------
-
-
-def pinned(command, threads):
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    return ["taskset", "-c", ",".join(map(str, cores)), *map(str, command)]
 
 
 class Linnet:
@@ -122,8 +117,7 @@ def precisions(args):
 
 def measure_machine(args, threads):
     sizes = {batch: WEIGHTS * 2 + batch * STATE_BYTES for batch in args.batches}
-    command = pinned([args.build / "roofline", threads, WEIGHTS * 2, *sizes.values()], threads)
-    m = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    m = machine.rates(args.build, threads, [WEIGHTS * 2, *sizes.values()])
     m["sizes"] = {batch: str(size) for batch, size in sizes.items()}
     return m
 

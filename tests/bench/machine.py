@@ -1,5 +1,6 @@
 """What every benchmark says first: the machine, the commit, and whether anything else is running."""
 
+import json
 import os
 import platform
 import subprocess
@@ -41,6 +42,18 @@ def describe(busy):
     if load > cores - busy + 0.5:
         line += "\nthe machine is busy with other work: do not publish these figures"
     return line
+
+
+def pinned(command, threads):
+    """The command, bound to the first cores."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    return ["taskset", "-c", ",".join(map(str, cores)), *map(str, command)]
+
+
+def rates(build, threads, sizes):
+    """What roofline.c measures: operations a second, and bytes a second by the bytes of what is read or updated."""
+    command = pinned([build / "roofline", threads, *sizes], threads)
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def table(head, rows):

@@ -105,10 +105,8 @@ def integral(args, shape, ms):
 
 
 def bench(args, model, *flags):
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:args.threads]))
-    command = ["taskset", "-c", cores, args.build / "linnet", "bench", "--model", model, "--threads", args.threads,
-               "--json", *flags]
-    out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout
+    command = [args.build / "linnet", "bench", "--model", model, "--threads", args.threads, "--json", *flags]
+    out = subprocess.run(machine.pinned(command, args.threads), stdout=subprocess.PIPE, check=True).stdout
     return json.loads(out)["rows"][0]
 
 

@@ -70,7 +70,7 @@ static void fill(setting *s, lx_array *a, int64_t n)
 
 static void make(setting *s, int threads)
 {
-    lx_backend_options o = {threads, LX_ISA_AUTO, LX_PRECISION_AUTO};
+    lx_backend_options o = {.n_threads = threads, .precision = LX_PRECISION_AUTO};
     lx_error err = {0};
     int64_t row = (int64_t)s->heads * (5 * s->keys + s->values);
     int32_t *numbers = calloc((size_t)(2 * s->seqs + 1), sizeof *numbers);

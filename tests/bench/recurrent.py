@@ -3,22 +3,25 @@
 
     python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
 
-Random weights of RWKV-7 0.1B (12 x 768) and Mamba-2 130M (24 x 768), a Gated DeltaNet of 12 x 768, and `softmax`, which they
-stand beside: Llama's transformer of that size, with its keys and values kept. 256 tokens, the same numbers for all who
-have the kind; --size small is for a look at whether everything runs. Beside Linnet: llama.cpp by
-the wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is
-that of an environment with xllamacpp, gguf, rwkv and torch.
+Random weights of RWKV-7 0.1B (12 x 768), Mamba-2 130M (24 x 768), Qwen3.5's hybrid of Gated DeltaNet and softmax (12 x 768),
+and `softmax`, which they stand beside: Llama's transformer of that size, with its keys and values kept. 256 tokens, the same
+numbers for all who have the kind; --size small is for a look at whether everything runs. Beside Linnet: llama.cpp by the
+wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is that
+of an environment with xllamacpp, gguf, rwkv and torch.
 
-Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, and prompts
-of 512 tokens. A figure is the median over --rounds rounds, in each of which all take turns; a process is bound to the
+Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, none guessed
+(random weights soon repeat themselves, which is guessed too well), and prompts of 512 tokens. A figure is the median over --rounds rounds, in each of which all take turns; a process is bound to the
 first --threads cores, the client to the others where there are any. llama.cpp's Q8_0 stands beside our int8.
+
+The last column is Linnet's part of the roofline: the weights read once or their multiplications, whichever takes longer,
+and states read and written, over what roofline.c measures before and after; rows that attention keeps are not counted. It
+knows no rate of whole numbers, so int8 has none where several tokens share the weights.
 """
 
 import argparse
 import concurrent.futures
 import importlib.util
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -31,7 +34,7 @@ from pathlib import Path
 
 import machine
 import numpy
-from machine import ROOT, number
+from machine import ROOT, number, pinned
 
 sys.path.append(str(ROOT / "tests" / "golden"))
 import folders  # noqa: E402
@@ -42,10 +45,11 @@ spec.loader.exec_module(converter)
 
 PEERS = Path(__file__).with_name("recurrent_peers.py")
 SIZES = {"full": {"width": 768, "layers": 12, "mamba_layers": 24, "state": 128, "hidden": 3072},
-         "small": {"width": 128, "layers": 2, "mamba_layers": 2, "state": 32, "hidden": 256}}
+         "small": {"width": 128, "layers": 4, "mamba_layers": 2, "state": 32, "hidden": 256}}
 THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0"}
 OUR = {"f32": "f32", "bf16": "auto", "q8": "int8"}
 MOST_TOKENS = 4096  # of a stream
+CONTEXT, PAGE = 1 << 17, 64  # tokens
 TEXT = "abcdefghijklmnopqrstuvwxyz .,;"
 
 
@@ -106,19 +110,24 @@ def filled(tensors, rng):
 
 def mamba2_config(size):
     return folders.MAMBA2 | {"hidden_size": size["width"], "num_hidden_layers": size["mamba_layers"], "head_dim": 64,
-                             "num_heads": 2 * size["width"] // 64, "state_size": size["state"], "max_position_embeddings": 1 << 17}
+                             "num_heads": 2 * size["width"] // 64, "state_size": size["state"], "max_position_embeddings": CONTEXT}
 
 
 def gdn_config(size):
-    return folders.GATED | {"hidden_size": size["width"], "num_hidden_layers": size["layers"], "head_dim": 64, "expand_v": 1.0,
-                            "num_heads": size["width"] // 64, "intermediate_size": 2 * size["width"],
-                            "max_position_embeddings": 1 << 17}
+    """Qwen3.5's dense transformer: llama.cpp serves Gated DeltaNet between layers of attention only, of four the last."""
+    heads, layers = size["width"] // 128, size["layers"]
+    return folders.QWEN | {"hidden_size": size["width"], "num_hidden_layers": layers, "linear_num_key_heads": heads, "rms_norm_eps": 1e-5,
+                           "linear_num_value_heads": heads, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "head_dim": 128,
+                           "num_attention_heads": heads, "num_key_value_heads": max(1, heads // 3),
+                           "layer_types": ["full_attention" if i % 4 == 3 else "linear_attention" for i in range(layers)],
+                           "intermediate_size": 2 * size["width"], "max_position_embeddings": CONTEXT}
 
 
 def softmax_config(size):
     layers, heads = size["layers"], size["width"] // 64
     attention = folders.ATTN | {"layers": list(range(layers)), "num_heads": heads, "num_kv_heads": heads}
-    return gdn_config(size) | {"attn": attention, "intermediate_size": size["width"] * 8 // 3 // 32 * 32}
+    return folders.GATED | {"hidden_size": size["width"], "num_hidden_layers": layers, "head_dim": 64, "expand_v": 1.0, "num_heads": heads,
+                            "attn": attention, "intermediate_size": size["width"] * 8 // 3 // 32 * 32, "max_position_embeddings": CONTEXT}
 
 
 def make(kind, size):
@@ -129,8 +138,10 @@ def make(kind, size):
         config = converter.config_of({name: ("F32", array) for name, array in own.items()})
         pairs = (converter.their_tensor(name, array) for name, array in own.items())
         return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
-    config = {"mamba2": mamba2_config, "gated_deltanet": gdn_config, "softmax": softmax_config}[kind](size)
-    tensors = filled((folders.mamba2_tensors if kind == "mamba2" else folders.delta_tensors)(config), rng)
+    config_of, tensors_of = {"mamba2": (mamba2_config, folders.mamba2_tensors), "gated_deltanet": (gdn_config, folders.qwen_tensors),
+                             "softmax": (softmax_config, folders.delta_tensors)}[kind]
+    config = config_of(size)
+    tensors = filled(tensors_of(config), rng)
     return config | {"eos_token_id": None, "bos_token_id": None}, tensors, tensors
 
 
@@ -147,11 +158,6 @@ def write_folder(path, config, tensors, precision):
 
 
 # --- who is measured
-
-
-def pinned(command, threads):
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    return ["taskset", "-c", ",".join(map(str, cores)), *map(str, command)]
 
 
 class Linnet:
@@ -171,7 +177,7 @@ class Linnet:
 
     def body(self, prompt, tokens):
         text = "".join(TEXT[i % len(TEXT)] for i in prompt)
-        return {"model": self.model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+        return {"model": self.model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "draft": False}
 
     def close(self):
         self.process.terminate()
@@ -216,9 +222,11 @@ def ask(server, prompt, tokens):
 
 
 def tokens_a_second(args, server, streams):
-    """All begin together; they draw so many tokens that a request's own time does not matter."""
+    """All begin together; they draw so many tokens that a request's own time does not matter. Before, all states have been in
+    use: a virtual machine's host may take seconds for memory that is touched for the first time."""
     tokens = args.tokens
     with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+        list(pool.map(lambda i: ask(server, range(i, i + 4), tokens), range(streams)))
         while True:
             start = time.perf_counter()
             list(pool.map(lambda i: ask(server, range(i, i + 4), tokens), range(streams)))
@@ -238,6 +246,47 @@ def prompt_tokens_a_second(server, n, salt):
     return n / statistics.median(times[1:])
 
 
+# --- the roofline
+
+BYTES = {"f32": 4, "bf16": 2, "q8": 1}
+
+
+class Roofline:
+    """Of a model: elements of the products that a token needs, bytes of a stream's state that does not grow."""
+
+    def __init__(self, args, folder, tensors, threads, precision):
+        self.elements = sum(array.size for name, array in tensors.items() if array.ndim == 2 and "embed" not in name)
+        said = subprocess.run([args.build / "linnet", "inspect", folder, "--json"], stdout=subprocess.PIPE, check=True).stdout
+        said, self.precision = json.loads(said), precision
+        self.state = said["state_bytes"] - said["state_page_bytes"] * (CONTEXT // PAGE)
+        self.args, self.threads, self.found = args, threads, []
+        self.look()
+
+    def look(self):
+        sizes = [self.weight_bytes()] + [n * self.state for n in self.args.streams if self.state]
+        self.found.append(machine.rates(self.args.build, self.threads, sizes))
+
+    def weight_bytes(self):
+        return self.elements * BYTES[self.precision]
+
+    def rate(self, what, size=None):
+        return max(found[what] if size is None else found[what][str(size)] for found in self.found)
+
+    def seconds(self, tokens, streams):
+        """That a step of so many tokens cannot go below; None: not known."""
+        if tokens > 1 and self.precision == "q8":
+            return None
+        reading = self.weight_bytes() / self.rate("read", self.weight_bytes())
+        flops = "bf16_flops" if self.precision == "bf16" and "bf16_flops" in self.found[0] else "f32_flops"
+        changed = streams * self.state
+        states = changed / self.rate("update", changed) if changed else 0
+        return max(reading, 2 * self.elements * tokens / self.rate(flops)) + states
+
+    def reached(self, tokens, streams, tokens_a_second):
+        least = self.seconds(tokens, streams)
+        return "-" if least is None else f"{least * tokens_a_second / tokens:.0%}"
+
+
 # --- a table for each kind, precision and number of threads
 
 
@@ -247,7 +296,7 @@ def measure(args, kind, precision, threads, place):
     if not folder.exists():
         write_folder(folder, config, tensors, precision)
     racers, packaged = [lambda: Linnet(args, folder, threads, precision)], None
-    if args.python and kind != "gated_deltanet":
+    if args.python:
         saved, file = place / f"{kind}.npz", place / f"{kind}-{precision}.gguf"
         if not saved.exists():
             numpy.savez(saved, **theirs)
@@ -258,7 +307,7 @@ def measure(args, kind, precision, threads, place):
             packaged = place / "rwkv7"
             if not packaged.with_suffix(".pth").exists():
                 subprocess.run([args.python, PEERS, "pth", saved, packaged], check=True)
-    figures = {}
+    roofline, figures = Roofline(args, folder, tensors, threads, precision), {}
     for round_ in range(args.rounds):
         for start in racers if round_ % 2 == 0 else racers[::-1]:
             server = start()
@@ -276,19 +325,23 @@ def measure(args, kind, precision, threads, place):
             found = figures.setdefault("rwkv f32", {})
             found.setdefault("1 streams", []).append(said["step"])
             found.setdefault("prompt", []).append(said["prompt"])
-    return figures
+    roofline.look()
+    return figures, roofline
 
 
-def print_table(args, kind, precision, threads, figures):
+def print_table(args, kind, precision, threads, figures, roofline):
     names = list(figures)
     rows = []
     for what in [f"{n} streams" for n in args.streams] + ["prompt"]:
         median = {name: statistics.median(figures[name][what]) for name in names if what in figures[name]}
         label = f"prompt of {args.prompt}" if what == "prompt" else what.replace("1 streams", "1 stream")
         best = max((x for name, x in median.items() if not name.startswith("Linnet")), default=None)
-        rows.append([label] + [number(median.get(name)) for name in names] + [number(median[names[0]] / best) if best else "-"])
+        streams = 0 if what == "prompt" else int(what.split()[0])
+        reached = roofline.reached(streams or args.prompt, streams, median[names[0]])
+        ratio = number(median[names[0]] / best) if best else "-"
+        rows.append([label] + [number(median.get(name)) for name in names] + [ratio, reached])
     print(f"\n{kind}, {args.size}, {precision}, {threads} thread{'s' if threads > 1 else ''}, tokens a second:\n")
-    print(machine.table(["", *names, "times the best other"], rows), flush=True)
+    print(machine.table(["", *names, "times the best other", "of the roofline"], rows), flush=True)
 
 
 def main():
@@ -298,9 +351,9 @@ def main():
         for kind in args.kinds:
             for precision in args.precisions:
                 for threads in args.threads:
-                    figures = measure(args, kind, precision, threads, Path(scratch))
+                    figures, roofline = measure(args, kind, precision, threads, Path(scratch))
                     figures = dict(sorted(figures.items(), key=lambda f: not f[0].startswith("Linnet")))
-                    print_table(args, kind, precision, threads, figures)
+                    print_table(args, kind, precision, threads, figures, roofline)
 
 
 if __name__ == "__main__":

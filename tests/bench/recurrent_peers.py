@@ -109,7 +109,51 @@ def softmax_file(path, t, gguf):
     return writer, out
 
 
-FILES = {"rwkv7": rwkv7_file, "mamba2": mamba2_file, "softmax": softmax_file}
+def gdn_file(path, t, gguf):
+    """Qwen3.5's dense transformer."""
+    layers = 1 + max(int(name.split(".")[2]) for name in t if name.startswith("model.layers."))
+    attention = min(int(name.split(".")[2]) for name in t if name.endswith("self_attn.q_norm.weight"))
+    hidden, width = t["model.layers.0.mlp.gate_proj.weight"].shape
+    heads, size = t["model.layers.0.linear_attn.A_log"].size, t["model.layers.0.linear_attn.norm.weight"].size
+    q_heads, kv_heads = (t[f"model.layers.{attention}.self_attn.{name}_proj.weight"].shape[axis] // size
+                         for name, axis in (("o", 1), ("k", 0)))
+    writer = start_file(path, "qwen35", t, gguf, layers, width, hidden, q_heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(size)
+    writer.add_value_length(size)
+    writer.add_layer_norm_rms_eps(EPS)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_dimension_count(size // 2)
+    writer.add_rope_dimension_sections([(size // 4 + 2 - i) // 3 for i in range(3)] + [0])  # those of a text are one
+    writer.add_uint32("qwen35.full_attention_interval", attention + 1)
+    writer.add_ssm_conv_kernel(t["model.layers.0.linear_attn.conv1d.weight"].shape[2])
+    writer.add_ssm_inner_size(heads * size)
+    writer.add_ssm_state_size(size)
+    writer.add_ssm_time_step_rank(heads)
+    writer.add_ssm_group_count(heads)
+    out = {"token_embd.weight": t["model.embed_tokens.weight"], "output.weight": t["lm_head.weight"],
+           "output_norm.weight": 1 + t["model.norm.weight"]}
+    both = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+    delta = {"attn_qkv": "in_proj_qkv", "attn_gate": "in_proj_z", "ssm_beta": "in_proj_b", "ssm_alpha": "in_proj_a", "ssm_norm": "norm",
+             "ssm_out": "out_proj"}
+    softmax = {"attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj", "attn_output": "o_proj"}
+    for i in range(layers):
+        p, q = f"model.layers.{i}.", f"blk.{i}."
+        out |= {f"{q}{theirs}.weight": t[f"{p}{own}.weight"] for theirs, own in both.items()}
+        out |= {f"{q}attn_norm.weight": 1 + t[f"{p}input_layernorm.weight"],
+                f"{q}post_attention_norm.weight": 1 + t[f"{p}post_attention_layernorm.weight"]}
+        if f"{p}self_attn.q_proj.weight" in t:
+            out |= {f"{q}{theirs}.weight": t[f"{p}self_attn.{own}.weight"] for theirs, own in softmax.items()}
+            out |= {f"{q}attn_{x}_norm.weight": 1 + t[f"{p}self_attn.{x}_norm.weight"] for x in "qk"}
+        else:
+            p += "linear_attn."
+            out |= {f"{q}{theirs}.weight": t[f"{p}{own}.weight"] for theirs, own in delta.items()}
+            out |= {f"{q}ssm_conv1d.weight": t[f"{p}conv1d.weight"][:, 0].copy(), f"{q}ssm_dt.bias": t[f"{p}dt_bias"],
+                    f"{q}ssm_a": -numpy.exp(t[f"{p}A_log"])}
+    return writer, out
+
+
+FILES = {"rwkv7": rwkv7_file, "mamba2": mamba2_file, "gated_deltanet": gdn_file, "softmax": softmax_file}
 EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
 
 

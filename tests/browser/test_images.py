@@ -326,7 +326,7 @@ def test_tabs_with_the_keyboard(open_page):
     page.click("#images-tab")
     page.keyboard.press("Tab")
     reached = set()
-    for _ in range(20):
+    for _ in range(40):  # with a button for each class
         reached.add(page.evaluate("document.activeElement.id"))
         page.keyboard.press("Tab")
     assert {"image-n", "image-temperature", "image-seed", "paint", "kept", "complete", "clear"} <= reached

@@ -272,7 +272,7 @@ def test_a_link_of_a_poem_has_a_card_of_its_own(open_page):
 
 
 @pytest.mark.parametrize("query, param", [
-    ("n=4", "seed"), ("seed=x", "seed"), ("seed=1&n=65", "n"), ("seed=1&class=7", "class"), ("seed=1&class=-1", "class"),
+    ("n=4", "seed"), ("seed=x", "seed"), ("seed=1&n=65", "n"), ("seed=1&class=70", "class"), ("seed=1&class=-1", "class"),
     ("seed=1&rows=3&ink=!", "ink"), ("seed=1&rows=3&ink=AAA", "ink"), ("seed=1&ink=AP8A_wD_ABM", "ink"),
     ("seed=1&rows=28&ink=AP8A_wD_ABM", "rows"), ("seed=1&rows=3&ink=" + "A" * 9000, "ink"), ("seed=1&temperature=11", "temperature"),
 ])

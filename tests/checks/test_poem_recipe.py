@@ -1,5 +1,6 @@
 """weights/train/poem.py: poems as documents, what of them is predicted, those held out, and files that are no poems."""
 
+import json
 import lzma
 import pathlib
 import sys
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "weights" / "train"))
 
 import poem  # noqa: E402
+import poem_kinds  # noqa: E402
 import trainer  # noqa: E402
 
 WORDS = [f"{a}{b}{c}月光，疑是地上霜。" for a in "春夏秋冬" for b in "风花雪月" * 2 for c in "天地山水江河湖海东西南北红黄蓝绿"]
@@ -51,3 +53,26 @@ def test_a_file_that_holds_no_poems_is_refused_by_its_line(monkeypatch, tmp_path
     with pytest.raises(SystemExit) as ended:
         trainer.run(poem.Poems, args)
     assert str(ended.value).startswith("poem.py: ") and "train.tsv.xz:2: " in str(ended.value)
+
+
+def test_poem_kinds(monkeypatch, tmp_path, capsys):
+    """Models of two kinds by one recipe; the figures are what the program says of what was exported."""
+    for name in ("train", "test"):
+        with lzma.open(tmp_path / f"{name}.tsv.xz", "wt", encoding="utf-8") as file:
+            file.write("\n".join(f"唐\t李白\t静夜思\t{words}" for words in WORDS) + "\n")
+    program = tmp_path / "linnet"
+    program.write_text('#!/bin/sh\necho "$@" >>"$0.called"\necho \'{"parameters": 1234, "nll": 4.5}\'\n')
+    program.chmod(0o755)
+    runs = tmp_path / "runs"
+    flags = ["--data", str(tmp_path), "--runs", str(runs), "--only", "linear", "mamba2", "--tokens", "4096", "--linnet", str(program)]
+    for trained in (2, 0):  # what is complete is not trained again
+        monkeypatch.setattr(sys, "argv", ["poem_kinds.py", *flags])
+        poem_kinds.main()
+        out = capsys.readouterr()
+        assert out.out.splitlines()[2:] == ["| linear | 4 | 1,234 | 4.500 |", "| mamba2 | 8 | 1,234 | 4.500 |"]
+        assert out.err.count("training") == trained
+    config = json.loads((runs / "mamba2" / "model" / "config.json").read_text())
+    assert config["attention"]["kind"] == "mamba2" and config["attention"]["n_heads"] == 4 and config["n_layers"] == 8
+    called = (tmp_path / "linnet.called").read_text()
+    assert f"eval --model {runs / 'linear' / 'model'} {runs / 'test.tsv'}" in called
+    assert (runs / "test.tsv").read_text().startswith("唐\t李白")

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "weights" / "train"), str(ROOT / "tests" / "golden")]
 
 import copy_task  # noqa: E402
+import classes  # noqa: E402
 import export  # noqa: E402
 import export_hf  # noqa: E402
 import float64  # noqa: E402
@@ -23,7 +24,6 @@ import kinds  # noqa: E402
 import linear_transformer  # noqa: E402
 import trainer  # noqa: E402
 import unfit  # noqa: E402
-import without_classes  # noqa: E402
 from mixers import delta, linear, lsh, memory_compressed  # noqa: E402
 
 KINDS = {
@@ -220,8 +220,8 @@ def test_a_model_without_its_classes_is_what_it_was_without_being_asked():
     none = torch.cat([ids, torch.full((2, 16, 1), 2)], -1)
     with torch.no_grad():
         before = model(none)
-        left = without_classes.fold(model, config)
+        left = classes.fold(model, config)
         assert [s["name"] for s in left["inputs"]] == ["token", "n", "row", "column"] and "classes" not in left["image"]
         assert torch.allclose(model(ids), before, atol=1e-12)
     with pytest.raises(unfit.Unfit):
-        without_classes.fold(model, left)
+        classes.fold(model, left)

@@ -79,23 +79,22 @@ static product_kind kind_of(lx_isa isa, lx_precision precision)
                                                                       : PAIRS;
 }
 
-static bool open_device(device *d, const char *name, lx_isa isa, int threads,
-                        lx_precision precision)
+static bool open_device(device *d, const char *name, const lx_backend_options *o)
 {
-    lx_backend_options o = {threads, isa, precision};
     lx_error err = {0};
-    lx_status st = lx_backend_open(name, &o, &d->be, &err);
+    lx_status st = lx_backend_open(name, o, &d->be, &err);
     if (st == LX_OK) {
         d->k = d->be->ops;
-        d->rounds = precision == LX_PRECISION_AUTO;
-        d->int8 = precision == LX_PRECISION_INT8;
-        d->kind = kind_of(isa, precision);
-        d->threads = threads;
-        d->only_runs =
-            SANITIZED && strcmp(name, "cpu") == 0 && isa != LX_ISA_PLAIN && isa != LX_ISA_NEON;
+        d->rounds = o->precision == LX_PRECISION_AUTO;
+        d->int8 = o->precision == LX_PRECISION_INT8;
+        d->kind = kind_of(o->isa, o->precision);
+        d->threads = o->n_threads;
+        d->only_runs = SANITIZED && strcmp(name, "cpu") == 0 && o->isa != LX_ISA_PLAIN &&
+                       o->isa != LX_ISA_NEON;
         return true;
     }
-    (void)printf("skipped: %s, %s, %d threads: %s\n", name, lx_isa_name(isa), threads, err.text);
+    (void)printf("skipped: %s, %s, %d threads: %s\n", name, lx_isa_name(o->isa), o->n_threads,
+                 err.text);
     return false;
 }
 
@@ -103,14 +102,18 @@ typedef enum group { PRODUCT, BESIDE, APART } group; /* see tests.def */
 
 /* The last group that differs from what other runs test: in int8 and with amxplain and
    neonbf16plain the products alone, and only they divide their work by the number of threads in
-   more than one way, for the others three will do, and one with a single set of instructions; where
-   cuda rounds, the products and what writes their inputs, and for a sanitizer where the cpu does:
-   all else in them is avx512's. */
-static group last_group(lx_isa isa, int threads, lx_precision precision, const char *name)
+   more than one way, for the others three will do, and one with a single set of instructions; those
+   of cuda's own products; where cuda rounds by its library, the products and what writes their
+   inputs, and for a sanitizer where the cpu does: all else in them is avx512's. */
+static group last_group(const lx_backend_options *o, const char *name)
 {
+    lx_isa isa = o->isa;
+    lx_precision precision = o->precision;
+    int threads = o->n_threads;
     bool cpu = strcmp(name, "cpu") == 0, cuda = strcmp(name, "cuda") == 0;
     bool int8 = precision == LX_PRECISION_INT8;
-    if (isa == LX_ISA_AMX_PLAIN || isa == LX_ISA_NEON_BF16_PLAIN || threads == 2 ||
+    if (o->cuda_products == LX_CUDA_PRODUCTS_OWN || isa == LX_ISA_AMX_PLAIN ||
+        isa == LX_ISA_NEON_BF16_PLAIN || threads == 2 ||
         (int8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT))
         return PRODUCT;
     if (cpu && !int8 && threads == 1 && isa != LX_ISA_AVX2 && isa != LX_ISA_NEON)
@@ -120,9 +123,9 @@ static group last_group(lx_isa isa, int threads, lx_precision precision, const c
     return APART;
 }
 
-static void run_device(const options *o, const char *name, lx_isa isa, int threads,
-                       lx_precision precision, count *c)
+static void run_device(const options *o, const char *name, const lx_backend_options *how, count *c)
 {
+    const lx_backend_options exact = {.n_threads = 1, .precision = LX_PRECISION_F32};
     static const struct {
         const test *tests;
         group group;
@@ -131,14 +134,14 @@ static void run_device(const options *o, const char *name, lx_isa isa, int threa
 #include "tests/conformance/tests.def"
     };
     bool cuda = strcmp(name, "cuda") == 0;
-    group last = last_group(isa, threads, precision, name);
+    group last = last_group(how, name);
     static device dut, oracle;
     char label[96];
     dut = oracle = (device){.label = label};
-    if (!open_device(&dut, name, isa, threads, precision))
+    if (!open_device(&dut, name, how))
         return;
     oracle.label = "oracle";
-    if (open_device(&oracle, "reference", LX_ISA_AUTO, 1, LX_PRECISION_F32)) {
+    if (open_device(&oracle, "reference", &exact)) {
         dut.is_cpu = strcmp(name, "cpu") == 0 || (cuda && !dut.rounds);
         dut.k->describe(dut.be, label, sizeof label);
         (void)printf("%s\n", label);
@@ -195,8 +198,15 @@ static const struct {
     {LX_ISA_NEON_BF16, LX_PRECISION_INT8, 2},
 };
 
+static const lx_backend_options gpus[] = {
+    {1, LX_ISA_AUTO, LX_PRECISION_F32, LX_CUDA_PRODUCTS_CUBLAS},
+    {1, LX_ISA_AUTO, LX_PRECISION_AUTO, LX_CUDA_PRODUCTS_CUBLAS},
+    {1, LX_ISA_AUTO, LX_PRECISION_AUTO, LX_CUDA_PRODUCTS_OWN},
+};
+
 int main(int argc, char **argv)
 {
+    const lx_backend_options plain = {.n_threads = 1, .precision = LX_PRECISION_F32};
     options o = {0};
     count c = {0};
     if (!parse(argc, argv, &o)) {
@@ -207,17 +217,18 @@ int main(int argc, char **argv)
         return 2;
     }
     if (!SANITIZED && wanted(&o, "reference", LX_ISA_AUTO, 1))
-        run_device(&o, "reference", LX_ISA_AUTO, 1, LX_PRECISION_F32, &c);
+        run_device(&o, "reference", &plain, &c);
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
         for (int threads = SANITIZED ? cpus[i].threads : 1; threads <= cpus[i].threads; threads++) {
+            lx_backend_options how = {
+                .n_threads = threads, .isa = cpus[i].isa, .precision = cpus[i].precision};
             if (wanted(&o, "cpu", cpus[i].isa, threads))
-                run_device(&o, "cpu", cpus[i].isa, threads, cpus[i].precision, &c);
+                run_device(&o, "cpu", &how, &c);
         }
     }
-    for (int rounds = 0; rounds <= 1; rounds++) {
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
         if (wanted(&o, "cuda", LX_ISA_AUTO, 1))
-            run_device(&o, "cuda", LX_ISA_AUTO, 1,
-                       rounds == 1 ? LX_PRECISION_AUTO : LX_PRECISION_F32, &c);
+            run_device(&o, "cuda", &gpus[i], &c);
     }
     (void)printf("%d passed, %d failed\n", c.passed, c.failed);
     return c.failed == 0 && c.passed > 0 ? 0 : 1;

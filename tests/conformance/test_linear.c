@@ -252,7 +252,7 @@ static bool linear_of_large_matrices_matches_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* Rows alone and in groups of any size give the bytes they give among 257. */
+/* Rows alone and in groups of any size give the bytes they give among 257, whatever lies beside. */
 static bool linear_rows_are_independent(device *dut, device *oracle)
 {
     (void)oracle;
@@ -277,6 +277,54 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
                   "%s: rows %d to %d differ from the same rows among %d", dtype_name(c.dtype),
                   first, first + n - 1, c.rows);
         }
+        for (int64_t k = 0; k < c.cols; k++)
+            data.x[c.cols + k] = NAN;
+        if (!run_linear(dut, &c, &data, w, 0, 2, false, some))
+            return false;
+        CHECK(same_bytes(some, all, c.outputs), "a row differs beside one that is no number");
+        dev_release(dut);
+    }
+    return true;
+}
+
+/* Rows of an array that holds nothing else give the bytes that they give elsewhere. */
+static bool linear_into_spare_rows(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {3};
+    lx_error err = {0};
+    for (int i = 0; i < 4 * RESIDUALS; i++) {
+        linear_case c = {.cols = 24,
+                         .outputs = i % 2 == 0 ? 40 : 37,
+                         .rows = 13,
+                         .dtype = LX_BF16,
+                         .activation = i % 4 < 2 ? LX_ACT_NONE : LX_ACT_GELU,
+                         .residual = (residual_kind)(i / 4),
+                         .bias = true};
+        linear_data data = make_data(&c, &r);
+        lx_matrix *w = dev_matrix(dut, &data.w, data.bias);
+        float *want = floats(c.rows * c.outputs), *got = floats(c.rows * c.outputs);
+        lx_array *y = NULL, *residual = dev_array(dut, data.residual, c.rows * c.outputs);
+        lx_array *x = dev_array(dut, data.x, c.rows * c.cols);
+        bool in_place = c.residual == IN_PLACE;
+        if (!run_linear(dut, &c, &data, w, 0, c.rows, false, want))
+            return false;
+        CHECK_OK(dut->k->rows_new(dut->be, c.rows, c.outputs, &y, &err));
+        CHECK_OK(dut->k->array_upload(dut->be, y, 0, data.residual, c.rows * c.outputs));
+        lx_linear_args args = {.y = y,
+                               .x = x,
+                               .w = w,
+                               .activation = c.activation,
+                               .residual = in_place                    ? y
+                                           : c.residual == NO_RESIDUAL ? NULL
+                                                                       : residual,
+                               .rows = LX_ROWS_TOKENS};
+        CHECK_OK(dut->k->begin(dut->be, single_rows(c.rows), NULL));
+        dut->k->linear(dut->be, &args);
+        bool ok = dev_finish(dut) &&
+                  dut->k->array_download(dut->be, y, 0, got, c.rows * c.outputs) == LX_OK;
+        dut->k->array_free(dut->be, y);
+        CHECK(ok && same_bytes(got, want, c.rows * c.outputs), "%d: other bytes in spare rows", i);
         dev_release(dut);
     }
     return true;
@@ -442,6 +490,7 @@ const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
     {"linear_of_large_matrices_matches_oracle", linear_of_large_matrices_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
+    {"linear_into_spare_rows", linear_into_spare_rows},
     {"linear_has_equal_bytes_on_every_cpu", linear_has_equal_bytes_on_every_cpu},
     {"linear_has_equal_bytes_of_extreme_values", linear_has_equal_bytes_of_extreme_values},
     {"linear_rounds_inputs_as_it_says", linear_rounds_inputs_as_it_says},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conformance.h"
+#include "kernels/philox.h"
 #include "sampling.h"
 
 static const lx_sampling plain = {.seed = 1, .temperature = 1, .top_p = 1, .forced = -1};
@@ -177,7 +178,37 @@ static bool the_likeliest_may_be_untypical(device *dut, device *oracle)
     return true;
 }
 
+/* Sums that reach what is drawn and do not exceed it, with equal weights: an id is not taken then.
+ */
+static bool edges_belong_to_the_next_id(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { MOST = 2048, EDGES = 4 };
+    static const int32_t sizes[] = {16, 256, 1024, MOST};
+    static const float logits[EDGES * MOST];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int32_t n = sizes[i], at = 0;
+        lx_sampling how[EDGES];
+        lx_sample out[EDGES];
+        for (uint64_t seed = 1; at < EDGES; seed++) {
+            float drawn = lx_uniform(seed, 0, 0, 0) * (float)n;
+            how[at] = plain;
+            how[at].seed = seed;
+            at += drawn > 0 && drawn == floorf(drawn);
+        }
+        if (!sample_logits(dut, logits, EDGES, n, how, out))
+            return false;
+        for (int k = 0; k < EDGES; k++) {
+            int32_t want = (int32_t)(lx_uniform(how[k].seed, 0, 0, 0) * (float)n);
+            CHECK(out[k].token == want, "%d of %d equal ids is drawn, not %d", out[k].token, n,
+                  want);
+        }
+    }
+    return true;
+}
+
 const test sample_draw_tests[] = {
+    {"edges_belong_to_the_next_id", edges_belong_to_the_next_id},
     {"frequencies_are_probabilities", frequencies_are_probabilities},
     {"typical_and_min_p_are_probabilities", typical_and_min_p_are_probabilities},
     {"the_likeliest_may_be_untypical", the_likeliest_may_be_untypical},

@@ -24,9 +24,12 @@ def debian_packages():
     """Of every group of scripts/deps."""
     text = (ROOT / "scripts/deps").read_text()
     groups = re.search(r"scripts/deps ([a-z|]+) \.\.\.$", text, re.MULTILINE)[1].split("|")
+    def named(group):
+        for word in re.search(rf'^{group}="([^"]+)"$', text, re.MULTILINE)[1].split():
+            yield from named(word[1:]) if word.startswith("$") else [word.removesuffix(":arm64")]
+
     for group in groups:
-        words = re.search(rf'^{group}="([^"]+)"$', text, re.MULTILINE)[1].split()
-        yield from (word.removesuffix(":arm64") for word in words if not word.startswith("$"))
+        yield from named(group)
 
 
 def requirements():

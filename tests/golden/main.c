@@ -2,8 +2,8 @@
  * The C program's results against fixtures that generate_lines.py and generate_images.py
  * computed from the same weights with PyTorch in float64, on every back end and instruction set.
  *
- *   golden MODEL_DIR FIXTURE_DIR [BACKEND]    only on that back end, which then has to be there
- *                                             and to have the model's kind
+ *   golden MODEL_DIR FIXTURE_DIR [BACKEND [ISA]]    only on that back end, or instruction set,
+ * which then has to be there and to have the model's kind
  *
  * Closing line "N passed, N failed"; a missing file is a failure.
  */
@@ -15,8 +15,8 @@
 #include "tests/golden/golden.h"
 
 static int passed, failed;
-static const char *only; /* back end; NULL: all */
-static bool slow;        /* the one that runs */
+static const char *only, *only_isa; /* back end, instruction set; NULL: all */
+static bool slow;                   /* the one that runs */
 
 void golden_count(bool ok, const char *fmt, ...)
 {
@@ -45,11 +45,12 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
     lx_model *model = NULL;
     lx_transformer *t = NULL;
     lx_error err = {0};
-    if (only != NULL && strcmp(only, name) != 0)
+    if ((only != NULL && strcmp(only, name) != 0) ||
+        (only_isa != NULL && strcmp(only_isa, lx_isa_name(isa)) != 0))
         return;
     slow = strcmp(name, "reference") == 0 || isa == LX_ISA_PLAIN;
     lx_status st = lx_backend_open(name, &options, &be, &err);
-    if (st == LX_ERR_UNSUPPORTED && (only == NULL || isa != LX_ISA_AUTO)) {
+    if (st == LX_ERR_UNSUPPORTED && only_isa == NULL && (only == NULL || isa != LX_ISA_AUTO)) {
         (void)printf("%-28s not on this machine: %s\n", what, err.text);
         return;
     }
@@ -73,11 +74,12 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
 
 int main(int argc, char **argv)
 {
-    if (argc != 3 && argc != 4) {
-        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR [BACKEND]\n");
+    if (argc < 3 || argc > 5) {
+        (void)fprintf(stderr, "usage: golden MODEL_DIR FIXTURE_DIR [BACKEND [ISA]]\n");
         return 2;
     }
-    only = argc == 4 ? argv[3] : NULL;
+    only = argc > 3 ? argv[3] : NULL;
+    only_isa = argc > 4 ? argv[4] : NULL;
     run(argv[1], argv[2], "reference", LX_ISA_AUTO, "reference");
     run(argv[1], argv[2], "cpu", LX_ISA_PLAIN, "cpu plain");
     run(argv[1], argv[2], "cpu", LX_ISA_AVX2, "cpu avx2");

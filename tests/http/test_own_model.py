@@ -68,6 +68,9 @@ def surprises(recipe, prompt, rest):
     ["--lines"],
     ["--kind", "delta_net", "--tokenizer", "bytes"],
     ["--lines", "--kind", "linear", "--min-count", "60"],
+    ["--kind", "rwkv7"],
+    ["--lines", "--kind", "grouped_query", "--set", "attention.key_heads=1"],
+    ["--lines", "--kind", "mamba2"],
 ], ids=" ".join)
 def test_the_server_computes_what_was_trained(monkeypatch, tmp_path, flags):
     data, out = tmp_path / "lines.txt", tmp_path / "own"

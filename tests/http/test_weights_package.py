@@ -191,7 +191,7 @@ def test_refusals_name_the_field(speaker, package):
         speaker.images("mnist", temperature=-1)
     assert failed.value.status == 400 and failed.value.param == "temperature"
     with pytest.raises(package.Failure) as failed:
-        speaker.images("mnist", class_=7)  # it has none
+        speaker.images("mnist", class_=10)  # it has ten, from 0 on
     assert failed.value.status == 400 and failed.value.param == "class"
 
 

@@ -58,7 +58,7 @@ FIRST = {
     "norm": "norm_",
     "recurrence": "recurrence_",
     "rotary": "rotary_",
-    "sample": "sample_|biases_|top_is|greedy_|cuts_|exact_|nothing_|broken_logits|extreme_values|zeros_of|the_likeliest",
+    "sample": "sample_|biases_|edges_|top_is|greedy_|cuts_|exact_|nothing_|broken_logits|extreme_values|zeros_of|the_likeliest",
     "sample_mixture": "mixture_|levels_|greedy_rounds|extreme_temp|component_|broken_param|log_prob",
     "short_conv": "kept_inputs_|kinds_equal",
     "token_shift": "kept_inputs_|kinds_equal",

@@ -19,7 +19,8 @@
  *
  * With LX_SIMT_RACES a checker looks at every access whatever the order (tests/simt/race.h).
  *
- * Not expressed: bank conflicts, tensor cores, copies by the kernels that run beside them.
+ * Not expressed: bank conflicts, the order of sums in tensor cores, copies by the kernels that run
+ * beside them.
  */
 #ifndef LINNET_TESTS_SIMT_H
 #define LINNET_TESTS_SIMT_H
@@ -160,6 +161,33 @@ static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const ch
                  __FILE__, __LINE__)
 #define __shfl_xor_sync(mask, given, bits, width)                                                  \
     simt_shuffle((mask), (given), threadIdx.x % 32u ^ (unsigned)(bits), __FILE__, __LINE__)
+
+/* The tensor cores' product, as kernels/cuda/device.cuh has its pieces. A lane asks others for the
+   two rows of A and columns of B that its four results need; these sums are in double. */
+static inline void simt_mma(float *d, const uint32_t *a, const uint32_t *b, const char *file,
+                            int line)
+{
+    unsigned lane = threadIdx.x % 32u, first_row = lane / 4u * 4u, column = lane % 4u * 2u;
+    uint32_t rows[4][4], columns[2][2][4];
+    for (unsigned q = 0; q < 4; q++) {
+        for (int i = 0; i < 4; i++)
+            rows[i][q] = simt_exchange(~0u, a[i], first_row + q, file, line);
+        for (unsigned c = 0; c < 2; c++) {
+            for (int i = 0; i < 2; i++)
+                columns[c][i][q] = simt_exchange(~0u, b[i], (column + c) * 4u + q, file, line);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        double sum = (double)d[i];
+        for (int k = 0; k < 8; k++) {
+            uint32_t x = rows[i / 2 + k / 4 * 2][k % 4], y = columns[i % 2][k / 4][k % 4];
+            sum += (double)__uint_as_float(x << 16) * (double)__uint_as_float(y << 16);
+            sum +=
+                (double)__uint_as_float(x & 0xffff0000u) * (double)__uint_as_float(y & 0xffff0000u);
+        }
+        d[i] = (float)sum;
+    }
+}
 
 /* Queues a launch; 0, or the runtime's error for one that no device would accept. */
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,

@@ -6,6 +6,8 @@
  *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
 #include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,7 @@ static void test_opening(void)
 typedef struct simt {
     simt_fail_at_fn fail_at;
     simt_count_fn count;
+    simt_listen_fn listen;
 } simt;
 
 static bool nothing_is_left(const simt *s)
@@ -209,6 +212,19 @@ static void test_buckets(const simt *s)
     graphs.slot[0] = 0;
 }
 
+/* A step with rows to spare needs no kernel more than one without. */
+static void test_spare_rows(const simt *s)
+{
+    simt_counts some, all;
+    graphs.eps = 1e-4f;
+    check(captures(s, 13) == 1, "13 of 16 rows", "are captured");
+    s->count(&some);
+    check(captures(s, 16) == 1, "16 rows", "are captured");
+    s->count(&all);
+    check(some.nodes == all.nodes && all.nodes > 10, "rows to spare", "need other kernels");
+    graphs.eps = 1e-6f;
+}
+
 /* What is recorded decides: other numbers, or other objects, are another graph. */
 static void test_changes(const simt *s)
 {
@@ -219,9 +235,29 @@ static void test_changes(const simt *s)
     check(captures(s, 2) == 1 && captures(s, 2) == 0, "another eps", "is another graph");
     graphs.eps = 1e-6f;
     check(captures(s, 2) == 0, "the first eps", "still has its graph");
-    check(graphs.k->array_new(graphs.be, 4, &other, &err) == LX_OK, "an array", err.text);
+    check(graphs.k->array_new(graphs.be, WORLD_WIDTH, &other, &err) == LX_OK, "an array", err.text);
+    long before = live_graphs(s);
+    graphs.gamma = other;
+    check(captures(s, 2) == 1 && captures(s, 2) == 0, "another object", "is another graph");
+    graphs.gamma = NULL;
     graphs.k->array_free(graphs.be, other); /* its address may come again */
-    check(captures(s, 2) == 1 && live_graphs(s) == 1, "a freed object", "drops all graphs");
+    check(captures(s, 2) == 0, "a freed object", "drops graphs without it");
+    check(live_graphs(s) == before, "a freed object", "leaves the graph that has it");
+}
+
+/* More are freed between two steps than are noted: no graph may stay. */
+static void test_many_freed(const simt *s)
+{
+    enum { MANY = 4200 };
+    check(captures(s, 2) == 0, "a step before many objects are freed", "is known");
+    for (int i = 0; i < MANY; i++) {
+        lx_array *a = NULL;
+        lx_error err = {0};
+        if (graphs.k->array_new(graphs.be, 4, &a, &err) != LX_OK)
+            check(false, "an array", err.text);
+        graphs.k->array_free(graphs.be, a);
+    }
+    check(captures(s, 2) == 1 && live_graphs(s) == 1, "many freed objects", "drop all graphs");
 }
 
 /* The one used longest ago makes room. */
@@ -266,6 +302,54 @@ static void test_no_capture(const simt *s)
     }
 }
 
+/* --- a matrix that another thread makes meanwhile --- */
+
+static sem_t asked;
+static pthread_t maker;
+static _Thread_local bool makes_matrix;
+static lx_matrix *made;
+static lx_status made_status;
+
+static void *make_matrix(void *unused)
+{
+    static const uint16_t zeros[64];
+    const lx_host_tensor t = {LX_BF16, 8, 8, zeros};
+    lx_error err = {0};
+    makes_matrix = true;
+    made_status = graphs.k->matrix_new(graphs.be, &t, NULL, &made, &err);
+    return unused;
+}
+
+static void start_maker(void)
+{
+    check(pthread_create(&maker, NULL, make_matrix, NULL) == 0, "a thread", "cannot start");
+    while (sem_wait(&asked) != 0)
+        continue;
+}
+
+static void maker_asks(void)
+{
+    if (makes_matrix)
+        (void)sem_post(&asked);
+}
+
+/* The library looks for algorithms when no step is captured: a thread that wants one waits for its
+ * turn.
+ */
+static void test_matrix_in_capture(const simt *s)
+{
+    (void)sem_init(&asked, 0, 0);
+    graphs.eps = 3e-4f;
+    s->listen(start_maker, maker_asks);
+    check(captures(s, 3) == 1, "a step beside a new matrix", "is captured");
+    (void)pthread_join(maker, NULL);
+    s->listen(NULL, NULL);
+    check(made_status == LX_OK, "a matrix beside a capture", lx_status_text(made_status));
+    graphs.k->matrix_free(graphs.be, made);
+    graphs.eps = 1e-6f;
+    (void)sem_destroy(&asked);
+}
+
 /* The library refuses results of 2^31 values; a matrix with many outputs has a product even so. */
 static void test_wide_matrix(void)
 {
@@ -288,7 +372,10 @@ static void test_graphs(const simt *s)
     (void)s->fail_at(0, 0);
     check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
     test_buckets(s);
+    test_spare_rows(s);
     test_changes(s);
+    test_matrix_in_capture(s);
+    test_many_freed(s);
     test_eviction(s);
     world_close(&graphs);
     check(nothing_is_left(s), "closing", "gives everything back");
@@ -303,13 +390,15 @@ int main(int argc, char **argv)
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     void *fail_at = library != NULL ? dlsym(library, "simt_fail_at") : NULL;
     void *count = library != NULL ? dlsym(library, "simt_count") : NULL;
-    if (fail_at == NULL || count == NULL) {
+    void *listen = library != NULL ? dlsym(library, "simt_listen") : NULL;
+    if (fail_at == NULL || count == NULL || listen == NULL) {
         (void)fprintf(stderr, "cuda_failures: %s\n", dlerror());
         return 2;
     }
     simt s;
     memcpy(&s.fail_at, &fail_at, sizeof s.fail_at);
     memcpy(&s.count, &count, sizeof s.count);
+    memcpy(&s.listen, &listen, sizeof s.listen);
     test_opening();
     test_losing(&s, LX_PRECISION_F32);
     test_losing(&s, LX_PRECISION_AUTO);

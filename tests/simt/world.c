@@ -11,11 +11,11 @@ static lx_status make_objects(world *w, lx_error *err)
                    out = {LX_BF16, WORLD_WIDTH, WORLD_WIDTH, w->values};
     lx_state_layout layout = {
         .fixed_floats = WORLD_STATE, .page_floats = WORLD_PAGE, .n_pages = 2, .slot_pages = 1};
-    lx_status st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->x, err);
+    lx_status st = k->rows_new(w->be, WORLD_ROWS, WORLD_WIDTH, &w->x, err);
     if (st == LX_OK)
-        st = k->array_new(w->be, WORLD_ROWS * WORLD_WIDTH, &w->y, err);
+        st = k->rows_new(w->be, WORLD_ROWS, WORLD_WIDTH, &w->y, err);
     if (st == LX_OK)
-        st = k->array_new(w->be, WORLD_ROWS * 3 * WORLD_WIDTH, &w->wide, err);
+        st = k->rows_new(w->be, WORLD_ROWS, 3 * WORLD_WIDTH, &w->wide, err);
     if (st == LX_OK)
         st = k->array_new(w->be, WORLD_WIDTH, &w->ones, err);
     if (st == LX_OK)
@@ -88,7 +88,9 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     for (int32_t i = 0; i < b->n_tokens; i++)
         ids[i] = (i + 1) % WORLD_IDS;
     lx_embed_args embed = {w->x, 1, tables, ids, w->states};
-    lx_norm_args norm = {w->y, w->x, w->ones, w->ones, WORLD_WIDTH, 1e-5f, LX_ROWS_TOKENS};
+    lx_norm_args norm = {w->y,          w->x,        w->gamma != NULL ? w->gamma : w->ones,
+                         w->ones,       WORLD_WIDTH, 1e-5f,
+                         LX_ROWS_TOKENS};
     lx_linear_args qkv = {w->wide, w->y, w->qkv, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
     lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps};

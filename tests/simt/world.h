@@ -22,6 +22,7 @@ typedef struct world {
     lx_backend *be;
     const lx_kernels *k;
     lx_array *x, *y, *wide, *ones;
+    lx_array *gamma; /* of the norm instead of `ones`; NULL at first, the caller's */
     lx_table *table;
     lx_matrix *qkv, *out, *head;
     lx_mask *mask;

@@ -5,8 +5,8 @@
 
 The data is a folder of pictures of one size, which may lie in a folder for each class, or an idx file, with --labels if
 there are classes. A part of the images is held out. A fifth of the others are shown without their class, so that the
-model also paints when none is requested; the figure on held-out images is that without a class. How a run is resumed and
-how the learning rate goes: trainer.py.
+model also paints when none is requested; the figure on held-out images is that without a class. With --guide MODEL, itself
+a model of these classes, they are taught by guidance.py. How a run is resumed and how the learning rate goes: trainer.py.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import torch.nn.functional as F
 import image_data as data
 import logistic_mixture
 import trainer
+from guidance import PLAIN, Teacher
 from linear_transformer import LinearTransformer, model_config, override
 from unfit import Unfit
 
@@ -38,6 +39,9 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--head", choices=list(HEADS), default="categorical")
     p.add_argument("--levels", type=int, default=data.LEVELS,
                    help="how many values there are, evenly spaced from 0 to 255; images get the nearest")
+    p.add_argument("--class-lr", type=float, help="of the table of classes; otherwise --adam-lr")
+    p.add_argument("--guide", type=pathlib.Path, metavar="MODEL", help="whose classes are taught, with more force")
+    p.add_argument("--guidance", type=float, default=4.0, help="with --guide: how much of it, at least 1")
     p.add_argument("--validate-on", type=int, default=VALIDATE_ON, help="held-out images looked at, at most")
 
 
@@ -121,6 +125,9 @@ class Images:
             raise Unfit(f"--batch-tokens {args.batch_tokens} is less than an image of {self.values}")
         held_out = self.held_out_of(len(pictures.values))
         trainer.check_range(args, "levels", 2, data.LEVELS)
+        trainer.check_range(args, "guidance", 1, 100)
+        if args.class_lr is not None:
+            trainer.check_range(args, "class_lr", 1e-9, 1)
         self.palette = data.even_palette(args.levels)
         pictures.values = data.to_levels(pictures.values, self.palette)
         labels = pictures.labels if pictures.labels is not None else np.zeros(len(pictures.values), np.int64)
@@ -131,8 +138,13 @@ class Images:
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)
         if args.head == "logistic_mixture":
             logistic_mixture.initialise(self.model.head)
-        forward = self.forward
-        self.compiled = torch.compile(forward) if args.compile else forward
+        self.teacher = Teacher(args.guide, args.guidance, self.config, args.device) if args.guide else None
+        self.compiled = self.compile(self.forward)
+        self.compiled_guided = self.compile(self.forward_guided)
+        self.targets = self.compile(self.teacher.targets) if args.guide else None
+
+    def compile(self, function):
+        return torch.compile(function) if self.args.compile else function
 
     def read(self) -> data.Pictures:
         trainer.check_sizes(self.args)
@@ -163,11 +175,19 @@ class Images:
     def sizes(self) -> dict:
         return trainer.sizes_of(self.args) | {"d_ff": 4 * self.args.width}
 
-    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Nats a value. The head stays in f32: a mean wants more than the 8 bits of bf16."""
+    def outputs(self, ids: torch.Tensor) -> torch.Tensor:
+        """The head stays in f32: a mean wants more than the 8 bits of bf16."""
         with torch.autocast(self.args.device, dtype=torch.bfloat16):
             hidden = self.model.hidden(ids)
-        parameters = self.model.head(hidden.float())
+        return self.model.head(hidden.float())
+
+    def forward_guided(self, ids: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+        """Nats a value that would be of these probabilities."""
+        return F.cross_entropy(self.outputs(ids).flatten(0, 1), probabilities.flatten(0, 1))
+
+    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Nats a value."""
+        parameters = self.outputs(ids)
         if self.args.head == "categorical":
             return F.cross_entropy(parameters.flatten(0, 1), targets.flatten())
         return -logistic_mixture.log_probability(parameters, targets, self.args.levels).mean()
@@ -179,11 +199,25 @@ class Images:
     def count(self, batch: np.ndarray) -> int:
         return len(batch) * self.values
 
-    def loss_of(self, images: np.ndarray, classes: np.ndarray) -> torch.Tensor:
+    def inputs_of(self, images: np.ndarray, classes: np.ndarray) -> list[torch.Tensor]:
         arrays = data.make_inputs(images, classes, self.streams, self.args.levels)
-        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in arrays))
+        return [torch.from_numpy(a).to(self.args.device) for a in arrays]
+
+    def loss_of(self, images: np.ndarray, classes: np.ndarray) -> torch.Tensor:
+        return self.compiled(*self.inputs_of(images, classes))
+
+    def guided_loss(self, batch: np.ndarray) -> torch.Tensor:
+        """The first part of the batch is learnt from as it is, without its classes."""
+        images, n = self.train[batch], round(len(batch) * PLAIN)
+        none = np.full(len(batch), len(self.classes))
+        ids, values = self.inputs_of(images, np.concatenate([none[:n], self.labels[batch][n:]]))
+        plain, _ = self.inputs_of(images[n:], none[n:])
+        known = F.one_hot(values[:n], self.args.levels).float()
+        return self.compiled_guided(ids, torch.cat([known, self.targets(ids[n:], plain)]))
 
     def loss(self, batch: np.ndarray) -> torch.Tensor:
+        if self.teacher:
+            return self.guided_loss(batch)
         rng = np.random.default_rng(batch)  # the same draw when the step is done again after a resumption
         shown = rng.random(len(batch)) >= UNLABELLED
         return self.loss_of(self.train[batch], np.where(shown, self.labels[batch], len(self.classes)))

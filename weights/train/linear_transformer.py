@@ -122,14 +122,17 @@ class Layer(nn.Module):
             self.norm2 = make_norm(c, c["d_model"])
             self.ff = FEED_FORWARDS[c.get("feed_forward", {}).get("kind", "mlp")](c["d_model"], c["d_ff"])
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [B, T, d]; reversible: two of them side by side
-        x = self.residual(x, self.norm1, self.attn)
+    def mix(self, x: torch.Tensor, carried: dict) -> torch.Tensor:
+        return self.attn(x, carried) if getattr(self.attn, "CARRIES", False) else self.attn(x)
+
+    def forward(self, x: torch.Tensor, carried: dict) -> torch.Tensor:  # [B, T, d]; reversible: two of them side by side
+        x = self.residual(x, self.norm1, lambda y: self.mix(y, carried))
         return x if self.is_whole else self.residual(x, self.norm2, self.ff)
 
     def drop(self, y: torch.Tensor) -> torch.Tensor:
         return F.dropout(y, self.dropout, self.training)
 
-    def residual(self, x: torch.Tensor, norm: nn.Module, branch: nn.Module) -> torch.Tensor:
+    def residual(self, x: torch.Tensor, norm: nn.Module, branch) -> torch.Tensor:
         if self.wiring == "reversible":  # then the other one is the first
             x1, x2 = x.chunk(2, -1)
             return torch.cat([x2, x1 + self.drop(branch(norm(x2)))], -1)
@@ -157,11 +160,11 @@ class LinearTransformer(nn.Module):
             nn.init.zeros_(self.head.bias)
 
     def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d or 2 d]
-        x = self.embed(ids)
+        x, carried = self.embed(ids), {}
         if self.two:
             x = torch.cat([x, x], -1)
         for layer in self.layers:
-            x = layer(x)
+            x = layer(x, carried)
         if self.two and sum(layer.is_whole for layer in self.layers) % 2:
             x = torch.cat(x.chunk(2, -1)[::-1], -1)
         return self.final_norm(x)

@@ -19,7 +19,7 @@ from unfit import Unfit
 HELD_OUT = 5000
 SIDE = 28
 STREAMS = ["token", "ww", "n", "nw", "ne", "nn", "row", "column", "class"]
-CLASSES = ["zero 0 零 〇", "one 1 一", "two 2 二", "three 3 三", "four 4 四", "five 5 五", "six 6 六", "seven 7 七", "eight 8 八", "nine 9 九"]
+CLASSES = ["0 zero 零 〇", "1 one 一", "2 two 二", "3 three 三", "4 four 四", "5 five 五", "6 six 六", "7 seven 七", "8 eight 八", "9 nine 九"]
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -26,7 +26,7 @@ from linear_transformer import LinearTransformer, model_config, override
 from unfit import Unfit
 
 THEIRS = ["gated_deltanet", "delta_net"]  # kinds that export_hf.py writes
-OURS = ["linear", "softmax"]
+OURS = ["linear", "softmax", "grouped_query", "rwkv7", "mamba2"]
 EPS = 1e-6
 TRAINING_BYTES = 16  # of memory for a parameter: itself, its gradient, what the optimizer keeps
 
@@ -93,9 +93,10 @@ def make_config(args, tokenizer: data.Tokenizer, task: str) -> dict:
         text |= {"begin": tokenizer.end, "end": [tokenizer.end]}
     attention = {"kind": args.kind} | mixers.find(args.kind).DEFAULTS
     hidden = max(8, round(args.width * 8 / 3 / 8) * 8)  # with its gate as many parameters as a net of 4 x width
+    whole = getattr(mixers.find(args.kind).Mixer, "IS_WHOLE_LAYER", False)
     config = model_config(task, [("token", tokenizer.size)],
-                          {"kind": "categorical", "size": tokenizer.size, "bias": False}, norm_kind="rms",
-                          feed_forward={"kind": "gated_mlp"}, text=text)
+                          {"kind": "categorical", "size": tokenizer.size, "bias": False}, norm_kind="rms", text=text,
+                          **({} if whole else {"feed_forward": {"kind": "gated_mlp"}}))
     return config | trainer.sizes_of(args) | {"d_ff": hidden, "norm_eps": EPS,
                                               "attention": attention | ({"eps": EPS} if "eps" in attention else {})}
 

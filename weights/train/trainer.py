@@ -89,16 +89,21 @@ def sizes_of(args) -> dict:
 
 
 def make_optimizers(model: torch.nn.Module, args) -> list[torch.optim.Optimizer]:
-    qkv, matrices, head, rest = [], [], [], []
+    qkv, matrices, head, classes, rest = [], [], [], [], []
+    class_lr = getattr(args, "class_lr", None)
     for name, p in model.named_parameters():
         if not p.requires_grad:  # drawn once, as hashes are
             continue
-        if name.startswith("layers.") and p.ndim == 2 and "_conv" not in name:
+        if name.startswith("layers.") and p.ndim == 2 and "conv" not in name and not name.endswith("r_k"):
             (qkv if "qkv" in name else matrices).append(p)
+        elif name.startswith("head."):
+            head.append(p)
         else:
-            (head if name.startswith("head.") else rest).append(p)
+            (classes if name == "embed.class.weight" and class_lr else rest).append(p)
     muon = Muon([{"params": qkv, "blocks": 3}, {"params": matrices}], lr=args.muon_lr, weight_decay=0.01)
     groups = [{"params": rest}, {"params": head, "lr": args.head_lr}]
+    if classes:
+        groups.append({"params": classes, "lr": class_lr})
     adam = torch.optim.AdamW(groups, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.0)
     return [muon, adam]
 

@@ -1,6 +1,6 @@
 /*
- * A product as launches: by a kernel of our own, in f32 (`exact`), or rounded to bf16 by the matrix
- * library with what surrounds it.
+ * A product as launches: by a kernel of our own, in f32 (`exact`) or rounded to bf16 (`own`), or
+ * rounded by the matrix library with what surrounds it.
  */
 #include "kernels/ops/linear/cuda.h"
 #include "kernels/cuda/cuda.h"
@@ -8,7 +8,7 @@
 static lx_status record(lx_cuda *c, lx_cuda_op *op)
 {
     const lx_linear_args *a = &op->args.linear;
-    if (a->w->w16 == NULL)
+    if (a->w->plan == NULL)
         return LX_OK;
     int64_t rows = lx_cuda_row_count(c, a->rows);
     lx_cuda_scratch_want(&c->rounded, rows * a->w->padded_cols * (int64_t)sizeof(uint16_t));
@@ -29,7 +29,7 @@ static void key(const lx_cuda_op *op, uint64_t *w)
 static bool takes_rounded(const void *args)
 {
     const lx_matrix *w = ((const lx_linear_args *)args)->w;
-    return w->w16 != NULL && w->shape.cols == w->padded_cols;
+    return w->plan != NULL && w->shape.cols == w->padded_cols;
 }
 
 static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
@@ -47,11 +47,31 @@ static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
     return lx_cuda_launched(c, lx_cuda_launch_linear(&k, c->target), "linear");
 }
 
-/* Whether a step has as many rows as its launches cover: then a product may write into arrays. */
-static bool has_all_rows(const lx_cuda *c, lx_rows rows)
+/* Inputs are rounded as they are read, and all that follows the product is done where it writes. */
+static lx_status run_own(lx_cuda *c, const lx_linear_args *a, int32_t rows)
 {
-    return rows == LX_ROWS_TOKENS ? c->bucket.tokens == c->n_tokens
-                                  : c->bucket.outputs == c->n_outputs;
+    lx_cuda_mma k = {.y = a->y->data,
+                     .x = a->x->data,
+                     .bias = a->w->bias,
+                     .residual = a->residual != NULL ? a->residual->data : NULL,
+                     .w = a->w->w16,
+                     .live = lx_cuda_live_rows(c, a->rows),
+                     .rows = rows,
+                     .outputs = (int32_t)a->w->shape.rows,
+                     .padded_outputs = a->w->padded_rows,
+                     .cols = (int32_t)a->w->shape.cols,
+                     .padded = a->w->padded_cols,
+                     .activation = (int32_t)a->activation};
+    return lx_cuda_launched(c, lx_cuda_launch_mma(&k, c->target), "linear");
+}
+
+/* Whether a product may read and write all the rows that the step's launches cover: the step has as
+   many, or what lies behind them holds nothing. */
+static bool has_room(const lx_cuda *c, const lx_array *a, lx_rows rows, int32_t width)
+{
+    int32_t live = rows == LX_ROWS_TOKENS ? c->n_tokens : c->n_outputs;
+    int32_t covered = lx_cuda_row_count(c, rows);
+    return covered == live || (int64_t)covered * width <= a->room;
 }
 
 /* y = act(product [+ bias]) + residual */
@@ -101,14 +121,16 @@ static lx_status run_round(lx_cuda *c, const lx_linear_args *a, int32_t rows)
 /*
  * Inputs to bf16 unless they are there, the product with bias and residual, and what it leaves.
  * What it adds itself depends on the matrix alone, since order decides about the bits. Where it
- * writes does not: into y if that has all the rows and columns it covers, and no residual is lost
- * there.
+ * writes does not: into y if that has room for all the rows and columns it covers, as the residual
+ * has that it adds, and no residual is lost there.
  */
 static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
 {
     const lx_linear_args *a = &op->args.linear;
     const lx_matrix *w = a->w;
-    bool whole = w->shape.rows == w->padded_rows, fits = whole && has_all_rows(c, a->rows);
+    bool whole = w->shape.rows == w->padded_rows;
+    bool fits = whole && has_room(c, a->y, a->rows, w->padded_rows) &&
+                (a->residual == NULL || has_room(c, a->residual, a->rows, w->padded_rows));
     bool fused = whole && a->activation == LX_ACT_NONE && lx_cuda_product_adds_bias(w->plan);
     bool direct = fits && (fused || a->residual != a->y);
     float *to = direct ? a->y->data : c->product.data;
@@ -134,7 +156,9 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     int32_t rows = lx_cuda_row_count(c, a->rows);
     if (rows == 0)
         return LX_OK;
-    return a->w->w != NULL ? run_exact(c, a, rows) : run_rounded(c, op, ready, rows);
+    if (a->w->plan != NULL)
+        return run_rounded(c, op, ready, rows);
+    return a->w->w != NULL ? run_exact(c, a, rows) : run_own(c, a, rows);
 }
 
 const lx_cuda_kind lx_cuda_op_linear = {

@@ -36,6 +36,18 @@ typedef struct lx_cuda_finish {
     int32_t activation;
 } lx_cuda_finish;
 
+/* y = act(W x + b) + residual, W in bf16 [padded_outputs, padded], x rounded to bf16; padded is a
+   multiple of 8, weights outside are zeros. */
+typedef struct lx_cuda_mma {
+    float *y;                         /* may be residual */
+    const float *x, *bias, *residual; /* residual: NULL for none */
+    const uint16_t *w;
+    const int32_t *live;
+    int32_t rows, outputs, padded_outputs, cols, padded;
+    int32_t activation;
+} lx_cuda_mma;
+
+cudaError_t lx_cuda_launch_mma(const lx_cuda_mma *a, cudaStream_t stream);
 cudaError_t lx_cuda_launch_linear(const lx_cuda_linear *a, cudaStream_t stream);
 cudaError_t lx_cuda_launch_round(const lx_cuda_round *a, cudaStream_t stream);
 cudaError_t lx_cuda_launch_finish(const lx_cuda_finish *a, cudaStream_t stream);

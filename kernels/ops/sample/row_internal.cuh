@@ -11,12 +11,15 @@
 #define MOST_THREADS 256
 #define BLOCK 256 /* ids of a sum in f32 */
 #define FEW 16    /* ids worth ordering one by one */
+#define PIECE 16  /* weights that one thread adds up where a block of ids is searched */
+#define PIECES (BLOCK / PIECE)
 
 struct shared_row {
     float value[MOST_THREADS / 16];
     double sum[MOST_THREADS / 16];
     int32_t number;
     float weight[BLOCK];
+    double piece[PIECES];
     int32_t list[FEW];
     int32_t id;
     double found_sum;

@@ -4,13 +4,14 @@
  * adds a bias; it refuses results of 2^31 values. Sums are doubles, as the oracle has them, so
  * which algorithm is used does not show in a result; one that is refused does.
  *
- * The first product of a plan cannot be captured; with LINNET_SIMT_NO_CAPTURE no product can be
- * captured.
+ * It proposes nothing while any thread captures. The first product of a plan cannot be captured;
+ * with LINNET_SIMT_NO_CAPTURE no product can be captured.
  */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/host.h"
 #include "kernels/kernels.h"
 #include "tests/simt/fake/cublasLt.h"
 #include "tests/simt/fake/fake.h"
@@ -28,6 +29,26 @@ struct cublasLtMatmulDesc {
     const float *bias;
     bool has_run; /* a first time may load code, which cannot be captured */
 };
+
+__attribute__((visibility("default"))) void simt_listen(void (*in_capture)(void),
+                                                        void (*asks)(void));
+void __real_lx_turn_take(lx_turn *t);
+void __wrap_lx_turn_take(lx_turn *t);
+
+static void (*someone_asks)(void);
+
+void simt_listen(void (*in_capture)(void), void (*asks)(void))
+{
+    simt_in_capture = in_capture;
+    someone_asks = asks;
+}
+
+void __wrap_lx_turn_take(lx_turn *t)
+{
+    if (someone_asks != NULL)
+        someone_asks();
+    __real_lx_turn_take(t);
+}
 
 /* What is proposed, in this order; numbers of rows from .. to - 1 are refused. */
 static const struct {
@@ -199,7 +220,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     (void)c;
     STATUS();
     *n = 0;
-    if (wishes->most_workspace < WORKSPACE || simt_spoils_capture() ||
+    bool captured = simt_is_captured();
+    if (someone_asks != NULL)
+        someone_asks();
+    if (captured)
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (wishes->most_workspace < WORKSPACE ||
         (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && d->rows / 8 % 5 == 0))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     int kept = ALGORITHMS - (int)(a->cols / 8 % 3); /* of every third width a good one */

@@ -41,6 +41,9 @@ void simt_allow_device(bool allowed); /* the host to read and write the device's
 
 /* streams.c */
 bool simt_spoils_capture(void); /* whether this thread captures: what it captures is void then */
-int simt_run_all(void);         /* everything queued; the error of what failed */
+bool simt_is_captured(void);    /* whether any thread captures */
+/* Called in the next capture, once it has begun; NULL: nothing. */
+extern void (*simt_in_capture)(void);
+int simt_run_all(void); /* everything queued; the error of what failed */
 
 #endif

@@ -48,6 +48,7 @@ static cudaStream_t streams; /* under the lock, as all below */
 static int lost;             /* the error of what failed */
 static unsigned depth;       /* of what runs */
 static _Thread_local cudaStream_t captures_here;
+void (*simt_in_capture)(void);
 
 /* --- running --- */
 
@@ -221,6 +222,16 @@ bool simt_spoils_capture(void)
     return captures_here != NULL;
 }
 
+bool simt_is_captured(void)
+{
+    bool any = false;
+    simt_lock();
+    for (cudaStream_t s = streams; s != NULL; s = s->next)
+        any = any || s->capturing != NULL;
+    simt_unlock();
+    return any;
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
 {
     (void)mode;
@@ -233,6 +244,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mo
     captures_here = s;
     simt_add(&simt_counts_now.graphs, 1);
     simt_add(&simt_counts_now.captured, 1);
+    void (*run)(void) = simt_in_capture;
+    simt_in_capture = NULL;
+    if (run != NULL)
+        run();
     return cudaSuccess;
 }
 
@@ -256,6 +271,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
         return cudaErrorMemoryAllocation;
     simt_add(&simt_counts_now.graphs, 1);
     **exec = (struct CUgraphExec_st){graph->first, 1};
+    long nodes = 0;
+    for (const node *n = graph->first; n != NULL; n = n->next)
+        nodes++;
+    simt_lock();
+    simt_counts_now.nodes = nodes;
+    simt_unlock();
     graph->first = NULL;
     return cudaSuccess;
 }

@@ -1,8 +1,9 @@
 """Sequence mixers as PyTorch modules, one file a kind, named as in config.json. A kind's module has
 
     DEFAULTS                  its keys in config.json where nothing else is said
-    class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind
+    class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind, with "layer", its number
         forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal, but for "direction": "both"
+        CARRIES               forward(x, carried): a dict which layers of one pass hand on
         IS_WHOLE_LAYER        true where it takes the place of the feed-forward net as well
         IN_CONFIG, learned()  names of parameters that no file holds, and the keys of the config that they become
 
@@ -52,4 +53,4 @@ def of_the_file(tensors: dict, layers) -> dict:
 
 def make(c: dict, layer: int):
     own = own_config(c, layer)
-    return find(own["kind"]).Mixer(c, own)
+    return find(own["kind"]).Mixer(c, own | {"layer": layer})

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a model of images without its classes: what it is when it is asked for none.
+"""Writes a model of images with other classes than it was trained with.
 
-    python3 weights/train/without_classes.py MODEL OUT
+    python3 weights/train/classes.py MODEL OUT --drop
+    python3 weights/train/classes.py MODEL OUT --scale 2
 
-The row that the class's table has for "none" is added to every row of another table, of which each value has one as well.
+--drop: without them, as it is when it is asked for none; the row that the class's table has for "none" is added to every
+row of another table, of which each value has one as well. --scale S: the rows of the classes are moved S times as far away
+from that of "none", so that they say the same with more force.
 """
 
 import argparse
@@ -31,18 +34,34 @@ def fold(model: LinearTransformer, config: dict) -> dict:
     return config | {"inputs": [s for s in config["inputs"] if s["name"] != "class"], "image": image}
 
 
+def scale(model: LinearTransformer, factor: float):
+    """Moves the rows of the classes; that of "none", the last, stays."""
+    if "class" not in model.embed:
+        raise Unfit("the model has no classes")
+    with torch.no_grad():
+        table = model.embed["class"].weight
+        table[:-1] = table[-1] + factor * (table[:-1] - table[-1])
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("model", type=pathlib.Path)
     p.add_argument("out", type=pathlib.Path)
+    what = p.add_mutually_exclusive_group(required=True)
+    what.add_argument("--drop", action="store_true")
+    what.add_argument("--scale", type=float)
     args = p.parse_args()
     try:
         config = json.loads((args.model / "config.json").read_text(encoding="utf-8"))
         model = LinearTransformer(config)
         load_exported(args.model, model)
-        export_model(args.out, model, fold(model, config), None)
+        if args.drop:
+            config = fold(model, config)
+        else:
+            scale(model, args.scale)
+        export_model(args.out, model, config, None)
     except (Unfit, OSError) as error:
-        sys.exit(f"without_classes.py: {error}")
+        sys.exit(f"classes.py: {error}")
 
 
 if __name__ == "__main__":

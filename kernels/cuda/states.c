@@ -1,0 +1,173 @@
+/*
+ * States on the device: all slots in one allocation, all pages in another. What goes to and from
+ * the host has a stream of its own, so that it does not wait for steps that are queued later.
+ */
+#include <stdlib.h>
+
+#include "kernels/cuda/cuda.h"
+
+static lx_status allocate_states(lx_cuda *c, lx_states *s, lx_error *err)
+{
+    size_t fixed = lx_cuda_floats(s->stride) * (size_t)s->n_slots;
+    size_t pool = lx_cuda_floats(s->page_stride) * (size_t)s->n_pages;
+    size_t places = (size_t)s->n_slots * (size_t)s->slot_pages;
+    lx_status st = lx_cuda_device_new(c, fixed, "states", (void **)&s->data, err);
+    if (st == LX_OK && pool > 0)
+        st = lx_cuda_device_new(c, pool, "pages of states", (void **)&s->pool, err);
+    if (st == LX_OK && places > 0) {
+        st = lx_cuda_device_new(c, places * sizeof *s->pages, "maps of pages",
+                                (void **)&s->device_pages, err);
+        if (st == LX_OK)
+            st = lx_cuda_copy(c, s->device_pages, s->pages, places * sizeof *s->pages,
+                              cudaMemcpyHostToDevice, err);
+    }
+    if (st == LX_OK)
+        st = lx_cuda_device_new(c, (size_t)s->n_slots * LX_DRAWN * sizeof *s->drawn, "drawn tokens",
+                                (void **)&s->drawn, err);
+    return st;
+}
+
+lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
+                             lx_states **out, lx_error *err)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_states *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for states");
+    lx_status st = lx_host_states_init(s, layout, n_slots, err);
+    if (st == LX_OK)
+        st = lx_cuda_use(c, err);
+    if (st == LX_OK)
+        st = allocate_states(c, s, err);
+    if (st != LX_OK) {
+        lx_cuda_states_free(be, s);
+        return st;
+    }
+    *out = s;
+    return LX_OK;
+}
+
+void lx_cuda_states_free(lx_backend *be, lx_states *s)
+{
+    if (s == NULL)
+        return;
+    lx_cuda_graphs_forget((lx_cuda *)be, s);
+    lx_cuda_device_free((lx_cuda *)be, s->data);
+    lx_cuda_device_free((lx_cuda *)be, s->pool);
+    lx_cuda_device_free((lx_cuda *)be, s->device_pages);
+    lx_cuda_device_free((lx_cuda *)be, s->drawn);
+    free(s->pages);
+    free(s->mapped);
+    free(s);
+}
+
+static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32_t n_pages)
+{
+    return lx_host_has_pages(s, slot, n_pages) ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
+}
+
+static lx_status check_copy(lx_cuda *c, cudaError_t e)
+{
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+}
+
+/* One part of a state; needs no waiting: what follows on the stream comes after. */
+static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
+                            enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return n_bytes == 0 ? LX_OK : check_copy(c, cudaMemcpyAsync(to, from, n_bytes, kind, stream));
+}
+
+/* What is queued as moves from here on comes after what was queued for the state until now. Where
+   another thread records the event too, before it is waited for, it only comes later. */
+static lx_status begin_moves(lx_cuda *c)
+{
+    lx_status st = check_copy(c, cudaEventRecord(c->settled, c->stream));
+    return st == LX_OK ? check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0)) : st;
+}
+
+static lx_status wait_for_moves(lx_cuda *c)
+{
+    return check_copy(c, cudaStreamSynchronize(c->moves));
+}
+
+lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
+                            const int32_t *pages)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = lx_host_state_map(be, s, slot, first, n, pages);
+    if (st == LX_OK)
+        st = lx_cuda_use(c, NULL);
+    if (st != LX_OK)
+        return st;
+    /* Pageable memory has been read when the call returns. */
+    return queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
+                      (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
+}
+
+lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_pages(c, s, slot, 0);
+    if (st != LX_OK || s->floats == 0)
+        return st;
+    cudaError_t e =
+        cudaMemsetAsync(s->data + slot * s->stride, 0, lx_cuda_floats(s->floats), c->stream);
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "zeroing a state", NULL);
+}
+
+lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
+                             int32_t n_pages)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_pages(c, s, to, n_pages);
+    if (st == LX_OK)
+        st = check_pages(c, s, from, n_pages);
+    if (st != LX_OK || to == from)
+        return st;
+    st = queue_copy(c, s->data + to * s->stride, s->data + from * s->stride,
+                    lx_cuda_floats(s->floats), cudaMemcpyDeviceToDevice, c->stream);
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++) {
+        float *page = lx_host_page(s, to, i);
+        if (page != lx_host_page(s, from, i))
+            st = queue_copy(c, page, lx_host_page(s, from, i), lx_cuda_floats(s->page_floats),
+                            cudaMemcpyDeviceToDevice, c->stream);
+    }
+    return st;
+}
+
+lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
+                               int32_t n_pages)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_pages(c, s, slot, n_pages);
+    if (st == LX_OK)
+        st = begin_moves(c);
+    if (st != LX_OK)
+        return st;
+    st = queue_copy(c, dst, s->data + slot * s->stride, lx_cuda_floats(s->floats),
+                    cudaMemcpyDeviceToHost, c->moves);
+    dst += s->floats;
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, dst += s->page_floats)
+        st = queue_copy(c, dst, lx_host_page(s, slot, i), lx_cuda_floats(s->page_floats),
+                        cudaMemcpyDeviceToHost, c->moves);
+    return st == LX_OK ? wait_for_moves(c) : st;
+}
+
+lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
+                               int32_t n_pages)
+{
+    lx_cuda *c = (lx_cuda *)be;
+    lx_status st = check_pages(c, s, slot, n_pages);
+    if (st == LX_OK)
+        st = begin_moves(c);
+    if (st != LX_OK)
+        return st;
+    st = queue_copy(c, s->data + slot * s->stride, src, lx_cuda_floats(s->floats),
+                    cudaMemcpyHostToDevice, c->moves);
+    src += s->floats;
+    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, src += s->page_floats)
+        st = queue_copy(c, lx_host_page(s, slot, i), src, lx_cuda_floats(s->page_floats),
+                        cudaMemcpyHostToDevice, c->moves);
+    return st == LX_OK ? wait_for_moves(c) : st;
+}

@@ -1,0 +1,107 @@
+/*
+ * What clang lacks to read the kernels without NVIDIA's headers, which those of its releases before
+ * CUDA 13 cannot parse: a second front end, for what it warns of and whether it makes code
+ * (scripts/check-kernels). Included before a .cu file, with tests/simt/fake in place of the
+ * runtime's headers. Nothing of it is linked or run.
+ */
+#ifndef LINNET_TESTS_SIMT_CLANG_H
+#define LINNET_TESTS_SIMT_CLANG_H
+
+#define __CUDACC__ 1
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+
+#include <__clang_cuda_builtin_vars.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/simt/fake/cuda_runtime_api.h"
+
+struct dim3 {
+    unsigned x, y, z;
+    __host__ __device__ constexpr dim3(unsigned a, unsigned b = 1, unsigned c = 1)
+        : x(a), y(b), z(c)
+    {
+    }
+};
+
+/* What a launch is begun with, by its oldest name: that of a clang that knows of no CUDA. */
+extern "C" cudaError_t cudaConfigureCall(dim3 blocks, dim3 threads, size_t shared,
+                                         cudaStream_t stream);
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+static __device__ __forceinline__ float4 make_float4(float x, float y, float z, float w)
+{
+    return float4{x, y, z, w};
+}
+
+template <class T> static __device__ __forceinline__ T __ldcs(const T *at)
+{
+    return *at;
+}
+
+template <class T> static __device__ __forceinline__ void __stcs(T *at, T x)
+{
+    *at = x;
+}
+
+static __device__ __forceinline__ void __syncwarp(unsigned mask)
+{
+    __nvvm_bar_warp_sync(mask);
+}
+
+static __device__ __forceinline__ float __uint_as_float(uint32_t bits)
+{
+    return __builtin_bit_cast(float, bits);
+}
+
+static __device__ __forceinline__ uint32_t __float_as_uint(float f)
+{
+    return __builtin_bit_cast(uint32_t, f);
+}
+
+/* The segment's mask and the last lane, as the instruction wants them. */
+static __device__ __forceinline__ float __shfl_sync(unsigned mask, float x, int from, int width)
+{
+    return __nvvm_shfl_sync_idx_f32(mask, x, from, (32 - width) << 8 | 31);
+}
+
+static __device__ __forceinline__ float __shfl_xor_sync(unsigned mask, float x, int bits, int width)
+{
+    return __nvvm_shfl_sync_bfly_f32(mask, x, bits, (32 - width) << 8 | 31);
+}
+
+static __device__ __forceinline__ int32_t atomicAdd(int32_t *at, int32_t x)
+{
+    return __nvvm_atom_add_gen_i(at, x);
+}
+
+static __device__ __forceinline__ int32_t atomicMin(int32_t *at, int32_t x)
+{
+    return __nvvm_atom_min_gen_i(at, x);
+}
+
+static __device__ __forceinline__ uint32_t atomicOr(uint32_t *at, uint32_t x)
+{
+    return (uint32_t)__nvvm_atom_or_gen_i((int32_t *)at, (int32_t)x);
+}
+
+#define fmaf __builtin_fmaf
+#define sqrtf __builtin_sqrtf
+#define fabsf __builtin_fabsf
+#define fabs __builtin_fabs
+#define fmaxf __builtin_fmaxf
+#define fminf __builtin_fminf
+#define fmax __builtin_fmax
+extern "C" __device__ double log(double x); /* of NVIDIA's library */
+extern "C" __device__ double exp(double x);
+
+#endif

@@ -1,0 +1,42 @@
+"""Targets that make a model of images obey its classes.
+
+Guidance (Ho and Salimans 2022) draws from
+
+    log p = log u + w (log c - log u) + const
+
+where u is what a model predicts without the class and c with it; a weight w above 1 makes the class count for more than the
+data says. At sampling that takes two rows a value. Here a frozen teacher gives u and c for pictures of the data, and the
+model learns p as what it predicts with the class: then one row is enough.
+"""
+
+import json
+import pathlib
+
+import torch
+
+from export import load_exported
+from linear_transformer import LinearTransformer
+from unfit import Unfit
+
+PLAIN = 1 / 3  # of a batch is learnt from without a class, from the data
+
+
+class Teacher:
+    def __init__(self, folder: pathlib.Path, weight: float, config: dict, device: str):
+        """config: of the model that learns, which must have the teacher's inputs and head."""
+        theirs = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if "classes" not in config["image"] or config["head"]["kind"] != "categorical":
+            raise Unfit("--guide is for models that have classes and --head categorical")
+        if any(theirs.get(part) != config[part] for part in ("inputs", "head", "image")):
+            raise Unfit(f"--guide {folder}: its inputs, head or image are not this model's")
+        self.weight, self.device = weight, device
+        self.model = LinearTransformer(theirs).to(device).eval()
+        load_exported(folder, self.model)
+
+    @torch.no_grad()
+    def targets(self, classed: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
+        """Input ids [B, T, I] with a class and without -> probabilities [B, T, levels]"""
+        with torch.autocast(self.device, dtype=torch.bfloat16):
+            hidden = self.model.hidden(torch.cat([classed, plain]))
+        c, u = self.model.head(hidden.float()).log_softmax(-1).chunk(2)
+        return (u + self.weight * (c - u)).softmax(-1)
