@@ -213,7 +213,7 @@ def test_inspect_lists_the_kinds():
     assert text.returncode == 0 and "linear " in text.stdout and "feature_map" in text.stdout
     kinds = json.loads(run("inspect", "--kinds", "--json").stdout)
     (linear,) = [kind for kind in kinds if kind["kind"] == "linear"]
-    assert [key["name"] for key in linear["keys"]] == ["feature_map", "eps"]
+    assert [key["name"] for key in linear["keys"]] == ["feature_map", "eps", "direction"]
 
 
 def test_bench():
