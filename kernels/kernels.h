@@ -40,6 +40,7 @@
 #define LINNET_KERNELS_KERNELS_H
 
 #include "common/status.h"
+#include "kernels/ops/attend_both/op.h"
 #include "kernels/ops/attend_compressed/op.h"
 #include "kernels/ops/attend_linear/op.h"
 #include "kernels/ops/attend_lsh/op.h"

@@ -24,6 +24,9 @@ packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicroh
     libjansson-dev libjansson4 libpng-dev libpng16-16 libfreetype-dev libfreetype6 libbrotli-dev libbrotli1 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
     libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
     libncurses6 libncursesw6 libtinfo6
+    libsndfile1-dev libsndfile1 libflac-dev libflac12 libogg-dev libogg0 libvorbis-dev libvorbis0a libvorbisenc2 libvorbisfile3
+    libopus-dev libopus0 libmp3lame0 libmpg123-dev libmpg123-0 libsamplerate0-dev libsamplerate0
+    libkissfft-dev libkissfft-float131
     libcmocka0 nettle-dev libnettle8 libhogweed6 libgmp10 libp11-kit-dev libp11-kit0 libffi8 libidn2-0 libidn2-dev
     libunistring2 libtasn1-6 libtasn1-6-dev"
 if [ "${1:-}" = --fetch ]; then
@@ -86,7 +89,7 @@ unpack() {
 }
 
 [ $# -eq 0 ] || unpack "$1"
-if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis cmocka 2>/dev/null; then server=ON; fi
+if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sndfile samplerate kissfft-float cmocka 2>/dev/null; then server=ON; fi
 
 configure_and_build() {
     local capability

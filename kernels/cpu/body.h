@@ -13,6 +13,7 @@
 
 #include "kernels/ops/linear/cpu.h"
 
+#include "kernels/ops/attend_both/cpu.h"
 #include "kernels/ops/attend_compressed/cpu.h"
 #include "kernels/ops/attend_linear/cpu.h"
 #include "kernels/ops/attend_lsh/cpu.h"
@@ -36,6 +37,7 @@ const lx_cpu_isa BODY_TABLE = {
     .add_row = add_row,
     .norm = norm,
     .attend = attend,
+    .attend_both = attend_both,
     .recurrence = recurrence,
     .attend_kept = attend_kept,
     .lsh = lsh,

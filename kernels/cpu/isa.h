@@ -228,6 +228,7 @@ typedef struct lx_cpu_isa {
     void (*norm)(float *y, const float *x, const float *gamma, const float *beta, int32_t d,
                  float eps);
     void (*attend)(const lx_cpu_attend *job);
+    void (*attend_both)(const lx_cpu_attend *job);
     void (*recurrence)(const lx_cpu_recurrence *job);
     void (*attend_kept)(const lx_cpu_attend_kept *job);
     void (*lsh)(const lx_cpu_lsh *job);

@@ -1,4 +1,4 @@
-/* lx_function in double, for the oracle. */
+/* lx_function and lx_feature_map in double, for the oracle. */
 #ifndef LINNET_KERNELS_REFERENCE_FUNCTIONS_H
 #define LINNET_KERNELS_REFERENCE_FUNCTIONS_H
 
@@ -30,6 +30,21 @@ static inline double lx_reference_function(lx_function f, double x)
         return exp(fmin(x, 80));
     default:
         return x;
+    }
+}
+
+static inline double lx_reference_phi(float x, lx_feature_map map)
+{
+    double above = x < 0 ? 0.0 : (double)x; /* NaN stays */
+    switch (map) {
+    case LX_PHI_RELU:
+        return above;
+    case LX_PHI_RELU2:
+        return above * above;
+    case LX_PHI_EXP:
+        return exp((double)(x > LX_PHI_MOST ? LX_PHI_MOST : x));
+    default:
+        return x > 0 ? (double)x + 1.0 : exp((double)x);
     }
 }
 

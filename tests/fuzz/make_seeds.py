@@ -12,6 +12,8 @@ import struct
 import sys
 import zlib
 
+from sound_seeds import sounds
+
 SIDE = 28
 PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -83,6 +85,8 @@ def configs() -> dict[str, bytes]:
     seeds = {task: json.dumps(config(task)).encode() for task in ("couplet", "image")}
     seeds["sizes"] = json.dumps(config("image") | {"d_key": 7, "d_value": 5, "norm": "post"}).encode()
     seeds["unknown"] = json.dumps(config("image") | {"rope": True}).encode()
+    hears = {"sample_rate": 8000, "frame": 200, "hop": 80, "bands": 6, "lowest": 20, "stride": 3, "context": 1}
+    seeds["speech"] = json.dumps(config("speech") | {"head": {"kind": "ctc", "size": 11}, "speech": hears}).encode()
     rwkv7 = {"model_type": "rwkv7", "hidden_size": 128, "head_dim": 64, "num_hidden_layers": 2, "vocab_size": 256}
     seeds["rwkv7"] = json.dumps(rwkv7 | {"value_dim": [128, 128], "eos_token_id": [0, 2], "hidden_ratio": 3.5}).encode()
     seeds["deep"] = b"[" * 3000
@@ -293,7 +297,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
-             "front": clients, "state": states}
+             "front": clients, "state": states, "sound": sounds}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 /*
- * Fuzzing of what reads bytes from outside: requests' heads, JSON bodies, forms, PNG pictures, and
- * the files of a model folder. A
- * subject takes any bytes; whatever it accepts must be consistent, otherwise it traps.
+ * Fuzzing of what reads bytes from outside: requests' heads, JSON bodies, forms, PNG pictures,
+ * sounds, and the files of a model folder. A subject takes any bytes; whatever it accepts must be
+ * consistent, otherwise it traps.
  *
  * Built by clang with libFuzzer (preset `fuzz`) it is a fuzzer, see tests/fuzz/run; in every other
  * build it is fed with the seeds of make_seeds.py, by CTest.

@@ -1,21 +1,5 @@
-#include <math.h>
-
 #include "kernels/reference/reference.h"
-
-static double phi(float x, lx_feature_map map)
-{
-    double above = x < 0 ? 0.0 : (double)x; /* NaN stays */
-    switch (map) {
-    case LX_PHI_RELU:
-        return above;
-    case LX_PHI_RELU2:
-        return above * above;
-    case LX_PHI_EXP:
-        return exp((double)(x > LX_PHI_MOST ? LX_PHI_MOST : x));
-    default:
-        return x > 0 ? (double)x + 1.0 : exp((double)x);
-    }
-}
+#include "kernels/reference/functions.h"
 
 /* One token of one head: q, k of length D, v and y of length M; s is D x M, z is D. */
 static void attend_token(const lx_attend_linear_args *a, const float *q, const float *k,
@@ -24,16 +8,16 @@ static void attend_token(const lx_attend_linear_args *a, const float *q, const f
     int32_t d_key = a->d_key, d_value = a->d_value;
     double norm = (double)a->eps;
     for (int32_t d = 0; d < d_key; d++) {
-        double phi_k = phi(k[d], a->feature_map);
+        double phi_k = lx_reference_phi(k[d], a->feature_map);
         for (int32_t m = 0; m < d_value; m++)
             s[d * d_value + m] = (float)((double)s[d * d_value + m] + phi_k * (double)v[m]);
         z[d] = (float)((double)z[d] + phi_k);
-        norm += phi(q[d], a->feature_map) * (double)z[d];
+        norm += lx_reference_phi(q[d], a->feature_map) * (double)z[d];
     }
     for (int32_t m = 0; m < d_value; m++) {
         double sum = 0;
         for (int32_t d = 0; d < d_key; d++)
-            sum += phi(q[d], a->feature_map) * (double)s[d * d_value + m];
+            sum += lx_reference_phi(q[d], a->feature_map) * (double)s[d * d_value + m];
         y[m] = (float)(sum / norm);
     }
 }

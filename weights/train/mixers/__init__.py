@@ -2,7 +2,7 @@
 
     DEFAULTS                  its keys in config.json where nothing else is said
     class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind, with "layer", its number
-        forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal
+        forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal, but for "direction": "both"
         CARRIES               forward(x, carried): a dict which layers of one pass hand on
         IS_WHOLE_LAYER        true where it takes the place of the feed-forward net as well
         IN_CONFIG, learned()  names of parameters that no file holds, and the keys of the config that they become

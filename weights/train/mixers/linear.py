@@ -5,6 +5,7 @@
 It is computed chunk by chunk: quadratic inside a chunk, through the running state s = sum phi(k) v^T,
 z = sum phi(k) between chunks, so that memory grows with T and not with T^2. A sequence of at most
 one chunk is the exact quadratic form. `feature_map` is phi, one of FEATURE_MAPS, which the server has too.
+With "direction": "both", of a model that is given its whole input at once, j goes over all tokens.
 """
 
 import torch
@@ -35,6 +36,12 @@ def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
     return F.pad(x, (0, 0, 0, -t % size)).view(b, h, -1, size, d)
 
 
+def both_ways(q, k, v, eps: float) -> torch.Tensor:
+    """The same with j over all tokens: q, k, v as `linear_attention` takes them."""
+    s, z = k.transpose(-1, -2) @ v, k.float().sum(-2, keepdim=True)
+    return (q @ s) / ((q.float() * z).sum(-1, keepdim=True) + eps)
+
+
 def before(x: torch.Tensor) -> torch.Tensor:
     """Sums over the chunks before each chunk, in f32: [B, H, N, ...] -> the same shape."""
     return x.float().cumsum(2) - x.float()
@@ -60,6 +67,11 @@ class Mixer(Heads):
         if own["feature_map"] not in FEATURE_MAPS:
             raise Unfit(f"attention.feature_map {own['feature_map']} is none of {', '.join(FEATURE_MAPS)}")
         self.eps, self.phi = own["eps"], FEATURE_MAPS[own["feature_map"]]
+        self.both = own.get("direction") == "both"
+        if "direction" in own and not (self.both and c["task"] == "speech"):
+            raise Unfit('attention.direction is "both", of a model of speech, or is not there')
 
     def attend(self, q, k, v):
+        if self.both:
+            return both_ways(self.phi(q), self.phi(k), v, self.eps)
         return linear_attention(self.phi(q), self.phi(k), v, self.eps, CHUNK)

@@ -1,0 +1,36 @@
+/*
+ * Sound files as one channel of samples: WAV, FLAC and Ogg (Vorbis, Opus) through libsndfile,
+ * resampled by libsamplerate. What a file is says its content, not its name.
+ *
+ * What a file can cost is bounded by the limits, whatever it claims: it is decoded in blocks, and
+ * the first block past the longest sound ends it. Two channels become their mean; samples beyond
+ * full scale, which only files of floats have, are clipped as a loudspeaker would. Any thread.
+ */
+#ifndef LINNET_MODEL_SOUND_H
+#define LINNET_MODEL_SOUND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+enum { LX_SOUND_MIN_RATE = 4000, LX_SOUND_MAX_RATE = 192000, LX_SOUND_MAX_CHANNELS = 2 };
+
+typedef struct lx_sound_limits {
+    int32_t rate;      /* samples a second that come out, LX_SOUND_MIN_RATE .. LX_SOUND_MAX_RATE */
+    int32_t n_samples; /* at most so many of them, from 1 */
+} lx_sound_limits;
+
+typedef struct lx_sound {
+    int32_t n;      /* from 1 */
+    float *samples; /* [n], -1 .. 1, owned */
+} lx_sound;
+
+/* Decodes a whole file. LX_ERR_INVALID with `param` and a text for a person when it is of another
+   kind, empty, damaged, cut, too long, of other than 1 or 2 channels or of a rate that is not read.
+   Memory: the longest sound, and a block. */
+lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *limits,
+                        const char *param, lx_sound *out, lx_error *err) LX_MUST_USE;
+void lx_sound_fini(lx_sound *s);
+
+#endif
