@@ -27,6 +27,7 @@ KINDS = {  # layers, and what is set
     "linear": (4, ["mixer=linear"]),
 }
 PAPER = {"softmax": 5.12, "lsh-4": 9.33, "bilstm": 10.94, "linear": 8.08}  # phonemes of 100
+BATCH = 2000  # rows
 STREAMS, SEED, MOST = 400, 7, 8
 
 
@@ -51,7 +52,7 @@ def train(kind: str, args: argparse.Namespace):
     print(f"training {kind}", file=sys.stderr)
     layers, settings = KINDS[kind]
     subprocess.run([sys.executable, pathlib.Path(__file__).parent / "speech.py", "--data", args.data, "--run", args.runs / kind,
-                    "--out", model, "--layers", str(layers), "--tokens", args.tokens, "--batch-tokens", "2000",
+                    "--out", model, "--layers", str(layers), "--tokens", args.tokens, "--batch-tokens", str(BATCH),
                     "--threads", args.threads, "--unseen", args.unseen,
                     *(word for setting in settings for word in ("--set", setting)), *args.further],
                    check=True, stdout=subprocess.DEVNULL)
