@@ -84,7 +84,7 @@ class Training:
 
 def read_files(folder, n):
     """[(bytes, seconds)]"""
-    files = sorted(folder.glob("*.wav"), key=lambda path: int(path.stem))[:n]
+    files = sorted(folder.glob("*.wav"))[:n]
     if not files:
         sys.exit(f"{folder} has no streams: weights/train/speech_kinds.py writes them")
     found = []

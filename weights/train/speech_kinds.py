@@ -14,11 +14,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import wave
-
-import numpy as np
-
-import speech_data as data
 
 KINDS = {  # layers, and what is set
     "softmax": (4, ["mixer=softmax"]),
@@ -28,7 +23,6 @@ KINDS = {  # layers, and what is set
 }
 PAPER = {"softmax": 5.12, "lsh-4": 9.33, "bilstm": 10.94, "linear": 8.08}  # phonemes of 100
 BATCH = 2000  # rows
-STREAMS, SEED, MOST = 400, 7, 8
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -39,7 +33,7 @@ def parse_arguments() -> argparse.Namespace:
     p.add_argument("--tokens", default="2e6", help="rows of each run")
     p.add_argument("--threads", default="1")
     p.add_argument("--unseen", default="theo", help="the speaker that is left out of the training")
-    p.add_argument("--streams", type=int, default=STREAMS, help="of each test")
+    p.add_argument("--streams", type=int, default=400, help="of each test")
     p.add_argument("--linnet", type=pathlib.Path, default=pathlib.Path("build/linnet"))
     args, args.further = p.parse_known_args()
     return args
@@ -58,29 +52,13 @@ def train(kind: str, args: argparse.Namespace):
                    check=True, stdout=subprocess.DEVNULL)
 
 
-def write_streams(folder: pathlib.Path, part: dict, rate: int, n: int) -> list[list[int]]:
-    """N.wav for each; what is said in them."""
-    rng, said = np.random.default_rng(SEED), []
-    folder.mkdir(parents=True, exist_ok=True)
-    for i in range(n):
-        samples, digits = data.join(part, rate, rng, MOST)
-        with wave.open(str(folder / f"{i}.wav"), "wb") as file:
-            file.setparams((1, 2, rate, 0, "NONE", ""))
-            file.writeframes((samples * 32768).astype("<i2").tobytes())
-        said.append(digits)
-    return said
-
-
 def write_tests(args: argparse.Namespace) -> dict[str, pathlib.Path]:
     """A list for `linnet eval` of each kind of voices."""
-    recordings = data.Recordings(args.data)
-    heard = [speaker for speaker in recordings.found if speaker != args.unseen]
-    parts = {"test": recordings.part(heard, 0, data.TEST_INDEXES), "unseen": recordings.part([args.unseen], 0, 1000)}
-    for name, part in parts.items():
-        said = write_streams(args.runs / name, part, recordings.rate, args.streams)
-        lines = [f"{i}.wav\t{''.join(map(str, digits))}\n" for i, digits in enumerate(said)]
-        (args.runs / name / "list.tsv").write_text("".join(lines))
-    return {name: args.runs / name / "list.tsv" for name in parts}
+    for part in ("test", "unseen"):
+        subprocess.run([sys.executable, pathlib.Path(__file__).parent / "speech_streams.py", "--data", args.data, "--part", part,
+                        "--out", args.runs / part, "--unseen", args.unseen, "--n", str(args.streams)],
+                       check=True, stdout=subprocess.DEVNULL)
+    return {part: args.runs / part / "list.tsv" for part in ("test", "unseen")}
 
 
 def ask(args: argparse.Namespace, *words) -> dict:
