@@ -199,7 +199,7 @@ static bool broken_whole_attention_is_refused(device *dut, device *oracle)
     bad[3].scale = NAN;
     bad[4].qkv = good.y;
     bad[5].sorted = good.y;
-    bad[6].n_buckets = 6; /* the array has those of four */
+    bad[6].n_buckets = 64; /* the array has those of four */
     bad[7].sorted = NULL;
     for (size_t i = 0; i < COUNT(bad); i++) {
         if (!whole_is_refused(dut, i + 1 < COUNT(bad) ? 1 : ROWS, words[i], &bad[i], queue_args))

@@ -75,7 +75,7 @@ static void whole_all(const lx_cpu_whole *a)
     int64_t room = (a->d_value + 15) / 16 * 16;
     float *keys = a->scratch, *x = keys + (int64_t)a->d_key * LX_WHOLE_BLOCK;
     float *here = x + LX_WHOLE_BLOCK, *o = here + room;
-    whole_block block = {.keys = keys, .first = -1};
+    whole_block held = {.keys = keys, .first = -1};
     for (int64_t t0 = 0; t0 < a->n_tokens; t0 += LX_WHOLE_SHARED) {
         int64_t left = a->n_tokens - t0, n = left < LX_WHOLE_SHARED ? left : LX_WHOLE_SHARED;
         seen_sum all[LX_WHOLE_SHARED];
@@ -83,9 +83,9 @@ static void whole_all(const lx_cpu_whole *a)
         for (int64_t i = 0; i < n; i++)
             all[i] = (seen_sum){.largest = -INFINITY};
         for (int64_t first = 0; first < a->n_tokens; first += LX_WHOLE_BLOCK) {
-            whole_take(a, first, &block);
+            whole_take(a, first, &held);
             for (int64_t i = 0; i < n; i++)
-                whole_add(a, a->q + (t0 + i) * a->x_stride, &block, x, here, o + i * room, &all[i]);
+                whole_add(a, a->q + (t0 + i) * a->x_stride, &held, x, here, o + i * room, &all[i]);
         }
         for (int64_t i = 0; i < n; i++)
             whole_write(a->y + (t0 + i) * a->y_stride, o + i * room, all[i].sum, a->d_value);

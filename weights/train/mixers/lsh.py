@@ -93,5 +93,5 @@ class Mixer(nn.Module):
         k = q / torch.sqrt(q.square().sum(-1, keepdim=True) + 1e-12)
         if self.own["scale"] != "key":
             k = k * math.sqrt(self.d_key)
-        y = chunk_attention(q, k, v, self.buckets(q).argsort(-1, stable=True), self.own["cap"]) if self.both else self.before(q, k, v)
+        y = chunk_attention(q, k, v, self.buckets(q).argsort(stable=True, dim=-1), self.own["cap"]) if self.both else self.before(q, k, v)
         return self.out(y.transpose(1, 2).flatten(2).to(x.dtype))
