@@ -48,7 +48,8 @@ static inline double lx_reference_phi(float x, lx_feature_map map)
     }
 }
 
-/* argmax([x R ; -x R]) of a round's hashes, the first of the largest; in f32, as attend_lsh says. */
+/* argmax([x R ; -x R]) of a round's hashes, the first of the largest; in f32, as attend_lsh says.
+ */
 static inline int32_t lx_reference_bucket(const float *hash, int32_t d_key, int32_t n_buckets,
                                           const float *x)
 {

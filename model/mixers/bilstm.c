@@ -7,7 +7,7 @@
  *     h    = the cells' outputs, of both ways     [2 N]
  *     A(x) = W_out h + b
  *
- * Tensors: attn.x, attn.h [2 N, 4 N] (U of each way), attn.out. No state: every row sees all rows.
+ * Tensors: attn.x, attn.u [2 N, 4 N] (U of each way), attn.out. No state: every row sees all rows.
  */
 #include "model/mixers/mixer.h"
 
@@ -17,7 +17,7 @@ static const lx_mixer_param params[] = {
 };
 
 enum { HIDDEN, DIRECTION };  /* params */
-enum { X, H, OUT };          /* tensors */
+enum { X, U, OUT };          /* tensors */
 enum { PROJECTED, OUTPUTS }; /* scratch */
 
 static const char *check(const lx_mixer_config *c)
@@ -29,7 +29,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int64_t n = c->params[HIDDEN].i;
     lx_mixer_add_product(p, "attn.x", 8 * n, c->d_model);
-    lx_mixer_add_array(p, "attn.h", 2 * n, 4 * n);
+    lx_mixer_add_array(p, "attn.u", 2 * n, 4 * n);
     lx_mixer_add_product(p, "attn.out", c->d_model, 2 * n);
     lx_mixer_add_scratch(p, 8 * n);
     lx_mixer_add_scratch(p, 2 * n);
@@ -42,7 +42,7 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, projected, call->x, X, LX_ACT_NONE, NULL);
     call->be->ops->lstm_both(call->be, &(lx_lstm_both_args){.y = outputs,
                                                             .x = projected,
-                                                            .u = call->arrays[H],
+                                                            .u = call->arrays[U],
                                                             .n = call->config->params[HIDDEN].i});
     lx_mixer_product(call, call->residual, outputs, OUT, LX_ACT_NONE, call->residual);
 }

@@ -10,7 +10,8 @@
  *     A(x)  = W_out y + b
  *
  * Tensors: attn.qk_v (rows of qk, then v, head by head), attn.hashes [rounds D, buckets / 2],
- * attn.out. State, but both ways none: the newest token of every bucket of every head, and in pages a row a token.
+ * attn.out. State, but both ways none: the newest token of every bucket of every head, and in pages
+ * a row a token.
  */
 #include <math.h>
 
@@ -26,7 +27,7 @@ static const lx_mixer_param params[] = {
 };
 
 enum { ROUNDS, BUCKETS, CAP, SCALE, DIRECTION };
-enum { QK_V, HASHES, OUT };   /* tensors */
+enum { QK_V, HASHES, OUT };           /* tensors */
 enum { PROJECTED, ATTENDED, SORTED }; /* scratch */
 
 static const char *check(const lx_mixer_config *c)
@@ -75,18 +76,17 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 static void queue_both(const lx_mixer_call *call)
 {
     const lx_attend_lsh_args a = sizes(call->config);
-    call->be->ops->attend_whole(call->be,
-                                &(lx_attend_whole_args){.y = call->scratch[ATTENDED],
-                                                        .qkv = call->scratch[PROJECTED],
-                                                        .n_heads = a.n_heads,
-                                                        .d_key = a.d_key,
-                                                        .d_value = a.d_value,
-                                                        .scale = a.scale,
-                                                        .hashes = call->arrays[HASHES],
-                                                        .sorted = call->scratch[SORTED],
-                                                        .rounds = a.rounds,
-                                                        .n_buckets = a.n_buckets,
-                                                        .chunk = a.cap});
+    call->be->ops->attend_whole(call->be, &(lx_attend_whole_args){.y = call->scratch[ATTENDED],
+                                                                  .qkv = call->scratch[PROJECTED],
+                                                                  .n_heads = a.n_heads,
+                                                                  .d_key = a.d_key,
+                                                                  .d_value = a.d_value,
+                                                                  .scale = a.scale,
+                                                                  .hashes = call->arrays[HASHES],
+                                                                  .sorted = call->scratch[SORTED],
+                                                                  .rounds = a.rounds,
+                                                                  .n_buckets = a.n_buckets,
+                                                                  .chunk = a.cap});
 }
 
 static void queue_causal(const lx_mixer_call *call)

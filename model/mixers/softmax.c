@@ -1,6 +1,7 @@
 /*
- * Softmax attention (Vaswani et al. 2017): causal with its cache ("stateful softmax" in Katharopoulos
- * et al. 2020, C.1), A(i) = {0 .. i}, see rows.h; or both ways, A(i) = all tokens, without a state.
+ * Softmax attention (Vaswani et al. 2017): causal with its cache ("stateful softmax" in
+ * Katharopoulos et al. 2020, C.1), A(i) = {0 .. i}, see rows.h; or both ways, A(i) = all tokens,
+ * without a state.
  */
 #include <math.h>
 
@@ -29,13 +30,13 @@ static void queue_both(const lx_mixer_call *call)
     lx_array *attended = call->scratch[LX_ROWS_ATTENDED];
     lx_mixer_product(call, call->scratch[LX_ROWS_PROJECTED], call->x, LX_ROWS_QKV, LX_ACT_NONE,
                      NULL);
-    call->be->ops->attend_whole(
-        call->be, &(lx_attend_whole_args){.y = attended,
-                                          .qkv = call->scratch[LX_ROWS_PROJECTED],
-                                          .n_heads = c->n_heads,
-                                          .d_key = c->d_key,
-                                          .d_value = c->d_value,
-                                          .scale = 1.0f / sqrtf((float)c->d_key)});
+    call->be->ops->attend_whole(call->be,
+                                &(lx_attend_whole_args){.y = attended,
+                                                        .qkv = call->scratch[LX_ROWS_PROJECTED],
+                                                        .n_heads = c->n_heads,
+                                                        .d_key = c->d_key,
+                                                        .d_value = c->d_value,
+                                                        .scale = 1.0f / sqrtf((float)c->d_key)});
     lx_mixer_product(call, call->residual, attended, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
 }
 

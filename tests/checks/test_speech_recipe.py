@@ -78,9 +78,9 @@ def test_an_lstm_looks_both_ways():
 
 def step_by_step(mixer, x):
     """[T, d] -> [T, d] of an LSTM both ways, by its equations."""
-    n, rows = len(mixer.h) // 2, [[], []]
+    n, rows = len(mixer.u) // 2, [[], []]
     for way in range(2):
-        w, u, b = (part.chunk(2)[way] for part in (mixer.x.weight, mixer.h, mixer.x.bias))
+        w, u, b = (part.chunk(2)[way] for part in (mixer.x.weight, mixer.u, mixer.x.bias))
         h = c = torch.zeros(n, dtype=x.dtype)
         for row in x if way == 0 else x.flip(0):
             i, f, g, o = (w @ row + h @ u + b).chunk(4)
@@ -207,7 +207,7 @@ def test_a_run_exports_a_model(monkeypatch, tmp_path):
 @pytest.mark.parametrize("kind, tensors", [
     ("softmax", {"attn.qkv.weight", "ff.up.weight"}),
     ("lsh", {"attn.qk_v.bias", "attn.hashes", "ff.up.weight"}),
-    ("bilstm", {"attn.x.weight", "attn.x.bias", "attn.h", "attn.out.bias"})])
+    ("bilstm", {"attn.x.weight", "attn.x.bias", "attn.u", "attn.out.bias"})])
 def test_other_kinds_export_theirs(kind, tensors, monkeypatch, tmp_path):
     write_digits(tmp_path / "data")
     run(monkeypatch, tmp_path, "--tokens", "600", "--batch-tokens", "300", "--set", f"mixer={kind}", "--out", str(tmp_path / "model"))

@@ -17,10 +17,10 @@ typedef struct attend_case {
 } attend_case;
 
 static const attend_case cases[] = {
-    {4, 32, 32, 0, 0, 0, 0.18f, NULL},  {1, 1, 1, 0, 0, 0, 1, NULL},
-    {3, 7, 19, 0, 0, 0, 0.5f, NULL},    {1, 64, 80, 0, 0, 0, 0.125f, NULL},
-    {2, 33, 49, 0, 0, 0, -0.3f, NULL},  {1, 1, 1, 1, 2, 1, 1, NULL},
-    {2, 32, 32, 4, 16, 8, 0.2f, NULL},  {3, 7, 19, 2, 34, 5, 1, NULL},
+    {4, 32, 32, 0, 0, 0, 0.18f, NULL},   {1, 1, 1, 0, 0, 0, 1, NULL},
+    {3, 7, 19, 0, 0, 0, 0.5f, NULL},     {1, 64, 80, 0, 0, 0, 0.125f, NULL},
+    {2, 33, 49, 0, 0, 0, -0.3f, NULL},   {1, 1, 1, 1, 2, 1, 1, NULL},
+    {2, 32, 32, 4, 16, 8, 0.2f, NULL},   {3, 7, 19, 2, 34, 5, 1, NULL},
     {1, 64, 80, 1, 64, 200, 0.1f, NULL}, {2, 5, 3, 16, 4, 17, 0.4f, NULL},
 };
 
@@ -144,8 +144,8 @@ static bool written_chunks_are_seen(device *dut, device *oracle)
     static const attend_case c = {1, 2, 4, 1, 4, 2, 1, hashes};
     static const float points[][2] = {{1, 0.2f},  {0.2f, 1}, {3, 4},     {1, 0.1f}, {-1, 0.1f},
                                       {0.1f, -1}, {2, 0},    {1, -0.5f}, {1, 1},    {-1, -1}};
-    static const char *const sees[] = {"367",   "67824", "81495", "067",  "81295",
-                                       "249",   "03781", "03681", "67124", "245"};
+    static const char *const sees[] = {"367", "67824", "81495", "067",   "81295",
+                                       "249", "03781", "03681", "67124", "245"};
     enum { T = COUNT(points) };
     whole op = whole_of(&c);
     float qkv[T * 6], y[T * 4] = {0};

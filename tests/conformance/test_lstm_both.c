@@ -21,13 +21,12 @@ static void queue(device *d, const void *of, const lx_array *x, lx_array *y, int
     float *u = floats(n_u);
     for (int64_t i = 0; i < n_u; i++)
         u[i] = random_between(&r, -1, 1) / sqrtf((float)n);
-    d->k->lstm_both(d->be,
-                    &(lx_lstm_both_args){.y = y, .x = x, .u = dev_array(d, u, n_u), .n = n});
+    d->k->lstm_both(d->be, &(lx_lstm_both_args){.y = y, .x = x, .u = dev_array(d, u, n_u), .n = n});
 }
 
 static void fill_rows(rng *r, const void *of, pattern p, float *x, int32_t rows)
 {
-    fill(r, x, 8 * (int64_t)*(const int32_t *)of * rows, p, 4, 1.3f);
+    fill(r, x, 8 * (int64_t) * (const int32_t *)of * rows, p, 4, 1.3f);
 }
 
 /* An output is at most 1; what a gate gets may be as large as the largest input. */

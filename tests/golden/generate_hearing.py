@@ -40,7 +40,7 @@ def attention_tensors(c: dict) -> list[tuple[str, list[int], float]]:
     d, own = c["d_model"], c["attention"]
     if own["kind"] == "bilstm":
         n = own["hidden"]
-        return [("attn.x.weight", [8 * n, d], 0.3), ("attn.x.bias", [8 * n], 0.2), ("attn.h", [2 * n, 4 * n], 0.3),
+        return [("attn.x.weight", [8 * n, d], 0.3), ("attn.x.bias", [8 * n], 0.2), ("attn.u", [2 * n, 4 * n], 0.3),
                 ("attn.out.weight", [d, 2 * n], 0.5), ("attn.out.bias", [d], 0.1)]
     out = [("attn.out.weight", [d, d], 0.3), ("attn.out.bias", [d], 0.1)]
     if own["kind"] == "lsh":

@@ -60,7 +60,7 @@ def lstm(x, w, prefix, own):
         h = c = torch.zeros(n, dtype=torch.float64)
         said = []
         for row in rows[:: 1 - 2 * way]:
-            i, f, g, o = (row + h @ w[f"{prefix}.h"][n * way :][:n]).split(n)
+            i, f, g, o = (row + h @ w[f"{prefix}.u"][n * way :][:n]).split(n)
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             h = o.sigmoid() * c.tanh()
             said.append(h)

@@ -1,4 +1,5 @@
-/* One head of one whole sequence: all of its tokens in blocks, or those of the chunks around one. */
+/* One head of one whole sequence: all of its tokens in blocks, or those of the chunks around one.
+ */
 
 /* --- all tokens --- */
 

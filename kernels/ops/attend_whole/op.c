@@ -23,8 +23,8 @@ static lx_status check_hashes(const lx_attend_whole_args *a, lx_error *err)
 static lx_status check(const void *args, lx_error *err)
 {
     const lx_attend_whole_args *a = args;
-    if (a->n_heads < 1 || a->d_key < 1 || a->d_value < 1 || a->n_heads > 65536 ||
-        a->d_key > 1024 || a->d_value > 1024)
+    if (a->n_heads < 1 || a->d_key < 1 || a->d_value < 1 || a->n_heads > 65536 || a->d_key > 1024 ||
+        a->d_value > 1024)
         return bad(err, "there must be 1 to 65536 heads, and their sizes be 1 to 1024");
     if (!isfinite(a->scale))
         return bad(err, "the scale is not finite");

@@ -14,10 +14,10 @@
  * Without hashes S(i) is all of them (Vaswani et al. 2017).
  *
  * With hashes (Kitaev et al. 2020, "Reformer") q_i = qk_i and k_j = qk_j / sqrt(|qk_j|^2 + 1e-12).
- * Each round r sorts the tokens by bucket_r (attend_lsh), those of a bucket by their place, and cuts
- * that order into chunks of `chunk`, the last of which may be shorter. S(i) has of each round the
- * others in the chunk of i and in both beside it: a token that is there in several rounds counts as
- * often. A token that is alone in its sequence gets y_i = v_i.
+ * Each round r sorts the tokens by bucket_r (attend_lsh), those of a bucket by their place, and
+ * cuts that order into chunks of `chunk`, the last of which may be shorter. S(i) has of each round
+ * the others in the chunk of i and in both beside it: a token that is there in several rounds
+ * counts as often. A token that is alone in its sequence gets y_i = v_i.
  *
  * Errors beside wrong sizes: a sequence of more than LX_WHOLE_MOST_TOKENS. The cuda back end has
  * not got it.

@@ -32,8 +32,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return 2 * (int64_t)c->batch->n_seqs;
 }
 
-const lx_cpu_kind lx_cpu_op_lstm_both = {.op = &lx_op_lstm_both,
-                                         .scratch = scratch,
-                                         .pieces = pieces,
-                                         .pieces_a_thread = 4,
-                                         .run = run};
+const lx_cpu_kind lx_cpu_op_lstm_both = {
+    .op = &lx_op_lstm_both, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4, .run = run};

@@ -23,15 +23,15 @@ class Mixer(nn.Module):
             raise Unfit('attention.direction of bilstm is "both"')
         n = own["hidden"]
         self.x = nn.Linear(c["d_model"], 8 * n)  # of each way i, f, g, o
-        self.h = nn.Parameter((torch.rand(2 * n, 4 * n) * 2 - 1) * n**-0.5)  # U of each way
+        self.u = nn.Parameter((torch.rand(2 * n, 4 * n) * 2 - 1) * n**-0.5)  # U of each way
         self.out = nn.Linear(2 * n, c["d_model"])
         nn.init.zeros_(self.out.weight)
         with torch.no_grad():
             self.x.bias.view(2, 4, n)[:, 1] += 1  # what is in a cell stays there, at first
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        n = self.h.shape[1] // 4
+        n = self.u.shape[1] // 4
         zeros, none = x.new_zeros(2, len(x), n), x.new_zeros(4 * n)
-        ways = zip(self.x.weight.chunk(2), self.h.chunk(2), self.x.bias.chunk(2))
+        ways = zip(self.x.weight.chunk(2), self.u.chunk(2), self.x.bias.chunk(2))
         flat = [part for w, u, b in ways for part in (w, u.t().contiguous(), b, none)]
         return self.out(torch.lstm(x, (zeros, zeros), flat, True, 1, 0.0, self.training, True, True)[0])
