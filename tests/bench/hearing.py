@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The models of speech_kinds.py beside each other, in turn on the same cores: how long they train, and how long they hear.
 
-    python3 tests/bench/speech.py --data DIR --runs RUNS_DIR [--build build] [--threads 1] [--rounds 5]
+    python3 tests/bench/hearing.py --data DIR --runs RUNS_DIR [--build build] [--threads 1] [--rounds 5]
 
 RUNS_DIR is what weights/train/speech_kinds.py has left, with its test streams; DIR holds the recordings. PyTorch is needed.
 
@@ -95,7 +95,7 @@ def read_files(folder, n):
 
 
 def hear(port, data):
-    line = "linnet-bench-speech"
+    line = "linnet-bench-hearing"
     form = "".join(f'--{line}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
                    for name, value in (("model", "model"), ("response_format", "text")))
     form += f'--{line}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
