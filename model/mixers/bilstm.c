@@ -11,19 +11,15 @@
  */
 #include "model/mixers/mixer.h"
 
+static const char *const directions[] = {"both", NULL};
 static const lx_mixer_param params[] = {
     {.name = "hidden", .kind = LX_PARAM_INT, .min = 1, .max = 4096},
-    {.name = "direction", .kind = LX_PARAM_WORD, .words = lx_mixer_directions, .optional = true},
+    {.name = "direction", .kind = LX_PARAM_WORD, .words = directions},
 };
 
-enum { HIDDEN, DIRECTION };  /* params */
+enum { HIDDEN };             /* params */
 enum { X, U, OUT };          /* tensors */
 enum { PROJECTED, OUTPUTS }; /* scratch */
-
-static const char *check(const lx_mixer_config *c)
-{
-    return c->params[DIRECTION].i == LX_BOTH ? NULL : "direction must be \"both\"";
-}
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
@@ -59,6 +55,5 @@ const lx_mixer lx_mixer_bilstm = {.name = "bilstm",
                                   .is_on = is_on,
                                   .n_params = sizeof params / sizeof *params,
                                   .params = params,
-                                  .check = check,
                                   .declare = declare,
                                   .queue = queue};
