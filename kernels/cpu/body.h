@@ -18,11 +18,13 @@
 #include "kernels/ops/attend_linear/cpu.h"
 #include "kernels/ops/attend_lsh/cpu.h"
 #include "kernels/ops/attend_rows/cpu.h"
+#include "kernels/ops/attend_whole/cpu.h"
 #include "kernels/ops/bonus/cpu.h"
 #include "kernels/ops/chunk_sums/cpu.h"
 #include "kernels/ops/embed/cpu.h"
 #include "kernels/ops/gate/cpu.h"
 #include "kernels/ops/head_norm/cpu.h"
+#include "kernels/ops/lstm_both/cpu.h"
 #include "kernels/ops/norm/cpu.h"
 #include "kernels/ops/recurrence/cpu.h"
 #include "kernels/ops/rotary/cpu.h"
@@ -38,6 +40,8 @@ const lx_cpu_isa BODY_TABLE = {
     .norm = norm,
     .attend = attend,
     .attend_both = attend_both,
+    .attend_whole = attend_whole,
+    .lstm = lstm,
     .recurrence = recurrence,
     .attend_kept = attend_kept,
     .lsh = lsh,

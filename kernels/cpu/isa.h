@@ -123,6 +123,26 @@ typedef struct lx_cpu_lsh {
     float *scratch; /* lx_cpu_lsh_scratch() floats of this thread */
 } lx_cpu_lsh;
 
+/* One head of one whole sequence; hashes NULL: every token sees all others. */
+typedef struct lx_cpu_whole {
+    const float *q, *k, *v, *hashes;
+    float *y, *sorted;
+    int64_t n_tokens, x_stride, y_stride, sorted_stride;
+    int32_t d_key, d_value, rounds, n_buckets, chunk;
+    float scale;
+    float *scratch; /* lx_cpu_lsh_scratch() or lx_cpu_whole_scratch() floats of this thread */
+} lx_cpu_whole;
+
+/* One way of one sequence, from the first token that it comes to; strides are below 0 on the way
+   back. */
+typedef struct lx_cpu_lstm {
+    const float *x, *u;
+    float *y;
+    int64_t n_tokens, x_stride, y_stride;
+    int32_t n;
+    float *scratch; /* lx_cpu_lstm_scratch(n) floats of this thread */
+} lx_cpu_lstm;
+
 /* What makes a head's keys, or values, of blocks. */
 typedef struct lx_cpu_taps {
     const float *taps, *bias;
@@ -229,6 +249,8 @@ typedef struct lx_cpu_isa {
                  float eps);
     void (*attend)(const lx_cpu_attend *job);
     void (*attend_both)(const lx_cpu_attend *job);
+    void (*attend_whole)(const lx_cpu_whole *job);
+    void (*lstm)(const lx_cpu_lstm *job);
     void (*recurrence)(const lx_cpu_recurrence *job);
     void (*attend_kept)(const lx_cpu_attend_kept *job);
     void (*lsh)(const lx_cpu_lsh *job);
@@ -260,6 +282,8 @@ typedef struct lx_cpu_isa {
 /* The first row and those of whole pages, LX_ROWS_BLOCK at most, and a vector that is stored whole.
  */
 #define LX_CPU_COMPRESSED_ROWS (LX_ROWS_BLOCK + 32)
+#define LX_WHOLE_BLOCK 256  /* keys of a whole sequence that are turned together */
+#define LX_WHOLE_SHARED 16  /* tokens that share that */
 #define LX_CPU_BLOCK 256    /* ids summed in f32 before the sum goes on in double */
 #define LX_CPU_MAX_ROWS 16  /* rows of f32 that are copied at once, at most; of pairs, 32 */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
@@ -300,6 +324,23 @@ static inline int64_t lx_cpu_lsh_scratch(int64_t rounds, int64_t n_buckets, int6
                                          int64_t d_value)
 {
     return lx_cpu_lsh_logits(rounds, n_buckets, cap) + (d_value + 15) / 16 * 16;
+}
+
+/* Keys of a block, its logits and values, and the values of all that share it. */
+static inline int64_t lx_cpu_whole_scratch(int64_t d_key, int64_t d_value)
+{
+    return (d_key + 1) * LX_WHOLE_BLOCK + (LX_WHOLE_SHARED + 1) * ((d_value + 15) / 16 * 16);
+}
+
+static inline int64_t lx_cpu_lstm_gates(int64_t n)
+{
+    return (4 * n + 15) / 16 * 16;
+}
+
+/* Gates and cells. */
+static inline int64_t lx_cpu_lstm_scratch(int64_t n)
+{
+    return lx_cpu_lstm_gates(n) + (n + 15) / 16 * 16;
 }
 
 static inline int64_t lx_cpu_compressed_scratch(int64_t d_key, int64_t d_value)

@@ -1,4 +1,4 @@
-/* lx_function and lx_feature_map in double, for the oracle. */
+/* lx_function and lx_feature_map in double, and buckets of hashes, for the oracle. */
 #ifndef LINNET_KERNELS_REFERENCE_FUNCTIONS_H
 #define LINNET_KERNELS_REFERENCE_FUNCTIONS_H
 
@@ -46,6 +46,26 @@ static inline double lx_reference_phi(float x, lx_feature_map map)
     default:
         return x > 0 ? (double)x + 1.0 : exp((double)x);
     }
+}
+
+/* argmax([x R ; -x R]) of a round's hashes, the first of the largest; in f32, as attend_lsh says.
+ */
+static inline int32_t lx_reference_bucket(const float *hash, int32_t d_key, int32_t n_buckets,
+                                          const float *x)
+{
+    int32_t half = n_buckets / 2, best = 0;
+    float most = -INFINITY;
+    for (int32_t b = 0; b < n_buckets; b++) {
+        float sum = 0;
+        for (int64_t d = 0; d < d_key; d++)
+            sum = fmaf(x[d], hash[d * half + b % half], sum);
+        sum = b < half ? sum : -sum;
+        if (sum > most) {
+            most = sum;
+            best = b;
+        }
+    }
+    return best;
 }
 
 #endif

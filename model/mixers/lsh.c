@@ -1,7 +1,8 @@
 /*
  * Attention by buckets of hashes (Kitaev et al. 2020, "Reformer"), in a form that is causal in what
  * it chooses too: see kernels/ops/attend_lsh/op.h. Queries and keys are one projection; the
- * hashes are drawn once, when training begins, and lie in the file.
+ * hashes are drawn once, when training begins, and lie in the file. Both ways it is the paper's, in
+ * sorted chunks of `cap` tokens: see kernels/ops/attend_whole/op.h.
  *
  *     qk, v = W x + b
  *     y_i   = softmax of scale qk_i . qk_j / |qk_j| over the last `cap` tokens before i of each of
@@ -9,7 +10,8 @@
  *     A(x)  = W_out y + b
  *
  * Tensors: attn.qk_v (rows of qk, then v, head by head), attn.hashes [rounds D, buckets / 2],
- * attn.out. State: the newest token of every bucket of every head, and in pages a row a token.
+ * attn.out. State, but both ways none: the newest token of every bucket of every head, and in pages
+ * a row a token.
  */
 #include <math.h>
 
@@ -21,11 +23,12 @@ static const lx_mixer_param params[] = {
     {.name = "buckets", .kind = LX_PARAM_INT, .min = 2, .max = LX_LSH_MOST_BUCKETS},
     {.name = "cap", .kind = LX_PARAM_INT, .min = 1, .max = LX_LSH_MOST_SEEN},
     {.name = "scale", .kind = LX_PARAM_WORD, .words = scales},
+    {.name = "direction", .kind = LX_PARAM_WORD, .words = lx_mixer_directions, .optional = true},
 };
 
-enum { ROUNDS, BUCKETS, CAP, SCALE };
-enum { QK_V, HASHES, OUT };   /* tensors */
-enum { PROJECTED, ATTENDED }; /* scratch */
+enum { ROUNDS, BUCKETS, CAP, SCALE, DIRECTION };
+enum { QK_V, HASHES, OUT };           /* tensors */
+enum { PROJECTED, ATTENDED, SORTED }; /* scratch */
 
 static const char *check(const lx_mixer_config *c)
 {
@@ -33,6 +36,9 @@ static const char *check(const lx_mixer_config *c)
         return "buckets must be an even number";
     if (c->params[ROUNDS].i * c->params[CAP].i > LX_LSH_MOST_SEEN)
         return "cap must be at most 4096 for all rounds together";
+    if (c->params[DIRECTION].i == LX_BOTH &&
+        3 * c->params[ROUNDS].i * c->params[CAP].i > LX_LSH_MOST_SEEN)
+        return "cap must be at most 1365 for all rounds together where direction is \"both\"";
     return c->d_key > 1024 || c->d_value > 1024 ? "d_key and d_value must be at most 1024" : NULL;
 }
 
@@ -57,12 +63,33 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_product(p, "attn.out", c->d_model, values);
     lx_mixer_add_scratch(p, keys + values);
     lx_mixer_add_scratch(p, values);
+    if (c->params[DIRECTION].i == LX_BOTH) {
+        lx_mixer_add_scratch(p, (int64_t)c->n_heads * lx_whole_sorted(a.rounds));
+        p->sees_all = true;
+        return;
+    }
     p->n_heads = c->n_heads;
     lx_mixer_add_field(p, "last", a.rounds, a.n_buckets);
     lx_mixer_add_growing(p, LX_PAGE_TOKENS * c->n_heads * lx_lsh_row(&a));
 }
 
-static void queue(const lx_mixer_call *call)
+static void queue_both(const lx_mixer_call *call)
+{
+    const lx_attend_lsh_args a = sizes(call->config);
+    call->be->ops->attend_whole(call->be, &(lx_attend_whole_args){.y = call->scratch[ATTENDED],
+                                                                  .qkv = call->scratch[PROJECTED],
+                                                                  .n_heads = a.n_heads,
+                                                                  .d_key = a.d_key,
+                                                                  .d_value = a.d_value,
+                                                                  .scale = a.scale,
+                                                                  .hashes = call->arrays[HASHES],
+                                                                  .sorted = call->scratch[SORTED],
+                                                                  .rounds = a.rounds,
+                                                                  .n_buckets = a.n_buckets,
+                                                                  .chunk = a.cap});
+}
+
+static void queue_causal(const lx_mixer_call *call)
 {
     lx_attend_lsh_args a = sizes(call->config);
     a.y = call->scratch[ATTENDED];
@@ -71,15 +98,23 @@ static void queue(const lx_mixer_call *call)
     a.states = call->states;
     a.offset = call->offset;
     a.page_offset = call->page_offset;
-    lx_mixer_product(call, call->scratch[PROJECTED], call->x, QK_V, LX_ACT_NONE, NULL);
     call->be->ops->attend_lsh(call->be, &a);
-    lx_mixer_product(call, call->residual, a.y, OUT, LX_ACT_NONE, call->residual);
+}
+
+static void queue(const lx_mixer_call *call)
+{
+    lx_mixer_product(call, call->scratch[PROJECTED], call->x, QK_V, LX_ACT_NONE, NULL);
+    if (call->parts->sees_all)
+        queue_both(call);
+    else
+        queue_causal(call);
+    lx_mixer_product(call, call->residual, call->scratch[ATTENDED], OUT, LX_ACT_NONE,
+                     call->residual);
 }
 
 static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
 {
-    (void)c;
-    return ops->attend_lsh != NULL;
+    return c->params[DIRECTION].i == LX_BOTH ? ops->attend_whole != NULL : ops->attend_lsh != NULL;
 }
 
 const lx_mixer lx_mixer_lsh = {.name = "lsh",

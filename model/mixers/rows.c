@@ -13,19 +13,24 @@ const char *lx_mixer_check_rows(const lx_mixer_config *c)
                                                           : NULL;
 }
 
+void lx_mixer_declare_products(const lx_mixer_config *c, lx_mixer_parts *p)
+{
+    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
+    lx_mixer_add_product(p, "attn.qkv", 2 * keys + values, c->d_model);
+    lx_mixer_add_product(p, "attn.out", c->d_model, values);
+    lx_mixer_add_scratch(p, 2 * keys + values);
+    lx_mixer_add_scratch(p, values);
+}
+
 void lx_mixer_declare_rows(const lx_mixer_config *c, const lx_rows_pattern *patterns, int32_t n,
                            lx_mixer_parts *p)
 {
-    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
     int32_t ring = 0;
     n = n < c->n_heads ? n : c->n_heads;
     lx_status st = lx_rows_ring(patterns, n, &ring, NULL);
     assert(st == LX_OK && n <= LX_MAX_MIXER_PATTERNS);
     (void)st;
-    lx_mixer_add_product(p, "attn.qkv", 2 * keys + values, c->d_model);
-    lx_mixer_add_product(p, "attn.out", c->d_model, values);
-    lx_mixer_add_scratch(p, 2 * keys + values);
-    lx_mixer_add_scratch(p, values);
+    lx_mixer_declare_products(c, p);
     lx_mixer_add_rows(p, c->n_heads, c->d_key, c->d_value, ring);
     memcpy(p->patterns, patterns, (size_t)n * sizeof *patterns);
     p->n_patterns = n;

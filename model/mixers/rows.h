@@ -22,6 +22,8 @@ enum { LX_ROWS_PROJECTED, LX_ROWS_ATTENDED };
 
 /* For `check`: what attend_rows asks of the heads. */
 const char *lx_mixer_check_rows(const lx_mixer_config *c);
+/* For `declare`: the products and their scratch alone. */
+void lx_mixer_declare_products(const lx_mixer_config *c, lx_mixer_parts *p);
 /* For `declare`: head h has patterns[h % n], n <= LX_MAX_MIXER_PATTERNS. */
 void lx_mixer_declare_rows(const lx_mixer_config *c, const lx_rows_pattern *patterns, int32_t n,
                            lx_mixer_parts *p);

@@ -1,17 +1,63 @@
 /*
- * Softmax attention with its cache (Vaswani et al. 2017; "stateful softmax" in Katharopoulos et al.
- * 2020, C.1): A(i) = {0 .. i}. See rows.h.
+ * Softmax attention (Vaswani et al. 2017): causal with its cache ("stateful softmax" in
+ * Katharopoulos et al. 2020, C.1), A(i) = {0 .. i}, see rows.h; or both ways, A(i) = all tokens,
+ * without a state.
  */
+#include <math.h>
+
 #include "model/mixers/rows.h"
+
+static const lx_mixer_param params[] = {
+    {.name = "direction", .kind = LX_PARAM_WORD, .words = lx_mixer_directions, .optional = true},
+};
+
+enum { DIRECTION };
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     const lx_rows_pattern all = {.kind = LX_PATTERN_WINDOW, .dilation = 1};
+    if (c->params[DIRECTION].i == LX_BOTH) {
+        lx_mixer_declare_products(c, p);
+        p->sees_all = true;
+        return;
+    }
     lx_mixer_declare_rows(c, &all, 1, p);
 }
 
+static void queue_both(const lx_mixer_call *call)
+{
+    const lx_mixer_config *c = call->config;
+    lx_array *attended = call->scratch[LX_ROWS_ATTENDED];
+    lx_mixer_product(call, call->scratch[LX_ROWS_PROJECTED], call->x, LX_ROWS_QKV, LX_ACT_NONE,
+                     NULL);
+    call->be->ops->attend_whole(call->be,
+                                &(lx_attend_whole_args){.y = attended,
+                                                        .qkv = call->scratch[LX_ROWS_PROJECTED],
+                                                        .n_heads = c->n_heads,
+                                                        .d_key = c->d_key,
+                                                        .d_value = c->d_value,
+                                                        .scale = 1.0f / sqrtf((float)c->d_key)});
+    lx_mixer_product(call, call->residual, attended, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
+}
+
+static void queue(const lx_mixer_call *call)
+{
+    if (call->parts->sees_all)
+        queue_both(call);
+    else
+        lx_mixer_queue_rows(call);
+}
+
+static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
+{
+    return c->params[DIRECTION].i == LX_FORWARD || ops->attend_whole != NULL;
+}
+
 const lx_mixer lx_mixer_softmax = {.name = "softmax",
-                                   .summary = "softmax attention to every token before",
+                                   .summary = "softmax attention",
+                                   .is_on = is_on,
+                                   .n_params = sizeof params / sizeof *params,
+                                   .params = params,
                                    .check = lx_mixer_check_rows,
                                    .declare = declare,
-                                   .queue = lx_mixer_queue_rows};
+                                   .queue = queue};

@@ -15,7 +15,7 @@ import sys
 import torch
 
 from float64 import read_model
-from whole import log_probabilities
+from whole import WHOLE_LAYERS, log_probabilities
 
 CONFIG = {
     "format": "linnet", "format_version": 1, "task": "speech",
@@ -26,15 +26,27 @@ CONFIG = {
     "speech": {"sample_rate": 8000, "frame": 200, "hop": 80, "bands": 6, "lowest": 20, "stride": 3, "context": 1},
 }
 VOCABULARY = ["<blank>", "a", "b", "c"]
-KINDS = {"linear": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6, "direction": "both"}}
+KINDS = {
+    "linear": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6, "direction": "both"},
+    "softmax": {"kind": "softmax", "direction": "both"},
+    "lsh": {"kind": "lsh", "rounds": 2, "buckets": 6, "cap": 5, "scale": "key", "direction": "both"},
+    "bilstm": {"kind": "bilstm", "hidden": 11, "direction": "both"},
+}
 LENGTHS = [1, 64, 17, 2]
 
 
 def attention_tensors(c: dict) -> list[tuple[str, list[int], float]]:
     """Of a layer: name, shape, scale."""
-    d = c["d_model"]
-    return [("attn.qkv.weight", [3 * d, d], 0.4), ("attn.qkv.bias", [3 * d], 0.2), ("attn.out.weight", [d, d], 0.3),
-            ("attn.out.bias", [d], 0.1)]
+    d, own = c["d_model"], c["attention"]
+    if own["kind"] == "bilstm":
+        n = own["hidden"]
+        return [("attn.x.weight", [8 * n, d], 0.3), ("attn.x.bias", [8 * n], 0.2), ("attn.u", [2 * n, 4 * n], 0.3),
+                ("attn.out.weight", [d, 2 * n], 0.5), ("attn.out.bias", [d], 0.1)]
+    out = [("attn.out.weight", [d, d], 0.3), ("attn.out.bias", [d], 0.1)]
+    if own["kind"] == "lsh":
+        return [("attn.qk_v.weight", [2 * d, d], 0.4), ("attn.qk_v.bias", [2 * d], 0.2),
+                ("attn.hashes", [own["rounds"] * d // c["n_heads"], own["buckets"] // 2], 1.0)] + out
+    return [("attn.qkv.weight", [3 * d, d], 0.4), ("attn.qkv.bias", [3 * d], 0.2)] + out
 
 
 def tensors_of(c: dict) -> list[tuple[str, list[int], float]]:
@@ -42,9 +54,10 @@ def tensors_of(c: dict) -> list[tuple[str, list[int], float]]:
     all_of_them = [("embed.position.weight", [c["inputs"][0]["size"], d], 0.3), ("features.weight", [d, width], 0.3),
                    ("features.bias", [d], 0.1)]
     for i in range(c["n_layers"]):
-        own = attention_tensors(c) + [("ff.up.weight", [ff, d], 0.3), ("ff.up.bias", [ff], 0.1),
-                                      ("ff.down.weight", [d, ff], 0.3), ("ff.down.bias", [d], 0.1)]
-        own += [(f"norm{k}.{part}", [d], 0.1) for k in (1, 2) for part in ("weight", "bias")]
+        own, branches = attention_tensors(c), 1 if c["attention"]["kind"] in WHOLE_LAYERS else 2
+        if branches == 2:
+            own += [("ff.up.weight", [ff, d], 0.3), ("ff.up.bias", [ff], 0.1), ("ff.down.weight", [d, ff], 0.3), ("ff.down.bias", [d], 0.1)]
+        own += [(f"norm{k}.{part}", [d], 0.1) for k in range(1, branches + 1) for part in ("weight", "bias")]
         all_of_them += [(f"layers.{i}.{name}", shape, scale) for name, shape, scale in own]
     return all_of_them + [("final_norm.weight", [d], 0.1), ("final_norm.bias", [d], 0.1),
                           ("head.weight", [c["head"]["size"], d], 0.5), ("head.bias", [c["head"]["size"]], 0.3)]

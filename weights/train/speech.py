@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import mixers
 import speech_data as data
 import trainer
 from linear_transformer import LinearTransformer, model_config, override
@@ -40,9 +41,13 @@ def parse_arguments() -> argparse.Namespace:
 
 def make_config(args, rate: int) -> dict:
     config = model_config("speech", [("position", MOST_ROWS)], {"kind": "ctc", "size": len(VOCABULARY)},
-                          speech=data.make_config(rate))
-    config["attention"]["direction"] = "both"
-    return config | trainer.sizes_of(args) | {"d_ff": 4 * args.width}
+                          speech=data.make_config(rate)) | trainer.sizes_of(args) | {"d_ff": 4 * args.width}
+    override(config, args.set)
+    for own in config["attention"] if isinstance(config["attention"], list) else [config["attention"]]:
+        if not getattr(mixers.find(own["kind"]).Mixer, "BOTH_WAYS", False):
+            raise Unfit(f"mixer {own['kind']} does not look both ways")
+        own["direction"] = "both"
+    return config
 
 
 def waves(rows: int, width: int) -> torch.Tensor:
@@ -65,7 +70,7 @@ class Listener(LinearTransformer):
         """[B, T, width], [B, T] -> log-probabilities [B, T, ids]"""
         x = self.features(rows) + self.embed["position"](positions)
         for layer in self.layers:
-            x = layer(x)
+            x = layer(x, {})
         return F.log_softmax(self.head(self.final_norm(x)).float(), -1)
 
 
@@ -88,7 +93,6 @@ class Speech:
         held_out = data.TEST_INDEXES + data.HELD_OUT
         self.train, self.held_out = recordings.part(speakers, held_out, 1000), recordings.part(speakers, data.TEST_INDEXES, held_out)
         self.config = make_config(args, recordings.rate)
-        override(self.config, args.set)
         self.model = Listener(self.config, args.dropout).to(args.device)
 
     def batches(self, rng: np.random.Generator) -> list[int]:

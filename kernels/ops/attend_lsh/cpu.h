@@ -5,19 +5,20 @@ static float *lsh_row(const lx_cpu_lsh *a, int32_t j)
     return a->rows + a->pages[j / LX_PAGE_TOKENS] * a->page_stride + j % LX_PAGE_TOKENS * a->row;
 }
 
-/* The first of the largest: lanes are buckets, sums go over d in order. h: n_buckets / 2 + 15. */
-static int32_t lsh_bucket(const lx_cpu_lsh *a, int32_t r, const float *x, float *h)
+/* The first of the largest by a round's hashes: lanes are buckets, sums go over d in order. h:
+   n_buckets / 2 + 15. */
+static int32_t lsh_bucket(const float *hash, int32_t d_key, int32_t n_buckets, const float *x,
+                          float *h)
 {
-    int32_t half = a->n_buckets / 2, best = 0;
-    const float *hash = a->hashes + (int64_t)r * a->d_key * half;
+    int32_t half = n_buckets / 2, best = 0;
     for (int32_t b = 0; b < half; b += 16) {
         v16 sum = v16_set1(0.0f);
-        for (int32_t d = 0; d < a->d_key; d++)
+        for (int32_t d = 0; d < d_key; d++)
             sum = v16_fma(v16_set1(x[d]), seen_load(hash + (int64_t)d * half + b, half - b), sum);
         v16_store(h + b, sum);
     }
     float most = -INFINITY;
-    for (int32_t b = 0; b < a->n_buckets; b++) {
+    for (int32_t b = 0; b < n_buckets; b++) {
         float value = b < half ? h[b] : -h[b - half];
         if (value > most) {
             most = value;
@@ -47,7 +48,9 @@ static void lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const floa
     memcpy(row + a->d_key + 1, v, (size_t)a->d_value * sizeof *row);
     row[a->d_key] = 1.0f / sqrtf(seen_dot(qk, qk, a->d_key) + 1e-12f);
     for (int32_t r = 0; r < a->rounds; r++) {
-        float *last = a->last + (int64_t)r * a->n_buckets + lsh_bucket(a, r, qk, h);
+        const float *hash = a->hashes + (int64_t)r * a->d_key * (a->n_buckets / 2);
+        float *last = a->last + (int64_t)r * a->n_buckets;
+        last += lsh_bucket(hash, a->d_key, a->n_buckets, qk, h);
         row[prev + r] = *last;
         next[r] = (int32_t)*last;
         *last = (float)(i + 1);

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/reference/functions.h"
 #include "kernels/reference/reference.h"
 
 /* A head of a sequence. */
@@ -18,25 +19,6 @@ static float *row_of(const head *at, int64_t j)
     return page + a->page_offset + (at->h * LX_PAGE_TOKENS + j % LX_PAGE_TOKENS) * lx_lsh_row(a);
 }
 
-/* In f32: see op.h. */
-static int32_t bucket_of(const lx_attend_lsh_args *a, int32_t r, const float *x)
-{
-    int32_t half = a->n_buckets / 2, best = 0;
-    const float *hash = a->hashes->data + (int64_t)r * a->d_key * half;
-    float most = -INFINITY;
-    for (int32_t b = 0; b < a->n_buckets; b++) {
-        float sum = 0;
-        for (int64_t d = 0; d < a->d_key; d++)
-            sum = fmaf(x[d], hash[d * half + b % half], sum);
-        sum = b < half ? sum : -sum;
-        if (sum > most) {
-            most = sum;
-            best = b;
-        }
-    }
-    return best;
-}
-
 /* Keeps the row and enters it into its buckets; *seen: the tokens of all P_r(i). */
 static int32_t keep(const head *at, int64_t i, const float *qk, const float *v, int32_t *seen)
 {
@@ -52,7 +34,9 @@ static int32_t keep(const head *at, int64_t i, const float *qk, const float *v, 
         squares += (double)qk[d] * (double)qk[d];
     row[a->d_key] = (float)(1 / sqrt(squares));
     for (int32_t r = 0; r < a->rounds; r++) {
-        float *last = at->last + (int64_t)r * a->n_buckets + bucket_of(a, r, qk);
+        const float *hash = a->hashes->data + (int64_t)r * a->d_key * (a->n_buckets / 2);
+        float *last = at->last + (int64_t)r * a->n_buckets +
+                      lx_reference_bucket(hash, a->d_key, a->n_buckets, qk);
         prev[r] = *last;
         *last = (float)(i + 1);
         int32_t j = (int32_t)prev[r];

@@ -4,6 +4,7 @@
     class Mixer(nn.Module):   Mixer(c, own): the model's config, and the object that names the kind, with "layer", its number
         forward(x)            [B, T, d] -> [B, T, d], for all tokens at once; it must be causal, but for "direction": "both"
         CARRIES               forward(x, carried): a dict which layers of one pass hand on
+        BOTH_WAYS             true where it knows "direction"
         IS_WHOLE_LAYER        true where it takes the place of the feed-forward net as well
         IN_CONFIG, learned()  names of parameters that no file holds, and the keys of the config that they become
 

@@ -3,15 +3,24 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from unfit import Unfit
 
 
-def softmax_attention(q, k, v, mask: "torch.Tensor | None" = None) -> torch.Tensor:
+def looks_both_ways(c: dict, own: dict) -> bool:
+    """Whether a token sees those behind it, too: only where a model is given its whole input at once."""
+    if "direction" in own and not (own["direction"] == "both" and c["task"] == "speech"):
+        raise Unfit('attention.direction is "both", of a model of speech, or is not there')
+    return "direction" in own
+
+
+def softmax_attention(q, k, v, mask: "torch.Tensor | None" = None, both: bool = False) -> torch.Tensor:
     """Of [B, H, T, D] each, to the keys that the mask has, or with what it adds to their logits where it is no bool; without
-    one to those up to the query's own. PyTorch 1 has no function for it."""
+    one to those up to the query's own, or with `both` to all. PyTorch 1 has no function for it."""
     if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and not both)
     if mask is None:
-        mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+        mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
+        mask = mask if both else mask.tril()
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
     scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
     return scores.softmax(-1).to(v.dtype) @ v

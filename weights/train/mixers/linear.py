@@ -10,7 +10,7 @@ With "direction": "both", of a model that is given its whole input at once, j go
 
 import torch
 import torch.nn.functional as F
-from mixers.heads import Heads
+from mixers.heads import Heads, looks_both_ways
 from unfit import Unfit
 
 DEFAULTS = {"feature_map": "elu+1", "eps": 1e-6}
@@ -62,14 +62,14 @@ def linear_attention(q, k, v, eps: float, chunk: int) -> torch.Tensor:
 
 
 class Mixer(Heads):
+    BOTH_WAYS = True
+
     def __init__(self, c: dict, own: dict):
         super().__init__(c, own)
         if own["feature_map"] not in FEATURE_MAPS:
             raise Unfit(f"attention.feature_map {own['feature_map']} is none of {', '.join(FEATURE_MAPS)}")
         self.eps, self.phi = own["eps"], FEATURE_MAPS[own["feature_map"]]
-        self.both = own.get("direction") == "both"
-        if "direction" in own and not (self.both and c["task"] == "speech"):
-            raise Unfit('attention.direction is "both", of a model of speech, or is not there')
+        self.both = looks_both_ways(c, own)
 
     def attend(self, q, k, v):
         if self.both:
