@@ -9,85 +9,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/forward.h"
 #include "model/recompute.h"
-#include "model/weights.h"
 
 struct lx_transformer {
     const lx_model *model;
     lx_backend *be;
     int32_t max_tokens, max_outputs;
-    lx_weights weights;
-    /* activations: residual streams (the second one of reversible wiring) and the normed copy of
-       one [T, d], output rows [n_outputs, output width], [n_outputs, V] */
-    lx_array *streams[2], *normed, *outputs, *logits;
-    /* The mixers', for each branch of a layer as large as the largest layer wants them. */
-    lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
-    lx_array *carried;       /* from layer 0 to the others; NULL where it leaves nothing */
-    lx_recompute *recompute; /* of a model that recomputes, else NULL */
-    float *initial;          /* a slot's state before the first token; NULL: zeros */
+    lx_forward forward;
+    lx_array *outputs, *logits; /* output rows [n_outputs, output width], [n_outputs, V] */
+    lx_recompute *recompute;    /* of a model that recomputes, else NULL */
+    float *initial;             /* a slot's state before the first token; NULL: zeros */
 };
 
-/* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
-static int64_t scratch_floats(const lx_model *m, int32_t b, int32_t i)
-{
-    int64_t most = 0;
-    for (int32_t l = 0; l < m->config.n_layers; l++) {
-        const lx_mixer_parts *parts =
-            &m->layers[l].branches[b].parts; /* zero where there is none */
-        if (parts->scratch[i] > most)
-            most = parts->scratch[i];
-    }
-    return most;
-}
-
-static lx_status new_activations(lx_transformer *t, lx_error *err)
+static lx_status new_outputs(lx_transformer *t, lx_error *err)
 {
     const lx_config *c = &t->model->config;
-    int64_t rows = t->max_tokens, outputs = t->max_outputs;
-    bool two = c->wiring == LX_WIRING_REVERSIBLE;
-    const struct {
-        lx_array **array;
-        int64_t rows, width;
-    } arrays[] = {
-        {&t->streams[0], rows, c->d_model},
-        {&t->streams[two ? 1 : 0], rows, two ? c->d_model : 0},
-        {&t->normed, rows, c->d_model},
-        {&t->outputs, outputs, lx_config_output_width(c)},
-        {&t->logits, outputs, c->head_size},
-        {&t->carried, rows, t->model->layers[0].branches[0].parts.carried},
-    };
-    lx_status st = LX_OK;
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && st == LX_OK; i++) {
-        if (arrays[i].width > 0)
-            st = t->be->ops->rows_new(t->be, arrays[i].rows, arrays[i].width, arrays[i].array, err);
-    }
-    for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH && st == LX_OK; i++) {
-        int32_t b = i / LX_MAX_MIXER_SCRATCH, k = i % LX_MAX_MIXER_SCRATCH;
-        int64_t width = scratch_floats(t->model, b, k);
-        if (width > 0)
-            st = t->be->ops->rows_new(t->be, rows, width, &t->scratch[b][k], err);
-    }
-    return st;
-}
-
-/* What is recomputed needs ids that are known, and a device's steps may come before they are. */
-static bool has_mixer(const lx_backend *be, const lx_mixer *mixer)
-{
-    if (mixer->is_recomputed && be->ops->is_device)
-        return false;
-    return mixer->is_on == NULL || mixer->is_on(be->ops);
-}
-
-static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error *err)
-{
-    for (int32_t i = 0; i < m->config.n_layers; i++) {
-        const lx_mixer *mixer = lx_config_mixer(&m->config, i)->mixer;
-        if (!has_mixer(be, mixer))
-            return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
-                           "%s: attention %s is not on the back end %s: use --device cpu", m->name,
-                           mixer->name, be->ops->name);
-    }
-    return LX_OK;
+    const lx_kernels *ops = t->be->ops;
+    lx_status st = ops->rows_new(t->be, t->max_outputs, lx_config_output_width(c), &t->outputs, err);
+    return st == LX_OK ? ops->rows_new(t->be, t->max_outputs, c->head_size, &t->logits, err) : st;
 }
 
 /* What the heads of a branch are at first. */
@@ -140,11 +80,9 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
         .max_tokens = max_tokens,
         .max_outputs = max_outputs,
     };
-    lx_status st = check_mixers(model, be, err);
+    lx_status st = lx_forward_init(&t->forward, model, be, max_tokens, err);
     if (st == LX_OK)
-        st = lx_weights_load(model, be, &t->weights, err);
-    if (st == LX_OK)
-        st = new_activations(t, err);
+        st = new_outputs(t, err);
     if (st == LX_OK)
         st = new_initial(t, err);
     if (st == LX_OK && model->recomputes)
@@ -161,16 +99,11 @@ void lx_transformer_free(lx_transformer *t)
 {
     if (t == NULL)
         return;
-    const lx_kernels *ops = t->be->ops;
-    lx_weights_free(&t->weights);
+    lx_forward_fini(&t->forward);
     lx_recompute_free(t->recompute);
     free(t->initial);
-    lx_array *arrays[] = {t->streams[0], t->streams[1], t->normed,
-                          t->outputs,    t->logits,     t->carried};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        ops->array_free(t->be, arrays[i]);
-    for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH; i++)
-        ops->array_free(t->be, t->scratch[i / LX_MAX_MIXER_SCRATCH][i % LX_MAX_MIXER_SCRATCH]);
+    t->be->ops->array_free(t->be, t->outputs);
+    t->be->ops->array_free(t->be, t->logits);
     free(t);
 }
 
@@ -237,66 +170,6 @@ static lx_status check_step(const lx_transformer *t, const lx_step *s, lx_error 
     return st;
 }
 
-static void queue_linear(lx_transformer *t, lx_array *y, const lx_array *x, const lx_matrix *w,
-                         lx_activation activation, const lx_array *residual, lx_rows rows)
-{
-    t->be->ops->linear(
-        t->be,
-        &(lx_linear_args){
-            .y = y, .x = x, .w = w, .activation = activation, .residual = residual, .rows = rows});
-}
-
-static void queue_norm(lx_transformer *t, lx_array *y, const lx_array *x, const lx_norm_weights *n,
-                       int32_t d, lx_rows rows)
-{
-    float eps = t->model->config.norm_eps;
-    if (t->model->config.rms_norm)
-        t->be->ops->head_norm(t->be, &(lx_head_norm_args){.y = y,
-                                                          .x = {x, d, 0},
-                                                          .gamma = n->gamma,
-                                                          .n_heads = 1,
-                                                          .d = d,
-                                                          .kind = LX_NORM_RMS,
-                                                          .eps = eps,
-                                                          .rows = rows});
-    else
-        t->be->ops->norm(t->be, &(lx_norm_args){.y = y,
-                                                .x = x,
-                                                .gamma = n->gamma,
-                                                .beta = n->beta,
-                                                .d = d,
-                                                .eps = eps,
-                                                .rows = rows});
-}
-
-/* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */
-static void queue_branch(lx_transformer *t, int32_t index, int32_t b, int32_t n, lx_states *states)
-{
-    const lx_config *c = &t->model->config;
-    const lx_branch *declared = &t->model->layers[index].branches[b];
-    const lx_branch_weights *own = &t->weights.layers[index].branches[b];
-    bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
-    lx_array *residual = t->streams[two ? n % 2 : 0];
-    const lx_array *input = two ? t->streams[1 - n % 2] : residual;
-    if (!post)
-        queue_norm(t, t->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
-    declared->config->mixer->queue(&(lx_mixer_call){.be = t->be,
-                                                    .config = declared->config,
-                                                    .parts = &declared->parts,
-                                                    .weights = own->products,
-                                                    .arrays = own->arrays,
-                                                    .derived = own->derived,
-                                                    .scratch = t->scratch[b],
-                                                    .carried = t->carried,
-                                                    .x = post ? residual : t->normed,
-                                                    .residual = residual,
-                                                    .states = states,
-                                                    .offset = declared->state_offset,
-                                                    .page_offset = declared->page_offset});
-    if (post)
-        queue_norm(t, residual, residual, &own->norm, c->d_model, LX_ROWS_TOKENS);
-}
-
 static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
 {
     const lx_config *c = &t->model->config;
@@ -317,46 +190,30 @@ static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
 
 static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s)
 {
+    const lx_forward *f = &t->forward;
     int32_t d = t->model->config.d_model, width = lx_config_output_width(&t->model->config);
     for (int32_t i = 0; i * d < width; i++)
         t->be->ops->gather(
             t->be,
             &(lx_gather_args){
-                .y = t->outputs, .x = t->streams[i], .d = d, .width = width, .column = i * d});
-    queue_norm(t, t->outputs, t->outputs, &t->weights.final_norm, width, LX_ROWS_OUTPUTS);
-    queue_linear(t, t->logits, t->outputs, t->weights.head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS);
+                .y = t->outputs, .x = f->streams[i], .d = d, .width = width, .column = i * d});
+    lx_forward_norm(f, t->outputs, t->outputs, &f->weights.final_norm, width, LX_ROWS_OUTPUTS);
+    lx_forward_product(f, t->logits, t->outputs, f->weights.head, NULL, LX_ROWS_OUTPUTS);
     queue_sample(t, states, s);
-}
-
-static void queue_embeddings(lx_transformer *t, lx_states *states, const lx_step *s)
-{
-    const lx_config *c = &t->model->config;
-    int32_t n_streams = c->wiring == LX_WIRING_REVERSIBLE ? 2 : 1;
-    for (int32_t i = 0; i < n_streams; i++) {
-        lx_array *x = t->streams[i];
-        t->be->ops->embed(t->be,
-                          &(lx_embed_args){.y = x,
-                                           .n_tables = c->n_inputs,
-                                           .tables = (const lx_table *const *)t->weights.tables,
-                                           .ids = s->ids,
-                                           .states = states});
-        if (c->input_norm)
-            queue_norm(t, x, x, &t->weights.input_norm, c->d_model, LX_ROWS_TOKENS);
-    }
 }
 
 /* Everything of a step that has been checked, but its end. */
 static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step *s, lx_error *err)
 {
-    int32_t n = 0;
     lx_status st = t->be->ops->begin(t->be, &s->batch, err);
     if (st != LX_OK)
         return st;
-    queue_embeddings(t, states, s);
-    for (int32_t i = 0; i < t->model->config.n_layers; i++) {
-        for (int32_t b = 0; b < t->model->layers[i].n_branches; b++)
-            queue_branch(t, i, b, n++, states);
+    for (int32_t i = 0; i < 2; i++) {
+        if (t->forward.streams[i] != NULL)
+            lx_forward_embed(&t->forward, t->forward.streams[i], s->ids, states);
     }
+    lx_forward_input_norm(&t->forward);
+    lx_forward_layers(&t->forward, states);
     if (s->batch.n_outputs > 0)
         queue_outputs(t, states, s);
     return LX_OK;

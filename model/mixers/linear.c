@@ -1,5 +1,6 @@
 /*
- * Causal linear attention (Katharopoulos et al. 2020, "Transformers are RNNs", equations 16 to 20).
+ * Linear attention (Katharopoulos et al. 2020, "Transformers are RNNs"), causal (equations 16 to 20)
+ * or both ways (5 and 6), where s and z are the sums over all tokens before any y is computed.
  * For every head, with keys and queries of size D and values of size M:
  *
  *     q, k, v = W_qkv x + b
@@ -8,7 +9,7 @@
  *     A(x) = W_out y + b
  *
  * Tensors: attn.qkv (rows of q, then k, then v, head by head), attn.out.
- * State of a head: s [D, M], then z [D].
+ * State of a head: s [D, M], then z [D]; both ways these lie in the layer's room.
  */
 #include "model/mixers/mixer.h"
 
@@ -17,9 +18,10 @@ static const char *const feature_maps[] = {"elu+1", "relu", "relu2", "exp", NULL
 static const lx_mixer_param params[] = {
     {.name = "feature_map", .kind = LX_PARAM_WORD, .words = feature_maps},
     {.name = "eps", .kind = LX_PARAM_EPS},
+    {.name = "direction", .kind = LX_PARAM_WORD, .words = lx_mixer_directions, .optional = true},
 };
 
-enum { FEATURE_MAP, EPS };    /* params */
+enum { FEATURE_MAP, EPS, DIRECTION }; /* params */
 enum { QKV, OUT };            /* tensors */
 enum { PROJECTED, ATTENDED }; /* scratch */
 
@@ -30,19 +32,37 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_product(p, "attn.out", c->d_model, values);
     lx_mixer_add_scratch(p, 2 * keys + values);
     lx_mixer_add_scratch(p, values);
+    if (c->params[DIRECTION].i == LX_BOTH) {
+        p->sees_all = true;
+        p->room = keys * c->d_value + keys;
+        return;
+    }
     p->n_heads = c->n_heads;
     lx_mixer_add_field(p, "s", c->d_key, c->d_value);
     lx_mixer_add_field(p, "z", 1, c->d_key);
 }
 
-static void queue(const lx_mixer_call *call)
+static void queue_both(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
-    lx_array *projected = call->scratch[PROJECTED], *attended = call->scratch[ATTENDED];
-    lx_mixer_product(call, projected, call->x, QKV, LX_ACT_NONE, NULL);
+    call->be->ops->attend_both(
+        call->be, &(lx_attend_both_args){.y = call->scratch[ATTENDED],
+                                         .qkv = call->scratch[PROJECTED],
+                                         .states = call->states,
+                                         .offset = call->offset,
+                                         .n_heads = c->n_heads,
+                                         .d_key = c->d_key,
+                                         .d_value = c->d_value,
+                                         .feature_map = (lx_feature_map)c->params[FEATURE_MAP].i,
+                                         .eps = c->params[EPS].f});
+}
+
+static void queue_causal(const lx_mixer_call *call)
+{
+    const lx_mixer_config *c = call->config;
     call->be->ops->attend_linear(
-        call->be, &(lx_attend_linear_args){.y = attended,
-                                           .qkv = projected,
+        call->be, &(lx_attend_linear_args){.y = call->scratch[ATTENDED],
+                                           .qkv = call->scratch[PROJECTED],
                                            .states = call->states,
                                            .offset = call->offset,
                                            .n_heads = c->n_heads,
@@ -50,11 +70,27 @@ static void queue(const lx_mixer_call *call)
                                            .d_value = c->d_value,
                                            .feature_map = (lx_feature_map)c->params[FEATURE_MAP].i,
                                            .eps = c->params[EPS].f});
-    lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
+}
+
+static void queue(const lx_mixer_call *call)
+{
+    lx_mixer_product(call, call->scratch[PROJECTED], call->x, QKV, LX_ACT_NONE, NULL);
+    if (call->parts->sees_all)
+        queue_both(call);
+    else
+        queue_causal(call);
+    lx_mixer_product(call, call->residual, call->scratch[ATTENDED], OUT, LX_ACT_NONE,
+                     call->residual);
+}
+
+static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
+{
+    return c->params[DIRECTION].i == LX_FORWARD || ops->attend_both != NULL;
 }
 
 const lx_mixer lx_mixer_linear = {.name = "linear",
-                                  .summary = "causal linear attention (Katharopoulos et al. 2020)",
+                                  .summary = "linear attention (Katharopoulos et al. 2020)",
+                                  .is_on = is_on,
                                   .n_params = sizeof params / sizeof *params,
                                   .params = params,
                                   .declare = declare,

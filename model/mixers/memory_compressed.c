@@ -88,8 +88,9 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
 }
 
-static bool is_on(const lx_kernels *ops)
+static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
 {
+    (void)c;
     return ops->attend_compressed != NULL;
 }
 

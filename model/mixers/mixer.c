@@ -14,6 +14,8 @@ static const lx_mixer *const mixers[] = {
 #undef MIXER
 };
 
+const char *const lx_mixer_directions[] = {"forward", "both", NULL};
+
 const lx_mixer *lx_mixer_find(const char *name)
 {
     for (size_t i = 0; i < sizeof mixers / sizeof *mixers; i++) {

@@ -53,6 +53,10 @@ typedef struct lx_mixer_param {
     bool is_within_sequence;  /* INT: at most the tokens of the model's longest sequence */
 } lx_mixer_param;
 
+/* The words of an optional key "direction", in the order of lx_direction; NULL behind the last. */
+typedef enum lx_direction { LX_FORWARD, LX_BOTH } lx_direction;
+extern const char *const lx_mixer_directions[];
+
 /* A mixer of a layer with its parameters, and the model's sizes that it may use. */
 typedef struct lx_mixer_config {
     const lx_mixer *mixer;
@@ -127,6 +131,12 @@ struct lx_mixer_parts {
     int32_t second_ring; /* such rows once more, behind the ring, in a ring of this size; 0: none */
     lx_rows_pattern second;                /* of all heads there */
     int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
+    /* Every row sees all rows of its sequence, which is whole: only models that are given their
+       whole input at once may have such layers (model/encoder.h), and they keep no state. Instead
+       they have, in `states` from `offset` on, room for so many floats of each sequence, whose
+       content is undefined at first and is another layer's afterwards. */
+    bool sees_all;
+    int64_t room;
     /* Floats a token row of what layer 0 leaves for all others; 0: nothing. Where any layer has it,
        layer 0 has as much. */
     int64_t carried;
@@ -145,7 +155,7 @@ typedef struct lx_mixer_call {
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
     lx_array *residual;        /* [T, d_model] the branch's output is added to it */
     lx_states *states;
-    int64_t offset;      /* where this branch's part of a slot begins, in floats */
+    int64_t offset;      /* where this branch's part of a slot, or its room, begins, in floats */
     int64_t page_offset; /* where its part of a page begins */
 } lx_mixer_call;
 
@@ -157,7 +167,7 @@ struct lx_mixer {
     bool is_whole_layer; /* its layers have no feed-forward net beside it */
     bool is_recomputed;  /* its state is there during a step only; of all layers or none */
     /* Whether a back end has all operations that `queue` queues; NULL: every one has. */
-    bool (*is_on)(const lx_kernels *ops);
+    bool (*is_on)(const lx_mixer_config *config, const lx_kernels *ops);
     int32_t n_params;
     const lx_mixer_param *params;
     /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.

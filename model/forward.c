@@ -1,0 +1,184 @@
+/* Layers over a back end (see forward.h). */
+#include "model/forward.h"
+
+/* --- activations --- */
+
+/* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
+static int64_t scratch_floats(const lx_model *m, int32_t b, int32_t i)
+{
+    int64_t most = 0;
+    for (int32_t l = 0; l < m->config.n_layers; l++) {
+        const lx_mixer_parts *parts =
+            &m->layers[l].branches[b].parts; /* zero where there is none */
+        if (parts->scratch[i] > most)
+            most = parts->scratch[i];
+    }
+    return most;
+}
+
+/* width 0: none. */
+static lx_status add_rows(lx_forward *f, int64_t rows, int64_t width, lx_array **out, lx_error *err)
+{
+    if (width == 0)
+        return LX_OK;
+    f->bytes += rows * width * (int64_t)sizeof(float);
+    return f->be->ops->rows_new(f->be, rows, width, out, err);
+}
+
+static lx_status new_activations(lx_forward *f, int64_t rows, lx_error *err)
+{
+    const lx_config *c = &f->model->config;
+    lx_status st = add_rows(f, rows, c->d_model, &f->streams[0], err);
+    if (st == LX_OK && c->wiring == LX_WIRING_REVERSIBLE)
+        st = add_rows(f, rows, c->d_model, &f->streams[1], err);
+    if (st == LX_OK)
+        st = add_rows(f, rows, c->d_model, &f->normed, err);
+    if (st == LX_OK)
+        st = add_rows(f, rows, f->model->layers[0].branches[0].parts.carried, &f->carried, err);
+    for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH && st == LX_OK; i++) {
+        int32_t b = i / LX_MAX_MIXER_SCRATCH, k = i % LX_MAX_MIXER_SCRATCH;
+        st = add_rows(f, rows, scratch_floats(f->model, b, k), &f->scratch[b][k], err);
+    }
+    return st;
+}
+
+/* What is recomputed needs ids that are known, and a device's steps may come before they are. */
+static bool has_mixer(const lx_backend *be, const lx_mixer_config *c)
+{
+    if (c->mixer->is_recomputed && be->ops->is_device)
+        return false;
+    return c->mixer->is_on == NULL || c->mixer->is_on(c, be->ops);
+}
+
+static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error *err)
+{
+    for (int32_t i = 0; i < m->config.n_layers; i++) {
+        const lx_mixer_config *c = lx_config_mixer(&m->config, i);
+        if (!has_mixer(be, c))
+            return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                           "%s: attention %s%s is not on the back end %s: use --device cpu",
+                           m->name, c->mixer->name,
+                           m->layers[i].branches[0].parts.sees_all ? " both ways" : "",
+                           be->ops->name);
+    }
+    return LX_OK;
+}
+
+lx_status lx_forward_init(lx_forward *f, const lx_model *model, lx_backend *be, int32_t max_rows,
+                          lx_error *err)
+{
+    *f = (lx_forward){.model = model, .be = be};
+    lx_status st = check_mixers(model, be, err);
+    if (st == LX_OK)
+        st = lx_weights_load(model, be, &f->weights, err);
+    if (st == LX_OK)
+        st = new_activations(f, max_rows, err);
+    if (st != LX_OK)
+        lx_forward_fini(f);
+    return st;
+}
+
+void lx_forward_fini(lx_forward *f)
+{
+    if (f->be == NULL)
+        return;
+    const lx_kernels *ops = f->be->ops;
+    lx_weights_free(&f->weights);
+    lx_array *arrays[] = {f->streams[0], f->streams[1], f->normed, f->carried};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        ops->array_free(f->be, arrays[i]);
+    for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH; i++)
+        ops->array_free(f->be, f->scratch[i / LX_MAX_MIXER_SCRATCH][i % LX_MAX_MIXER_SCRATCH]);
+    *f = (lx_forward){0};
+}
+
+/* --- a step --- */
+
+void lx_forward_product(const lx_forward *f, lx_array *y, const lx_array *x, const lx_matrix *w,
+                        const lx_array *residual, lx_rows rows)
+{
+    f->be->ops->linear(
+        f->be,
+        &(lx_linear_args){
+            .y = y, .x = x, .w = w, .activation = LX_ACT_NONE, .residual = residual, .rows = rows});
+}
+
+void lx_forward_norm(const lx_forward *f, lx_array *y, const lx_array *x, const lx_norm_weights *n,
+                     int32_t d, lx_rows rows)
+{
+    float eps = f->model->config.norm_eps;
+    if (f->model->config.rms_norm)
+        f->be->ops->head_norm(f->be, &(lx_head_norm_args){.y = y,
+                                                          .x = {x, d, 0},
+                                                          .gamma = n->gamma,
+                                                          .n_heads = 1,
+                                                          .d = d,
+                                                          .kind = LX_NORM_RMS,
+                                                          .eps = eps,
+                                                          .rows = rows});
+    else
+        f->be->ops->norm(f->be, &(lx_norm_args){.y = y,
+                                                .x = x,
+                                                .gamma = n->gamma,
+                                                .beta = n->beta,
+                                                .d = d,
+                                                .eps = eps,
+                                                .rows = rows});
+}
+
+void lx_forward_embed(const lx_forward *f, lx_array *x, const int32_t *ids, const lx_states *states)
+{
+    f->be->ops->embed(f->be,
+                      &(lx_embed_args){.y = x,
+                                       .n_tables = f->model->config.n_inputs,
+                                       .tables = (const lx_table *const *)f->weights.tables,
+                                       .ids = ids,
+                                       .states = states});
+}
+
+void lx_forward_input_norm(const lx_forward *f)
+{
+    for (int32_t i = 0; i < 2 && f->model->config.input_norm; i++) {
+        if (f->streams[i] != NULL)
+            lx_forward_norm(f, f->streams[i], f->streams[i], &f->weights.input_norm,
+                            f->model->config.d_model, LX_ROWS_TOKENS);
+    }
+}
+
+/* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */
+static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t n,
+                         lx_states *states)
+{
+    const lx_config *c = &f->model->config;
+    const lx_branch *declared = &f->model->layers[index].branches[b];
+    const lx_branch_weights *own = &f->weights.layers[index].branches[b];
+    bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
+    lx_array *residual = f->streams[two ? n % 2 : 0];
+    const lx_array *input = two ? f->streams[1 - n % 2] : residual;
+    if (!post)
+        lx_forward_norm(f, f->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
+    declared->config->mixer->queue(&(lx_mixer_call){.be = f->be,
+                                                    .config = declared->config,
+                                                    .parts = &declared->parts,
+                                                    .weights = own->products,
+                                                    .arrays = own->arrays,
+                                                    .derived = own->derived,
+                                                    .scratch = f->scratch[b],
+                                                    .carried = f->carried,
+                                                    .x = post ? residual : f->normed,
+                                                    .residual = residual,
+                                                    .states = states,
+                                                    .offset = declared->state_offset,
+                                                    .page_offset = declared->page_offset});
+    if (post)
+        lx_forward_norm(f, residual, residual, &own->norm, c->d_model, LX_ROWS_TOKENS);
+}
+
+void lx_forward_layers(const lx_forward *f, lx_states *states)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < f->model->config.n_layers; i++) {
+        for (int32_t b = 0; b < f->model->layers[i].n_branches; b++)
+            queue_branch(f, i, b, n++, states);
+    }
+}

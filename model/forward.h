@@ -1,0 +1,48 @@
+/*
+ * What every pass through a model's layers has in common: the weights on a back end, the activations
+ * that all layers share, and how norms, products and branches are queued. model/transformer.h and
+ * model/encoder.h are made of it.
+ *
+ * Thread: one at a time per lx_forward. The queue functions go between begin() and end() of a step.
+ */
+#ifndef LINNET_MODEL_FORWARD_H
+#define LINNET_MODEL_FORWARD_H
+
+#include "model/weights.h"
+
+typedef struct lx_forward {
+    const lx_model *model;
+    lx_backend *be;
+    lx_weights weights;
+    /* residual streams (the second one of reversible wiring) and the normed copy of one, [rows, d]
+     */
+    lx_array *streams[2], *normed;
+    /* The mixers', for each branch of a layer as large as the largest layer wants them. */
+    lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
+    lx_array *carried; /* from layer 0 to the others; NULL where it leaves nothing */
+    int64_t bytes;     /* of the activations */
+} lx_forward;
+
+/* Prepares the weights on `be` and allocates for steps of at most so many rows. Model and back end
+   must outlive it. LX_ERR_UNSUPPORTED where the back end lacks a mixer. On an error there is nothing
+   to be freed. */
+lx_status lx_forward_init(lx_forward *f, const lx_model *model, lx_backend *be, int32_t max_rows,
+                          lx_error *err) LX_MUST_USE;
+void lx_forward_fini(lx_forward *f); /* all zero is allowed */
+
+/* y[r] = W x[r] + b + residual[r]; residual NULL: none. */
+void lx_forward_product(const lx_forward *f, lx_array *y, const lx_array *x, const lx_matrix *w,
+                        const lx_array *residual, lx_rows rows);
+/* y = the model's kind of norm of rows of d numbers. */
+void lx_forward_norm(const lx_forward *f, lx_array *y, const lx_array *x, const lx_norm_weights *n,
+                     int32_t d, lx_rows rows);
+/* x = sum of the inputs' embeddings; states: whose drawn tokens the ids may name, or NULL. */
+void lx_forward_embed(const lx_forward *f, lx_array *x, const int32_t *ids,
+                      const lx_states *states);
+/* The norm of the streams before the first layer, where the model has one. */
+void lx_forward_input_norm(const lx_forward *f);
+/* All layers, from the streams to the streams. states: the sequences', or the room that layers
+   without a state have (mixer.h: room); NULL where no layer has any. */
+void lx_forward_layers(const lx_forward *f, lx_states *states);
+
+#endif
