@@ -139,6 +139,8 @@ typedef struct lx_json_model {
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
     bool rhymes; /* poems may rhyme */
+    int64_t sample_rate; /* of sound, otherwise 0 */
+    double max_seconds;  /* the longest sound */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

@@ -264,6 +264,20 @@ static void *encode_thread(void *context)
 
 /* --- start and end --- */
 
+/* So that a model whose weights are no numbers is refused now: one row, of zeros. */
+static lx_status warm_up(lx_encoder *e, lx_error *err)
+{
+    size_t width = (size_t)lx_encoder_width(lx_encoder_model(e));
+    size_t size = (size_t)lx_encoder_model(e)->config.head_size;
+    float *row = calloc(width + size, sizeof *row);
+    if (row == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a row");
+    const lx_encoder_input input = {.rows = row, .n_rows = 1, .log_p = row + width};
+    lx_status st = lx_encoder_run(e, &input, 1, err);
+    free(row);
+    return st;
+}
+
 static lx_status start(lx_transcriber *t, lx_error *err)
 {
     if (pthread_create(&t->reader, NULL, read_thread, t) == 0)
@@ -293,6 +307,8 @@ lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_
     lx_status st = lx_listener_new(model, &t->listener, err);
     if (st == LX_OK)
         st = lx_encoder_new(model, be, model->max_rows, LX_PASS_SOUNDS, &t->encoder, err);
+    if (st == LX_OK)
+        st = warm_up(t->encoder, err);
     if (st == LX_OK)
         st = start(t, err);
     if (st != LX_OK) {

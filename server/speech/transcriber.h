@@ -18,7 +18,7 @@ enum { LX_PASS_SOUNDS = 16 /* of a pass, at most */ };
 
 typedef struct lx_transcriber lx_transcriber;
 
-/* Starts both threads. Model, back end and metrics must outlive it. At most max_queue sounds wait
+/* Computes one row and starts both threads. Model, back end and metrics must outlive it. At most max_queue sounds wait
    beside the first. LX_ERR_INVALID for a model of another task, LX_ERR_UNSUPPORTED where the back
    end cannot compute it, LX_ERR_NO_MEMORY. */
 lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_queue,
