@@ -128,7 +128,7 @@ static lx_status add_part(const lx_part *part, const lx_form_file *files, int32_
     return is_list ? add_to_list(root, name, value, err) : add_member(root, name, value, err);
 }
 
-lx_status lx_form_read(const char *content_type, const char *body, size_t bytes,
+lx_status lx_json_read_form(const char *content_type, const char *body, size_t bytes,
                        const lx_form_file *files, int32_t n_files, json_t *root, lx_error *err)
 {
     lx_multipart form;

@@ -76,7 +76,7 @@ static lx_status read_form(const char *content_type, const char *body, size_t by
 {
     const lx_form_file files[] = {{"image", image}, {"mask", mask}};
     lx_status st =
-        lx_form_read(content_type, body, bytes, files, mask != NULL ? 2 : 1, root, err);
+        lx_json_read_form(content_type, body, bytes, files, mask != NULL ? 2 : 1, root, err);
     if (st == LX_OK && image->data == NULL)
         st = lx_fail(err, LX_ERR_INVALID, "image", "image is missing");
     return st;

@@ -112,7 +112,7 @@ lx_status lx_form_read_transcription(const char *content_type, const char *body,
     *p = (lx_transcription_params){.format = LX_TRANSCRIPT_JSON};
     const lx_form_file file = {"file", &p->file};
     json_t *root = json_object();
-    lx_status st = lx_form_read(content_type, body, bytes, &file, 1, root, err);
+    lx_status st = lx_json_read_form(content_type, body, bytes, &file, 1, root, err);
     if (st == LX_OK)
         st = read_fields(root, p, err);
     if (st == LX_OK && p->file.data == NULL)
