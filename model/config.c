@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/config_reader.h"
+#include "model/ctc.h"
 #include "model/formats/file.h"
 
 _Static_assert((int)LX_CONFIG_NAME == (int)LX_MAX_NAME, "names are read into fields of this size");
@@ -275,13 +276,16 @@ static void take_inputs(lx_config_reader *r, lx_config_object s, lx_config *c)
 
 static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
-    static const char *const kinds[] = {"categorical", "logistic_mixture", NULL};
-    static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE};
+    static const char *const kinds[] = {"categorical", "logistic_mixture", "ctc", NULL};
+    static const lx_head_kind kind_of[] = {LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE,
+                                           LX_HEAD_CTC};
     lx_config_object h = lx_config_section(r, s, "head", "head.");
     c->head_kind = kind_of[lx_config_word(r, h, "kind", kinds)];
     c->plain_head = lx_config_has(r, h, "bias") && !lx_config_flag(r, h, "bias");
     if (c->head_kind == LX_HEAD_CATEGORICAL) {
         c->head_size = c->n_values = lx_config_int(r, h, "size", 1, MAX_IDS);
+    } else if (c->head_kind == LX_HEAD_CTC) {
+        c->head_size = c->n_values = lx_config_int(r, h, "size", 2, LX_CTC_MAX_IDS);
     } else {
         c->n_components = lx_config_int(r, h, "components", 1, MAX_COMPONENTS);
         c->n_values = lx_config_int(r, h, "levels", 2, MAX_LEVELS);
@@ -422,6 +426,18 @@ static void take_copy(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_config_release(s, "copy");
 }
 
+static void take_speech(lx_config_reader *r, lx_config_object s, lx_mel_config *c)
+{
+    lx_config_object t = lx_config_section(r, s, "speech", "speech.");
+    for (int32_t i = 0; lx_mel_fields[i].name != NULL; i++) {
+        const lx_mel_field *f = &lx_mel_fields[i];
+        int32_t value = lx_config_int(r, t, f->name, f->min, f->max);
+        memcpy((char *)c + f->offset, &value, sizeof value);
+    }
+    lx_config_finish(r, t);
+    lx_config_release(s, "speech");
+}
+
 static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
 {
     lx_config_object s = {root, ""};
@@ -442,6 +458,8 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
         take_text(r, s, c);
     if (strcmp(c->task, "copy") == 0)
         take_copy(r, s, c);
+    if (strcmp(c->task, "speech") == 0)
+        take_speech(r, s, &c->mel);
     lx_config_finish(r, s);
 }
 

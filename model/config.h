@@ -8,6 +8,7 @@
 #define LINNET_MODEL_CONFIG_H
 
 #include "model/config_file.h"
+#include "model/mel.h"
 #include "model/mixers/mixer.h"
 
 enum {
@@ -27,7 +28,11 @@ typedef enum lx_wiring {
     LX_WIRING_REVERSIBLE /* two streams, both x at first: x1 += A(norm(x2)), then x2 += B(norm(x1)),
                             and so on; final norm and head see both, side by side */
 } lx_wiring;
-typedef enum lx_head_kind { LX_HEAD_CATEGORICAL, LX_HEAD_LOGISTIC_MIXTURE } lx_head_kind;
+typedef enum lx_head_kind {
+    LX_HEAD_CATEGORICAL,
+    LX_HEAD_LOGISTIC_MIXTURE,
+    LX_HEAD_CTC /* a value a row, of which 0 is none: model/ctc.h */
+} lx_head_kind;
 
 /* One input stream: row `id` of its table is added to the embedding of a token. */
 typedef struct lx_input {
@@ -60,6 +65,7 @@ typedef struct lx_config {
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
     int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
+    lx_mel_config mel;    /* speech: how sound becomes rows; otherwise all 0 */
     int32_t max_chars;    /* couplet: the longest line, copy: the longest sequence; otherwise 0 */
     int32_t alphabet;     /* copy: its symbols, otherwise 0 */
     char tokenizer[LX_MAX_NAME];       /* text: a file of the folder, or "bytes"; otherwise "" */

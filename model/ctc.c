@@ -297,3 +297,37 @@ int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width)
     int64_t states_bytes = states * (2 * (int64_t)sizeof(double) + n_rows);
     return nodes + beams > states_bytes ? nodes + beams : states_bytes;
 }
+
+/* --- how likely a line is --- */
+
+/* The states of a path are those of an alignment: blank, id, blank, ..., id, blank. p[state] is
+   what the paths that end there have together; from the last state on, so that one row is enough.
+ */
+static void add_row(const lx_ctc_input *in, const int32_t *ids, int32_t n_states, int32_t row,
+                    double *p)
+{
+    const float *y = row_of(in, row);
+    for (int32_t state = n_states - 1; state >= 0; state--) {
+        int32_t id = state % 2 == 0 ? in->blank : ids[state / 2];
+        double sum = row == 0 && state > 1 ? -INFINITY : p[state];
+        if (row > 0 && state > 0)
+            sum = add(sum, p[state - 1]);
+        if (row > 0 && state >= 3 && state % 2 == 1 && id != ids[state / 2 - 1])
+            sum = add(sum, p[state - 2]);
+        p[state] = sum + (double)y[id];
+    }
+}
+
+lx_status lx_ctc_log_p(const lx_ctc_input *in, const int32_t *ids, int32_t n, double *log_p,
+                       lx_error *err)
+{
+    int32_t n_states = 2 * n + 1;
+    double *p = calloc((size_t)n_states, sizeof *p);
+    if (p == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to score a sound");
+    for (int32_t row = 0; row < in->n_rows; row++)
+        add_row(in, ids, n_states, row, p);
+    *log_p = n > 0 ? add(p[n_states - 1], p[n_states - 2]) : p[0];
+    free(p);
+    return LX_OK;
+}

@@ -50,4 +50,9 @@ lx_status lx_ctc_beam(const lx_ctc_input *in, int32_t width, lx_ctc_line *line,
                       lx_error *err) LX_MUST_USE;
 int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width);
 
+/* log p of a line, over all its paths, in *log_p; minus infinity where it has none. ids: n of them,
+   each within n_ids and none the blank; n may be 0. LX_ERR_NO_MEMORY. */
+lx_status lx_ctc_log_p(const lx_ctc_input *in, const int32_t *ids, int32_t n, double *log_p,
+                       lx_error *err) LX_MUST_USE;
+
 #endif

@@ -128,12 +128,11 @@ void lx_forward_norm(const lx_forward *f, lx_array *y, const lx_array *x, const 
 
 void lx_forward_embed(const lx_forward *f, lx_array *x, const int32_t *ids, const lx_states *states)
 {
-    f->be->ops->embed(f->be,
-                      &(lx_embed_args){.y = x,
-                                       .n_tables = f->model->config.n_inputs,
-                                       .tables = (const lx_table *const *)f->weights.tables,
-                                       .ids = ids,
-                                       .states = states});
+    f->be->ops->embed(f->be, &(lx_embed_args){.y = x,
+                                              .n_tables = f->model->config.n_inputs,
+                                              .tables = (const lx_table *const *)f->weights.tables,
+                                              .ids = ids,
+                                              .states = states});
 }
 
 void lx_forward_input_norm(const lx_forward *f)

@@ -1,7 +1,7 @@
 /*
- * What every pass through a model's layers has in common: the weights on a back end, the activations
- * that all layers share, and how norms, products and branches are queued. model/transformer.h and
- * model/encoder.h are made of it.
+ * What every pass through a model's layers has in common: the weights on a back end, the
+ * activations that all layers share, and how norms, products and branches are queued.
+ * model/transformer.h and model/encoder.h are made of it.
  *
  * Thread: one at a time per lx_forward. The queue functions go between begin() and end() of a step.
  */
@@ -24,8 +24,8 @@ typedef struct lx_forward {
 } lx_forward;
 
 /* Prepares the weights on `be` and allocates for steps of at most so many rows. Model and back end
-   must outlive it. LX_ERR_UNSUPPORTED where the back end lacks a mixer. On an error there is nothing
-   to be freed. */
+   must outlive it. LX_ERR_UNSUPPORTED where the back end lacks a mixer. On an error there is
+   nothing to be freed. */
 lx_status lx_forward_init(lx_forward *f, const lx_model *model, lx_backend *be, int32_t max_rows,
                           lx_error *err) LX_MUST_USE;
 void lx_forward_fini(lx_forward *f); /* all zero is allowed */

@@ -74,22 +74,36 @@ static lx_status fill(lx_mel *m, lx_error *err)
     return st;
 }
 
+const lx_mel_field lx_mel_fields[] = {
+    {"sample_rate", offsetof(lx_mel_config, rate), 4000, 192000},
+    {"frame", offsetof(lx_mel_config, frame), 16, 8192},
+    {"hop", offsetof(lx_mel_config, hop), 1, 8192},
+    {"bands", offsetof(lx_mel_config, n_bands), 1, 256},
+    {"lowest", offsetof(lx_mel_config, lowest), 0, 96000},
+    {"stride", offsetof(lx_mel_config, stride), 1, 64},
+    {"context", offsetof(lx_mel_config, context), 0, 64},
+    {.name = NULL},
+};
+
+/* What a field may be at most beside the others. */
+static int32_t most_of(const lx_mel_config *c, const lx_mel_field *f)
+{
+    if (f->offset == offsetof(lx_mel_config, hop) && c->frame < f->max)
+        return c->frame;
+    if (f->offset == offsetof(lx_mel_config, lowest) && c->rate / 2 - 1 < f->max)
+        return c->rate / 2 - 1;
+    return f->max;
+}
+
 static lx_status check(const lx_mel_config *c, lx_error *err)
 {
-    const struct {
-        const char *name;
-        int32_t value, min, max;
-    } fields[] = {{"sample_rate", c->rate, 4000, 192000},
-                  {"frame", c->frame, 16, 8192},
-                  {"hop", c->hop, 1, c->frame},
-                  {"bands", c->n_bands, 1, 256},
-                  {"lowest", c->lowest, 0, c->rate / 2 - 1},
-                  {"stride", c->stride, 1, 64},
-                  {"context", c->context, 0, 64}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].value < fields[i].min || fields[i].value > fields[i].max)
-            return lx_fail(err, LX_ERR_INVALID, fields[i].name, "%s is %d, not %d to %d",
-                           fields[i].name, fields[i].value, fields[i].min, fields[i].max);
+    for (const lx_mel_field *f = lx_mel_fields; f->name != NULL; f++) {
+        int32_t value, most = most_of(c, f);
+        memcpy(&value, (const char *)c + f->offset, sizeof value);
+        if (value < f->min || value > most)
+            return lx_fail(err, LX_ERR_INVALID, f->name, "%s is %d, not %d to %d", f->name, value,
+                           f->min, most);
+    }
     return LX_OK;
 }
 
@@ -138,7 +152,7 @@ static int32_t frames_of(const lx_mel *m, int32_t n_samples)
 
 int32_t lx_mel_width(const lx_mel *m)
 {
-    return m->c.n_bands * (2 * m->c.context + 1);
+    return lx_mel_row_floats(&m->c);
 }
 
 int32_t lx_mel_rows(const lx_mel *m, int32_t n_samples)

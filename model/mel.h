@@ -14,6 +14,7 @@
 #ifndef LINNET_MODEL_MEL_H
 #define LINNET_MODEL_MEL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -29,6 +30,21 @@ typedef struct lx_mel_config {
     int32_t stride;  /* frames from one row to the next, 1 .. 64 */
     int32_t context; /* frames to either side, 0 .. 64 */
 } lx_mel_config;
+
+/* A field by its name in config.json, and what it may be at all; frame and rate bound hop and
+   lowest further. */
+typedef struct lx_mel_field {
+    const char *name;
+    size_t offset; /* of an int32_t in lx_mel_config */
+    int32_t min, max;
+} lx_mel_field;
+extern const lx_mel_field lx_mel_fields[]; /* name NULL behind the last */
+
+/* Floats of a row. */
+static inline int32_t lx_mel_row_floats(const lx_mel_config *c)
+{
+    return c->n_bands * (2 * c->context + 1);
+}
 
 /* LX_ERR_INVALID with the field's name, also where a band would lie between two bins of the FFT.
    The object never changes; any thread. */

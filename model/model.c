@@ -17,6 +17,7 @@
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"
+#include "model/model_internal.h"
 #include "model/rhymes.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
@@ -112,6 +113,8 @@ static void expect_all(tensor_check *c)
         expect_layer(c, i);
     if (k->input_norm)
         expect_norm(c, "input_norm", k->d_model);
+    if (k->mel.n_bands > 0)
+        expect_linear(c, "features", k->d_model, lx_mel_row_floats(&k->mel));
     expect_norm(c, "final_norm", lx_config_output_width(k));
     expect_parameters(
         c, "head",
@@ -203,76 +206,6 @@ static lx_status load_config(lx_model *m, lx_error *err)
     return st == LX_OK ? hash_file(m, path, err) : st;
 }
 
-static void add_branch(lx_model *m, int32_t index, const lx_mixer_config *config)
-{
-    lx_layer *layer = &m->layers[index];
-    lx_branch *b = &layer->branches[layer->n_branches++];
-    *b = (lx_branch){.config = config,
-                     .parts = {.layer = index},
-                     .state_offset = m->state.fixed_floats,
-                     .page_offset = m->state.page_floats};
-    config->mixer->declare(config, &b->parts);
-    m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
-    m->state.page_floats += lx_mixer_page_floats(&b->parts);
-}
-
-/* All that a mixer is given to declare its state by. */
-static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
-{
-    const int32_t sizes[] = {c->d_model, c->n_heads, c->d_key, c->d_value, c->d_ff};
-    hash = lx_file_hash(hash, c->mixer->name, strlen(c->mixer->name) + 1);
-    hash = lx_file_hash(hash, sizes, sizeof sizes);
-    hash = lx_file_hash(hash, c->list, sizeof c->list);
-    return lx_file_hash(hash, c->params, sizeof c->params);
-}
-
-/* Where any layer is recomputed, all are: then the state is what the rows were given. */
-static lx_status set_recomputed(lx_model *m, lx_error *err)
-{
-    int32_t n = 0, n_layers = m->config.n_layers;
-    for (int32_t i = 0; i < n_layers; i++)
-        n += lx_config_mixer(&m->config, i)->mixer->is_recomputed;
-    if (n == 0)
-        return LX_OK;
-    for (int32_t i = 0; i < n_layers; i++) {
-        if (!lx_config_mixer(&m->config, i)->mixer->is_recomputed)
-            return lx_fail(err, LX_ERR_FORMAT, NULL,
-                           "%s/config.json: attention[%d] must be recomputed, as other layers are",
-                           lx_file_label(m->dir), i);
-    }
-    m->recomputes = true;
-    m->work = m->state;
-    m->state = (lx_state_layout){.page_floats = (int64_t)LX_PAGE_TOKENS * m->config.n_inputs};
-    m->state_hash = lx_file_hash(m->state_hash, &m->config.n_inputs, sizeof m->config.n_inputs);
-    return LX_OK;
-}
-
-/* What the layers consist of, and where their states lie in a slot: one behind the other. A
-   feed-forward net without a state decides nothing about saved ones. */
-static lx_status set_layers(lx_model *m, lx_error *err)
-{
-    m->layers = calloc((size_t)m->config.n_layers, sizeof *m->layers);
-    if (m->layers == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
-    m->state_hash = LX_HASH_SEED;
-    for (int32_t i = 0; i < m->config.n_layers; i++) {
-        m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
-        add_branch(m, i, lx_config_mixer(&m->config, i));
-        if (lx_config_has_feed_forward(&m->config, i))
-            add_branch(m, i, &m->config.feed_forward);
-        if (lx_mixer_state_floats(&m->layers[i].branches[1].parts) > 0)
-            m->state_hash = hash_mixer(m->state_hash, &m->config.feed_forward);
-        int64_t carried = m->layers[i].branches[0].parts.carried;
-        if (carried > 0 && m->layers[0].branches[0].parts.carried != carried)
-            return lx_fail(
-                err, LX_ERR_FORMAT, NULL,
-                "%s/config.json: attention[%d] needs what layer 0 leaves for it: layer 0 "
-                "must be %s, too, with heads like these",
-                lx_file_label(m->dir), i, lx_config_mixer(&m->config, i)->mixer->name);
-    }
-    return set_recomputed(m, err);
-}
-
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
@@ -352,7 +285,9 @@ static lx_status check_task(lx_model *m, lx_error *err)
     if (m->task == NULL)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/config.json: task \"%s\" is not known",
                        lx_file_label(m->dir), m->config.task);
-    lx_status st = m->task->check_model(m, &why);
+    lx_status st = lx_model_check_task(m, &why);
+    if (st == LX_OK)
+        st = m->task->check_model(m, &why);
     if (st != LX_OK)
         return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
     m->max_rows = m->task->max_rows(m);
@@ -398,7 +333,8 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     m->hash = LX_HASH_SEED;
     lx_status (*const parts[])(lx_model *, lx_error *) = {
-        load_config, set_layers, load_vocab, load_rhymes, check_task, load_chat, load_weights};
+        load_config, lx_model_set_layers, load_vocab,  load_rhymes,
+        check_task,  load_chat,           load_weights};
     lx_status st = set_name(m, dir, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
         st = parts[i](m, err);

@@ -50,6 +50,8 @@ typedef struct lx_model {
     uint64_t state_hash; /* of what decides a state's layout: kinds, their parameters and sizes */
     lx_state_layout
         state;       /* of one slot; how many pages there are is up to the maker of the states */
+    bool sees_all;   /* every row sees its whole sequence: model/encoder.h, and no state */
+    int64_t room;    /* then floats a sequence that any layer has during a pass */
     bool recomputes; /* the state is the rows' ids: model/recompute.h */
     lx_state_layout work; /* then what the layers' states have during a step */
 } lx_model;

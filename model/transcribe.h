@@ -29,8 +29,8 @@ typedef struct lx_spoken {
 } lx_spoken;
 
 typedef struct lx_transcription {
-    char *text;        /* the tokens' texts, one behind the other; "" when nothing was said; owned */
-    int32_t n;         /* tokens */
+    char *text; /* the tokens' texts, one behind the other; "" when nothing was said; owned */
+    int32_t n;  /* tokens */
     lx_spoken *tokens; /* [n], owned */
     double log_p;      /* nats; greedy: of the best path; beam: of the text, over the paths kept */
     double duration;

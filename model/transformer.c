@@ -26,7 +26,8 @@ static lx_status new_outputs(lx_transformer *t, lx_error *err)
 {
     const lx_config *c = &t->model->config;
     const lx_kernels *ops = t->be->ops;
-    lx_status st = ops->rows_new(t->be, t->max_outputs, lx_config_output_width(c), &t->outputs, err);
+    lx_status st =
+        ops->rows_new(t->be, t->max_outputs, lx_config_output_width(c), &t->outputs, err);
     return st == LX_OK ? ops->rows_new(t->be, t->max_outputs, c->head_size, &t->logits, err) : st;
 }
 
@@ -71,6 +72,10 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
     if (max_tokens < 1 || max_outputs < 1)
         return lx_fail(err, LX_ERR_INVALID, NULL, "steps of %d rows with %d outputs", max_tokens,
                        max_outputs);
+    if (model->sees_all)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "%s is of task %s: it says what a sound says, whole, and no step by step",
+                       model->name, model->task->name);
     lx_transformer *t = calloc(1, sizeof *t);
     if (t == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");

@@ -231,6 +231,8 @@ static lx_status load_all(lx_weights *w, lx_error *err)
         (void)snprintf(prefix, sizeof prefix, "embed.%s", c->inputs[i].name);
         st = w->be->ops->table_new(w->be, tensor(w, prefix, ".weight"), &w->tables[i], err);
     }
+    if (st == LX_OK && c->mel.n_bands > 0)
+        st = load_product(w, "features", &w->features, err);
     if (st == LX_OK && c->input_norm)
         st = load_norm(w, "input_norm", &w->input_norm, err);
     for (int32_t i = 0; i < c->n_layers; i++) {
@@ -289,6 +291,7 @@ void lx_weights_free(lx_weights *w)
     }
     free_norm(w, &w->input_norm);
     free_norm(w, &w->final_norm);
+    w->be->ops->matrix_free(w->be, w->features);
     w->be->ops->matrix_free(w->be, w->head);
     free(w->layers);
     *w = (lx_weights){0};

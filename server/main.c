@@ -19,7 +19,8 @@ static const struct {
     {&lx_serve_command, lx_command_serve},       {&lx_generate_command, lx_command_generate},
     {&lx_chat_command, lx_command_chat},         {&lx_eval_command, lx_command_eval},
     {&lx_bench_command, lx_command_bench},       {&lx_inspect_command, lx_command_inspect},
-    {&lx_tokenize_command, lx_command_tokenize}, {&lx_health_command, lx_command_health},
+    {&lx_tokenize_command, lx_command_tokenize}, {&lx_transcribe_command, lx_command_transcribe},
+    {&lx_health_command, lx_command_health},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

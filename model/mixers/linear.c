@@ -1,6 +1,6 @@
 /*
- * Linear attention (Katharopoulos et al. 2020, "Transformers are RNNs"), causal (equations 16 to 20)
- * or both ways (5 and 6), where s and z are the sums over all tokens before any y is computed.
+ * Linear attention (Katharopoulos et al. 2020, "Transformers are RNNs"), causal (equations 16 to
+ * 20) or both ways (5 and 6), where s and z are the sums over all tokens before any y is computed.
  * For every head, with keys and queries of size D and values of size M:
  *
  *     q, k, v = W_qkv x + b
@@ -22,8 +22,8 @@ static const lx_mixer_param params[] = {
 };
 
 enum { FEATURE_MAP, EPS, DIRECTION }; /* params */
-enum { QKV, OUT };            /* tensors */
-enum { PROJECTED, ATTENDED }; /* scratch */
+enum { QKV, OUT };                    /* tensors */
+enum { PROJECTED, ATTENDED };         /* scratch */
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {

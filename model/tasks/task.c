@@ -11,10 +11,11 @@
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
 #include "model/tasks/poem.h"
+#include "model/tasks/speech.h"
 #include "model/tasks/text.h"
 
 static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task,
-                                           &lx_copy_task, &lx_poem_task};
+                                           &lx_copy_task,    &lx_poem_task,  &lx_speech_task};
 
 const lx_task_ops *lx_task_find(const char *name)
 {
@@ -28,6 +29,10 @@ const lx_task_ops *lx_task_find(const char *name)
 lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
                       lx_error *err)
 {
+    if (model->task->plan_init == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "%s is of task %s: it says what a sound says and answers no requests",
+                       model->name, model->task->name);
     const char *form = request->form != NULL       ? "form"
                        : request->acrostic != NULL ? "acrostic"
                        : request->rhyme            ? "rhyme"

@@ -57,7 +57,7 @@ typedef struct lx_task_request {
 } lx_task_request;
 
 /* What comes out of a task. */
-typedef enum lx_modality { LX_TEXT, LX_IMAGE } lx_modality;
+typedef enum lx_modality { LX_TEXT, LX_IMAGE, LX_SPEECH /* text of sound: speech.h */ } lx_modality;
 
 /* The rule of one step: either one forced id, or a set of banned ones. */
 typedef struct lx_constraint {
@@ -68,6 +68,7 @@ typedef struct lx_constraint {
     int32_t banned[LX_MAX_BANNED];
 } lx_constraint;
 
+/* Of a task without plans (plan_init NULL) all below max_rows is NULL, and nothing asks for it. */
 typedef struct lx_task_ops {
     const char *name; /* config.json: task */
     lx_modality modality;
@@ -84,7 +85,8 @@ typedef struct lx_task_ops {
     int32_t (*more_masks)(const lx_model *model); /* behind those; NULL: none */
     void (*fill_mask)(const lx_model *model, int32_t mask_idx, uint8_t *banned);
 
-    /* Parses a request. LX_ERR_INVALID with param "prompt" for what the task cannot answer. */
+    /* Parses a request. LX_ERR_INVALID with param "prompt" for what the task cannot answer. NULL:
+       it answers none. */
     lx_status (*plan_init)(lx_plan *plan, const lx_task_request *request, lx_error *err);
     void (*plan_fini)(lx_plan *plan);
 
@@ -122,7 +124,7 @@ typedef struct lx_task_ops {
 int32_t lx_task_masks(const lx_model *model);
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */
 
-/* Makes and frees a plan. */
+/* Makes and frees a plan. LX_ERR_INVALID with param "model" where the task answers no requests. */
 lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
                       lx_error *err) LX_MUST_USE;
 void lx_plan_free(lx_plan *plan); /* NULL is allowed */

@@ -56,24 +56,62 @@ lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err)
     return st == LX_OK ? lx_model_load(dir, out, err) : st;
 }
 
-lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                      lx_error *err)
+/* Back end and model; what is still missing in the end is `add`'s. */
+static lx_status open_with(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
+                           lx_status (*add)(lx_cli_model *m, int32_t max_tokens, lx_error *err),
+                           lx_error *err)
 {
     *out = (lx_cli_model){0};
     lx_status st = lx_cli_open_backend(o, &out->be, err);
     if (st == LX_OK)
         st = lx_cli_load_model(o->model, &out->model, err);
     if (st == LX_OK)
-        st =
-            lx_transformer_new(out->model, out->be, max_tokens, max_tokens, &out->transformer, err);
+        st = add(out, max_tokens, err);
     if (st != LX_OK)
         lx_cli_close(out);
     return st;
 }
 
+static lx_status add_transformer(lx_cli_model *m, int32_t max_tokens, lx_error *err)
+{
+    return lx_transformer_new(m->model, m->be, max_tokens, max_tokens, &m->transformer, err);
+}
+
+static lx_status add_listener(lx_cli_model *m, int32_t max_tokens, lx_error *err)
+{
+    (void)max_tokens;
+    lx_status st = lx_listener_new(m->model, &m->listener, err);
+    return st == LX_OK ? lx_encoder_new(m->model, m->be, m->model->max_rows, 1, &m->encoder, err)
+                       : st;
+}
+
+static lx_status add_any(lx_cli_model *m, int32_t max_tokens, lx_error *err)
+{
+    return (m->model->sees_all ? add_listener : add_transformer)(m, max_tokens, err);
+}
+
+lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
+                      lx_error *err)
+{
+    return open_with(o, max_tokens, out, add_transformer, err);
+}
+
+lx_status lx_cli_open_listener(const lx_cli_model_options *o, lx_cli_model *out, lx_error *err)
+{
+    return open_with(o, 0, out, add_listener, err);
+}
+
+lx_status lx_cli_open_any(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
+                          lx_error *err)
+{
+    return open_with(o, max_tokens, out, add_any, err);
+}
+
 void lx_cli_close(lx_cli_model *m)
 {
     lx_transformer_free(m->transformer);
+    lx_encoder_free(m->encoder);
+    lx_listener_free(m->listener);
     lx_model_free(m->model);
     if (m->be != NULL)
         m->be->ops->close(m->be);

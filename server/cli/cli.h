@@ -2,6 +2,7 @@
 #ifndef LINNET_SERVER_CLI_CLI_H
 #define LINNET_SERVER_CLI_CLI_H
 
+#include "model/transcribe.h"
 #include "model/transformer.h"
 #include "server/cli/options.h"
 
@@ -104,6 +105,14 @@ typedef struct lx_cli_model_options {
         .max = 10, .value = "T", __VA_ARGS__                                                       \
     }
 
+#define LX_CLI_BEAM_OPTION(type, member)                                                           \
+    {                                                                                              \
+        .name = "beam", .kind = LX_OPTION_INT, .offset = offsetof(type, member), .fallback = "0",  \
+        .min = 0, .max = LX_CTC_MAX_WIDTH, .value = "N",                                           \
+        .help =                                                                                    \
+            "speech: beginnings of the text that the search keeps, 0: the likeliest path alone"    \
+    }
+
 #define LX_CLI_JSON_OPTION(type, member)                                                           \
     {                                                                                              \
         .name = "json", .kind = LX_OPTION_FLAG, .offset = offsetof(type, member),                  \
@@ -112,10 +121,15 @@ typedef struct lx_cli_model_options {
 
 enum { LX_CLI_WHY_BYTES = 512 }; /* the longest line of lx_backend_choose */
 
+enum { LX_CLI_MAX_SOUND = 64 << 20 }; /* bytes of a sound file */
+
+/* An opened model: of speech with encoder and listener, any other with a transformer. */
 typedef struct lx_cli_model {
     lx_backend *be;
     lx_model *model;
     lx_transformer *transformer;
+    lx_encoder *encoder; /* for one input at a time */
+    lx_listener *listener;
 } lx_cli_model;
 
 /* Loads the model that a folder or a name says (server/cli/places.h). */
@@ -126,9 +140,15 @@ lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o);
 /* Opens the back end alone. */
 lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out,
                               lx_error *err) LX_MUST_USE;
-/* Opens back end, model and transformer. */
+/* Opens back end, model and transformer; LX_ERR_INVALID for a model of speech. */
 lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
                       lx_error *err) LX_MUST_USE;
+/* Opens back end, model, encoder and listener; LX_ERR_INVALID for any other model. */
+lx_status lx_cli_open_listener(const lx_cli_model_options *o, lx_cli_model *out,
+                               lx_error *err) LX_MUST_USE;
+/* Opens what the model is. */
+lx_status lx_cli_open_any(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
+                          lx_error *err) LX_MUST_USE;
 void lx_cli_close(lx_cli_model *m);
 
 /* Parses the arguments of a command. LX_OK, or prints help or error and sets *exit_status. */

@@ -4,7 +4,7 @@
 
 #include "model/drafts/draft.h"
 #include "model/model.h"
-#include "model/tasks/task.h"
+#include "model/tasks/speech.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 
@@ -82,7 +82,9 @@ static void print_mixer(const lx_mixer_config *m)
 {
     (void)printf("%s", m->mixer->name);
     for (int32_t k = 0; k < m->mixer->n_params; k++)
-        print_param(m, &m->mixer->params[k], m->params[k]);
+        if (m->mixer->params[k].kind != LX_PARAM_WORD || !m->mixer->params[k].optional ||
+            m->params[k].i != 0) /* which is the first word, or left out */
+            print_param(m, &m->mixer->params[k], m->params[k]);
     (void)printf("\n");
 }
 
@@ -103,6 +105,21 @@ static void print_mixers(const lx_config *c)
         print_mixer(&c->feed_forward);
     else
         (void)printf("none\n");
+}
+
+static double longest_sound(const lx_config *c)
+{
+    return (double)lx_speech_most_samples(c) / c->mel.rate;
+}
+
+static void print_speech(const lx_config *c)
+{
+    (void)printf("speech       %d samples a second, frames of %d every %d, %d bands from %d Hz, a "
+                 "row every %d frames with %d to either side\n",
+                 c->mel.rate, c->mel.frame, c->mel.hop, c->mel.n_bands, c->mel.lowest,
+                 c->mel.stride, c->mel.context);
+    (void)printf("sounds       %.3f to %.3f s\n", (double)c->mel.frame / c->mel.rate,
+                 longest_sound(c));
 }
 
 static void print_text(const lx_model *m, bool tensors)
@@ -127,7 +144,10 @@ static void print_text(const lx_model *m, bool tensors)
         (void)printf("\nhead         logistic_mixture of %d over %d levels\n", c->n_components,
                      c->n_values);
     else
-        (void)printf("\nhead         categorical[%d]\n", c->head_size);
+        (void)printf("\nhead         %s[%d]\n", c->head_kind == LX_HEAD_CTC ? "ctc" : "categorical",
+                     c->head_size);
+    if (m->sees_all)
+        print_speech(c);
     if (c->n_palette > 0) {
         (void)printf("palette     ");
         for (int32_t i = 0; i < c->n_palette; i++)
@@ -135,14 +155,17 @@ static void print_text(const lx_model *m, bool tensors)
         (void)printf("\n");
     }
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
-    if (m->state.page_floats == 0)
+    if (m->sees_all)
+        (void)printf("state        none: an input is one pass\n");
+    else if (m->state.page_floats == 0)
         (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
     else
         (void)printf("state        up to %lld bytes a request, %lld more every %d tokens\n",
                      state_bytes(m), page_bytes(m), LX_PAGE_TOKENS);
-    (void)printf("drafts       %s\n", lx_model_can_draft(m)
-                                          ? "several tokens a step where guesses are sure"
-                                          : "none: what its states keep cannot branch");
+    if (!m->sees_all)
+        (void)printf("drafts       %s\n", lx_model_can_draft(m)
+                                              ? "several tokens a step where guesses are sure"
+                                              : "none: what its states keep cannot branch");
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
     if (!tensors)
         return;
@@ -184,7 +207,10 @@ static void print_json(const lx_model *m, bool tensors)
                  "\"drafts\": %s, \"hash\": \"%016" PRIx64 "\"",
                  m->task->name, c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff,
                  c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m),
-                 lx_model_can_draft(m) ? "true" : "false", m->hash);
+                 lx_model_can_draft(m) && !m->sees_all ? "true" : "false", m->hash);
+    if (m->sees_all)
+        (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", c->mel.rate,
+                     longest_sound(c));
     if (tensors)
         print_json_tensors(m);
     (void)printf("}\n");

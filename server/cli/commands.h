@@ -6,7 +6,8 @@
 
 /* What each command accepts. */
 extern const lx_command lx_serve_command, lx_generate_command, lx_chat_command, lx_eval_command,
-    lx_bench_command, lx_inspect_command, lx_tokenize_command, lx_health_command;
+    lx_bench_command, lx_inspect_command, lx_tokenize_command, lx_transcribe_command,
+    lx_health_command;
 
 /* argv[0] is the first argument after the command's name. */
 int lx_command_serve(int argc, char **argv);
@@ -17,5 +18,6 @@ int lx_command_bench(int argc, char **argv);
 int lx_command_inspect(int argc, char **argv);
 int lx_command_health(int argc, char **argv);
 int lx_command_tokenize(int argc, char **argv);
+int lx_command_transcribe(int argc, char **argv);
 
 #endif

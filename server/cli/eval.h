@@ -10,17 +10,19 @@ enum { LX_EVAL_ROWS = 256 };
 
 typedef struct lx_eval_options {
     lx_cli_model_options local;
-    int64_t limit, length, seed;
+    int64_t limit, length, seed, beam;
     double temperature;
     bool json, answers;
 } lx_eval_options;
 
-/* Each measures and prints the report; the first three read `path`. */
+/* Each measures and prints the report; all but the last read `path`. */
 lx_status lx_eval_couplets(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                            lx_error *err) LX_MUST_USE;
 lx_status lx_eval_poems(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                         lx_error *err) LX_MUST_USE;
 lx_status lx_eval_images(const lx_eval_options *o, const char *path, const lx_cli_model *local,
+                         lx_error *err) LX_MUST_USE;
+lx_status lx_eval_sounds(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                          lx_error *err) LX_MUST_USE;
 lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local,
                          lx_error *err) LX_MUST_USE;

@@ -11,8 +11,15 @@ static void check_image(const lx_config *c)
     MUST(c->n_channels == 0 || c->n_channels == 1 || c->n_channels == 3);
     MUST((int64_t)c->width * c->height * c->n_channels <= 1 << 20);
     MUST((strcmp(c->task, "image") == 0) == (c->width > 0));
-    MUST(c->head_kind == LX_HEAD_CATEGORICAL ? c->head_size == c->n_values
-                                             : c->head_size == 3 * c->n_components);
+    MUST(c->head_kind == LX_HEAD_LOGISTIC_MIXTURE ? c->head_size == 3 * c->n_components
+                                                  : c->head_size == c->n_values);
+}
+
+static void check_speech(const lx_config *c)
+{
+    MUST((strcmp(c->task, "speech") == 0) == (c->mel.n_bands > 0));
+    MUST(c->mel.n_bands <= 256 && c->mel.context <= 64 && c->mel.stride <= 64);
+    MUST(c->head_kind != LX_HEAD_CTC || (c->head_size >= 2 && c->head_size <= 1024));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -35,5 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         MUST(c.inputs[i].size >= 1 && strlen(c.inputs[i].name) < LX_MAX_NAME);
     MUST(c.head_size >= 1 && c.n_values >= 1);
     check_image(&c);
+    check_speech(&c);
     return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * The C program's results against fixtures that generate_lines.py and generate_images.py
- * computed from the same weights with PyTorch in float64, on every back end and instruction set.
+ * The C program's results against fixtures that generate_lines.py, generate_images.py and
+ * generate_hearing.py computed from the same weights with PyTorch in float64, on every back end and
+ * instruction set.
  *
  *   golden MODEL_DIR FIXTURE_DIR [BACKEND [ISA]]    only on that back end, or instruction set,
  * which then has to be there and to have the model's kind
@@ -57,11 +58,14 @@ static void run(const char *model_dir, const char *fixture_dir, const char *name
     if (st == LX_OK)
         st = lx_model_load(model_dir, &model, &err);
     if (st == LX_OK)
-        st = lx_transformer_new(model, be, GOLDEN_ROWS, GOLDEN_ROWS, &t, &err);
+        st = model->sees_all ? LX_OK
+                             : lx_transformer_new(model, be, GOLDEN_ROWS, GOLDEN_ROWS, &t, &err);
     if (st == LX_ERR_UNSUPPORTED && only == NULL) /* a device without the model's kind */
         (void)printf("%-28s not on this back end: %s\n", what, err.text);
     else if (st != LX_OK)
         golden_count(false, "%s: %s", what, err.text);
+    else if (model->sees_all)
+        golden_sounds(model, be, fixture_dir, what);
     else if (model->task->modality == LX_IMAGE)
         golden_images(t, fixture_dir, what);
     else

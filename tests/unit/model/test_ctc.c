@@ -192,6 +192,38 @@ static void a_narrow_beam_stays_below(void **state)
     }
 }
 
+/* Every line that there is, and one that has no path. */
+static void a_line_is_as_likely_as_its_paths(void **state)
+{
+    (void)state;
+    uint64_t seed = 4;
+    for (int i = 0; i < 400; i++) {
+        float log_p[MAX_ROWS * MAX_IDS];
+        lx_ctc_input in;
+        double got = 0;
+        draw(&in, log_p, &seed);
+        try_every_path(&in);
+        for (int j = 0; j < n_lines; j++) {
+            assert_int_equal(lx_ctc_log_p(&in, lines[j].ids, lines[j].n, &got, NULL), LX_OK);
+            assert_true(is_near(got, lines[j].p) || (lines[j].p == 0 && got == -INFINITY));
+        }
+        int32_t other = in.blank == 0 ? 1 : 0, repeated[MAX_ROWS];
+        for (int32_t k = 0; k < in.n_rows; k++)
+            repeated[k] = other;
+        if (in.n_rows > 1) { /* which wants a blank between any two */
+            assert_int_equal(lx_ctc_log_p(&in, repeated, in.n_rows, &got, NULL), LX_OK);
+            assert_true(got == -INFINITY);
+        }
+    }
+    lx_error err = {0};
+    float log_p[] = {-1, -1};
+    double got = 0;
+    failing_arm(1);
+    lx_status st = lx_ctc_log_p(&(lx_ctc_input){log_p, 1, 2, 0}, NULL, 0, &got, &err);
+    assert_true(failing_hit());
+    scratch_expect(st, &err, LX_ERR_NO_MEMORY, "no memory to score a sound");
+}
+
 /* --- what is said of single cases --- */
 
 static void a_blank_parts_what_repeats(void **state)
@@ -287,6 +319,7 @@ int main(void)
         cmocka_unit_test(greedy_takes_the_best_path),
         cmocka_unit_test(a_wide_beam_finds_the_best_line),
         cmocka_unit_test(a_narrow_beam_stays_below),
+        cmocka_unit_test(a_line_is_as_likely_as_its_paths),
         cmocka_unit_test(a_blank_parts_what_repeats),
         cmocka_unit_test(a_row_without_a_choice_gives_nothing),
         cmocka_unit_test(long_sounds_are_read),

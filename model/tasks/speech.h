@@ -1,0 +1,19 @@
+/*
+ * Speech: sound in, text out, by a model that sees its whole input at once. Such a model makes no
+ * plans, so whatever wants an answer token by token is refused; it has model/encoder.h and
+ * model/transcribe.h instead.
+ */
+#ifndef LINNET_MODEL_SPEECH_H
+#define LINNET_MODEL_SPEECH_H
+
+#include "model/tasks/task.h"
+
+extern const lx_task_ops lx_speech_task;
+
+/* The place of "<blank>" in the vocabulary, and of what is nothing among the head's values. */
+enum { LX_SPEECH_BLANK = 0 };
+
+/* Samples of the longest sound: one more would be a row more than model->max_rows. */
+int64_t lx_speech_most_samples(const lx_config *c);
+
+#endif
