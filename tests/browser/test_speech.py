@@ -1,0 +1,140 @@
+"""The tab of dictation: a file and the microphone become a WAV of the model's rate, what is heard stands with its times;
+faults are explained; no tab where no model of speech is served."""
+
+import json
+import math
+import struct
+import urllib.request
+import wave
+from io import BytesIO
+
+import pytest
+from playwright.sync_api import expect
+
+import sounds
+import speech_model
+from conftest import serve
+from images import encode_form
+
+VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+TONE = [0.5 * math.sin(2 * math.pi * 700 * i / 16000) for i in range(16000)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A server that hears, and nothing else."""
+    folder = tmp_path_factory.mktemp("speech")
+    speech_model.write(folder / sounds.MODEL)
+    with serve(folder) as address:
+        yield address
+
+
+def ask(address, sound):
+    """What the server says of a file."""
+    kind, body = encode_form({"response_format": "verbose_json", "timestamp_granularities[]": "word",
+                              "file": sounds.File(sound)})
+    request = urllib.request.Request(address + sounds.ROUTE, body, {"Content-Type": kind})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+def sent_by(page):
+    """The files that the page sends, filled while it does."""
+    files = []
+
+    def look(request):
+        if request.url.endswith(sounds.ROUTE):
+            body = request.post_data_buffer
+            begin = body.index(b"RIFF")
+            files.append(body[begin : begin + 8 + struct.unpack_from("<I", body, begin + 4)[0]])
+
+    page.on("request", look)
+    return files
+
+
+def choose(page, data, name="said.wav"):
+    page.set_input_files("#speech-file", {"name": name, "mimeType": "audio/wav", "buffer": data})
+
+
+def shown(page):
+    expect(page.locator("#speech .wave")).to_be_visible()
+    return page.locator("#speech .words li").evaluate_all("(all) => all.map((li) => li.firstChild.textContent)")
+
+
+def test_a_file(open_page, home):
+    """Of two channels and another rate: it is sent as one channel of the model's."""
+    page = open_page("#speech", at=home, **VIEW)
+    files = sent_by(page)
+    expect(page.locator("#speech .heard")).to_be_hidden()
+    choose(page, sounds.wav(TONE, rate=16000, channels=2))
+    heard = shown(page)
+    with wave.open(BytesIO(files[0])) as file:
+        assert (file.getnchannels(), file.getframerate(), file.getsampwidth()) == (1, speech_model.RATE, 2)
+        assert abs(file.getnframes() - speech_model.RATE) <= 2
+        samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+    assert 15000 < max(samples) < 18000, "as loud as it was"
+    want = ask(home, files[0])
+    assert heard == [word["word"].strip() for word in want["words"]] and len(heard) > 0
+    times = page.locator("#speech .words small").all_inner_texts()
+    assert times == [f"{w['start']:.2f}–{w['end']:.2f} s" for w in want["words"]]
+    expect(page.locator("#live")).to_have_text(want["text"])
+    expect(page.locator("#speech .facts")).to_contain_text("sound 1.00 s")
+
+
+def test_another_file_takes_the_place_of_the_first(open_page, home):
+    page = open_page("#speech", at=home, locale="zh-CN", **VIEW)
+    files = sent_by(page)
+    for seed in (1, 2):
+        choose(page, sounds.wav(sounds.babble(1, seed)))
+        page.wait_for_function("() => document.querySelector('#speech .facts').textContent.includes('毫秒')")
+        assert shown(page) == [word["word"].strip() for word in ask(home, files[-1])["words"]]
+    assert len(files) == 2
+
+
+def test_a_file_is_dropped(open_page, home):
+    page = open_page("#speech", at=home, **VIEW)
+    data = page.evaluate_handle(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], 'said.wav', { type: 'audio/wav' }));
+          return data;
+        }""", list(sounds.wav(sounds.babble(0.5))))
+    page.dispatch_event("#speech h2", "drop", {"dataTransfer": data})
+    shown(page)
+
+
+@pytest.mark.parametrize("locale, data, words", [
+    ("en-US", b"no sound at all", "The browser cannot read this file"),
+    ("zh-CN", b"no sound at all", "浏览器读不了这个文件"),
+    ("en-US", sounds.wav([0.0] * 8000 * 13), "A sound has 12.0 s at most"),
+    ("zh-CN", sounds.wav([0.0] * 50), "声音"),
+])
+def test_what_cannot_be_heard_is_explained(open_page, home, locale, data, words):
+    page = open_page("#speech", at=home, allow="status of 400", locale=locale, **VIEW)
+    choose(page, data)
+    expect(page.locator("#speech-error")).to_contain_text(words)
+    expect(page.locator("#speech .heard")).to_be_hidden()
+    choose(page, sounds.wav(sounds.babble(0.5)))
+    shown(page)
+    expect(page.locator("#speech-error")).to_be_empty()
+
+
+def test_a_microphone_that_is_not_there_is_explained(open_page, home):
+    page = open_page("#speech", at=home, **VIEW)
+    page.click("#speech-record")
+    expect(page.locator("#speech-error")).to_contain_text("The microphone cannot be used")
+    expect(page.locator("#speech-record")).to_have_text("Record")
+
+
+def test_the_only_tab(open_page, home):
+    page = open_page(at=home, **VIEW)
+    expect(page.locator("#speech")).to_be_visible()
+
+
+def test_no_model_no_tab(open_page):
+    page = open_page(**VIEW)
+    expect(page.locator("#poems-tab")).to_be_visible()
+    expect(page.locator("#speech-tab")).to_be_hidden()
+    page = open_page("#speech", **VIEW)
+    choose(page, sounds.wav(sounds.babble(0.5)))
+    expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")
