@@ -134,6 +134,7 @@ static void cancel(void *context)
     if (count(h, LX_ERR_CANCELLED)) /* unless its answer is complete */
         atomic_fetch_add(&h->served->metrics.abandoned[phase_of(h->hearing)], 1);
     lx_hearing_cancel(h->hearing);
+    lx_transcriber_poke(h->served->transcriber);
 }
 
 static void release(void *context)

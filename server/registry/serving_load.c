@@ -296,7 +296,7 @@ static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error 
 {
     lx_status st = lx_transcriber_new(m->model, s->be, s->options.max_queue, &m->metrics,
                                       &m->transcriber, err);
-    m->n_slots = LX_PASS_SOUNDS;
+    m->n_slots = (int32_t)atomic_load(&m->metrics.slots_total);
     m->created = (int64_t)time(NULL);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "model %s: task %s, %lld parameters, %d layers, sounds of %.1f s, %s",

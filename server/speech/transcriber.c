@@ -304,9 +304,10 @@ lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_
     (void)pthread_mutex_init(&t->lock, NULL);
     (void)pthread_cond_init(&t->read, NULL);
     (void)pthread_cond_init(&t->encode, NULL);
+    int32_t sounds = model->max_rows < LX_PASS_SOUNDS ? model->max_rows : LX_PASS_SOUNDS;
     lx_status st = lx_listener_new(model, &t->listener, err);
     if (st == LX_OK)
-        st = lx_encoder_new(model, be, model->max_rows, LX_PASS_SOUNDS, &t->encoder, err);
+        st = lx_encoder_new(model, be, model->max_rows, sounds, &t->encoder, err);
     if (st == LX_OK)
         st = warm_up(t->encoder, err);
     if (st == LX_OK)
@@ -315,7 +316,7 @@ lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_
         lx_transcriber_stop(t);
         return st;
     }
-    atomic_store(&metrics->slots_total, LX_PASS_SOUNDS);
+    atomic_store(&metrics->slots_total, sounds);
     atomic_store(&metrics->queue_limit, max_queue);
     *out = t;
     return LX_OK;
@@ -378,6 +379,14 @@ lx_status lx_transcriber_submit(lx_transcriber *t, lx_hearing *h, lx_error *err)
     }
     (void)pthread_mutex_unlock(&t->lock);
     return st;
+}
+
+void lx_transcriber_poke(lx_transcriber *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    while (drop_late(t))
+        continue;
+    (void)pthread_mutex_unlock(&t->lock);
 }
 
 void lx_transcriber_drain(lx_transcriber *t)

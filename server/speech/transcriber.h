@@ -14,7 +14,7 @@
 #include "server/engine/metrics.h"
 #include "server/speech/hearing.h"
 
-enum { LX_PASS_SOUNDS = 16 /* of a pass, at most */ };
+enum { LX_PASS_SOUNDS = 16 /* of a pass, at most, and no more than it has rows */ };
 
 typedef struct lx_transcriber lx_transcriber;
 
@@ -34,6 +34,9 @@ const lx_listener *lx_transcriber_listener(const lx_transcriber *t);
 /* Queues it, with a reference. LX_ERR_BUSY when the queue is full, LX_ERR_UNAVAILABLE when
    draining. */
 lx_status lx_transcriber_submit(lx_transcriber *t, lx_hearing *h, lx_error *err) LX_MUST_USE;
+/* Ends those that were cancelled, or are late, of those that wait: nothing else would before the next
+   turn. Not with a lock held that their wake takes. */
+void lx_transcriber_poke(lx_transcriber *t);
 void lx_transcriber_drain(lx_transcriber *t); /* refuses new ones from now on */
 bool lx_transcriber_idle(lx_transcriber *t);  /* none is there */
 /* lx_now_ns() of the newest thing that was done; now, when there is nothing to do. */

@@ -108,7 +108,9 @@ def test_clients_that_leave(slow_models):
         wait_until(lambda: waiting(server) == 6, 60, "six wait")
         for sock in others[:5]:
             client.reset(sock)
-        wait_until(lambda: server.metric("linnet_requests_abandoned_total", model=MODEL, phase="queue") == 5, 60, "they left")
+        wait_until(lambda: waiting(server) == 1, 60, "their places are free")
+        assert server.metric("linnet_requests_abandoned_total", model=MODEL, phase="queue") == 5
+        assert server.metric("linnet_requests_total", model=MODEL, outcome="ok") == 0, "the search was over before"
         client.reset(holder)
         assert read(others[5]).status == 200
         wait_until(lambda: used(server) == 0, 60, "all bytes are given back")
@@ -160,13 +162,17 @@ def test_what_has_begun_is_finished_when_the_server_stops(slow_models):
         assert read(other).status == 200
 
 
-def test_what_is_left_when_the_time_is_over(slow_models):
+def test_what_waits_is_told_when_the_time_is_over(slow_models):
     with start(slow_models, "--drain-timeout", "0") as server:
-        holder, other = hold(server), send(server.port, SAID, stream=True)
-        wait_until(lambda: waiting(server) == 1, 60, "one waits")
+        holder = hold(server)
+        others = [send(server.port, SAID, stream=stream) for stream in (True, False)]
+        wait_until(lambda: waiting(server) == 2, 60, "two wait")
         server.signal()
-        replies = [client.read_all(sock, client.PATIENCE) for sock in (holder, other)]
-        assert all(b"200" not in reply.split(b"\r\n")[0] or b"error" in reply or reply == b"" for reply in replies)
+        streamed, whole = (read(sock) for sock in others)
+        (event,) = sounds.events_of(streamed)
+        assert whole.status == 503 and event["error"]["message"] == whole.error["message"]
+        assert "shutting down" in whole.error["message"]
+        holder.close()
 
 
 def test_many_at_once(slow_models):
