@@ -1,8 +1,9 @@
-"""The tab of dictation: a file and the microphone become a WAV of the model's rate, what is heard stands with its times;
+"""The tab of dictation: a file, and what a microphone hears, become a WAV of the model's rate, what is heard stands with its times;
 faults are explained; no tab where no model of speech is served."""
 
 import json
 import math
+import os
 import struct
 import urllib.request
 import wave
@@ -11,6 +12,7 @@ from io import BytesIO
 import pytest
 from playwright.sync_api import expect
 
+import image_model
 import sounds
 import speech_model
 from conftest import serve
@@ -18,15 +20,6 @@ from images import encode_form
 
 VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 TONE = [0.5 * math.sin(2 * math.pi * 700 * i / 16000) for i in range(16000)]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A server that hears, and nothing else."""
-    folder = tmp_path_factory.mktemp("speech")
-    speech_model.write(folder / sounds.MODEL)
-    with serve(folder) as address:
-        yield address
 
 
 def ask(address, sound):
@@ -61,9 +54,9 @@ def shown(page):
     return page.locator("#speech .words li").evaluate_all("(all) => all.map((li) => li.firstChild.textContent)")
 
 
-def test_a_file(open_page, home):
+def test_a_file(open_page, origin):
     """Of two channels and another rate: it is sent as one channel of the model's."""
-    page = open_page("#speech", at=home, **VIEW)
+    page = open_page("#speech", at=**VIEW)
     files = sent_by(page)
     expect(page.locator("#speech .heard")).to_be_hidden()
     choose(page, sounds.wav(TONE, rate=16000, channels=2))
@@ -73,7 +66,7 @@ def test_a_file(open_page, home):
         assert abs(file.getnframes() - speech_model.RATE) <= 2
         samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
     assert 15000 < max(samples) < 18000, "as loud as it was"
-    want = ask(home, files[0])
+    want = ask(files[0])
     assert heard == [word["word"].strip() for word in want["words"]] and len(heard) > 0
     times = page.locator("#speech .words small").all_inner_texts()
     assert times == [f"{w['start']:.2f}–{w['end']:.2f} s" for w in want["words"]]
@@ -81,18 +74,18 @@ def test_a_file(open_page, home):
     expect(page.locator("#speech .facts")).to_contain_text("sound 1.00 s")
 
 
-def test_another_file_takes_the_place_of_the_first(open_page, home):
-    page = open_page("#speech", at=home, locale="zh-CN", **VIEW)
+def test_another_file_takes_the_place_of_the_first(open_page, origin):
+    page = open_page("#speech", at=locale="zh-CN", **VIEW)
     files = sent_by(page)
     for seed in (1, 2):
         choose(page, sounds.wav(sounds.babble(1, seed)))
         page.wait_for_function("() => document.querySelector('#speech .facts').textContent.includes('毫秒')")
-        assert shown(page) == [word["word"].strip() for word in ask(home, files[-1])["words"]]
+        assert shown(page) == [word["word"].strip() for word in ask(files[-1])["words"]]
     assert len(files) == 2
 
 
-def test_a_file_is_dropped(open_page, home):
-    page = open_page("#speech", at=home, **VIEW)
+def test_a_file_is_dropped(open_page):
+    page = open_page("#speech", at=**VIEW)
     data = page.evaluate_handle(
         """(bytes) => {
           const data = new DataTransfer();
@@ -109,8 +102,8 @@ def test_a_file_is_dropped(open_page, home):
     ("en-US", sounds.wav([0.0] * 8000 * 13), "A sound has 12.0 s at most"),
     ("zh-CN", sounds.wav([0.0] * 50), "声音"),
 ])
-def test_what_cannot_be_heard_is_explained(open_page, home, locale, data, words):
-    page = open_page("#speech", at=home, allow="status of 400", locale=locale, **VIEW)
+def test_what_cannot_be_heard_is_explained(open_page, locale, data, words):
+    page = open_page("#speech", at=allow="status of 400", locale=locale, **VIEW)
     choose(page, data)
     expect(page.locator("#speech-error")).to_contain_text(words)
     expect(page.locator("#speech .heard")).to_be_hidden()
@@ -119,22 +112,67 @@ def test_what_cannot_be_heard_is_explained(open_page, home, locale, data, words)
     expect(page.locator("#speech-error")).to_be_empty()
 
 
-def test_a_microphone_that_is_not_there_is_explained(open_page, home):
-    page = open_page("#speech", at=home, **VIEW)
+def test_a_microphone_that_is_not_there_is_explained(open_page):
+    page = open_page("#speech", at=**VIEW)
     page.click("#speech-record")
     expect(page.locator("#speech-error")).to_contain_text("The microphone cannot be used")
     expect(page.locator("#speech-record")).to_have_text("Record")
 
 
-def test_the_only_tab(open_page, home):
-    page = open_page(at=home, **VIEW)
-    expect(page.locator("#speech")).to_be_visible()
+@pytest.fixture
+def listening(browser, tmp_path):
+    """A browser whose microphone hears a file: three seconds of a tone, again and again."""
+    path = tmp_path / "microphone.wav"
+    path.write_bytes(sounds.wav([0.5 * math.sin(2 * math.pi * 440 * i / 48000) for i in range(3 * 48000)], rate=48000))
+    flags = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
+             f"--use-file-for-fake-audio-capture={path}"]
+    launched = browser.browser_type.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell"), args=flags)
+    yield launched
+    launched.close()
 
 
-def test_no_model_no_tab(open_page):
-    page = open_page(**VIEW)
-    expect(page.locator("#poems-tab")).to_be_visible()
-    expect(page.locator("#speech-tab")).to_be_hidden()
+def test_the_microphone(listening, origin):
+    page = listening.new_page(permissions=["microphone"], locale="en-US")
+    files = sent_by(page)
+    page.goto(f"{origin}/#speech")
+    page.click("#speech-record")
+    expect(page.locator("#speech-record")).to_have_text("Stop")
+    page.wait_for_function("() => parseFloat(document.querySelector('#speech .facts').textContent) >= 1.5")
+    page.click("#speech-record")
+    heard = shown(page)
+    expect(page.locator("#speech-record")).to_have_text("Record")
+    with wave.open(BytesIO(files[0])) as file:
+        assert (file.getnchannels(), file.getframerate()) == (1, speech_model.RATE)
+        samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+    assert 1.2 * speech_model.RATE < len(samples) < 20 * speech_model.RATE
+    assert max(samples) > 2000, "nothing of the microphone is in it"
+    assert heard == [word["word"].strip() for word in ask(origin, files[0])["words"]]
+
+
+def test_by_keyboard_alone(open_page):
     page = open_page("#speech", **VIEW)
-    choose(page, sounds.wav(sounds.babble(0.5)))
-    expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")
+    page.focus("#speech-tab")
+    for place in ("#speech-record", "#speech-file"):
+        for _ in range(8):
+            page.keyboard.press("Tab")
+            if page.evaluate("(place) => document.activeElement.matches(place)", place):
+                break
+        expect(page.locator(place)).to_be_focused()
+
+
+def test_the_only_tab(open_page, tmp_path):
+    speech_model.write(tmp_path / sounds.MODEL)
+    with serve(tmp_path) as address:
+        page = open_page(at=address, **VIEW)
+        expect(page.locator("#speech")).to_be_visible()
+
+
+def test_no_model_no_tab(open_page, tmp_path):
+    image_model.write(tmp_path / "mnist", 28, 28)
+    with serve(tmp_path) as address:
+        page = open_page("#images", at=address, **VIEW)
+        expect(page.locator("#how-tab")).to_be_visible()
+        expect(page.locator("#speech-tab")).to_be_hidden()
+        page = open_page("#speech", at=address, **VIEW)
+        choose(page, sounds.wav(sounds.babble(0.5)))
+        expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")

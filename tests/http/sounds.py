@@ -62,7 +62,7 @@ def encode(kind, samples, rate=8000, channels=1):
     try:
         opened = ctypes.c_void_p(library.sf_open(path.encode(), 0x20, ctypes.byref(info)))
         assert opened.value, f"libsndfile writes no {kind} of {rate} Hz"
-        values = array("f", [x for x in samples for _ in range(channels)])
+        values = array("f", samples if channels == 1 else [x for x in samples for _ in range(channels)])
         pointer = (ctypes.c_float * len(values)).from_buffer(values)
         written = library.sf_writef_float(opened, pointer, ctypes.c_int64(len(samples)))
         library.sf_close(opened)
