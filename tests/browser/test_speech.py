@@ -56,7 +56,7 @@ def shown(page):
 
 def test_a_file(open_page, origin):
     """Of two channels and another rate: it is sent as one channel of the model's."""
-    page = open_page("#speech", at=**VIEW)
+    page = open_page("#speech", **VIEW)
     files = sent_by(page)
     expect(page.locator("#speech .heard")).to_be_hidden()
     choose(page, sounds.wav(TONE, rate=16000, channels=2))
@@ -66,7 +66,7 @@ def test_a_file(open_page, origin):
         assert abs(file.getnframes() - speech_model.RATE) <= 2
         samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
     assert 15000 < max(samples) < 18000, "as loud as it was"
-    want = ask(files[0])
+    want = ask(origin, files[0])
     assert heard == [word["word"].strip() for word in want["words"]] and len(heard) > 0
     times = page.locator("#speech .words small").all_inner_texts()
     assert times == [f"{w['start']:.2f}–{w['end']:.2f} s" for w in want["words"]]
@@ -85,7 +85,7 @@ def test_another_file_takes_the_place_of_the_first(open_page, origin):
 
 
 def test_a_file_is_dropped(open_page):
-    page = open_page("#speech", at=**VIEW)
+    page = open_page("#speech", **VIEW)
     data = page.evaluate_handle(
         """(bytes) => {
           const data = new DataTransfer();
@@ -113,7 +113,7 @@ def test_what_cannot_be_heard_is_explained(open_page, locale, data, words):
 
 
 def test_a_microphone_that_is_not_there_is_explained(open_page):
-    page = open_page("#speech", at=**VIEW)
+    page = open_page("#speech", **VIEW)
     page.click("#speech-record")
     expect(page.locator("#speech-error")).to_contain_text("The microphone cannot be used")
     expect(page.locator("#speech-record")).to_have_text("Record")
