@@ -85,7 +85,7 @@ has_what_it_should() {
     for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./lib/systemd/system/linnet.service \
         ./usr/share/linnet/models/{couplet,mnist,poem}/{config.json,model.safetensors} \
         ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz} \
-        ./usr/share/man/man1/linnet{,-serve,-generate,-chat,-eval,-bench,-inspect,-tokenize,-health}.1.gz \
+        ./usr/share/man/man1/linnet{,-serve,-generate,-chat,-eval,-bench,-inspect,-tokenize,-transcribe,-health}.1.gz \
         ./usr/share/bash-completion/completions/linnet ./usr/share/zsh/vendor-completions/_linnet; do
         grep -qxF "$file" <<<"$files" || { echo "no $file"; return 1; }
     done
@@ -95,7 +95,7 @@ has_what_it_should() {
     done
     # Every library of scripts/deps' list that the program is linked with, found by dpkg-shlibdeps.
     for library in adduser libmicrohttpd12 libgnutls30 libjansson4 libpng16-16 zlib1g libhiredis0.14 libpcre2-8-0 \
-        libunistring2 libedit2 libfreetype6 libc6; do
+        libunistring2 libedit2 libfreetype6 libsndfile1 libvorbis0a libogg0 libsamplerate0 libkissfft-float131 libc6; do
         dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -qE "^ *$library( |\$)" || { echo "no $library"; return 1; }
     done
     dpkg-deb -f "$package" Recommends | grep -qw fonts-wqy-microhei || { echo "no font"; return 1; }

@@ -234,7 +234,8 @@ static void print_kind_text(const lx_mixer *mixer)
             (void)printf(" true or false%s", p->optional ? ", or left out" : "");
         else
             for (int32_t k = 0; p->words[k] != NULL; k++)
-                (void)printf(" %s\"%s\"", k > 0 ? "or " : "", p->words[k]);
+                (void)printf(" %s\"%s\"%s", k > 0 ? "or " : "", p->words[k],
+                             p->optional && p->words[k + 1] == NULL ? ", or left out" : "");
         (void)printf("\n");
     }
 }

@@ -85,6 +85,8 @@ def configs() -> dict[str, bytes]:
     seeds = {task: json.dumps(config(task)).encode() for task in ("couplet", "image")}
     seeds["sizes"] = json.dumps(config("image") | {"d_key": 7, "d_value": 5, "norm": "post"}).encode()
     seeds["unknown"] = json.dumps(config("image") | {"rope": True}).encode()
+    hears = {"sample_rate": 8000, "frame": 200, "hop": 80, "bands": 6, "lowest": 20, "stride": 3, "context": 1}
+    seeds["speech"] = json.dumps(config("speech") | {"head": {"kind": "ctc", "size": 11}, "speech": hears}).encode()
     rwkv7 = {"model_type": "rwkv7", "hidden_size": 128, "head_dim": 64, "num_hidden_layers": 2, "vocab_size": 256}
     seeds["rwkv7"] = json.dumps(rwkv7 | {"value_dim": [128, 128], "eos_token_id": [0, 2], "hidden_ratio": 3.5}).encode()
     seeds["deep"] = b"[" * 3000

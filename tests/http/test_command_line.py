@@ -14,7 +14,7 @@ from server import run, run_on_terminal
 from settings import LINNET, MODEL_DIR
 
 UPPER = "海上明月"
-COMMANDS = ["serve", "generate", "chat", "eval", "bench", "inspect", "tokenize"]
+COMMANDS = ["serve", "generate", "chat", "eval", "bench", "inspect", "tokenize", "transcribe"]
 PAIRS = """海上明月\t天涯故人
 山远云低，归舟一叶\t天高日暖，去雁几行
 一盏青灯听夜雨\t半窗翠竹待春风
@@ -213,7 +213,7 @@ def test_inspect_lists_the_kinds():
     assert text.returncode == 0 and "linear " in text.stdout and "feature_map" in text.stdout
     kinds = json.loads(run("inspect", "--kinds", "--json").stdout)
     (linear,) = [kind for kind in kinds if kind["kind"] == "linear"]
-    assert [key["name"] for key in linear["keys"]] == ["feature_map", "eps"]
+    assert [key["name"] for key in linear["keys"]] == ["feature_map", "eps", "direction"]
 
 
 def test_bench():

@@ -170,7 +170,7 @@ static void every_rule_of_images_is_kept(void **state)
 {
     (void)state;
     static const rule rules[] = {
-        {"\"logistic_mixture\"", "\"mixture\"", "or \"logistic_mixture\""},
+        {"\"logistic_mixture\"", "\"mixture\"", "\"logistic_mixture\" or \"ctc\""},
         {"\"logistic_mixture\"", "\"categorical\"", "head.size is missing"},
         {"\"components\": 10, ", "", "head.components is missing"},
         {"\"components\": 10", "\"components\": 0", "head.components must be"},
