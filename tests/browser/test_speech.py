@@ -75,12 +75,12 @@ def test_a_file(open_page, origin):
 
 
 def test_another_file_takes_the_place_of_the_first(open_page, origin):
-    page = open_page("#speech", at=locale="zh-CN", **VIEW)
+    page = open_page("#speech", locale="zh-CN", **VIEW)
     files = sent_by(page)
     for seed in (1, 2):
         choose(page, sounds.wav(sounds.babble(1, seed)))
         page.wait_for_function("() => document.querySelector('#speech .facts').textContent.includes('毫秒')")
-        assert shown(page) == [word["word"].strip() for word in ask(files[-1])["words"]]
+        assert shown(page) == [word["word"].strip() for word in ask(origin, files[-1])["words"]]
     assert len(files) == 2
 
 
@@ -103,7 +103,7 @@ def test_a_file_is_dropped(open_page):
     ("zh-CN", sounds.wav([0.0] * 50), "声音"),
 ])
 def test_what_cannot_be_heard_is_explained(open_page, locale, data, words):
-    page = open_page("#speech", at=allow="status of 400", locale=locale, **VIEW)
+    page = open_page("#speech", allow="status of 400", locale=locale, **VIEW)
     choose(page, data)
     expect(page.locator("#speech-error")).to_contain_text(words)
     expect(page.locator("#speech .heard")).to_be_hidden()
