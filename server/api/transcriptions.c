@@ -168,10 +168,10 @@ static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error
     const lx_model *m = h->served->model;
     const lx_listener *l = lx_transcriber_listener(h->served->transcriber);
     int64_t token = longest_token(m);
-    h->text_bytes = lx_transcript_text_bytes(m->max_rows, token);
+    h->text_bytes = lx_transcript_text_bytes(&h->asked, m->max_rows, token);
     int64_t bytes = (int64_t)(sizeof *h + LX_HEARING_BYTES + file_bytes + 1) +
                     lx_listener_bytes(l, h->asked.beam) + lx_cost_stream() +
-                    lx_transcript_work_bytes(m->max_rows, token);
+                    lx_transcript_work_bytes(&h->asked, m->max_rows, token);
     lx_status st = lx_reserve_new(&h->api->answers, bytes, "file", &h->reserve, err);
     if (st == LX_ERR_BUSY)
         *again_s = lx_served_retry_after_s(h->served);

@@ -231,17 +231,27 @@ void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
 
 /* --- what they take --- */
 
-/* Of jansson 2.14 on 64 bits with what malloc adds: a word or a segment is an object of at most seven
-   short members with a list; as text it has 160 bytes beside its token, which may be escaped. */
-enum { HEAD = 8192, TOKEN_TEXT = 320, TOKEN_TREE = 2 * 4096, ESCAPED = 6, TEXTS = 3, GROWN = 3 };
+/* Of jansson 2.14 on 64 bits with what malloc adds: a word and a segment are objects of three and of
+   seven short members, one of which is a list. As text both have TOKEN_TEXT bytes beside the token's,
+   which may be escaped; so has an event or a subtitle. */
+enum { HEAD = 8192, TOKEN_TEXT = 320, TOKEN_TREE = 3584, ESCAPED = 6, GROWN = 3 };
 
-int64_t lx_transcript_text_bytes(int64_t n, int64_t token_bytes)
+static bool has_times(const lx_transcription_params *p)
 {
-    return HEAD + n * (TOKEN_TEXT + TEXTS * ESCAPED * token_bytes);
+    return p->format != LX_TRANSCRIPT_JSON && p->format != LX_TRANSCRIPT_TEXT;
 }
 
-int64_t lx_transcript_work_bytes(int64_t n, int64_t token_bytes)
+/* The text itself, in segments, in words. */
+int64_t lx_transcript_text_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes)
 {
-    return GROWN * lx_transcript_text_bytes(n, token_bytes) +
-           n * (TOKEN_TREE + TEXTS * token_bytes);
+    int64_t text = ESCAPED * token_bytes;
+    return HEAD + n * (has_times(p) ? TOKEN_TEXT + 3 * text : text);
+}
+
+int64_t lx_transcript_work_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes)
+{
+    int64_t tree = HEAD + n * token_bytes;
+    if (has_times(p))
+        tree += n * (TOKEN_TREE + 2 * token_bytes);
+    return GROWN * lx_transcript_text_bytes(p, n, token_bytes) + tree;
 }

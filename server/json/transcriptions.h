@@ -54,9 +54,9 @@ const char *lx_transcript_type(lx_transcript_format format);
 /* The data of the events of a stream: token i, and the last with all of the text. */
 void lx_json_write_transcript_delta(const lx_transcription *said, int32_t i, lx_buffer *out);
 void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out);
-/* The most bytes that any of them has and what making it takes, for n tokens whose texts have
-   token_bytes at most. */
-int64_t lx_transcript_text_bytes(int64_t n, int64_t token_bytes);
-int64_t lx_transcript_work_bytes(int64_t n, int64_t token_bytes);
+/* The most bytes that the answer has, and all that making it takes, that text included: of n tokens
+   whose texts have token_bytes at most. */
+int64_t lx_transcript_text_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes);
+int64_t lx_transcript_work_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes);
 
 #endif

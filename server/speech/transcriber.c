@@ -3,7 +3,7 @@
  *
  * One lock guards the three lists a sound goes through, in this order: to be read, to be encoded, to
  * be written. A thread takes a sound out of a list, works on it without the lock, and puts it into
- * the next; so nobody else knows it meanwhile, and whoever holds it finishes it.
+ * the next; so no other thread knows it meanwhile, and the thread that has it finishes it.
  */
 #include "server/speech/transcriber.h"
 

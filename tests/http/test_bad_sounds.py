@@ -70,7 +70,7 @@ def test_a_list_that_is_text_too(speech_port):
 
 
 def test_models(speech_port):
-    reply = transcribe(speech_port, SAID, model="nobody")
+    reply = transcribe(speech_port, SAID, model="nothing")
     assert check_refused(reply, "model", 404) and reply.error["code"] == "model_not_found"
     assert MODEL in reply.error["message"]
     assert "/v1/completions" in check_refused(transcribe(speech_port, SAID, model=COUPLET), "model")

@@ -61,7 +61,7 @@ def test_errors(api):
         api.audio.transcriptions.create(model=MODEL, file=("said.mp3", b"no sound"))
     assert caught.value.param == "file"
     with pytest.raises(openai.NotFoundError):
-        api.audio.transcriptions.create(model="nobody", file=said())
+        api.audio.transcriptions.create(model="nothing", file=said())
     with pytest.raises(openai.APIError) as streamed:
         list(api.audio.transcriptions.create(model=MODEL, file=("said.wav", b"no sound"), stream=True))
     assert streamed.value.param == "file"

@@ -195,7 +195,8 @@ def test_many_at_once(slow_models):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(client.PATIENCE)
+            assert not thread.is_alive()
         assert set(statuses) <= {200, 429} and statuses.count(200) >= 100
         wait_until(lambda: used(server) == 0, 60, "all bytes are given back")
         assert waiting(server) == 0

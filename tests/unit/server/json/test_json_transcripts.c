@@ -228,7 +228,7 @@ static void test_the_bound_holds(void **state)
                                            .language = "12345678901234567890123456789012345"};
     lx_json_transcript t = {.model = "ears", .fingerprint = "f", .said = &longest, .asked = &asked};
     lx_buffer out;
-    lx_buffer_init(&out, (size_t)lx_transcript_text_bytes(N, BYTES));
+    lx_buffer_init(&out, (size_t)lx_transcript_text_bytes(&asked, N, BYTES));
     lx_json_write_transcript(&t, &out);
     assert_int_equal(out.status, LX_OK);
     assert_true(out.length > (size_t)N * BYTES * 6 * 3);

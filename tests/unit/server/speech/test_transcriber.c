@@ -240,7 +240,7 @@ static void test_one_without_a_queue(void **state)
     lx_transcriber_stop(t);
 }
 
-/* A sound that cannot be computed fails alone, whoever shared its pass. */
+/* A sound that cannot be computed fails alone, and those of its pass do not. */
 static void test_a_pass_that_fails(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void test_no_sound(void **state)
     lx_transcriber_stop(t);
 }
 
-/* Every one that is still there is told. */
+/* Every one that is still there ends. */
 static void test_the_end(void **state)
 {
     (void)state;
