@@ -1,6 +1,7 @@
 /* Requests for transcriptions (see transcriptions.h). */
 #include <string.h>
 
+#include "model/ctc.h"
 #include "server/json/fields.h"
 #include "server/json/transcription_fields.h"
 #include "server/json/transcriptions.h"
