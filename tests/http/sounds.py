@@ -39,7 +39,7 @@ def wav(samples, rate=8000, channels=1, claims=None):
     form = struct.pack("<HHIIHH", 1, channels, rate, 2 * channels * rate, 2 * channels, 16)
     size = len(data) if claims is None else claims
     body = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", size) + data
-    return b"RIFF" + struct.pack("<I", len(body) - len(data) + size) + body
+    return b"RIFF" + struct.pack("<I", (len(body) - len(data) + size) % (1 << 32)) + body
 
 
 class Info(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""A small model of speech with random weights, written as a model folder: sounds in, made-up words out."""
+"""A small model of speech with random weights, written as a model folder: sounds in, made-up characters out."""
 
 import json
 
@@ -6,7 +6,7 @@ import image_model
 from image_model import D_MODEL
 
 RATE, ROWS = 8000, 400
-WORDS = ["one", "two ", "三", "\"", "fünf"]
+WORDS = ["1", "二", "3", "\"", "ü"]
 SPEECH = {"sample_rate": RATE, "frame": 200, "hop": 80, "bands": 20, "lowest": 20, "stride": 3, "context": 2}
 
 
