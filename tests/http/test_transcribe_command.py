@@ -64,7 +64,7 @@ def test_one_file_is_one_line(sounds, kind):
         assert text.endswith("\n") and set(text[:-1]) <= set("abc")
         (said,) = objects(sound, model=HEARING / kind)
         assert said["file"] == str(sound) and said["text"] == text[:-1] == "".join(t["text"] for t in said["tokens"])
-        assert said["log_p"] < 0 and said["duration"] == 0.5 + 0.4 * sounds.index(sound)
+        assert said["log_p"] < 0 and math.isclose(said["duration"], 0.5 + 0.4 * sounds.index(sound))
         times = [(t["start"], t["end"]) for t in said["tokens"]]
         assert all(0 <= start < end <= said["duration"] for start, end in times)
         assert times == sorted(times)
@@ -109,7 +109,7 @@ def test_other_rates_and_two_channels(tmp_path):
 @pytest.mark.parametrize("seconds, words", [(1.95, "the sound is longer than"), (0.02, "the sound is shorter than 0.025 s")])
 def test_sounds_have_limits(tmp_path, seconds, words):
     line = failure(2, "transcribe", "--model", MODEL, write_sound(tmp_path / "a.wav", seconds))
-    assert line.startswith("linnet transcribe: a.wav: ") and words in line
+    assert f"a.wav: {words}" in line
 
 
 def test_what_is_no_sound(tmp_path, sounds):
