@@ -65,8 +65,8 @@ static void test_every_field(void **state)
 
 /* Form, and the field at fault. */
 static const char *const bad_forms[][2] = {
-    {END, "body"},
-    {FIELD("model", "ears") END, "file"},
+    {"--C--\r\n", "body"},
+    {END, "file"},
     {FILE_FIELD FILE_FIELD END, "file"},
     {FILE_FIELD FIELD("response_format", "mp3") END, "response_format"},
     {FILE_FIELD FIELD("response_format", "text") FIELD("stream", "true") END, "response_format"},
