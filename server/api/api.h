@@ -89,7 +89,8 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err) LX_MUST_USE;
 
-/* What the named model makes token by token; `otherwise` when there is none, or it makes nothing. */
+/* What the named model makes token by token; `otherwise` when there is none, or it makes nothing.
+ */
 lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise);
 /* What a request that names so many milliseconds has, never more than the server's; 0: that. */
 int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms);

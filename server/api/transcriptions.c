@@ -39,8 +39,7 @@ static bool count(heard *h, lx_status st)
     if (atomic_exchange(&h->counted, true))
         return false;
     lx_count_outcome(h->served, st);
-    lx_histogram_observe(&h->served->metrics.request_time,
-                         lx_now_ns() - h->hearing->submitted_ns);
+    lx_histogram_observe(&h->served->metrics.request_time, lx_now_ns() - h->hearing->submitted_ns);
     return true;
 }
 

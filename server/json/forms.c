@@ -12,20 +12,10 @@
 /* Fields that JSON has as numbers or booleans; the others are text. */
 static bool is_typed(const char *name)
 {
-    static const char *const names[] = {"n",
-                                        "seed",
-                                        "temperature",
-                                        "stream",
-                                        "partial_images",
-                                        "contact_sheet",
-                                        "timeout_ms",
-                                        "return_state",
-                                        "max_tokens",
-                                        "park",
-                                        "class",
-                                        "suspend",
-                                        "draft",
-                                        "beam"};
+    static const char *const names[] = {
+        "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
+        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend",
+        "draft",      "beam"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
@@ -129,7 +119,7 @@ static lx_status add_part(const lx_part *part, const lx_form_file *files, int32_
 }
 
 lx_status lx_json_read_form(const char *content_type, const char *body, size_t bytes,
-                       const lx_form_file *files, int32_t n_files, json_t *root, lx_error *err)
+                            const lx_form_file *files, int32_t n_files, json_t *root, lx_error *err)
 {
     lx_multipart form;
     lx_status st = lx_multipart_parse(content_type, body, bytes, &form, err);

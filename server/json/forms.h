@@ -30,7 +30,7 @@ typedef struct lx_form_file {
    LX_ERR_INVALID with the name of a field that comes twice or is no UTF-8, or as
    lx_multipart_parse; LX_ERR_NO_MEMORY, also where root is NULL. */
 lx_status lx_json_read_form(const char *content_type, const char *body, size_t bytes,
-                       const lx_form_file *files, int32_t n_files, json_t *root,
-                       lx_error *err) LX_MUST_USE;
+                            const lx_form_file *files, int32_t n_files, json_t *root,
+                            lx_error *err) LX_MUST_USE;
 
 #endif

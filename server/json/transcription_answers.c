@@ -1,6 +1,6 @@
 /*
- * Answers with transcriptions (see transcriptions.h). A word is a token; a segment ends where nothing
- * is said for LONG_PAUSE_S.
+ * Answers with transcriptions (see transcriptions.h). A word is a token; a segment ends where
+ * nothing is said for LONG_PAUSE_S.
  */
 #include <math.h>
 #include <stdio.h>
@@ -124,9 +124,9 @@ static json_t *make_answer(const lx_json_transcript *t)
 {
     const lx_transcription *said = t->said;
     const lx_transcription_params *p = t->asked;
-    json_t *root = json_pack("{s:s, s:o, s:s, s:s}", "text", said->text, "usage",
-                             make_duration(said), "model", t->model, "system_fingerprint",
-                             t->fingerprint);
+    json_t *root =
+        json_pack("{s:s, s:o, s:s, s:s}", "text", said->text, "usage", make_duration(said), "model",
+                  t->model, "system_fingerprint", t->fingerprint);
     if (p->format == LX_TRANSCRIPT_VERBOSE) {
         root = with(root, "task", json_string("transcribe"));
         root = with(root, "language", json_string(p->language[0] != '\0' ? p->language : "und"));
@@ -208,22 +208,21 @@ const char *lx_transcript_type(lx_transcript_format format)
 
 void lx_json_write_transcript_delta(const lx_transcription *said, int32_t i, lx_buffer *out)
 {
-    lx_json_dump(json_pack("{s:s, s:s}", "type", "transcript.text.delta", "delta",
-                           said->tokens[i].text),
-                 out);
+    lx_json_dump(
+        json_pack("{s:s, s:s}", "type", "transcript.text.delta", "delta", said->tokens[i].text),
+        out);
 }
 
 /* OpenAI's last event counts no seconds but tokens: those that go in are the sound's rows. */
 void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
 {
     int rows = t->rows, n = t->said->n;
-    json_t *usage =
-        json_pack("{s:s, s:i, s:{s:i, s:i}, s:i, s:i}", "type", "tokens", "input_tokens", rows,
-                  "input_token_details", "audio_tokens", rows, "text_tokens", 0, "output_tokens", n,
-                  "total_tokens", rows + n);
+    json_t *usage = json_pack("{s:s, s:i, s:{s:i, s:i}, s:i, s:i}", "type", "tokens",
+                              "input_tokens", rows, "input_token_details", "audio_tokens", rows,
+                              "text_tokens", 0, "output_tokens", n, "total_tokens", rows + n);
     json_t *root = json_pack("{s:s, s:s, s:o, s:s, s:s}", "type", "transcript.text.done", "text",
-                             t->said->text, "usage", usage, "model", t->model,
-                             "system_fingerprint", t->fingerprint);
+                             t->said->text, "usage", usage, "model", t->model, "system_fingerprint",
+                             t->fingerprint);
     if (t->asked->ignored != 0)
         root = with(root, "warnings", make_warnings(t->asked->ignored));
     lx_json_dump(root, out);
@@ -231,9 +230,9 @@ void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
 
 /* --- what they take --- */
 
-/* Of jansson 2.14 on 64 bits with what malloc adds: a word and a segment are objects of three and of
-   seven short members, one of which is a list. As text both have TOKEN_TEXT bytes beside the token's,
-   which may be escaped; so has an event or a subtitle. */
+/* Of jansson 2.14 on 64 bits with what malloc adds: a word and a segment are objects of three and
+   of seven short members, one of which is a list. As text both have TOKEN_TEXT bytes beside the
+   token's, which may be escaped; so has an event or a subtitle. */
 enum { HEAD = 8192, TOKEN_TEXT = 320, TOKEN_TREE = 3584, ESCAPED = 6, GROWN = 3 };
 
 static bool has_times(const lx_transcription_params *p)

@@ -3,10 +3,13 @@
 #ifndef LINNET_SERVER_JSON_TRANSCRIPTION_FIELDS_H
 #define LINNET_SERVER_JSON_TRANSCRIPTION_FIELDS_H
 
-static const char *const lx_speech_ignored[] = {
-    "language",            "prompt",  "temperature",
-    "chunking_strategy",   "include", "known_speaker_names",
-    "known_speaker_references"};
+static const char *const lx_speech_ignored[] = {"language",
+                                                "prompt",
+                                                "temperature",
+                                                "chunking_strategy",
+                                                "include",
+                                                "known_speaker_names",
+                                                "known_speaker_references"};
 
 enum { LX_N_SPEECH_IGNORED = sizeof lx_speech_ignored / sizeof *lx_speech_ignored };
 

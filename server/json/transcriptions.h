@@ -28,8 +28,8 @@ typedef struct lx_transcription_params {
     lx_transcript_format format;
     bool words, segments;               /* of a verbose answer */
     char language[LX_MAX_LANGUAGE + 1]; /* as the client says; "": it does not */
-    unsigned ignored;                   /* a bit for each field that was there and changes nothing */
-    int32_t beam;                       /* see lx_listener_write */
+    unsigned ignored; /* a bit for each field that was there and changes nothing */
+    int32_t beam;     /* see lx_listener_write */
     bool stream;
     int64_t timeout_ms; /* 0: the server's */
 } lx_transcription_params;

@@ -88,8 +88,8 @@ int32_t lx_serving_count(lx_serving *s);
 lx_served_model *lx_serving_at(lx_serving *s, int32_t i);
 lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when unknown */
 
-/* What its engine or its transcriber says: seconds until what is there is done, Retry-After, and the
-   mean time of a step. */
+/* What its engine or its transcriber says: seconds until what is there is done, Retry-After, and
+   the mean time of a step. */
 double lx_served_wait_s(const lx_served_model *m);
 int32_t lx_served_retry_after_s(const lx_served_model *m);
 double lx_served_step_s(const lx_served_model *m);

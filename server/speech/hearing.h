@@ -2,9 +2,9 @@
  * A hearing is one sound on its way to a transcription, and the border between the HTTP threads and
  * those of a transcriber.
  *
- * It keeps a copy of the file until that is read. References: created with one; the transcriber takes
- * one more while the hearing is with it. What it takes is reserved by its maker, and given back with
- * the last reference.
+ * It keeps a copy of the file until that is read. References: created with one; the transcriber
+ * takes one more while the hearing is with it. What it takes is reserved by its maker, and given
+ * back with the last reference.
  */
 #ifndef LINNET_SERVER_SPEECH_HEARING_H
 #define LINNET_SERVER_SPEECH_HEARING_H
@@ -18,8 +18,8 @@
 typedef struct lx_hearing_params {
     const void *file; /* [bytes], copied */
     size_t bytes;
-    int32_t beam;        /* see lx_listener_write */
-    int64_t deadline_ns; /* lx_now_ns() time at which it fails with LX_ERR_TIMEOUT */
+    int32_t beam;              /* see lx_listener_write */
+    int64_t deadline_ns;       /* lx_now_ns() time at which it fails with LX_ERR_TIMEOUT */
     int64_t queue_deadline_ns; /* the same while no pass has begun with it, LX_ERR_BUSY; 0: none */
     lx_reserve *reserve;       /* held until it is freed; NULL: none */
     void (*wake)(void *context); /* once, at the end, by any thread; never after detach; or NULL */

@@ -1,9 +1,9 @@
 /*
  * The threads that hear (see transcriber.h).
  *
- * One lock guards the three lists a sound goes through, in this order: to be read, to be encoded, to
- * be written. A thread takes a sound out of a list, works on it without the lock, and puts it into
- * the next; so no other thread knows it meanwhile, and the thread that has it finishes it.
+ * One lock guards the three lists a sound goes through, in this order: to be read, to be encoded,
+ * to be written. A thread takes a sound out of a list, works on it without the lock, and puts it
+ * into the next; so no other thread knows it meanwhile, and the thread that has it finishes it.
  */
 #include "server/speech/transcriber.h"
 
@@ -27,10 +27,10 @@ struct lx_transcriber {
     pthread_t reader, encoding;
     int32_t n_threads;
 
-    pthread_mutex_t lock;       /* for those below */
+    pthread_mutex_t lock;        /* for those below */
     pthread_cond_t read, encode; /* there is something to do for the thread */
     list to_read, to_encode, to_write;
-    int32_t n_held; /* that are not finished */
+    int32_t n_held;                     /* that are not finished */
     int64_t last_ns, pass_ns, sound_ns; /* the means: of a pass, and of it for one sound */
     bool draining, ends;
 };
@@ -114,8 +114,8 @@ static bool drop_late(lx_transcriber *t)
 static void read_one(lx_transcriber *t, lx_hearing *h)
 {
     lx_error err = {0};
-    lx_status st = lx_listener_read(t->listener, h->params.file, h->params.bytes, "file",
-                                    &h->utterance, &err);
+    lx_status st =
+        lx_listener_read(t->listener, h->params.file, h->params.bytes, "file", &h->utterance, &err);
     if (st != LX_OK) {
         finish(t, h, st, &err);
         return;
@@ -131,8 +131,7 @@ static void read_one(lx_transcriber *t, lx_hearing *h)
 static void write_one(lx_transcriber *t, lx_hearing *h)
 {
     lx_error err = {0};
-    lx_status st =
-        lx_listener_write(t->listener, &h->utterance, h->params.beam, &h->said, &err);
+    lx_status st = lx_listener_write(t->listener, &h->utterance, h->params.beam, &h->said, &err);
     if (st == LX_OK)
         atomic_fetch_add(&t->metrics->sound_ns,
                          (uint64_t)(h->utterance.duration * (double)LX_NS_PER_S));

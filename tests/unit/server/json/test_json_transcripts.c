@@ -48,10 +48,10 @@ static void test_every_field(void **state)
     lx_transcription_params p;
     assert_int_equal(
         read_form(FIELD("model", "ears") FIELD("response_format", "verbose_json")
-                      FIELD("timestamp_granularities[]", "word") FILE_FIELD
-                  FIELD("timestamp_granularities[]", "segment") FIELD("language", "de")
-                      FIELD("prompt", "7") FIELD("temperature", "0.2") FIELD("beam", "16")
-                          FIELD("timeout_ms", "250") FIELD("stream", "false") END,
+                      FIELD("timestamp_granularities[]", "word") FILE_FIELD FIELD(
+                          "timestamp_granularities[]", "segment") FIELD("language", "de")
+                          FIELD("prompt", "7") FIELD("temperature", "0.2") FIELD("beam", "16")
+                              FIELD("timeout_ms", "250") FIELD("stream", "false") END,
                   &p, &err),
         LX_OK);
     assert_string_equal(p.model, "ears");
@@ -143,7 +143,7 @@ static void check(const lx_transcription_params *asked, const char *want)
 
 #define TEXT "\"one\\\"\xe4\xb8\x89\""
 #define PLAIN                                                                                      \
-    "{\"text\":" TEXT ",\"usage\":{\"type\":\"duration\",\"seconds\":3663.5},\"model\":\"ears\","      \
+    "{\"text\":" TEXT ",\"usage\":{\"type\":\"duration\",\"seconds\":3663.5},\"model\":\"ears\","  \
     "\"system_fingerprint\":\"f\""
 
 static void test_json(void **state)
@@ -160,16 +160,17 @@ static void test_json(void **state)
 static void test_verbose(void **state)
 {
     (void)state;
-    check(&(lx_transcription_params){
-              .format = LX_TRANSCRIPT_VERBOSE, .segments = true, .words = true, .language = "en"},
-          PLAIN ",\"task\":\"transcribe\",\"language\":\"en\",\"duration\":3663.5,\"segments\":["
-                "{\"id\":0,\"seek\":0,\"start\":0.25,\"end\":0.75,\"text\":\"one\\\"\",\"tokens\":["
-                "1,2],\"temperature\":0.0},"
-                "{\"id\":1,\"seek\":0,\"start\":3661.75,\"end\":3662.0,\"text\":\"\xe4\xb8\x89\","
-                "\"tokens\":[3],\"temperature\":0.0}],"
-                "\"words\":[{\"word\":\"on\",\"start\":0.25,\"end\":0.5},"
-                "{\"word\":\"e\\\"\",\"start\":0.5,\"end\":0.75},"
-                "{\"word\":\"\xe4\xb8\x89\",\"start\":3661.75,\"end\":3662.0}]}");
+    check(
+        &(lx_transcription_params){
+            .format = LX_TRANSCRIPT_VERBOSE, .segments = true, .words = true, .language = "en"},
+        PLAIN ",\"task\":\"transcribe\",\"language\":\"en\",\"duration\":3663.5,\"segments\":["
+              "{\"id\":0,\"seek\":0,\"start\":0.25,\"end\":0.75,\"text\":\"one\\\"\",\"tokens\":["
+              "1,2],\"temperature\":0.0},"
+              "{\"id\":1,\"seek\":0,\"start\":3661.75,\"end\":3662.0,\"text\":\"\xe4\xb8\x89\","
+              "\"tokens\":[3],\"temperature\":0.0}],"
+              "\"words\":[{\"word\":\"on\",\"start\":0.25,\"end\":0.5},"
+              "{\"word\":\"e\\\"\",\"start\":0.5,\"end\":0.75},"
+              "{\"word\":\"\xe4\xb8\x89\",\"start\":3661.75,\"end\":3662.0}]}");
 }
 
 static void test_texts(void **state)
@@ -204,7 +205,8 @@ static void test_events(void **state)
     lx_buffer_fini(&out);
 }
 
-/* The longest answer there is: every token is a segment of its own, and all its bytes are escaped. */
+/* The longest answer there is: every token is a segment of its own, and all its bytes are escaped.
+ */
 static void test_the_bound_holds(void **state)
 {
     (void)state;
@@ -240,10 +242,14 @@ static void test_the_bound_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_every_field),
-        cmocka_unit_test(test_bad_forms), cmocka_unit_test(test_without_memory),
-        cmocka_unit_test(test_json),     cmocka_unit_test(test_verbose),
-        cmocka_unit_test(test_texts),    cmocka_unit_test(test_events),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_field),
+        cmocka_unit_test(test_bad_forms),
+        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_verbose),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_events),
         cmocka_unit_test(test_the_bound_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,8 +47,8 @@ static void test_faults(void **state)
 {
     (void)state;
     lx_error err = {0};
-    lx_hearing *h = new_hearing(
-        (lx_hearing_params){.file = "", .deadline_ns = 1000, .queue_deadline_ns = 500});
+    lx_hearing *h =
+        new_hearing((lx_hearing_params){.file = "", .deadline_ns = 1000, .queue_deadline_ns = 500});
     assert_int_equal(lx_hearing_fault(h, 499, &err), LX_OK);
     assert_int_equal(lx_hearing_fault(h, 500, &err), LX_ERR_BUSY);
     atomic_store(&h->started_ns, 400);

@@ -1,6 +1,6 @@
 /*
- * The threads that hear: what shares a pass, full queues, what is given up, passes that fail, the end.
- * Passes wait at a gate, and fail where a test says so.
+ * The threads that hear: what shares a pass, full queues, what is given up, passes that fail, the
+ * end. Passes wait at a gate, and fail where a test says so.
  */
 #include <setjmp.h>
 #include <stdarg.h>
