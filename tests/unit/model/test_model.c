@@ -242,6 +242,12 @@ static void a_config_that_does_not_fit_the_weights_is_refused(void **state)
     expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"softmax\"",
                    "attention.feature_map is not a known key");
     expect_refused("config.json", "\"kind\": \"linear\"", "\"kind\": \"mlp\"", "attention.kind");
+    expect_refused("config.json", "\"kind\": \"linear\"",
+                   "\"kind\": \"linear\", \"direction\": \"both\"",
+                   "task couplet wants attention that looks forward, and linear looks both ways");
+    expect_refused("config.json", "\"kind\": \"categorical\", \"size\": 300",
+                   "\"kind\": \"ctc\", \"size\": 300",
+                   "head: kind ctc is for task speech, not for couplet");
     expect_refused("config.json", "\"task\": \"couplet\"", "\"task\": \"sonnet\"", "");
     expect_refused("config.json", "\"categorical\", \"size\": 300",
                    "\"categorical\", \"size\": 299", "head");
