@@ -55,23 +55,24 @@ static lx_status set_recomputed(lx_model *m, lx_error *err)
 /* Where any layer sees its whole sequence, all do: there is no state then. */
 static lx_status set_directions(lx_model *m, lx_error *err)
 {
-    const char *first = m->layers[0].branches[0].config->mixer->name;
+    const lx_config *c = &m->config;
+    const char *first = lx_config_mixer(c, 0)->mixer->name;
     m->sees_all = m->layers[0].branches[0].parts.sees_all;
-    for (int32_t i = 0; i < m->config.n_layers; i++) {
+    for (int32_t i = 0; i < c->n_layers; i++) {
         const lx_branch *b = m->layers[i].branches;
         if (b[0].parts.sees_all != m->sees_all)
             return lx_fail(err, LX_ERR_FORMAT, NULL,
                            "%s/config.json: attention[%d] (%s) looks %s, attention[0] (%s) %s: all "
                            "layers must look the same way",
-                           lx_file_label(m->dir), i, b[0].config->mixer->name,
+                           lx_file_label(m->dir), i, lx_config_mixer(c, i)->mixer->name,
                            m->sees_all ? "forward" : "both ways", first,
                            m->sees_all ? "both ways" : "forward");
         if (m->sees_all && lx_mixer_state_floats(&b[1].parts) > 0)
             return lx_fail(
                 err, LX_ERR_FORMAT, NULL,
-                "%s/config.json: feed_forward.kind %s looks forward, attention (%s) both "
-                "ways: all layers must look the same way",
-                lx_file_label(m->dir), b[1].config->mixer->name, first);
+                "%s/config.json: feed_forward.kind %s looks forward, attention (%s) both ways: all "
+                "layers must look the same way",
+                lx_file_label(m->dir), c->feed_forward.mixer->name, first);
     }
     return LX_OK;
 }
@@ -92,7 +93,7 @@ lx_status lx_model_check_task(const lx_model *m, lx_error *err)
                          "forward"
                        : "config.json: task %s wants attention that looks forward, and %s looks "
                          "both ways",
-                   m->task->name, m->layers[0].branches[0].config->mixer->name);
+                   m->task->name, lx_config_mixer(&m->config, 0)->mixer->name);
 }
 
 /* What the layers consist of, and where their states lie in a slot: one behind the other. A

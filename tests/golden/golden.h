@@ -16,7 +16,7 @@ int32_t golden_part(int32_t n);
 /* Compare the transformer's results with the fixture in `dir`; `what` names the back end. */
 void golden_lines(lx_transformer *t, const char *dir, const char *what);
 void golden_images(lx_transformer *t, const char *dir, const char *what);
-/* The same of a model of speech; a back end without its kind is no failure. */
+/* The same of a model of speech; a back end without its kind must say so. */
 void golden_sounds(const lx_model *model, lx_backend *be, const char *dir, const char *what);
 
 #endif

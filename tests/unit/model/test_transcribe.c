@@ -60,12 +60,18 @@ static void put(uint8_t *at, uint32_t value, int bytes)
         at[i] = (uint8_t)(value >> 8 * i);
 }
 
+static void put_name(uint8_t *at, const char *name)
+{
+    for (; *name != '\0'; name++)
+        *at++ = (uint8_t)*name;
+}
+
 /* A WAV file of so many samples, and how many bytes it has: tones that come and go over noise. */
 static size_t make_file(int32_t n)
 {
     uint64_t seed = 3;
     uint32_t bytes = 2 * (uint32_t)n;
-    memcpy(file, "RIFF    WAVEfmt ", 16);
+    put_name(file, "RIFF    WAVEfmt ");
     put(file + 4, 36 + bytes, 4);
     put(file + 16, 16, 4);
     put(file + 20, 1, 2);
@@ -74,7 +80,7 @@ static size_t make_file(int32_t n)
     put(file + 28, 2 * RATE, 4);
     put(file + 32, 2, 2);
     put(file + 34, 16, 2);
-    memcpy(file + 36, "data", 4);
+    put_name(file + 36, "data");
     put(file + 40, bytes, 4);
     for (int32_t i = 0; i < n; i++) {
         double noise = (double)(scratch_random(&seed) >> 40) * 0x1p-24 - 0.5;
