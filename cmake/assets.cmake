@@ -1,5 +1,14 @@
 # Compiles the files of a folder into a library: lx_asset_find() of server/routes/assets.h.
 # The assembler includes the bytes (.incbin), so no tool is needed to turn them into C.
+
+# Scripts and styles without the comments that begin a line: visitors load no more than what is needed.
+function(linnet_strip_comments file out)
+  file(READ ${file} text)
+  string(REGEX REPLACE "\n */\\*([^*]|\\*+[^*/])*\\*+/" "" text "\n${text}")
+  string(REGEX REPLACE "\n\n+" "\n" text "${text}")
+  file(WRITE ${out} "${text}")
+endfunction()
+
 function(linnet_embed_assets target folder)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg
        ${folder}/*.json ${folder}/*.png)
@@ -12,6 +21,7 @@ function(linnet_embed_assets target folder)
   foreach(file IN LISTS files)
     get_filename_component(name ${file} NAME)
     get_filename_component(extension ${file} LAST_EXT)
+    set(stripped OFF)
     if(extension STREQUAL ".html")
       set(type "text/html; charset=utf-8")
       if(NOT name STREQUAL "index.html") # the template of "/"; another page has a path without an ending
@@ -19,15 +29,22 @@ function(linnet_embed_assets target folder)
       endif()
     elseif(extension STREQUAL ".css")
       set(type "text/css; charset=utf-8")
+      set(stripped ON)
     elseif(extension STREQUAL ".json")
       set(type "application/json")
     elseif(extension STREQUAL ".js")
       set(type "text/javascript; charset=utf-8")
+      set(stripped ON)
     elseif(extension STREQUAL ".png")
       set(type "image/png")
     else()
       set(type "image/svg+xml")
     endif()
+    if(stripped)
+      linnet_strip_comments(${file} ${CMAKE_BINARY_DIR}/web/${name})
+      set(file ${CMAKE_BINARY_DIR}/web/${name})
+    endif()
+    list(APPEND included ${file})
     string(APPEND data ".global asset_${index}\n.global asset_${index}_end\n"
                        "asset_${index}:\n.incbin \"${file}\"\nasset_${index}_end:\n.byte 0\n")
     string(APPEND declarations
@@ -64,6 +81,7 @@ const lx_asset *lx_asset_find(const char *path)
     return NULL;
 }
 " @ONLY)
-  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS "${files}")
+  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS "${included}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files}) # to strip them again
   target_sources(${target} PRIVATE ${source} ${assembly})
 endfunction()

@@ -11,7 +11,7 @@ import {
 } from './common.js';
 import { racersOf, stripOf } from './strips.js';
 
-let style = null; // of the demonstrations and poems
+let style = null; // of the demonstrations, poems and dictation
 const withStyle = async (script) => {
   style ??= loadStyle('/demos.css');
   await style;
@@ -22,6 +22,7 @@ const LOAD = {
   couplets: async () => (await import('./couplets.js')).couplets,
   images: async () => (await import('./images.js')).images,
   poems: async () => (await withStyle('./poems.js')).poems,
+  speech: async () => (await withStyle('./speech.js')).speech,
   how: async () => (await import('./how.js')).how,
   strip: async () => (await withStyle('./strip.js')).strip,
   race: async () => (await withStyle('./race.js')).race,
@@ -61,7 +62,7 @@ function openTab(name) {
 
 /* Without a hash the first tab that is served. */
 function followHash() {
-  const first = ['couplets', 'images', 'poems'].find((tab) => served[tab]) ?? 'couplets';
+  const first = ['couplets', 'images', 'poems', 'speech'].find((tab) => served[tab]) ?? 'couplets';
   const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
   show(name);
@@ -100,6 +101,7 @@ async function findServed() {
   served.couplets = await findModel('couplet') !== null;
   served.images = await findModel('image') !== null;
   served.poems = await findModel('poem') !== null;
+  served.speech = await findModel('speech') !== null;
   const models = await loadModels();
   served.strip = stripOf(models) !== null;
   served.race = racersOf(models).length > 0;

@@ -24,13 +24,12 @@ async function checked(response) {
   throw new ApiError(response.status, body?.error, response.headers.get('Retry-After'));
 }
 
+/* body: a form, or what becomes JSON. */
 export async function post(path, body, signal) {
-  return checked(await fetch(path, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-    signal,
-  }));
+  const own = body instanceof FormData
+    ? { body }
+    : { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  return checked(await fetch(path, { method: 'POST', ...own, signal }));
 }
 
 export async function get(path) {
@@ -96,7 +95,7 @@ export function loadModels() {
 /* Whether the model makes strips of pictures, which have tabs of their own. */
 export const isStrip = ({ meta }) => meta?.period < meta?.height;
 
-/* The first model of this task ('couplet', 'image', 'poem'); null when there is none. */
+/* The first model of this task ('couplet', 'image', 'poem', 'speech'); null when there is none. */
 export async function findModel(task) {
   const models = await loadModels();
   return models.find((m) => m.meta?.task === task && !isStrip(m)) ?? null;
@@ -204,7 +203,7 @@ export function say(text) {
 export function linkOf(hash) {
   const [name, ...rest] = hash.slice(1).split('&');
   if (!name) return `${location.origin}/`;
-  const key = /^(couplets|images|poems|how|strip|race)$/.test(name) ? 'tab' : 'line';
+  const key = /^(couplets|images|poems|speech|how|strip|race)$/.test(name) ? 'tab' : 'line';
   return `${location.origin}/?${[`${key}=${name}`, ...rest].join('&')}`;
 }
 

@@ -34,6 +34,7 @@ void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -87,6 +88,12 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
    there is none, LX_ERR_INVALID with the right route when it makes something else. */
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err) LX_MUST_USE;
+
+/* What the named model makes token by token; `otherwise` when there is none, or it makes nothing.
+ */
+lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise);
+/* What a request that names so many milliseconds has, never more than the server's; 0: that. */
+int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms);
 
 /* The first model of the task, for a page that knows that task; LX_ERR_NOT_FOUND. */
 lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out,

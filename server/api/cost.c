@@ -184,6 +184,11 @@ int64_t lx_cost_text(int64_t bytes)
     return HEAD + 3 * GROWN * bytes;
 }
 
+int64_t lx_cost_stream(void)
+{
+    return STREAM;
+}
+
 int64_t lx_cost_score(int64_t n)
 {
     return GROWN * (HEAD + n * REAL_TEXT);

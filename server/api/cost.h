@@ -50,6 +50,8 @@ int64_t lx_cost_content_text(const lx_tokenizer *t, const int32_t *tokens, size_
 /* All that making a text of so many bytes takes. */
 int64_t lx_cost_text(int64_t bytes);
 
+/* What of a stream its client has not taken. */
+int64_t lx_cost_stream(void);
 /* Of scores of n values. */
 int64_t lx_cost_score(int64_t n);
 /* Of the facts of one state. */

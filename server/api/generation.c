@@ -37,9 +37,7 @@ int32_t lx_work_new_tokens(const lx_work_params *p, const lx_plan *plan)
 
 static lx_job_params job_params(const lx_api *api, const lx_work_params *p, const lx_plan *plan)
 {
-    int64_t timeout = api->timeout_ns;
-    if (p->timeout_ms > 0 && p->timeout_ms * LX_NS_PER_MS < timeout)
-        timeout = p->timeout_ms * LX_NS_PER_MS;
+    int64_t timeout = lx_api_timeout_ns(api, p->timeout_ms);
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
     int32_t max_new = start.n_tokens + plan->n_given + lx_work_new_tokens(p, plan);

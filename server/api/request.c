@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/clock.h"
 #include "server/api/api.h"
 #include "server/api/generation.h"
 #include "server/json/scan.h"
@@ -64,6 +65,7 @@ static lx_served_model *first_of(lx_api *api, const char *task, lx_modality moda
     }
     return NULL;
 }
+
 lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
 {
     *out = first_of(api, task, LX_TEXT);
@@ -83,6 +85,25 @@ lx_status lx_api_no_model(const lx_api *api, lx_error *err)
                    names);
 }
 
+/* In the order of lx_modality. */
+static const struct {
+    const char *name, *does, *route;
+} modalities[] = {{"text", "makes text", "/v1/completions"},
+                  {"image", "makes images", "/v1/images/generations"},
+                  {"speech", "writes down what is said", "/v1/audio/transcriptions"}};
+
+lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise)
+{
+    const lx_served_model *m = lx_serving_find(api->serving, name);
+    return m != NULL && m->engine != NULL ? m->model->task->modality : otherwise;
+}
+
+int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms)
+{
+    bool own = timeout_ms > 0 && timeout_ms * LX_NS_PER_MS < api->timeout_ns;
+    return own ? timeout_ms * LX_NS_PER_MS : api->timeout_ns;
+}
+
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err)
 {
@@ -90,13 +111,13 @@ lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
         name[0] == '\0' ? first_of(api, NULL, modality) : lx_serving_find(api->serving, name);
     if (m == NULL && name[0] == '\0')
         return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
-                       modality == LX_IMAGE ? "image" : "text");
+                       modalities[modality].name);
     if (m == NULL)
         return lx_api_no_model(api, err);
-    if (m->model->task->modality != modality)
-        return lx_fail(err, LX_ERR_INVALID, "model", "model %s makes %s: use %s", m->model->name,
-                       modality == LX_IMAGE ? "text" : "images",
-                       modality == LX_IMAGE ? "/v1/completions" : "/v1/images/generations");
+    lx_modality own = m->model->task->modality;
+    if (own != modality)
+        return lx_fail(err, LX_ERR_INVALID, "model", "model %s %s: use %s", m->model->name,
+                       modalities[own].does, modalities[own].route);
     *out = m;
     return LX_OK;
 }

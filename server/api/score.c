@@ -155,9 +155,7 @@ static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_mod
 {
     if (p->model[0] == '\0' && p->image.data == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model", "model is missing");
-    const lx_served_model *named = lx_serving_find(api->serving, p->model);
-    lx_modality modality = named != NULL ? named->model->task->modality : LX_IMAGE;
-    return lx_api_find_model(api, p->model, modality, out, err);
+    return lx_api_find_model(api, p->model, lx_api_made_by(api, p->model, LX_IMAGE), out, err);
 }
 
 static void start(lx_api *api, lx_served_model *served, scored *s, int64_t timeout_ms,

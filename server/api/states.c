@@ -205,10 +205,8 @@ void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = lx_json_read_state_create(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK) {
-        const lx_served_model *named = lx_serving_find(api->serving, p.model);
         lx_modality modality = p.prompt != NULL ? LX_TEXT : LX_IMAGE;
-        st = lx_api_find_model(
-            api, p.model, named != NULL ? named->model->task->modality : modality, &served, &err);
+        st = lx_api_find_model(api, p.model, lx_api_made_by(api, p.model, modality), &served, &err);
     }
     if (st == LX_OK)
         st = served->model->task->modality == LX_TEXT ? plan_text(api, served, &p, &plan, &err)

@@ -57,6 +57,10 @@ static lx_json_model describe(const lx_served_model *m)
         .state_grows = m->model->state.page_floats > 0,
     };
     list_kinds(c, &json);
+    if (m->transcriber != NULL) {
+        json.sample_rate = c->mel.rate;
+        json.max_seconds = lx_listener_longest(lx_transcriber_listener(m->transcriber));
+    }
     return json;
 }
 
@@ -99,8 +103,8 @@ static lx_json_capacity capacity_of(const lx_served_model *m)
         .queue_length = atomic_load(&metrics->queue_length),
         .queue_limit = atomic_load(&metrics->queue_limit),
         .state_bytes = lx_serving_state_bytes(m),
-        .wait_s = lx_engine_wait_s(m->engine),
-        .step_s = lx_engine_step_s(m->engine),
+        .wait_s = lx_served_wait_s(m),
+        .step_s = lx_served_step_s(m),
     };
 }
 

@@ -64,7 +64,7 @@ static void respond(lx_status st, const lx_error *err, const lx_served_model *se
                                      .release = release,
                                      .deadline_ns = lx_now_ns() + READ_S * LX_NS_PER_S};
     else if (st == LX_ERR_BUSY && served != NULL)
-        lx_respond_unstarted(rs, st, err, lx_engine_retry_after_s(served->engine));
+        lx_respond_unstarted(rs, st, err, lx_served_retry_after_s(served));
     else if (served == NULL && st == LX_ERR_NOT_FOUND)
         lx_respond_error(rs, 404, "model_not_found", "model", err->text);
     else

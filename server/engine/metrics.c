@@ -38,7 +38,7 @@ void lx_histogram_observe(lx_histogram *h, int64_t ns)
     atomic_fetch_add_explicit(&h->sum_ns, (uint64_t)ns, memory_order_relaxed);
 }
 
-typedef enum kind { COUNTER, GAUGE, HISTOGRAM, OUTCOMES, PHASES } kind;
+typedef enum kind { COUNTER, SECONDS, GAUGE, HISTOGRAM, OUTCOMES, PHASES } kind;
 
 typedef struct family {
     const char *name, *help;
@@ -58,6 +58,7 @@ static const family families[] = {
     {"linnet_generated_tokens_total", "Tokens generated.", COUNTER, AT(generated_tokens)},
     {"linnet_steps_total", "Steps of the engine: batches computed.", COUNTER, AT(steps)},
     {"linnet_step_rows_total", "Token rows computed in all steps.", COUNTER, AT(step_rows)},
+    {"linnet_sound_seconds_total", "Sound that was written down.", SECONDS, AT(sound_ns)},
     {"linnet_draft_tokens_total", "Tokens guessed before they were drawn.", COUNTER,
      AT(drafted_tokens)},
     {"linnet_draft_accepted_tokens_total", "Of those, tokens that were drawn.", COUNTER,
@@ -115,6 +116,12 @@ static void put_series(const char *name, const char *suffix, const char *model, 
     lx_buffer_puts(out, "\"");
 }
 
+static void put_seconds(const _Atomic uint64_t *value, lx_buffer *out)
+{
+    uint64_t ns = atomic_load_explicit(value, memory_order_relaxed);
+    lx_buffer_printf(out, "} %" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000, ns % 1000000000);
+}
+
 static void put_histogram(const char *name, const char *model, const lx_histogram *h,
                           lx_buffer *out)
 {
@@ -125,10 +132,8 @@ static void put_histogram(const char *name, const char *model, const lx_histogra
         lx_buffer_printf(out, ",le=\"%s\"} %" PRIu64 "\n",
                          i < LX_N_BUCKETS ? bounds[i].text : "+Inf", count);
     }
-    uint64_t sum_ns = atomic_load_explicit(&h->sum_ns, memory_order_relaxed);
     put_series(name, "_sum", model, out);
-    lx_buffer_printf(out, "} %" PRIu64 ".%09" PRIu64 "\n", sum_ns / 1000000000,
-                     sum_ns % 1000000000);
+    put_seconds(&h->sum_ns, out);
     put_series(name, "_count", model, out);
     lx_buffer_printf(out, "} %" PRIu64 "\n", count);
 }
@@ -157,6 +162,8 @@ static void put_value(const family *f, const char *model, const lx_metrics *m, l
         put_series(f->name, "", model, out);
         if (f->kind == COUNTER)
             lx_buffer_printf(out, "} %" PRIu64 "\n", *(const _Atomic uint64_t *)value);
+        else if (f->kind == SECONDS)
+            put_seconds(value, out);
         else
             lx_buffer_printf(out, "} %" PRId64 "\n", *(const _Atomic int64_t *)value);
     }
@@ -169,6 +176,7 @@ static size_t n_counters(kind k)
                    "a histogram is its counters");
     switch (k) {
     case COUNTER:
+    case SECONDS:
         return 1;
     case HISTOGRAM:
         return LX_N_BUCKETS + 2;

@@ -45,6 +45,7 @@ typedef struct lx_metrics {
     _Atomic uint64_t requests[LX_N_OUTCOMES];
     _Atomic uint64_t prompt_tokens, cached_prompt_tokens, generated_tokens, steps, step_rows,
         probes, preemptions, queue_steps;
+    _Atomic uint64_t sound_ns;                        /* that was written down */
     _Atomic uint64_t drafted_tokens, accepted_tokens; /* guessed, and of those drawn */
     /* of growing states, in bytes: how large the pool is, what is reserved of it, and what states
        have that are kept for prompts that begin alike */

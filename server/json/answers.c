@@ -125,6 +125,9 @@ static bool add_own_meta(json_t *meta, const lx_json_model *m)
         own = json_pack("{s:I, s:I, s:I, s:I, s:o}", "period", (json_int_t)m->period, "width",
                         (json_int_t)m->width, "height", (json_int_t)m->height, "channels",
                         (json_int_t)m->channels, "classes", make_classes(m));
+    else if (m->sample_rate > 0)
+        own = json_pack("{s:I, s:f}", "sample_rate", (json_int_t)m->sample_rate, "max_seconds",
+                        m->max_seconds);
     else if (m->context > 0)
         own = json_pack("{s:I, s:s, s:b}", "context", (json_int_t)m->context, "tokenizer",
                         m->tokenizer, "rhymes", (int)m->rhymes);
@@ -137,12 +140,13 @@ static bool add_own_meta(json_t *meta, const lx_json_model *m)
 
 static json_t *make_model(const lx_json_model *m)
 {
-    const char *modality = m->width > 0 ? "image" : "text";
+    const char *made = m->width > 0 ? "image" : "text";
+    const char *read = m->sample_rate > 0 ? "audio" : made;
     json_t *root = json_pack(
         "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
         "s:o, s:b}}",
         "id", m->id, "object", "model", "created", (json_int_t)m->created, "owned_by", "linnet",
-        "architecture", "input_modalities", modality, "output_modalities", modality, "meta", "task",
+        "architecture", "input_modalities", read, "output_modalities", made, "meta", "task",
         m->task, "n_params", (json_int_t)m->n_parameters, "n_vocab", (json_int_t)m->n_vocab,
         "n_embd", (json_int_t)m->n_embd, "n_layers", (json_int_t)m->n_layers, "n_heads",
         (json_int_t)m->n_heads, "state_bytes", (json_int_t)m->state_bytes, "slots",

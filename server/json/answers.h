@@ -138,7 +138,9 @@ typedef struct lx_json_model {
     int64_t period;                  /* of a strip of images, see lx_config */
     const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
     int32_t n_classes;
-    bool rhymes; /* poems may rhyme */
+    bool rhymes;         /* poems may rhyme */
+    int64_t sample_rate; /* of sound, otherwise 0 */
+    double max_seconds;  /* the longest sound */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

@@ -1,9 +1,5 @@
-/*
- * Requests for images and scores (see image_requests.h).
- *
- * A form becomes the JSON object that says the same, so that one reader checks both. Its files are
- * taken from the body as they are; in JSON they come as data: URLs.
- */
+/* Requests for images and scores (see image_requests.h). Files come in a form (forms.h), in JSON as
+ * data: URLs. */
 #include "server/json/image_requests.h"
 
 #include <stdlib.h>
@@ -11,10 +7,8 @@
 #include <strings.h>
 
 #include "common/base64.h"
-#include "model/formats/json_memory.h"
 #include "server/json/answers.h"
 #include "server/json/fields.h"
-#include "server/json/multipart.h"
 
 /* --- files --- */
 
@@ -76,71 +70,13 @@ static lx_status read_references(const json_t *root, lx_image_params *p, lx_erro
 
 /* --- forms --- */
 
-/* Fields that JSON has as numbers or booleans; the others are text. */
-static bool is_typed(const char *name)
-{
-    static const char *const names[] = {
-        "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
-        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend",
-        "draft"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
-static lx_status add_text(json_t *root, const lx_part *part, lx_error *err)
-{
-    if (json_object_get(root, part->name) != NULL)
-        return lx_fail(err, LX_ERR_INVALID, part->name, "%s comes twice", part->name);
-    json_error_t e;
-    json_t *value = NULL;
-    (void)lx_json_starved();
-    if (is_typed(part->name))
-        value = lx_json_load(part->data, part->bytes, JSON_DECODE_ANY, &e);
-    if (value == NULL && memchr(part->data, '\0', part->bytes) == NULL)
-        value = json_stringn(part->data, part->bytes);
-    if (lx_json_starved()) {
-        json_decref(value);
-        return lx_fail(err, LX_ERR_NO_MEMORY, part->name, "no memory to read %s", part->name);
-    }
-    if (value == NULL || json_is_object(value) || json_is_array(value)) {
-        json_decref(value);
-        return lx_fail(err, LX_ERR_INVALID, part->name, "%s is not text in UTF-8", part->name);
-    }
-    bool added = json_object_set_new(root, part->name, value) == 0;
-    if (lx_json_starved())
-        return lx_fail(err, LX_ERR_NO_MEMORY, part->name, "no memory to read %s", part->name);
-    if (!added)
-        return lx_fail(err, LX_ERR_INVALID, "body", "a field of the form has no proper name");
-    return LX_OK;
-}
-
-static lx_status add_file(const lx_part *part, const char *name, lx_upload *out, lx_error *err)
-{
-    if (out->data != NULL)
-        return lx_fail(err, LX_ERR_INVALID, name, "%s comes twice; one is expected", name);
-    *out = (lx_upload){.data = (const uint8_t *)part->data, .bytes = part->bytes};
-    return LX_OK;
-}
-
 /* The text fields as a JSON object, and the files. mask may be NULL: not a field of this route. */
 static lx_status read_form(const char *content_type, const char *body, size_t bytes, json_t *root,
                            lx_upload *image, lx_upload *mask, lx_error *err)
 {
-    lx_multipart form;
-    lx_status st = lx_multipart_parse(content_type, body, bytes, &form, err);
-    if (st == LX_OK && root == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read the form");
-    for (int32_t i = 0; st == LX_OK && i < form.n; i++) {
-        const lx_part *part = &form.parts[i];
-        if (strcmp(part->name, "image") == 0 || strcmp(part->name, "image[]") == 0)
-            st = add_file(part, "image", image, err);
-        else if (mask != NULL && strcmp(part->name, "mask") == 0)
-            st = add_file(part, "mask", mask, err);
-        else if (!part->is_file)
-            st = add_text(root, part, err);
-    }
+    const lx_form_file files[] = {{"image", image}, {"mask", mask}};
+    lx_status st =
+        lx_json_read_form(content_type, body, bytes, files, mask != NULL ? 2 : 1, root, err);
     if (st == LX_OK && image->data == NULL)
         st = lx_fail(err, LX_ERR_INVALID, "image", "image is missing");
     return st;

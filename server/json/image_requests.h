@@ -9,6 +9,7 @@
 #define LINNET_SERVER_JSON_IMAGE_REQUESTS_H
 
 #include "server/json/answers.h"
+#include "server/json/forms.h"
 
 enum { LX_MAX_IMAGE_PROMPT = 32 << 10, LX_MAX_PARTIAL_IMAGES = 3, LX_MAX_JOB_VALUES = 1 << 24 };
 
@@ -17,13 +18,6 @@ typedef enum lx_stream_unit {
     LX_STREAM_PIXELS,
     LX_STREAM_ROWS
 } lx_stream_unit;
-
-/* A file that came with a request. */
-typedef struct lx_upload {
-    const uint8_t *data; /* NULL: none; in the request's body or in `owned` */
-    size_t bytes;
-    uint8_t *owned;
-} lx_upload;
 
 typedef struct lx_image_params {
     char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */

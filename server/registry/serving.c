@@ -11,8 +11,6 @@
 #include "common/version.h"
 #include "server/registry/serving_internal.h"
 
-enum { STEP_LIMIT_S = 10 };
-
 lx_status lx_serving_new(lx_serving **out, lx_error *err)
 {
     lx_serving *s = calloc(1, sizeof *s);
@@ -108,17 +106,6 @@ void lx_serving_free(lx_serving *s)
 
 /* --- how they do --- */
 
-static bool is_stuck(const lx_serving *s, const lx_served_model *m)
-{
-    if (!lx_engine_healthy(m->engine))
-        return true;
-    int64_t step = lx_engine_last_step_ns(m->engine), work = atomic_load(&m->work_since_ns);
-    int64_t age = lx_now_ns() - (step > work ? step : work);
-    if (!lx_engine_idle(m->engine))
-        return age > STEP_LIMIT_S * LX_NS_PER_S;
-    return s->options.probe_ns > 0 && age > STEP_LIMIT_S * LX_NS_PER_S + s->options.probe_ns;
-}
-
 lx_serving_state lx_serving_get_state(lx_serving *s)
 {
     bool stuck = false;
@@ -128,7 +115,7 @@ lx_serving_state lx_serving_get_state(lx_serving *s)
         return LX_SERVING_LOADING;
     (void)pthread_mutex_lock(&s->lock);
     for (int32_t i = 0; i < s->n; i++)
-        stuck |= is_stuck(s, s->models[i]);
+        stuck |= lx_served_is_stuck(s->models[i], s->options.probe_ns);
     (void)pthread_mutex_unlock(&s->lock);
     if (stuck)
         return LX_SERVING_UNHEALTHY;
@@ -139,7 +126,7 @@ int64_t lx_serving_last_step_ms(lx_serving *s)
 {
     int64_t now = lx_now_ns(), oldest = now;
     for (int32_t i = 0; i < lx_serving_count(s); i++) {
-        int64_t step = lx_engine_last_step_ns(lx_serving_at(s, i)->engine);
+        int64_t step = lx_served_last_step_ns(lx_serving_at(s, i));
         oldest = step < oldest ? step : oldest;
     }
     return (now - oldest) / LX_NS_PER_MS;
@@ -240,7 +227,7 @@ void lx_serving_drain(lx_serving *s)
     (void)pthread_mutex_lock(&s->lock);
     atomic_store(&s->draining, true);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
-        lx_engine_drain(s->models[i]->engine);
+        lx_served_drain(s->models[i]);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -249,7 +236,7 @@ void lx_serving_suspend(lx_serving *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
-        lx_engine_suspend(s->models[i]->engine);
+        lx_served_suspend(s->models[i]);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -258,9 +245,9 @@ bool lx_serving_idle(lx_serving *s)
     bool idle = true;
     (void)pthread_mutex_lock(&s->lock);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
-        idle &= lx_engine_idle(s->models[i]->engine);
+        idle &= lx_served_idle(s->models[i]);
     for (int32_t i = 0; i < s->n_retired; i++)
-        idle &= lx_engine_idle(s->retired[i]->engine);
+        idle &= lx_served_idle(s->retired[i]);
     (void)pthread_mutex_unlock(&s->lock);
     return idle;
 }

@@ -1,6 +1,6 @@
 /*
- * What is being served: the models of a folder, each with its transformer and engine, on one back
- * end that all share.
+ * What is being served: the models of a folder, each with its transformer and engine, one of speech
+ * with its transcriber, on one back end that all share.
  *
  * Loading may run while HTTP already answers: models are not looked up before lx_serving_get_state
  * says that they are ready. After that models come or are replaced by a reload, in the same place
@@ -12,6 +12,7 @@
 #define LINNET_SERVER_REGISTRY_SERVING_H
 
 #include "server/engine/engine.h"
+#include "server/speech/transcriber.h"
 
 enum { LX_MAX_MODELS = 64 };
 
@@ -21,8 +22,9 @@ typedef struct lx_served_model {
     lx_serving *serving;
     _Atomic int32_t refs; /* the list's, and one for every user that keeps it */
     lx_model *model;
-    lx_transformer *transformer;
+    lx_transformer *transformer; /* NULL of a model of speech, as is the engine */
     lx_engine *engine;
+    lx_transcriber *transcriber; /* of a model of speech; otherwise NULL */
     lx_metrics metrics;
     int32_t n_slots;
     int64_t page_bytes;            /* of growing parts: what it had at start, a reload keeps it */
@@ -85,6 +87,12 @@ void lx_served_unref(lx_served_model *m);
 int32_t lx_serving_count(lx_serving *s);
 lx_served_model *lx_serving_at(lx_serving *s, int32_t i);
 lx_served_model *lx_serving_find(lx_serving *s, const char *name); /* NULL when unknown */
+
+/* What its engine or its transcriber says: seconds until what is there is done, Retry-After, and
+   the mean time of a step. */
+double lx_served_wait_s(const lx_served_model *m);
+int32_t lx_served_retry_after_s(const lx_served_model *m);
+double lx_served_step_s(const lx_served_model *m);
 
 /* lx_engine_submit, noting when an idle engine gets work. */
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err) LX_MUST_USE;

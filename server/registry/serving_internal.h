@@ -1,6 +1,7 @@
 /*
  * What the files of the registry share: serving.c (looking models up), serving_load.c (from a
- * folder to a warm engine), serving_reload.c (new weights in the place of old ones).
+ * folder to a warm engine), serving_reload.c (new weights in the place of old ones),
+ * serving_served.c (one model, whether an engine has it or a transcriber).
  *
  * How a model can be replaced while requests use it, without a lock on their way: a handler looks
  * models up between lx_serving_enter and lx_serving_leave, and what lives longer (lx_work) takes a
@@ -63,6 +64,14 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
                           const lx_served_model *old, lx_error *err) LX_MUST_USE;
 /* Stops its engine, whatever it does. NULL is allowed. */
 void lx_served_free(lx_served_model *m);
+
+/* --- serving_served.c --- */
+bool lx_served_idle(const lx_served_model *m);
+void lx_served_drain(lx_served_model *m);
+void lx_served_suspend(lx_served_model *m);
+int64_t lx_served_last_step_ns(const lx_served_model *m);
+/* Whether its device failed, or it made no step although it should have, with probes so often. */
+bool lx_served_is_stuck(const lx_served_model *m, int64_t probe_ns);
 
 /* --- serving_reload.c --- */
 void lx_reload_stop(lx_serving *s); /* ends the thread and frees what is retired */

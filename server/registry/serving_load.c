@@ -235,6 +235,7 @@ void lx_served_free(lx_served_model *m)
     if (m == NULL)
         return;
     lx_engine_stop(m->engine);
+    lx_transcriber_stop(m->transcriber);
     lx_transformer_free(m->transformer);
     lx_model_free(m->model);
     free(m);
@@ -290,10 +291,27 @@ static int32_t prompt_beside(const lx_backend *be)
     return strcmp(be->ops->name, "cuda") == 0 ? PROMPT_CHUNK : PROMPT_BESIDE;
 }
 
+/* A model of speech: it has no slots, and what it needs was allocated when this returns. */
+static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error *err)
+{
+    lx_status st = lx_transcriber_new(m->model, s->be, s->options.max_queue, &m->metrics,
+                                      &m->transcriber, err);
+    m->n_slots = (int32_t)atomic_load(&m->metrics.slots_total);
+    m->created = (int64_t)time(NULL);
+    if (st == LX_OK)
+        lx_log(LX_LOG_INFO, "model %s: task %s, %lld parameters, %d layers, sounds of %.1f s, %s",
+               m->model->name, m->model->config.task, (long long)m->model->n_parameters,
+               m->model->config.n_layers,
+               lx_listener_longest(lx_transcriber_listener(m->transcriber)), m->fingerprint);
+    return st;
+}
+
 lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
                           const lx_served_model *old, lx_error *err)
 {
     const lx_serving_options *o = &s->options;
+    if (m->model->task->modality == LX_SPEECH)
+        return start_speech(s, m, err);
     int64_t bytes = 0;
     lx_status st = state_memory(s->be, n_models, &bytes, err);
     if (st != LX_OK)

@@ -152,7 +152,7 @@ static void swap(lx_serving *s, new_table *t)
         }
         s->models[i] = t->models[i];
         if (atomic_load(&s->draining))
-            lx_engine_drain(s->models[i]->engine);
+            lx_served_drain(s->models[i]);
     }
     s->n = t->n;
     (void)pthread_mutex_unlock(&s->lock);

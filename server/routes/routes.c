@@ -19,6 +19,7 @@ static const struct route {
     {"POST", "/v1/responses", lx_handle_responses},
     {"POST", "/v1/images/generations", lx_handle_images_generations},
     {"POST", "/v1/images/edits", lx_handle_images_edits},
+    {"POST", "/v1/audio/transcriptions", lx_handle_transcriptions},
     {"POST", "/v1/score", lx_handle_score},
     {"POST", "/tokenize", lx_handle_tokenize}, /* these two as llama.cpp's server names them */
     {"POST", "/detokenize", lx_handle_detokenize},

@@ -18,10 +18,11 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/http"))  # image_model and poem_model, which write models of any shape
+sys.path.append(str(ROOT / "tests/http"))  # image_model, poem_model and speech_model, which write models of any shape
 
 import image_model  # noqa: E402
 import poem_model  # noqa: E402
+import speech_model  # noqa: E402
 
 START_SECONDS = 30
 expect.set_options(timeout=20_000)  # a page may wait for a machine that builds beside it
@@ -66,11 +67,12 @@ def serve(models):
 
 
 def quick_models(folder):
-    """The models that are shipped, but the painter and the poet, whose weights are random and few: the page shows any
-    picture and any poem."""
+    """The models that are shipped, but the painter, the poet and the one that hears, whose weights are random and few: the
+    page shows any picture, any poem and any words."""
     (folder / "couplet").symlink_to(ROOT / "weights/couplet")
     image_model.write(folder / "mnist", 28, 28)
     poem_model.write(folder / "poem")
+    speech_model.write(folder / "ears")
     shutil.copytree(ROOT / "weights/demo", folder / "demo")
     return f"{folder}:{folder}/demo"
 

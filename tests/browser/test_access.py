@@ -7,11 +7,14 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+import sounds
+
 TABS = {
     "couplets": ("#海上明月&seed=7", "() => document.querySelector('.answers:not(.idle) .facts')?.textContent"),
     "images": ("#images&n=4&seed=3", "() => document.querySelector('.bits')?.textContent"),
     "poems": ("#poems&kind=唐&title=秋夜&form=7x8&acrostic=春夏秋冬江月花山&temperature=1&seed=5",
               "() => document.querySelector('#poems .facts')?.textContent"),
+    "speech": ("#speech", "() => document.querySelector('#speech-record')?.textContent"),
     "how": ("#how&line=海上明月&seed=1&step=4",
             "() => document.querySelectorAll('.steps li').length === 6 && location.hash.includes('step=4')"),
     "strip": ("#strip&turns=0.3&digits=4",
@@ -43,6 +46,10 @@ def prepare(page, tab):
     if tab == "strip":
         page.click("#strip-fork")
         expect(page.locator(".ways button:enabled")).to_have_count(3)
+    if tab == "speech":
+        sound = sounds.wav(sounds.babble(2.5))
+        page.set_input_files("#speech-file", {"name": "said.wav", "mimeType": "audio/wav", "buffer": sound})
+        expect(page.locator("#speech .words li").first).to_be_visible()
     if tab == "race":
         page.click("#race-go")
         page.wait_for_function(

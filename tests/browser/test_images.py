@@ -316,6 +316,8 @@ def test_tabs_with_the_keyboard(open_page):
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Poems")).to_be_focused()
     page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Dictation")).to_be_focused()
+    page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="How it works")).to_be_focused()
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "how")
     assert page.evaluate("location.hash").startswith("#how")

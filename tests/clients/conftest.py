@@ -1,5 +1,5 @@
-"""One server for all clients: a couplet's model, and a small model of text with random weights that has a template for
-chats. What it says makes no sense; that every client gets it whole does not depend on that."""
+"""One server for all clients: a couplet's model, and small models with random weights, one of text that has a template for
+chats and one of speech. What it says makes no sense; that every client gets it whole does not depend on that."""
 
 import json
 import sys
@@ -9,6 +9,8 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "http"))
 
+import sounds  # noqa: E402
+import speech_model  # noqa: E402
 import text_model  # noqa: E402
 import vocabularies  # noqa: E402
 from server import Server  # noqa: E402
@@ -34,6 +36,7 @@ def write(folder):
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models")
     write(path / TALK)
+    speech_model.write(path / sounds.MODEL)
     return path
 
 

@@ -2,6 +2,7 @@
 it asks comes back in its own types."""
 
 import importlib
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import said
+import sounds
 from client import call
 from conftest import TALK
 
@@ -59,6 +61,16 @@ def test_texts(api, port):
                                    max_output_tokens=said.LENGTH)
     answer = module("text.create_response").sync(client=client, body=asked)
     assert isinstance(answer, models.TextResponse) and answer.output[0].content[0].text == want
+
+
+def test_sounds(api, port):
+    client, module, models = api
+    sound = sounds.wav(sounds.babble(2))
+    types = importlib.import_module("generated_client.types")
+    asked = models.TranscriptionForm(file=types.File(payload=io.BytesIO(sound), file_name="said.wav"), model=sounds.MODEL)
+    answer = module("speech.create_transcription").sync(client=client, body=asked)
+    assert isinstance(answer, models.Transcription) and answer.usage.seconds == 2
+    assert answer.text == sounds.transcribe_ok(port, sound)["text"]
 
 
 def test_the_rest(api):

@@ -1,10 +1,11 @@
-"""The `openai` package: completions, chat, responses, whole and streamed. More of it: tests/http/test_openai_client.py and
-test_responses.py, which have the newest version of it; here is the newest that the other clients bear."""
+"""The `openai` package: completions, chat, responses, transcriptions, whole and streamed. More of it: tests/http/test_openai_client.py and
+test_responses.py and test_openai_audio.py, which have the newest version of it; here is the newest that the other clients bear."""
 
 import openai
 import pytest
 
 import said
+import sounds
 from conftest import TALK
 
 PROMPT = "Once upon a time"
@@ -37,4 +38,13 @@ def test_responses(api, port):
     want = said.chat(port, TALK)
     assert api.responses.create(**fields).output_text == want
     deltas = [e.delta for e in api.responses.create(**fields, stream=True) if e.type == "response.output_text.delta"]
+    assert "".join(deltas) == want
+
+
+def test_transcriptions(api, port):
+    sound = sounds.wav(sounds.babble(2))
+    want = sounds.transcribe_ok(port, sound)["text"]
+    fields = {"model": sounds.MODEL, "file": ("said.wav", sound)}
+    assert api.audio.transcriptions.create(**fields).text == want
+    deltas = [e.delta for e in api.audio.transcriptions.create(**fields, stream=True) if e.type == "transcript.text.delta"]
     assert "".join(deltas) == want

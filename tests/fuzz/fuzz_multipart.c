@@ -1,11 +1,13 @@
 /*
  * Forms: the first line is the content type, the rest the body. Parts of an accepted one lie in the
- * body, one behind the other.
+ * body, one behind the other; what is asked of a sound is within its limits.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/ctc.h"
 #include "server/json/multipart.h"
+#include "server/json/transcriptions.h"
 #include "tests/fuzz/subject.h"
 
 static void check_parts(const lx_multipart *m, const char *body, size_t n)
@@ -19,6 +21,25 @@ static void check_parts(const lx_multipart *m, const char *body, size_t n)
         MUST(p->data >= at && p->bytes <= n && p->data + p->bytes <= body + n);
         at = p->data + p->bytes;
     }
+}
+
+/* What a route makes of the same form. */
+static void check_request(const char *type, const char *body, size_t n)
+{
+    lx_transcription_params p;
+    lx_error err = {0};
+    lx_status st = lx_form_read_transcription(type, body, n, &p, &err);
+    if (st == LX_ERR_NOT_FOUND) /* a name that no model has */
+        return;
+    if (st != LX_OK) {
+        subject_check_error(st, &err);
+        return;
+    }
+    const char *file = (const char *)p.file.data;
+    MUST(file >= body && p.file.bytes <= n && file + p.file.bytes <= body + n);
+    MUST(p.file.owned == NULL && p.beam >= 0 && p.beam <= LX_CTC_MAX_WIDTH);
+    MUST(strnlen(p.model, sizeof p.model) < sizeof p.model);
+    MUST(strnlen(p.language, sizeof p.language) < sizeof p.language);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -38,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         check_parts(&m, body, n_body);
     else
         subject_check_error(st, &err);
+    check_request(type, body, n_body);
     free(type);
     free(body);
     return 0;

@@ -186,6 +186,8 @@ def forms() -> dict[str, bytes]:
     image = part('name="image"; filename="a;b.png"\r\nContent-Type: image/png', b"\x89PNG\r\n\x1a\n\r\n--Xy")
     return {
         "whole": kind + part('name="n"', b"3") + image + end,
+        "sound": kind + part('name="file"; filename="a.wav"', b"RIFF") + part('name="response_format"', b"verbose_json")
+        + part('name="timestamp_granularities[]"', b"word") + part('name="beam"', b"8") + part('name="language"', b"en") + end,
         "none": kind.replace(b"XyZ", b'"XyZ"; charset=utf-8') + end,
         "full": kind + b"".join(part(f'name="f{i}"', b"v") for i in range(32)) + end,
         "more": kind + b"".join(part(f'name="f{i}"', b"v") for i in range(33)) + end,

@@ -4,6 +4,8 @@ import pytest
 
 import image_model
 import images
+import sounds
+import speech_model
 from server import Server
 from settings import LINNET, MODEL_DIR
 
@@ -69,3 +71,31 @@ def image_server(shared_image_server):
 @pytest.fixture
 def image_port(image_server):
     return image_server.port
+
+
+@pytest.fixture(scope="session")
+def speech_models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("speech")
+    speech_model.write(folder / sounds.MODEL)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_speech_server(speech_models):
+    with Server("--models", speech_models, "--max-body", str(8 << 20)) as server:
+        yield server
+
+
+@pytest.fixture
+def speech_server(shared_speech_server):
+    """A server of couplets and speech, idle and well before and after the test."""
+    shared_speech_server.wait_idle()
+    yield shared_speech_server
+    shared_speech_server.check_unharmed()
+    shared_speech_server.wait_idle()
+    shared_speech_server.check_log()
+
+
+@pytest.fixture
+def speech_port(speech_server):
+    return speech_server.port

@@ -126,10 +126,10 @@ def shapes(conf):
     return result
 
 
-def write_tensors(path, conf, seed):
+def write_tensors(path, conf, seed, tensors=None):
     rng = random.Random(seed)
     head, data = {}, b""
-    for name, (shape, spread) in shapes(conf).items():
+    for name, (shape, spread) in (tensors or shapes(conf)).items():
         count = shape[0] * (shape[1] if len(shape) == 2 else 1)
         values = [1.0] * count if spread is None else [rng.gauss(0, spread) for _ in range(count)]
         part = array("f", values).tobytes()

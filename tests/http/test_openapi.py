@@ -169,11 +169,11 @@ def answered(port):
 
 
 @pytest.mark.heavy
-def test_made_up_requests_are_answered_as_described(tmp_path):
+def test_made_up_requests_are_answered_as_described(tmp_path, speech_models):
     program = shutil.which("st", path=str(Path(sys.executable).parent)) or shutil.which("st")
     if program is None:
         pytest.skip("schemathesis is not installed")
-    with Server("--max-n", "4") as server:
+    with Server("--max-n", "4", "--models", speech_models) as server:
         described = tmp_path / "openapi.json"
         document = call(server.port, "GET", "/openapi.json").json()
         described.write_text(json.dumps(fitted(document)), encoding="utf-8")

@@ -1,0 +1,302 @@
+/*
+ * POST /v1/audio/transcriptions: the text of a sound, whole or as events. The model sees all of the
+ * sound, so a stream says nothing before all is computed; then a token an event.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "server/api/api.h"
+#include "server/api/cost.h"
+#include "server/api/generation.h"
+#include "server/auth/keys.h"
+#include "server/http/sse.h"
+#include "server/json/transcriptions.h"
+
+enum {
+    READ_GRACE_S = 60,      /* that a slow reader may take beyond the request's time */
+    PULL_BYTES = 16 * 1024, /* a pull of a stream stops here */
+};
+
+/* A request that is being answered. */
+typedef struct heard {
+    lx_api *api;
+    lx_served_model *served;
+    lx_hearing *hearing;
+    lx_transcription_params asked; /* without its file */
+    lx_key *key;                   /* whose limits it uses, NULL: none */
+    lx_key_load load;
+    lx_reserve *reserve;
+    _Atomic bool counted;
+    int64_t text_bytes; /* of the answer, at most */
+    int32_t n_sent;     /* tokens that a stream has sent */
+} heard;
+
+/* --- how it ends --- */
+
+static bool count(heard *h, lx_status st)
+{
+    if (atomic_exchange(&h->counted, true))
+        return false;
+    lx_count_outcome(h->served, st);
+    lx_histogram_observe(&h->served->metrics.request_time, lx_now_ns() - h->hearing->submitted_ns);
+    return true;
+}
+
+static lx_status status_of(const heard *h, lx_error *err)
+{
+    if (h->hearing->status == LX_ERR_CANCELLED &&
+        lx_serving_get_state(h->api->serving) == LX_SERVING_DRAINING)
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the server is shutting down and could not finish this answer");
+    *err = h->hearing->err;
+    return h->hearing->status;
+}
+
+static lx_json_transcript transcript_of(const heard *h)
+{
+    return (lx_json_transcript){.model = h->served->model->name,
+                                .fingerprint = h->served->fingerprint,
+                                .said = &h->hearing->said,
+                                .rows = h->hearing->rows,
+                                .asked = &h->asked};
+}
+
+/* --- callbacks of lx_deferred --- */
+
+static bool is_done(const void *context)
+{
+    return lx_hearing_done(((const heard *)context)->hearing);
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    heard *h = context;
+    lx_error err = {0};
+    lx_status st = status_of(h, &err);
+    (void)count(h, st);
+    if (st != LX_OK) {
+        int32_t again_s = st == LX_ERR_BUSY ? lx_served_retry_after_s(h->served) : 0;
+        lx_respond_unstarted(rs, st, &err, again_s);
+        return;
+    }
+    lx_buffer body;
+    lx_buffer_init(&body, (size_t)h->text_bytes);
+    lx_json_transcript t = transcript_of(h);
+    lx_json_write_transcript(&t, &body);
+    lx_response_take(rs, 200, lx_transcript_type(h->asked.format), &body);
+}
+
+static void write_end(heard *h, lx_status st, const lx_error *err, lx_buffer *out)
+{
+    lx_json_transcript t = transcript_of(h);
+    lx_sse_begin(out);
+    if (st == LX_OK)
+        lx_json_write_transcript_done(&t, out);
+    else
+        lx_api_write_error(st, err, out);
+    lx_sse_end(out);
+    (void)count(h, st);
+}
+
+static bool pull(void *context, lx_buffer *out)
+{
+    heard *h = context;
+    lx_error err = {0};
+    if (!is_done(h))
+        return false;
+    lx_status st = status_of(h, &err);
+    int32_t n = st == LX_OK ? h->hearing->said.n : 0;
+    for (; h->n_sent < n; h->n_sent++) {
+        if (out->length >= PULL_BYTES || out->status != LX_OK)
+            return false;
+        lx_sse_begin(out);
+        lx_json_write_transcript_delta(&h->hearing->said, h->n_sent, out);
+        lx_sse_end(out);
+    }
+    if (out->length >= PULL_BYTES)
+        return false;
+    write_end(h, st, &err, out);
+    return true;
+}
+
+static lx_phase phase_of(const lx_hearing *h)
+{
+    if (lx_hearing_done(h))
+        return LX_PHASE_ANSWER;
+    return atomic_load(&h->started_ns) == 0 ? LX_PHASE_QUEUE : LX_PHASE_PROMPT;
+}
+
+static void cancel(void *context)
+{
+    heard *h = context;
+    if (count(h, LX_ERR_CANCELLED)) /* unless its answer is complete */
+        atomic_fetch_add(&h->served->metrics.abandoned[phase_of(h->hearing)], 1);
+    lx_hearing_cancel(h->hearing);
+    lx_transcriber_poke(h->served->transcriber);
+}
+
+static void release(void *context)
+{
+    heard *h = context;
+    if (h->hearing != NULL)
+        lx_hearing_detach(h->hearing);
+    lx_hearing_unref(h->hearing);
+    if (h->key != NULL)
+        lx_key_give_back(h->key, &h->load, false);
+    lx_served_unref(h->served);
+    lx_reserve_unref(h->reserve);
+    free(h);
+}
+
+/* --- the start --- */
+
+static int64_t longest_token(const lx_model *m)
+{
+    size_t most = 0;
+    for (int32_t id = 0; id < m->config.head_size; id++) {
+        size_t n = strlen(lx_vocab_text(m->vocab, id));
+        most = n > most ? n : most;
+    }
+    return (int64_t)most;
+}
+
+/* What it may take: all that follows from its bytes and from the longest sound. */
+static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error *err)
+{
+    const lx_model *m = h->served->model;
+    const lx_listener *l = lx_transcriber_listener(h->served->transcriber);
+    int64_t token = longest_token(m);
+    h->text_bytes = lx_transcript_text_bytes(&h->asked, m->max_rows, token);
+    int64_t bytes = (int64_t)(sizeof *h + LX_HEARING_BYTES + file_bytes + 1) +
+                    lx_listener_bytes(l, h->asked.beam) + lx_cost_stream() +
+                    lx_transcript_work_bytes(&h->asked, m->max_rows, token);
+    lx_status st = lx_reserve_new(&h->api->answers, bytes, "file", &h->reserve, err);
+    if (st == LX_ERR_BUSY)
+        *again_s = lx_served_retry_after_s(h->served);
+    return st;
+}
+
+/* A text has at most as many tokens as the longest sound has rows: so many the key must have. */
+static lx_status take_load(heard *h, const lx_request *rq, int32_t *again_s, lx_error *err)
+{
+    lx_key *key = lx_key_of(&rq->client);
+    if (key == NULL)
+        return LX_OK;
+    h->load = (lx_key_load){.n_tokens = h->served->model->max_rows, .n_samples = 1};
+    lx_status st = lx_key_take(key, &h->load, lx_now_ns(), again_s, err);
+    h->key = st == LX_OK ? key : NULL;
+    return st;
+}
+
+static void refund(heard *h)
+{
+    if (h->key != NULL)
+        lx_key_give_back(h->key, &h->load, true);
+    h->key = NULL;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static lx_status submit(heard *h, const lx_upload *file, const lx_request *rq, int32_t *again_s,
+                        lx_error *err)
+{
+    const lx_api *api = h->api;
+    int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
+    int64_t timeout = lx_api_timeout_ns(api, h->asked.timeout_ms);
+    const lx_hearing_params params = {
+        .file = file->data,
+        .bytes = file->bytes,
+        .beam = h->asked.beam,
+        .deadline_ns = now + (first > 0 ? earlier(first, timeout) : timeout),
+        .queue_deadline_ns = queue > 0 ? now + queue : 0,
+        .reserve = h->reserve,
+        .wake = rq->wake,
+        .context = rq->wake_context,
+    };
+    lx_status st = lx_hearing_new(&params, &h->hearing, err);
+    if (st == LX_OK)
+        st = lx_transcriber_submit(h->served->transcriber, h->hearing, err);
+    if (st == LX_ERR_BUSY)
+        *again_s = lx_served_retry_after_s(h->served);
+    return st;
+}
+
+static lx_status start(heard *h, const lx_upload *file, const lx_request *rq, int32_t *again_s,
+                       lx_error *err)
+{
+    lx_status st = reserve(h, file->bytes, again_s, err);
+    if (st == LX_OK)
+        st = take_load(h, rq, again_s, err);
+    if (st == LX_OK)
+        st = submit(h, file, rq, again_s, err);
+    if (st != LX_OK)
+        refund(h);
+    return st;
+}
+
+static void defer(heard *h, lx_response *rs)
+{
+    int64_t deadline = h->hearing->params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
+    rs->deferred = (lx_deferred){.context = h,
+                                 .is_done = is_done,
+                                 .finish = finish,
+                                 .pull = h->asked.stream ? pull : NULL,
+                                 .cancel = cancel,
+                                 .release = release,
+                                 .ping = LX_SSE_PING,
+                                 .failure = LX_SSE_FAILURE,
+                                 .deadline_ns = deadline};
+    if (h->asked.stream)
+        lx_sse_start(rs);
+}
+
+/* Takes nothing of p but a copy. */
+static void answer(lx_api *api, lx_served_model *served, const lx_transcription_params *p,
+                   const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t again_s = 0;
+    heard *h = calloc(1, sizeof *h);
+    if (h == NULL) {
+        (void)lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+        lx_api_refuse(api, p->model, LX_ERR_NO_MEMORY, &err, rs);
+        return;
+    }
+    h->api = api;
+    h->served = served;
+    h->asked = *p;
+    h->asked.file = (lx_upload){.data = NULL};
+    lx_served_ref(served);
+    lx_status st = start(h, &p->file, rq, &again_s, &err);
+    if (st == LX_OK) {
+        defer(h, rs);
+        return;
+    }
+    lx_count_outcome(served, st);
+    lx_respond_unstarted(rs, st, &err, again_s);
+    release(h);
+}
+
+void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_is_multipart(rq)) {
+        lx_respond_unread(rs, "multipart/form-data");
+        return;
+    }
+    lx_error err = {0};
+    lx_transcription_params p = {.timeout_ms = 0};
+    lx_served_model *served = NULL;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = lx_form_read_transcription(rq->content_type, rq->body, rq->body_bytes, &p, &err);
+    if (st == LX_OK)
+        st = lx_api_find_model(api, p.model, LX_SPEECH, &served, &err);
+    if (st == LX_OK)
+        answer(api, served, &p, rq, rs);
+    else
+        lx_api_refuse(api, p.model, st, &err, rs);
+}

@@ -1,0 +1,36 @@
+/*
+ * A form (multipart/form-data) as the JSON object that says the same, so that one reader checks
+ * both. Its files are taken from the body as they are. Only server/json/ reads forms; others know
+ * lx_upload.
+ */
+#ifndef LINNET_SERVER_JSON_FORMS_H
+#define LINNET_SERVER_JSON_FORMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+
+typedef struct json_t json_t; /* of jansson.h, which few include */
+
+/* A file that came with a request. */
+typedef struct lx_upload {
+    const uint8_t *data; /* NULL: none; in the request's body or in `owned` */
+    size_t bytes;
+    uint8_t *owned;
+} lx_upload;
+
+typedef struct lx_form_file {
+    const char *name; /* of the field, which may also be called NAME[] */
+    lx_upload *out;   /* stays as it is when the form has no such field */
+} lx_form_file;
+
+/* Text fields become members of root: numbers, true and false where the field's name says so, else
+   strings; those of fields NAME[] a list NAME in their order. Files of other fields are left out.
+   LX_ERR_INVALID with the name of a field that comes twice or is no UTF-8, or as
+   lx_multipart_parse; LX_ERR_NO_MEMORY, also where root is NULL. */
+lx_status lx_json_read_form(const char *content_type, const char *body, size_t bytes,
+                            const lx_form_file *files, int32_t n_files, json_t *root,
+                            lx_error *err) LX_MUST_USE;
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * Answers with transcriptions (see transcriptions.h). A word is a token; a segment ends where
+ * nothing is said for LONG_PAUSE_S.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/json/fields.h"
+#include "server/json/parts.h"
+#include "server/json/transcription_fields.h"
+#include "server/json/transcriptions.h"
+
+#define LONG_PAUSE_S 1.0
+
+/* --- segments --- */
+
+/* The first token after the segment that begins with token i. */
+static int32_t segment_end(const lx_transcription *t, int32_t i)
+{
+    int32_t k = i + 1;
+    while (k < t->n && t->tokens[k].start - t->tokens[k - 1].end < LONG_PAUSE_S)
+        k++;
+    return k;
+}
+
+/* Where the text of token i begins. */
+static const char *text_of(const lx_transcription *t, int32_t i)
+{
+    const char *at = t->text;
+    for (int32_t k = 0; k < i; k++)
+        at += strlen(t->tokens[k].text);
+    return at;
+}
+
+static json_t *make_segment_text(const lx_transcription *t, int32_t from, int32_t to)
+{
+    const char *text = text_of(t, from);
+    return json_stringn(text, (size_t)(text_of(t, to) - text));
+}
+
+static json_t *make_ids(const lx_transcription *t, int32_t from, int32_t to)
+{
+    json_t *list = json_array();
+    for (int32_t i = from; list != NULL && i < to; i++) {
+        if (json_array_append_new(list, json_integer(t->tokens[i].id)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+/* Lists below are NULL without memory. */
+static json_t *append(json_t *list, json_t *item)
+{
+    if (list != NULL && json_array_append_new(list, item) == 0)
+        return list;
+    if (list == NULL)
+        json_decref(item);
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *make_segments(const lx_transcription *t)
+{
+    json_t *list = json_array();
+    int32_t id = 0;
+    for (int32_t i = 0, end = 0; list != NULL && i < t->n; i = end) {
+        end = segment_end(t, i);
+        list = append(list, json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:f}", "id", id++, "seek", 0,
+                                      "start", t->tokens[i].start, "end", t->tokens[end - 1].end,
+                                      "text", make_segment_text(t, i, end), "tokens",
+                                      make_ids(t, i, end), "temperature", 0.0));
+    }
+    return list;
+}
+
+static json_t *make_words(const lx_transcription *t)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < t->n; i++)
+        list = append(list, json_pack("{s:s, s:f, s:f}", "word", t->tokens[i].text, "start",
+                                      t->tokens[i].start, "end", t->tokens[i].end));
+    return list;
+}
+
+/* --- JSON --- */
+
+static json_t *make_warnings(unsigned ignored)
+{
+    enum { MOST_TEXT = 64 };
+    lx_json_warning list[LX_N_SPEECH_IGNORED];
+    char texts[LX_N_SPEECH_IGNORED][MOST_TEXT];
+    int32_t n = 0;
+    for (int i = 0; i < LX_N_SPEECH_IGNORED; i++) {
+        if ((ignored >> i & 1) == 0)
+            continue;
+        (void)snprintf(texts[n], MOST_TEXT, "%s changes nothing here", lx_speech_ignored[i]);
+        list[n] = (lx_json_warning){lx_speech_ignored[i], texts[n]};
+        n++;
+    }
+    return lx_json_make_warnings(list, n);
+}
+
+/* Takes root and value; NULL when either is. */
+static json_t *with(json_t *root, const char *name, json_t *value)
+{
+    if (root != NULL && json_object_set_new(root, name, value) == 0)
+        return root;
+    if (root == NULL)
+        json_decref(value);
+    json_decref(root);
+    return NULL;
+}
+
+static json_t *make_duration(const lx_transcription *t)
+{
+    return json_pack("{s:s, s:f}", "type", "duration", "seconds", t->duration);
+}
+
+/* No language is found out: it is the one that the client said, or undetermined (ISO 639-2). */
+static json_t *make_answer(const lx_json_transcript *t)
+{
+    const lx_transcription *said = t->said;
+    const lx_transcription_params *p = t->asked;
+    json_t *root =
+        json_pack("{s:s, s:o, s:s, s:s}", "text", said->text, "usage", make_duration(said), "model",
+                  t->model, "system_fingerprint", t->fingerprint);
+    if (p->format == LX_TRANSCRIPT_VERBOSE) {
+        root = with(root, "task", json_string("transcribe"));
+        root = with(root, "language", json_string(p->language[0] != '\0' ? p->language : "und"));
+        root = with(root, "duration", json_real(said->duration));
+    }
+    if (p->segments)
+        root = with(root, "segments", make_segments(said));
+    if (p->words)
+        root = with(root, "words", make_words(said));
+    if (p->ignored != 0)
+        root = with(root, "warnings", make_warnings(p->ignored));
+    return root;
+}
+
+/* --- text --- */
+
+static void write_time(double seconds, char mark, lx_buffer *out)
+{
+    long long ms = llround(seconds * 1000);
+    lx_buffer_printf(out, "%02lld:%02lld:%02lld%c%03lld", ms / 3600000, ms / 60000 % 60,
+                     ms / 1000 % 60, mark, ms % 1000);
+}
+
+/* Subtitles: SRT numbers them and has a comma in its times, WebVTT a head and a point. */
+static void write_subtitles(const lx_transcription *t, bool vtt, lx_buffer *out)
+{
+    char mark = vtt ? '.' : ',';
+    int number = 1;
+    lx_buffer_puts(out, vtt ? "WEBVTT\n\n" : "");
+    for (int32_t i = 0, end = 0; i < t->n; i = end) {
+        end = segment_end(t, i);
+        if (!vtt)
+            lx_buffer_printf(out, "%d\n", number++);
+        write_time(t->tokens[i].start, mark, out);
+        lx_buffer_puts(out, " --> ");
+        write_time(t->tokens[end - 1].end, mark, out);
+        lx_buffer_puts(out, "\n");
+        const char *text = text_of(t, i);
+        lx_buffer_append(out, text, (size_t)(text_of(t, end) - text));
+        lx_buffer_puts(out, "\n\n");
+    }
+}
+
+void lx_json_write_transcript(const lx_json_transcript *t, lx_buffer *out)
+{
+    switch (t->asked->format) {
+    case LX_TRANSCRIPT_JSON:
+    case LX_TRANSCRIPT_VERBOSE:
+        lx_json_dump(make_answer(t), out);
+        break;
+    case LX_TRANSCRIPT_TEXT:
+        lx_buffer_puts(out, t->said->text);
+        lx_buffer_puts(out, "\n");
+        break;
+    case LX_TRANSCRIPT_SRT:
+    case LX_TRANSCRIPT_VTT:
+        write_subtitles(t->said, t->asked->format == LX_TRANSCRIPT_VTT, out);
+        break;
+    }
+}
+
+const char *lx_transcript_type(lx_transcript_format format)
+{
+    switch (format) {
+    case LX_TRANSCRIPT_TEXT:
+        return "text/plain; charset=utf-8";
+    case LX_TRANSCRIPT_SRT:
+        return "application/x-subrip; charset=utf-8";
+    case LX_TRANSCRIPT_VTT:
+        return "text/vtt; charset=utf-8";
+    case LX_TRANSCRIPT_JSON:
+    case LX_TRANSCRIPT_VERBOSE:
+        break;
+    }
+    return "application/json";
+}
+
+/* --- events --- */
+
+void lx_json_write_transcript_delta(const lx_transcription *said, int32_t i, lx_buffer *out)
+{
+    lx_json_dump(
+        json_pack("{s:s, s:s}", "type", "transcript.text.delta", "delta", said->tokens[i].text),
+        out);
+}
+
+/* OpenAI's last event counts no seconds but tokens: those that go in are the sound's rows. */
+void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
+{
+    int rows = t->rows, n = t->said->n;
+    json_t *usage = json_pack("{s:s, s:i, s:{s:i, s:i}, s:i, s:i}", "type", "tokens",
+                              "input_tokens", rows, "input_token_details", "audio_tokens", rows,
+                              "text_tokens", 0, "output_tokens", n, "total_tokens", rows + n);
+    json_t *root = json_pack("{s:s, s:s, s:o, s:s, s:s}", "type", "transcript.text.done", "text",
+                             t->said->text, "usage", usage, "model", t->model, "system_fingerprint",
+                             t->fingerprint);
+    if (t->asked->ignored != 0)
+        root = with(root, "warnings", make_warnings(t->asked->ignored));
+    lx_json_dump(root, out);
+}
+
+/* --- what they take --- */
+
+/* Of jansson 2.14 on 64 bits with what malloc adds: a word and a segment are objects of three and
+   of seven short members, one of which is a list. As text both have TOKEN_TEXT bytes beside the
+   token's, which may be escaped; so has an event or a subtitle. */
+enum { HEAD = 8192, TOKEN_TEXT = 320, TOKEN_TREE = 3584, ESCAPED = 6, GROWN = 3 };
+
+static bool has_times(const lx_transcription_params *p)
+{
+    return p->format != LX_TRANSCRIPT_JSON && p->format != LX_TRANSCRIPT_TEXT;
+}
+
+/* The text itself, in segments, in words. */
+int64_t lx_transcript_text_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes)
+{
+    int64_t text = ESCAPED * token_bytes;
+    return HEAD + n * (has_times(p) ? TOKEN_TEXT + 3 * text : text);
+}
+
+int64_t lx_transcript_work_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes)
+{
+    int64_t tree = HEAD + n * token_bytes;
+    if (has_times(p))
+        tree += n * (TOKEN_TREE + 2 * token_bytes);
+    return GROWN * lx_transcript_text_bytes(p, n, token_bytes) + tree;
+}

@@ -1,0 +1,62 @@
+/* One model that is served, by an engine or by a transcriber (see serving_internal.h). */
+#include "common/clock.h"
+#include "server/registry/serving_internal.h"
+
+enum { STEP_LIMIT_S = 10, MAX_RETRY_S = 60 };
+
+bool lx_served_idle(const lx_served_model *m)
+{
+    return m->engine != NULL ? lx_engine_idle(m->engine) : lx_transcriber_idle(m->transcriber);
+}
+
+void lx_served_drain(lx_served_model *m)
+{
+    if (m->engine != NULL)
+        lx_engine_drain(m->engine);
+    else
+        lx_transcriber_drain(m->transcriber);
+}
+
+/* A sound has no state that another server could go on with: it is finished here. */
+void lx_served_suspend(lx_served_model *m)
+{
+    if (m->engine != NULL)
+        lx_engine_suspend(m->engine);
+}
+
+int64_t lx_served_last_step_ns(const lx_served_model *m)
+{
+    return m->engine != NULL ? lx_engine_last_step_ns(m->engine)
+                             : lx_transcriber_last_step_ns(m->transcriber);
+}
+
+bool lx_served_is_stuck(const lx_served_model *m, int64_t probe_ns)
+{
+    int64_t step = lx_served_last_step_ns(m), work = atomic_load(&m->work_since_ns);
+    int64_t age = lx_now_ns() - (step > work ? step : work);
+    if (m->engine == NULL)
+        return age > STEP_LIMIT_S * LX_NS_PER_S;
+    if (!lx_engine_healthy(m->engine))
+        return true;
+    if (!lx_engine_idle(m->engine))
+        return age > STEP_LIMIT_S * LX_NS_PER_S;
+    return probe_ns > 0 && age > STEP_LIMIT_S * LX_NS_PER_S + probe_ns;
+}
+
+double lx_served_wait_s(const lx_served_model *m)
+{
+    return m->engine != NULL ? lx_engine_wait_s(m->engine) : lx_transcriber_wait_s(m->transcriber);
+}
+
+int32_t lx_served_retry_after_s(const lx_served_model *m)
+{
+    if (m->engine != NULL)
+        return lx_engine_retry_after_s(m->engine);
+    double s = lx_transcriber_wait_s(m->transcriber);
+    return s >= MAX_RETRY_S ? MAX_RETRY_S : 1 + (int32_t)s;
+}
+
+double lx_served_step_s(const lx_served_model *m)
+{
+    return m->engine != NULL ? lx_engine_step_s(m->engine) : lx_transcriber_step_s(m->transcriber);
+}

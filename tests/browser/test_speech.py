@@ -1,0 +1,185 @@
+"""The tab of dictation: a file, and what a microphone hears, become a WAV of the model's rate, what is heard stands with its times;
+faults are explained; no tab where no model of speech is served."""
+
+import json
+import math
+import os
+import struct
+import urllib.request
+import wave
+from io import BytesIO
+
+import pytest
+from playwright.sync_api import expect
+
+import image_model
+import sounds
+import speech_model
+from conftest import serve
+from images import encode_form
+
+VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+TONE = [0.5 * math.sin(2 * math.pi * 700 * i / 16000) for i in range(16000)]
+
+
+def ask(address, sound):
+    """What the server says of a file."""
+    kind, body = encode_form({"response_format": "verbose_json", "timestamp_granularities[]": "word",
+                              "file": sounds.File(sound)})
+    request = urllib.request.Request(address + sounds.ROUTE, body, {"Content-Type": kind})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+WATCH = """() => {
+  const plain = window.fetch;
+  window.sent = [];
+  window.fetch = async (path, options) => {
+    const file = options?.body instanceof FormData && options.body.get('file');
+    if (file) window.sent.push(Array.from(new Uint8Array(await file.arrayBuffer())));
+    return plain(path, options);
+  };
+}"""
+
+
+def watch(page):
+    """The files that the page sends are kept: the browser's protocol does not show them."""
+    page.evaluate(WATCH)
+
+
+def choose(page, data, name="said.wav"):
+    page.set_input_files("#speech-file", {"name": name, "mimeType": "audio/wav", "buffer": data})
+
+
+def expect_words(page, answer):
+    """What is shown is what the server answers."""
+    assert len(answer["words"]) > 0
+    expect(page.locator("#speech .words li")).to_have_text(
+        [f"{w['word'].strip()} {w['start']:.2f}–{w['end']:.2f} s" for w in answer["words"]])
+
+
+def wait_sent(page, count=1):
+    """The newest file that the page sends."""
+    page.wait_for_function("(count) => window.sent.length === count", arg=count)
+    return bytes(page.evaluate("window.sent.at(-1)"))
+
+
+def test_a_file(open_page, origin):
+    """Of two channels and another rate: it is sent as one channel of the model's."""
+    page = open_page("#speech", **VIEW)
+    watch(page)
+    expect(page.locator("#speech .heard")).to_be_hidden()
+    choose(page, sounds.wav(TONE, rate=16000, channels=2))
+    sent = wait_sent(page)
+    with wave.open(BytesIO(sent)) as file:
+        assert (file.getnchannels(), file.getframerate(), file.getsampwidth()) == (1, speech_model.RATE, 2)
+        assert abs(file.getnframes() - speech_model.RATE) <= 2
+        samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+    assert 15000 < max(samples) < 18000, "as loud as it was"
+    want = ask(origin, sent)
+    expect_words(page, want)
+    expect(page.locator("#live")).to_have_text(want["text"])
+    expect(page.locator("#speech .facts")).to_contain_text("sound 1.00 s")
+
+
+def test_another_file_takes_the_place_of_the_first(open_page, origin):
+    page = open_page("#speech", locale="zh-CN", **VIEW)
+    watch(page)
+    for count in (1, 2):
+        choose(page, sounds.wav(sounds.babble(1, seed=count)))
+        expect_words(page, ask(origin, wait_sent(page, count)))
+        expect(page.locator("#speech .facts")).to_contain_text("毫秒")
+
+
+def test_a_file_is_dropped(open_page):
+    page = open_page("#speech", **VIEW)
+    data = page.evaluate_handle(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], 'said.wav', { type: 'audio/wav' }));
+          return data;
+        }""", list(sounds.wav(sounds.babble(0.5))))
+    page.dispatch_event("#speech h2", "drop", {"dataTransfer": data})
+    expect(page.locator("#speech .words li").first).to_be_visible()
+
+
+@pytest.mark.parametrize("locale, data, words", [
+    ("en-US", b"no sound at all", "The browser cannot read this file"),
+    ("zh-CN", b"no sound at all", "浏览器读不了这个文件"),
+    ("en-US", sounds.wav([0.0] * 8000 * 13), "A sound has 12.0 s at most"),
+    ("zh-CN", sounds.wav([0.0] * 50), "声音"),
+])
+def test_what_cannot_be_heard_is_explained(open_page, locale, data, words):
+    page = open_page("#speech", allow="status of 400", locale=locale, **VIEW)
+    choose(page, data)
+    expect(page.locator("#speech-error")).to_contain_text(words)
+    expect(page.locator("#speech .heard")).to_be_hidden()
+    choose(page, sounds.wav(sounds.babble(0.5)))
+    expect(page.locator("#speech .words li").first).to_be_visible()
+    expect(page.locator("#speech-error")).to_be_empty()
+
+
+def test_a_microphone_that_is_not_there_is_explained(open_page):
+    page = open_page("#speech", **VIEW)
+    page.click("#speech-record")
+    expect(page.locator("#speech-error")).to_contain_text("The microphone cannot be used")
+    expect(page.locator("#speech-record")).to_have_text("Record")
+
+
+@pytest.fixture
+def listening(browser, tmp_path):
+    """A browser whose microphone hears a file: three seconds of a tone, again and again."""
+    path = tmp_path / "microphone.wav"
+    path.write_bytes(sounds.wav([0.5 * math.sin(2 * math.pi * 440 * i / 48000) for i in range(3 * 48000)], rate=48000))
+    flags = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
+             f"--use-file-for-fake-audio-capture={path}"]
+    launched = browser.browser_type.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell"), args=flags)
+    yield launched
+    launched.close()
+
+
+def test_the_microphone(listening, origin):
+    page = listening.new_page(permissions=["microphone"], locale="en-US")
+    page.goto(f"{origin}/#speech")
+    watch(page)
+    page.click("#speech-record")
+    expect(page.locator("#speech-record")).to_have_text("Stop")
+    page.wait_for_function("() => parseFloat(document.querySelector('#speech .facts').textContent) >= 1.5")
+    page.click("#speech-record")
+    sent = wait_sent(page)
+    expect(page.locator("#speech-record")).to_have_text("Record")
+    with wave.open(BytesIO(sent)) as file:
+        assert (file.getnchannels(), file.getframerate()) == (1, speech_model.RATE)
+        samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+    assert 1.2 * speech_model.RATE < len(samples) < 20 * speech_model.RATE
+    assert max(samples) > 2000, "nothing of the microphone is in it"
+    expect_words(page, ask(origin, sent))
+
+
+def test_by_keyboard_alone(open_page):
+    page = open_page("#speech", **VIEW)
+    page.focus("#speech-tab")
+    for place in ("#speech-record", "#speech-file"):
+        for _ in range(8):
+            page.keyboard.press("Tab")
+            if page.evaluate("(place) => document.activeElement.matches(place)", place):
+                break
+        expect(page.locator(place)).to_be_focused()
+
+
+def test_the_only_tab(open_page, tmp_path):
+    speech_model.write(tmp_path / sounds.MODEL)
+    with serve(tmp_path) as address:
+        page = open_page(at=address, **VIEW)
+        expect(page.locator("#speech")).to_be_visible()
+
+
+def test_no_model_no_tab(open_page, tmp_path):
+    image_model.write(tmp_path / "mnist", 28, 28)
+    with serve(tmp_path) as address:
+        page = open_page("#images", at=address, **VIEW)
+        expect(page.locator("#how-tab")).to_be_visible()
+        expect(page.locator("#speech-tab")).to_be_hidden()
+        page = open_page("#speech", at=address, **VIEW)
+        choose(page, sounds.wav(sounds.babble(0.5)))
+        expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")

@@ -1,0 +1,254 @@
+/*
+ * The tab of dictation: sound from the microphone, or of a file that the browser can play, becomes a WAV
+ * file here, one channel at the rate that the model hears, and goes to POST /v1/audio/transcriptions. The
+ * words stand under the sound, with their times.
+ */
+import {
+  $, ApiError, explain, findModel, page, post, requestRender, say, setText,
+} from './common.js';
+
+const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="en" lang="en">${en}</span>`;
+const MARKUP = `
+<div class="ask hear">
+  <button id="speech-record" class="primary" type="button"></button>
+  <label><span>${both('或选一个声音文件，或拖到这里', 'Or choose a file of sound, or drop one here')}</span>
+    <input id="speech-file" type="file" accept="audio/*" aria-describedby="speech-error"></label>
+</div>
+<p id="speech-error" class="error" role="alert"></p>
+<div class="heard" hidden>
+  <canvas class="wave" width="1200" height="160" role="img"></canvas>
+  <ol class="words"></ol>
+</div>
+<p class="facts"></p>`;
+
+const WORDS = {
+  zh: {
+    fields: { file: '声音' },
+    record: '录音', stop: '停', busy: '听着……',
+    none: '这台服务器没有听写的模型。',
+    microphone: '用不了麦克风：没有、没有准许，或者网页不是经 HTTPS 打开的。',
+    undecoded: '浏览器读不了这个文件。',
+    long: (s) => `声音最长 ${s} 秒。`,
+    silent: '什么也没听到。',
+    wave: (text) => `声音的波形，听到：${text}`,
+    facts: (a) => [`声音 ${a.duration} 秒`, `用时 ${a.took} 毫秒`],
+  },
+  en: {
+    fields: { file: 'The sound' },
+    record: 'Record', stop: 'Stop', busy: 'Listening …',
+    none: 'This server has no model of speech.',
+    microphone: 'The microphone cannot be used: there is none, it was not allowed, or the page was not opened by HTTPS.',
+    undecoded: 'The browser cannot read this file.',
+    long: (s) => `A sound has ${s} s at most.`,
+    silent: 'Nothing was heard.',
+    wave: (text) => `The sound as a wave; heard: ${text}`,
+    facts: (a) => [`sound ${a.duration} s`, `heard in ${a.took} ms`],
+  },
+};
+
+const state = {
+  recorder: null, // MediaRecorder while it records
+  asking: false,  // for the microphone
+  started: 0,
+  busy: false,
+  answer: null,   // { samples, words, text, duration, took }
+  refusal: null,  // what the page itself refuses: a key of WORDS
+  failure: null,
+  longest: null,  // seconds, once known
+};
+let running = null; // AbortController of the request in progress
+
+const words = () => WORDS[page.lang];
+const find = (selector) => document.querySelector(`#speech ${selector}`);
+
+/* --- sound ------------------------------------------------------------------------------------- */
+
+/* One channel of so many samples a second; the browser converts while it decodes. */
+async function decode(blob, rate) {
+  const sound = await new OfflineAudioContext(1, 1, rate).decodeAudioData(await blob.arrayBuffer());
+  const mean = new Float32Array(sound.length);
+  for (let c = 0; c < sound.numberOfChannels; c++) {
+    const channel = sound.getChannelData(c);
+    for (let i = 0; i < mean.length; i++) mean[i] += channel[i] / sound.numberOfChannels;
+  }
+  return mean;
+}
+
+/* A WAV file of 16 bits. Pure. */
+export function wavOf(samples, rate) {
+  const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
+  const text = (at, letters) => [...letters].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
+  text(0, 'RIFF');
+  view.setUint32(4, view.byteLength - 8, true);
+  text(8, 'WAVEfmt ');
+  view.setUint32(16, 16, true);
+  view.setUint16(20, 1, true); // whole numbers
+  view.setUint16(22, 1, true); // one channel
+  view.setUint32(24, rate, true);
+  view.setUint32(28, 2 * rate, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  text(36, 'data');
+  view.setUint32(40, 2 * samples.length, true);
+  samples.forEach((x, i) => view.setInt16(44 + 2 * i, Math.round(32767 * Math.max(-1, Math.min(1, x))), true));
+  return new Blob([view], { type: 'audio/wav' });
+}
+
+/* --- a request --------------------------------------------------------------------------------- */
+
+/* A refusal of the page's own. */
+class Refusal extends Error {}
+
+async function ask(blob, signal) {
+  const model = await findModel('speech');
+  if (!model) throw new ApiError(404, { message: words().none });
+  const { sample_rate: rate, max_seconds: longest } = model.meta;
+  state.longest = longest;
+  const samples = await decode(blob, rate).catch(() => { throw new Refusal('undecoded'); });
+  if (samples.length > longest * rate) throw new Refusal('long');
+  const form = new FormData();
+  const fields = { model: model.id, response_format: 'verbose_json', 'timestamp_granularities[]': 'word' };
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  form.append('file', wavOf(samples, rate), 'sound.wav');
+  const began = performance.now();
+  const answer = await (await post('/v1/audio/transcriptions', form, signal)).json();
+  return { ...answer, samples, rate, duration: answer.duration.toFixed(2), took: Math.round(performance.now() - began) };
+}
+
+async function hear(blob) {
+  running?.abort();
+  const { signal } = running = new AbortController();
+  Object.assign(state, { busy: true, answer: null, failure: null, refusal: null });
+  requestRender();
+  try {
+    const answer = await ask(blob, signal);
+    if (signal.aborted) return;
+    state.answer = answer;
+    say(answer.text || words().silent);
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error instanceof Refusal) state.refusal = error.message;
+    else state.failure = error;
+  }
+  state.busy = false;
+  requestRender();
+}
+
+/* --- the microphone ---------------------------------------------------------------------------- */
+
+async function record() {
+  if (state.asking) return;
+  running?.abort();
+  Object.assign(state, { asking: true, busy: false, answer: null, failure: null, refusal: null });
+  try {
+    const model = await findModel('speech');
+    const microphone = await navigator.mediaDevices.getUserMedia({ audio: true });
+    const recorder = new MediaRecorder(microphone);
+    const parts = [];
+    const limit = setTimeout(() => stop(), 1000 * Math.floor(model?.meta.max_seconds ?? 10));
+    recorder.addEventListener('dataavailable', ({ data }) => parts.push(data));
+    recorder.addEventListener('stop', () => {
+      clearTimeout(limit);
+      for (const track of microphone.getTracks()) track.stop();
+      state.recorder = null;
+      hear(new Blob(parts, { type: recorder.mimeType }));
+    });
+    recorder.start();
+    Object.assign(state, { recorder, started: performance.now() });
+  } catch {
+    state.refusal = 'microphone';
+  }
+  state.asking = false;
+  requestRender();
+}
+
+function stop() {
+  if (state.recorder?.state === 'recording') state.recorder.stop();
+}
+
+/* --- rendering --------------------------------------------------------------------------------- */
+
+/* The loudest of each column; what a word stands for is gold. */
+function paintWave({ samples, rate, words: said }) {
+  const canvas = find('.wave');
+  const { width, height } = canvas;
+  const context = canvas.getContext('2d');
+  const colours = getComputedStyle(canvas);
+  context.clearRect(0, 0, width, height);
+  for (let x = 0; x < width; x++) {
+    const [from, to] = [x, x + 1].map((column) => Math.floor(column * samples.length / width));
+    const loud = samples.subarray(from, to + 1).reduce((most, y) => Math.max(most, Math.abs(y)), 0.01);
+    const seconds = from / rate;
+    context.fillStyle = said.some((w) => w.start <= seconds && seconds < w.end) ? colours.color : colours.borderColor;
+    context.fillRect(x, height / 2 * (1 - loud), 1, height * loud);
+  }
+}
+
+/* Each word with its time. */
+function renderWords({ words: said }) {
+  const list = find('.words');
+  list.replaceChildren(...said.map(({ word, start, end }) => {
+    const time = Object.assign(document.createElement('small'), { textContent: `${start.toFixed(2)}–${end.toFixed(2)} s` });
+    const item = document.createElement('li');
+    item.append(word.trim(), ' ', time);
+    return item;
+  }));
+}
+
+let painted = null; // the answer that is shown
+
+function renderAnswer() {
+  const { answer } = state;
+  find('.heard').hidden = !answer;
+  if (answer && painted !== answer) {
+    paintWave(answer);
+    renderWords(answer);
+  }
+  painted = answer;
+  if (answer) find('.wave').setAttribute('aria-label', words().wave(answer.text || words().silent));
+}
+
+function factsOf({ recorder, busy, answer, started }) {
+  if (recorder) return [`${((performance.now() - started) / 1000).toFixed(1)} s`];
+  if (busy) return [words().busy];
+  if (!answer) return [];
+  return answer.text ? words().facts(answer) : [words().silent, ...words().facts(answer)];
+}
+
+function render() {
+  const text = words()[state.refusal];
+  setText($('speech-record'), state.recorder ? words().stop : words().record);
+  setText($('speech-error'), typeof text === 'function' ? text(state.longest.toFixed(1))
+    : text ?? (state.failure ? explain(state.failure, words().fields) : ''));
+  renderAnswer();
+  setText(find('.facts'), factsOf(state).join(' · '));
+  if (state.recorder) requestRender();
+}
+
+/* A file that is dropped anywhere on the tab. */
+function takeDrops(panel) {
+  panel.addEventListener('dragover', (event) => event.preventDefault());
+  panel.addEventListener('drop', (event) => {
+    event.preventDefault();
+    const [file] = event.dataTransfer.files;
+    if (file) hear(file);
+  });
+}
+
+/* The tab, as app.js knows it. */
+export const speech = {
+  start() {
+    $('speech-lab').innerHTML = MARKUP;
+    $('speech-record').addEventListener('click', () => (state.recorder ? stop() : record()));
+    $('speech-file').addEventListener('change', ({ target }) => {
+      if (target.files.length > 0) hear(target.files[0]);
+    });
+    takeDrops($('speech'));
+  },
+
+  visit() {}, // it waits for a sound
+
+  render,
+  hash: () => '#speech',
+  follow: () => false,
+};
