@@ -18,9 +18,9 @@ set(CPACK_PACKAGE_DESCRIPTION
 them over HTTP, with the API that clients of OpenAI's know. The memory of a
 request has one size however long it runs; the same request gets the same
 bytes under any load; a request's state can be kept, copied and moved.
-Three trained models come with it: one answers the upper line of a Chinese
+Four trained models come with it: one answers the upper line of a Chinese
 couplet with a lower line, one paints handwritten digits pixel by pixel, one
-writes poems.")
+writes poems, one writes down spoken digits.")
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
