@@ -94,6 +94,11 @@ def transcribe_ok(port, file, **fields):
     return reply.json()
 
 
+def reserved(server):
+    """Bytes of all answers, and of the sounds on their way to one."""
+    return server.metric("linnet_answer_bytes")
+
+
 def events_of(reply):
     """The JSON events of a whole stream."""
     assert reply.status == 200, reply.text

@@ -56,10 +56,6 @@ def start(folder, *flags):
     return Server("--models", folder, "--max-body", str(8 << 20), *flags)
 
 
-def used(server):
-    return client.call(server.port, "GET", "/v1/capacity").json()["answer_bytes"]["used"]
-
-
 def test_a_full_queue(slow_models):
     with start(slow_models, "--queue", "2") as server:
         holder = hold(server)
@@ -71,7 +67,7 @@ def test_a_full_queue(slow_models):
         assert client.call(server.port, "GET", "/livez").status == 200
         assert [read(sock).status for sock in (holder, *others)] == [200] * 3
         assert server.requests("busy") == 1
-        assert used(server) == 0
+        wait_until(lambda: sounds.reserved(server) == 0, 60, "all bytes are given back")
 
 
 def test_health_is_answered_while_sound_is_read(slow_models):
@@ -114,7 +110,7 @@ def test_clients_that_leave(slow_models):
         assert server.metric("linnet_requests_total", model=MODEL, outcome="ok") == 0, "the search was over before"
         client.reset(holder)
         assert read(others[5]).status == 200
-        wait_until(lambda: used(server) == 0, 60, "all bytes are given back")
+        wait_until(lambda: sounds.reserved(server) == 0, 60, "all bytes are given back")
         assert server.requests("cancelled") == 6
         assert transcribe_ok(server.port, SAID)
 
@@ -131,7 +127,9 @@ def test_limits_of_a_key(slow_models, tmp_path):
         assert reply.status == 429 and reply.error["code"] == "rate_limit_exceeded"
         other = send(server.port, SAID, headers=two)
         assert [read(holder).status, read(other).status] == [200, 200]
+        wait_until(lambda: sounds.reserved(server) == 0, 60, "both are over")
         assert transcribe(server.port, SAID, headers=one).status == 200
+        wait_until(lambda: sounds.reserved(server) == 0, 60, "it is over")
         reply = transcribe(server.port, SAID, headers=one)
         assert reply.status == 429 and "tokens" in reply.error["message"]
 
@@ -199,5 +197,5 @@ def test_many_at_once(slow_models):
             thread.join(client.PATIENCE)
             assert not thread.is_alive()
         assert set(statuses) <= {200, 429} and statuses.count(200) >= 100
-        wait_until(lambda: used(server) == 0, 60, "all bytes are given back")
+        wait_until(lambda: sounds.reserved(server) == 0, 60, "all bytes are given back")
         assert waiting(server) == 0

@@ -8,7 +8,7 @@ import pytest
 
 import client
 import sounds
-from server import Server, run
+from server import Server, run, wait_until
 from settings import MODEL as COUPLET
 from sounds import MODEL, babble, encode, events_of, transcribe, transcribe_ok, wav
 from speech_model import RATE, ROWS, SPEECH, WORDS
@@ -235,5 +235,5 @@ def test_metrics_and_log(speech_models):
         assert server.metric("linnet_request_duration_seconds_count", model=MODEL) == 3
         assert server.metric("linnet_queue_time_seconds_count", model=MODEL) == 2
         assert server.metric("linnet_sound_seconds_total", model=COUPLET) == 0
-        assert client.call(server.port, "GET", "/v1/capacity").json()["answer_bytes"]["used"] == 0
-        assert len(re.findall(rf"POST {sounds.ROUTE} (?:200|400)", server.log)) == 3
+        wait_until(lambda: sounds.reserved(server) == 0, 60, "all bytes are given back")
+        wait_until(lambda: len(re.findall(rf"POST {sounds.ROUTE} (?:200|400)", server.log)) == 3, 60, "three lines")
