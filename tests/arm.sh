@@ -54,7 +54,10 @@ has_golden_logits() {
         emulated golden "$kind" tests/golden/copy cpu neon || return
     done
     emulated golden tests/golden/mixture tests/golden/mixture cpu neon &&
-        emulated golden weights/poem tests/golden/poem cpu neon
+        emulated golden weights/poem tests/golden/poem cpu neon || return
+    for kind in tests/golden/hearing/*/; do
+        emulated golden "$kind" "$kind" cpu neon || return
+    done
 }
 
 # same HERE THERE FILE OPTIONS...: `linnet generate` writes the same FILE (- for what it prints) with the instruction set
@@ -85,7 +88,7 @@ ok "2 pictures of neondot in int8 have the bytes of auto on this machine" same_p
 # In one run, so that they are compared.
 ok "every set has the bytes of its kind" emulated conformance --backend cpu --threads 1 \
     --test linear_has_equal_bytes_on_every_cpu,linear_has_equal_bytes_of_extreme_values,every_cpu_gives_equal_bytes
-ok "golden logits of a model of every kind, a small one of pictures, and poems" has_golden_logits
+ok "golden logits of a model of every kind, a small one of pictures, poems, and one that hears" has_golden_logits
 ok "20 couplets of neon in f32 have the bytes of auto on this machine" same_couplets auto neon f32
 ok "20 couplets of neondot in int8, too" same_couplets auto neondot int8
 ok "2 pictures of a small model with neon in f32, too" same_pictures auto neon f32 tests/golden/mixture
