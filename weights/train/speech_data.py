@@ -52,7 +52,7 @@ def log_mel(samples: np.ndarray, c: dict) -> np.ndarray:
     frames = np.lib.stride_tricks.sliding_window_view(samples, c["frame"])[:: c["hop"]]
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(c["frame"]) / c["frame"])
     spectrum = np.fft.rfft(frames * window.astype(samples.dtype), fft_size(c))
-    power = spectrum.real**2 + spectrum.imag**2
+    power = (spectrum.real**2 + spectrum.imag**2).astype(samples.dtype)  # NumPy 1 has it in double
     return np.log(power @ filters(c).T.astype(samples.dtype) + samples.dtype.type(QUIET))
 
 

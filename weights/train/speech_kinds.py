@@ -30,7 +30,7 @@ def parse_arguments() -> argparse.Namespace:
     p.add_argument("--data", type=pathlib.Path, required=True)
     p.add_argument("--runs", type=pathlib.Path, required=True, help="a folder for the runs and their models")
     p.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
-    p.add_argument("--tokens", default="2e6", help="rows of each run")
+    p.add_argument("--tokens", default="2.6e6", help="rows of each run")
     p.add_argument("--threads", default="1")
     p.add_argument("--unseen", default="theo", help="the speaker that is left out of the training")
     p.add_argument("--streams", type=int, default=400, help="of each test")
