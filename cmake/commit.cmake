@@ -3,6 +3,7 @@
 # says what it was made from: -DLINNET_COMMIT=c7edd00f1234.
 #
 # Run by itself (cmake -P) it writes the file.
+cmake_policy(VERSION 3.25)
 if(CMAKE_SCRIPT_MODE_FILE)
   set(commit "${LINNET_COMMIT}")
   if(commit STREQUAL "")

@@ -58,9 +58,9 @@ def test_fields_that_are_no_misspellings_are_not_told(port):
     others = {"x": 1, "zz": 1, "store": True, "user": "me", "prompt_cache_key": "k", "temperate_zone": 1, "t" * 3000: 1, "温度": 1, "sede": None}
     assert "warnings" not in complete_ok(port, **fields, **others)
     crowd = {f"own_{i}": i for i in range(1000)}
-    assert "warnings" not in complete_ok(port, **fields, **crowd, temprature=1)  # only the first fields are looked at
-    first = complete_ok(port, temprature=1, **fields, **crowd, sede=2)
-    assert [w["param"] for w in first["warnings"]] == ["temprature"]
+    assert "warnings" not in complete_ok(port, **fields, **crowd, max_token=1)  # only the first fields are looked at
+    first = complete_ok(port, max_token=1, **fields, **crowd, sede=2)
+    assert [w["param"] for w in first["warnings"]] == ["max_token"]
 
 
 def test_unknown_characters_are_told(port):
