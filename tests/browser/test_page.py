@@ -180,8 +180,13 @@ def test_errors_are_in_the_visitors_language(open_page):
     ask(page, UPPER)
     expect(page.locator("#error")).to_have_text("温度要在 0 到 10 之间。")
     body = json.dumps({"error": {"message": "the device is gone", "type": "", "param": None, "code": ""}})
+
+    def refuse(route):
+        page.wait_for_function("() => window.emptied")  # or no frame may come between the two errors
+        route.fulfill(status=status, body=body)
+
+    page.route("**/v1/completions", refuse)
     for status, words in ((500, "服务器出了差错（HTTP 500）。"), (409, "请求没有被接受（HTTP 409）。")):
-        page.route("**/v1/completions", lambda r: r.fulfill(status=status, body=body))
         with emptied(page, "#error"):
             ask(page, UPPER)
         expect(page.locator("#error")).to_have_text(words)
