@@ -4,7 +4,7 @@
  */
 #include "model/formats/sound.h"
 
-#include "model/formats/vorbis_head.h"
+#include "model/formats/ogg_head.h"
 
 #include <math.h>
 #include <samplerate.h>
@@ -95,18 +95,15 @@ static bool is_cut(const uint8_t *p, size_t n)
 /* The library is shown no other stream than these two, and none whose beginning it would keep. */
 static lx_status check_ogg(const reader *r, lx_error *err)
 {
-    enum { PAGE_HEAD = 27, PACKETS = 26 };
-    const uint8_t *p = r->file.data;
-    size_t n = (size_t)r->file.n, at = n < PAGE_HEAD ? n : PAGE_HEAD + (size_t)p[PACKETS];
-    if (at + 8 > n)
-        return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file is damaged");
-    if (memcmp(p + at, "OpusHead", 8) == 0)
+    switch (lx_ogg_head_of(r->file.data, (size_t)r->file.n)) {
+    case LX_OGG_READ:
         return LX_OK;
-    if (memcmp(p + at, "\1vorbis", 7) != 0)
+    case LX_OGG_OTHER:
         return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file's coding is not read");
-    if (!lx_vorbis_has_head(p, n))
-        return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file is damaged");
-    return LX_OK;
+    case LX_OGG_DAMAGED:
+        break;
+    }
+    return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file is damaged");
 }
 
 static bool is_read(int format)

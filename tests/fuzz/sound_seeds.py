@@ -58,7 +58,14 @@ def oggs() -> dict[str, bytes]:
     tags = page(b"OpusTags" + struct.pack("<I4sI", 4, b"none", 0), 1, 0, 0)
     sound = b"".join(page(b"\xf8" + bytes(40 + i), 2 + i, 4 * (i == 4), 960 * (i + 1)) for i in range(5))
     vorbis = page(b"\1vorbis" + struct.pack("<IBIIIIBB", 0, 1, RATE, 0, 0, 0, 0xB8, 1), 0, 2, 0)
-    return {"opus": opus + tags + sound, "opus-head": opus + tags, "vorbis-head": vorbis, "vorbis-none": vorbis + page(b"\3vorbis", 1, 0, 0)}
+    hidden = opus[:22] + bytes(4) + opus[26:] + vorbis
+    return {
+        "opus": opus + tags + sound,
+        "opus-head": opus + tags,
+        "vorbis-head": vorbis,
+        "vorbis-hidden": hidden,
+        "vorbis-none": vorbis + page(b"\3vorbis", 1, 0, 0),
+    }
 
 
 def sounds() -> dict[str, bytes]:
