@@ -7,6 +7,7 @@
  */
 #include "server/cli/options_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -178,12 +179,33 @@ static const lx_option *find_short(const lx_command *c, char letter)
     return NULL;
 }
 
-/* One "--name", "--name=value", "--no-name", "-x" or "-xVALUE"; *i moves on when the value is the
-   next argument. */
-static lx_status parse_option(const lx_command *c, int argc, char **argv, int *i, void *values,
-                              lx_error *err)
+enum { MAX_OPTIONS = 128 };
+
+/* A command line on its way through the parser. */
+typedef struct arguments {
+    int argc, at;
+    char **argv;
+    bool given[MAX_OPTIONS]; /* by the option's place in the table */
+} arguments;
+
+/* Of most options the last one wins, as an alias may have some of its own. */
+static lx_status check_repeated(const lx_command *c, const lx_option *o, arguments *a,
+                                lx_error *err)
 {
-    const char *arg = argv[*i], *value = NULL;
+    size_t i = (size_t)(o - c->options);
+    assert(i < MAX_OPTIONS);
+    if (o->several != NULL && a->given[i])
+        return lx_fail(err, LX_ERR_INVALID, o->name,
+                       "--%s was given twice; for several there is %s", o->name, o->several);
+    a->given[i] = true;
+    return LX_OK;
+}
+
+/* One "--name", "--name=value", "--no-name", "-x" or "-xVALUE"; a->at moves on when the value is
+   the next argument. */
+static lx_status parse_option(const lx_command *c, arguments *a, void *values, lx_error *err)
+{
+    const char *arg = a->argv[a->at], *value = NULL;
     bool is_long = arg[1] == '-';
     const char *name = is_long ? arg + 2 : arg + 1;
     size_t n = is_long ? strcspn(name, "=") : 1;
@@ -205,11 +227,12 @@ static lx_status parse_option(const lx_command *c, int argc, char **argv, int *i
         value = is_long ? name + n + 1 : name + 1;
     else if (o->kind == LX_OPTION_FLAG)
         value = "on";
-    else if (*i + 1 < argc)
-        value = argv[++*i];
+    else if (a->at + 1 < a->argc)
+        value = a->argv[++a->at];
     if (value == NULL)
         return lx_fail(err, LX_ERR_INVALID, o->name, "%s wants a value (%s)", source, o->value);
-    return lx_option_set(o, values, value, source, err);
+    lx_status st = check_repeated(c, o, a, err);
+    return st == LX_OK ? lx_option_set(o, values, value, source, err) : st;
 }
 
 static bool asks_for_help(const char *arg)
@@ -224,18 +247,20 @@ static lx_status parse_arguments(const lx_command *c, int argc, char **argv, voi
     lx_status st = LX_OK;
     int n = 0;
     bool only_positional = false;
-    for (int i = 0; i < argc && st == LX_OK; i++) {
-        if (!only_positional && asks_for_help(argv[i]))
+    arguments a = {.argc = argc, .argv = argv};
+    for (; a.at < argc && st == LX_OK; a.at++) {
+        const char *arg = argv[a.at];
+        if (!only_positional && asks_for_help(arg))
             return LX_ERR_CANCELLED;
-        if (!only_positional && strcmp(argv[i], "--") == 0)
+        if (!only_positional && strcmp(arg, "--") == 0)
             only_positional = true;
-        else if (!only_positional && argv[i][0] == '-' && argv[i][1] != '\0')
-            st = parse_option(c, argc, argv, &i, values, err);
+        else if (!only_positional && arg[0] == '-' && arg[1] != '\0')
+            st = parse_option(c, &a, values, err);
         else if (n < c->max_positional)
-            positional[n++] = argv[i];
+            positional[n++] = arg;
         else
             st = lx_fail(err, LX_ERR_INVALID, NULL,
-                         "unexpected argument \"%s\"; see linnet %s --help", argv[i], c->name);
+                         "unexpected argument \"%s\"; see linnet %s --help", arg, c->name);
     }
     *n_positional = n;
     return st;

@@ -35,6 +35,8 @@ typedef struct lx_option {
     const char *choices; /* CHOICE */
     const char *value;   /* what help calls the value: "N", "DIR" */
     const char *help;
+    const char
+        *several; /* it may not be given twice, and this is for several; NULL: the last wins */
 } lx_option;
 
 typedef struct lx_command {

@@ -29,9 +29,10 @@ static const lx_option options[] = {
      .kind = LX_OPTION_STRING,
      .offset = FIELD(models),
      .value = "DIR[:DIR]",
-     .help = "serve every subfolder with a config.json [without --model: the models that came with "
-             "linnet]"},
-    LX_CLI_MODEL_OPTION(lx_serve_options, local,
+     .help =
+         "serve these models: of each folder every subfolder with a config.json, or itself if it "
+         "has one [without --model: the models that came with linnet]"},
+    LX_CLI_MODEL_OPTION(lx_serve_options, local, .several = "--models DIR:DIR",
                         .help =
                             "serve this model: a folder, or the name of one that came with linnet"),
     LX_CLI_BACKEND_OPTIONS(lx_serve_options, local),

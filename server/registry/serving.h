@@ -38,16 +38,16 @@ typedef struct lx_serving_options {
     const char *backend; /* NULL: the one `device` says, see lx_backend_choose */
     const char *device;
     lx_backend_options backend_options;
-    const char
-        *models_dir; /* every subfolder with a config.json, of "DIR:DIR" of each; NULL: none */
-    const char *model_dir; /* one more; NULL for none */
-    int32_t n_slots;       /* a model; 0: from the memory that is free */
-    int32_t max_queue;     /* jobs, a model */
-    int64_t page_bytes;    /* of states' growing parts, a model; 0: from the memory that is free */
-    int64_t prefix_bytes;  /* of prompts' states that are kept, a model */
-    int32_t prefix_every;  /* see lx_engine_options */
-    int64_t draft;         /* likewise, -1: what is best */
-    int64_t probe_ns;      /* an idle engine steps so often, to see that it can; 0: never */
+    const char *models_dir; /* "DIR:DIR": of each every subfolder with a config.json, or itself if
+                               it has one; NULL: none */
+    const char *model_dir;  /* one more; NULL for none */
+    int32_t n_slots;        /* a model; 0: from the memory that is free */
+    int32_t max_queue;      /* jobs, a model */
+    int64_t page_bytes;     /* of states' growing parts, a model; 0: from the memory that is free */
+    int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
+    int32_t prefix_every;   /* see lx_engine_options */
+    int64_t draft;          /* likewise, -1: what is best */
+    int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
 } lx_serving_options;
 
 typedef enum lx_serving_state {

@@ -80,6 +80,16 @@ static lx_status list_folders(const char *parent, lx_folder_list *l, lx_error *e
     return st;
 }
 
+/* A model's folder, or one of models' folders. */
+static lx_status list_models(const char *dir, lx_folder_list *l, lx_error *err)
+{
+    bool found = false;
+    lx_status st = find_config(dir, &found, err);
+    if (st != LX_OK)
+        return st;
+    return found ? add_folder(l, dir, err) : list_folders(dir, l, err);
+}
+
 /* "DIR:DIR": the models of one folder after those of the other. */
 static lx_status list_parents(const char *parents, lx_folder_list *l, lx_error *err)
 {
@@ -87,7 +97,7 @@ static lx_status list_parents(const char *parents, lx_folder_list *l, lx_error *
     for (const char *at = parents; at != NULL && st == LX_OK;) {
         size_t n = strcspn(at, ":");
         char *parent = strndup(at, n);
-        st = parent != NULL ? list_folders(parent, l, err)
+        st = parent != NULL ? list_models(parent, l, err)
                             : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a folder's name");
         free(parent);
         at = at[n] == ':' ? at + n + 1 : NULL;

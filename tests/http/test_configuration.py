@@ -210,6 +210,17 @@ def test_a_folder_without_models(tmp_path):
     assert "config.json" in refused("serve", "--model", tmp_path, "--port", "0", status=1)
 
 
+def test_folders_of_models_and_models_themselves(tmp_path):
+    """--models takes both; a model that would be left out without a word is none."""
+    for name in ("one", "two", "three"):
+        shutil.copytree(MODEL_DIR, tmp_path / ("some" if name != "three" else ".") / name)
+    with Server("--models", f"{tmp_path}/some:{tmp_path}/three") as server:
+        names = {model["id"] for model in client.call(server.port, "GET", "/v1/models").json()["data"]}
+        assert names == {"one", "two", "three", Path(MODEL_DIR).name}
+    for flags in (("--model", "couplet", "--model=poem"), ("-m", "couplet", "-mpoem")):
+        assert "--model was given twice; for several there is --models DIR:DIR" in refused("serve", *flags, status=2)
+
+
 # --- messages to the service manager
 
 @pytest.fixture
