@@ -203,7 +203,7 @@ class Llama:
     def __init__(self, args, file, threads, precision):
         self.name = f"llama.cpp {THEIR[precision]}"
         room = max(args.prompt, MOST_TOKENS) + 64
-        command = [args.python, PEERS, "serve", file, threads, max(args.streams), room]
+        command = [args.python, PEERS, "serve", file, threads, max(args.streams), room, 50]
         self.process = subprocess.Popen(pinned(command, threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True)
         for line in self.process.stdout:

@@ -1,7 +1,8 @@
 """The peers of recurrent.py, in their own environment (xllamacpp, gguf, rwkv, torch, numpy):
 
     recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0    writes llama.cpp's file
-    recurrent_peers.py serve FILE.gguf THREADS STREAMS TOKENS          serves it until the input ends, and prints where
+    recurrent_peers.py serve FILE.gguf THREADS STREAMS TOKENS POLL     serves it until the input ends, and prints where;
+                                                                       POLL: how long its threads spin, 0 to 100
     recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
     recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens a second, "prompt": the same}
 """
@@ -180,12 +181,13 @@ def write_gguf(kind, tensors, path, precision):
 # --- servers and loops
 
 
-def serve(path, threads, streams, tokens):
+def serve(path, threads, streams, tokens, poll):
     import xllamacpp
 
     p = xllamacpp.CommonParams()
     p.model.path = path
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
+    p.cpuparams.poll = p.cpuparams_batch.poll = poll
     p.n_parallel, p.n_ctx, p.n_gpu_layers, p.warmup, p.port = streams, streams * tokens, 0, True, 0
     p.cont_batching = True
     server = xllamacpp.Server(p)
