@@ -136,38 +136,35 @@ lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
     return st;
 }
 
-lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
-                               int32_t n_pages)
+/* A state's parts to the host's `dst`, or from its `src` where dst is NULL. */
+static lx_status move_state(lx_cuda *c, const lx_states *s, int32_t slot, float *dst,
+                            const float *src, int32_t n_pages)
 {
-    lx_cuda *c = (lx_cuda *)be;
     lx_status st = check_pages(c, s, slot, n_pages);
     if (st == LX_OK)
         st = begin_moves(c);
     if (st != LX_OK)
         return st;
-    st = queue_copy(c, dst, s->data + slot * s->stride, lx_cuda_floats(s->floats),
-                    cudaMemcpyDeviceToHost, c->moves);
-    dst += s->floats;
-    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, dst += s->page_floats)
-        st = queue_copy(c, dst, lx_host_page(s, slot, i), lx_cuda_floats(s->page_floats),
-                        cudaMemcpyDeviceToHost, c->moves);
+    int64_t at = 0;
+    for (int32_t i = -1; st == LX_OK && i < n_pages; i++) { /* -1: the fixed part */
+        float *part = i < 0 ? s->data + slot * s->stride : lx_host_page(s, slot, i);
+        int64_t n = i < 0 ? s->floats : s->page_floats;
+        size_t bytes = lx_cuda_floats(n);
+        st = dst != NULL ? queue_copy(c, dst + at, part, bytes, cudaMemcpyDeviceToHost, c->moves)
+                         : queue_copy(c, part, src + at, bytes, cudaMemcpyHostToDevice, c->moves);
+        at += n;
+    }
     return st == LX_OK ? wait_for_moves(c) : st;
+}
+
+lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
+                               int32_t n_pages)
+{
+    return move_state((lx_cuda *)be, s, slot, dst, NULL, n_pages);
 }
 
 lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
                                int32_t n_pages)
 {
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = check_pages(c, s, slot, n_pages);
-    if (st == LX_OK)
-        st = begin_moves(c);
-    if (st != LX_OK)
-        return st;
-    st = queue_copy(c, s->data + slot * s->stride, src, lx_cuda_floats(s->floats),
-                    cudaMemcpyHostToDevice, c->moves);
-    src += s->floats;
-    for (int32_t i = 0; st == LX_OK && i < n_pages; i++, src += s->page_floats)
-        st = queue_copy(c, lx_host_page(s, slot, i), src, lx_cuda_floats(s->page_floats),
-                        cudaMemcpyHostToDevice, c->moves);
-    return st == LX_OK ? wait_for_moves(c) : st;
+    return move_state((lx_cuda *)be, s, slot, NULL, src, n_pages);
 }

@@ -32,15 +32,17 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     p->sees_all = true;
 }
 
-static void queue(const lx_mixer_call *call)
+static void run_cells(const lx_mixer_call *call)
 {
-    lx_array *projected = call->scratch[PROJECTED], *outputs = call->scratch[OUTPUTS];
-    lx_mixer_product(call, projected, call->x, X, LX_ACT_NONE, NULL);
-    call->be->ops->lstm_both(call->be, &(lx_lstm_both_args){.y = outputs,
-                                                            .x = projected,
+    call->be->ops->lstm_both(call->be, &(lx_lstm_both_args){.y = call->scratch[OUTPUTS],
+                                                            .x = call->scratch[PROJECTED],
                                                             .u = call->arrays[U],
                                                             .n = call->config->params[HIDDEN].i});
-    lx_mixer_product(call, call->residual, outputs, OUT, LX_ACT_NONE, call->residual);
+}
+
+static void queue(const lx_mixer_call *call)
+{
+    lx_mixer_queue_attention(call, OUT, run_cells);
 }
 
 static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)

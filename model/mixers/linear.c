@@ -42,45 +42,25 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_field(p, "z", 1, c->d_key);
 }
 
-static void queue_both(const lx_mixer_call *call)
+static void attend(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
-    call->be->ops->attend_both(
-        call->be, &(lx_attend_both_args){.y = call->scratch[ATTENDED],
-                                         .qkv = call->scratch[PROJECTED],
-                                         .states = call->states,
-                                         .offset = call->offset,
-                                         .n_heads = c->n_heads,
-                                         .d_key = c->d_key,
-                                         .d_value = c->d_value,
-                                         .feature_map = (lx_feature_map)c->params[FEATURE_MAP].i,
-                                         .eps = c->params[EPS].f});
-}
-
-static void queue_causal(const lx_mixer_call *call)
-{
-    const lx_mixer_config *c = call->config;
-    call->be->ops->attend_linear(
-        call->be, &(lx_attend_linear_args){.y = call->scratch[ATTENDED],
-                                           .qkv = call->scratch[PROJECTED],
-                                           .states = call->states,
-                                           .offset = call->offset,
-                                           .n_heads = c->n_heads,
-                                           .d_key = c->d_key,
-                                           .d_value = c->d_value,
-                                           .feature_map = (lx_feature_map)c->params[FEATURE_MAP].i,
-                                           .eps = c->params[EPS].f});
+    const lx_kernels *ops = call->be->ops;
+    const lx_attend_linear_args args = {.y = call->scratch[ATTENDED],
+                                        .qkv = call->scratch[PROJECTED],
+                                        .states = call->states,
+                                        .offset = call->offset,
+                                        .n_heads = c->n_heads,
+                                        .d_key = c->d_key,
+                                        .d_value = c->d_value,
+                                        .feature_map = (lx_feature_map)c->params[FEATURE_MAP].i,
+                                        .eps = c->params[EPS].f};
+    (call->parts->sees_all ? ops->attend_both : ops->attend_linear)(call->be, &args);
 }
 
 static void queue(const lx_mixer_call *call)
 {
-    lx_mixer_product(call, call->scratch[PROJECTED], call->x, QKV, LX_ACT_NONE, NULL);
-    if (call->parts->sees_all)
-        queue_both(call);
-    else
-        queue_causal(call);
-    lx_mixer_product(call, call->residual, call->scratch[ATTENDED], OUT, LX_ACT_NONE,
-                     call->residual);
+    lx_mixer_queue_attention(call, OUT, attend);
 }
 
 static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)

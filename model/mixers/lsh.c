@@ -73,7 +73,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_growing(p, LX_PAGE_TOKENS * c->n_heads * lx_lsh_row(&a));
 }
 
-static void queue_both(const lx_mixer_call *call)
+static void attend_both(const lx_mixer_call *call)
 {
     const lx_attend_lsh_args a = sizes(call->config);
     call->be->ops->attend_whole(call->be, &(lx_attend_whole_args){.y = call->scratch[ATTENDED],
@@ -89,7 +89,7 @@ static void queue_both(const lx_mixer_call *call)
                                                                   .chunk = a.cap});
 }
 
-static void queue_causal(const lx_mixer_call *call)
+static void attend_causal(const lx_mixer_call *call)
 {
     lx_attend_lsh_args a = sizes(call->config);
     a.y = call->scratch[ATTENDED];
@@ -103,13 +103,7 @@ static void queue_causal(const lx_mixer_call *call)
 
 static void queue(const lx_mixer_call *call)
 {
-    lx_mixer_product(call, call->scratch[PROJECTED], call->x, QK_V, LX_ACT_NONE, NULL);
-    if (call->parts->sees_all)
-        queue_both(call);
-    else
-        queue_causal(call);
-    lx_mixer_product(call, call->residual, call->scratch[ATTENDED], OUT, LX_ACT_NONE,
-                     call->residual);
+    lx_mixer_queue_attention(call, OUT, call->parts->sees_all ? attend_both : attend_causal);
 }
 
 static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)

@@ -61,15 +61,13 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_growing(p, h * (d + m) * lx_compressed_rows((int32_t)r));
 }
 
-static void queue(const lx_mixer_call *call)
+static void attend(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
-    lx_array *projected = call->scratch[PROJECTED], *attended = call->scratch[ATTENDED];
-    lx_mixer_product(call, projected, call->x, QKV, LX_ACT_NONE, NULL);
     call->be->ops->attend_compressed(call->be,
                                      &(lx_attend_compressed_args){
-                                         .y = attended,
-                                         .qkv = projected,
+                                         .y = call->scratch[ATTENDED],
+                                         .qkv = call->scratch[PROJECTED],
                                          .taps_k = call->arrays[COMPRESS_K],
                                          .bias_k = call->arrays[BIAS_K],
                                          .taps_v = call->arrays[COMPRESS_V],
@@ -85,7 +83,11 @@ static void queue(const lx_mixer_call *call)
                                          .inclusive = c->params[VISIBLE].i != 0,
                                          .scale = 1.0f / sqrtf((float)c->d_key),
                                      });
-    lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
+}
+
+static void queue(const lx_mixer_call *call)
+{
+    lx_mixer_queue_attention(call, OUT, attend);
 }
 
 static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)

@@ -256,3 +256,11 @@ void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x,
                                                       .residual = residual,
                                                       .rows = LX_ROWS_TOKENS});
 }
+
+void lx_mixer_queue_attention(const lx_mixer_call *call, int32_t out,
+                              void (*attend)(const lx_mixer_call *call))
+{
+    lx_mixer_product(call, call->scratch[0], call->x, 0, LX_ACT_NONE, NULL);
+    attend(call);
+    lx_mixer_product(call, call->residual, call->scratch[1], out, LX_ACT_NONE, call->residual);
+}

@@ -240,5 +240,9 @@ int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 /* For `queue`: y[r] = activation(W x[r] + b) + residual[r] for every token row. */
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,
                       lx_activation activation, const lx_array *residual);
+/* For `queue`: the first tensor's product of x into the first scratch, `attend`, which makes the
+   second scratch of that, and product `out` of the second, added to the residual. */
+void lx_mixer_queue_attention(const lx_mixer_call *call, int32_t out,
+                              void (*attend)(const lx_mixer_call *call));
 
 #endif

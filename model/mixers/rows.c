@@ -53,11 +53,13 @@ lx_attend_rows_args lx_mixer_attend_rows_args(const lx_mixer_call *call)
                                  .n_patterns = p->n_patterns};
 }
 
+static void attend(const lx_mixer_call *call)
+{
+    const lx_attend_rows_args args = lx_mixer_attend_rows_args(call);
+    call->be->ops->attend_rows(call->be, &args);
+}
+
 void lx_mixer_queue_rows(const lx_mixer_call *call)
 {
-    const lx_attend_rows_args attend = lx_mixer_attend_rows_args(call);
-    lx_mixer_product(call, call->scratch[LX_ROWS_PROJECTED], call->x, LX_ROWS_QKV, LX_ACT_NONE,
-                     NULL);
-    call->be->ops->attend_rows(call->be, &attend);
-    lx_mixer_product(call, call->residual, attend.y, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_queue_attention(call, LX_ROWS_OUT, attend);
 }

@@ -24,26 +24,22 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_declare_rows(c, &all, 1, p);
 }
 
-static void queue_both(const lx_mixer_call *call)
+static void attend_both(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
-    lx_array *attended = call->scratch[LX_ROWS_ATTENDED];
-    lx_mixer_product(call, call->scratch[LX_ROWS_PROJECTED], call->x, LX_ROWS_QKV, LX_ACT_NONE,
-                     NULL);
     call->be->ops->attend_whole(call->be,
-                                &(lx_attend_whole_args){.y = attended,
+                                &(lx_attend_whole_args){.y = call->scratch[LX_ROWS_ATTENDED],
                                                         .qkv = call->scratch[LX_ROWS_PROJECTED],
                                                         .n_heads = c->n_heads,
                                                         .d_key = c->d_key,
                                                         .d_value = c->d_value,
                                                         .scale = 1.0f / sqrtf((float)c->d_key)});
-    lx_mixer_product(call, call->residual, attended, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
 }
 
 static void queue(const lx_mixer_call *call)
 {
     if (call->parts->sees_all)
-        queue_both(call);
+        lx_mixer_queue_attention(call, LX_ROWS_OUT, attend_both);
     else
         lx_mixer_queue_rows(call);
 }

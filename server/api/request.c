@@ -2,7 +2,6 @@
  * refuse. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/clock.h"
 #include "server/api/api.h"
@@ -11,9 +10,7 @@
 
 static bool has_type(const lx_request *rq, const char *type)
 {
-    size_t n = strlen(type);
-    return strncasecmp(rq->content_type, type, n) == 0 &&
-           strchr(" ;\t", rq->content_type[n]) != NULL;
+    return lx_is_media_type(rq->content_type, strlen(rq->content_type), type);
 }
 
 bool lx_request_is_json(const lx_request *rq)
@@ -23,7 +20,7 @@ bool lx_request_is_json(const lx_request *rq)
 
 bool lx_request_is_multipart(const lx_request *rq)
 {
-    return has_type(rq, "multipart/form-data");
+    return has_type(rq, LX_FORM_TYPE);
 }
 
 void lx_respond_unread(lx_response *rs, const char *kinds)

@@ -163,17 +163,24 @@ static void free_parts(parts *p)
     free_secret(p->state_key);
 }
 
+static lx_status check_room(const lx_serve_options *o, const char *flag, int64_t need,
+                            lx_error *err)
+{
+    if (o->body_memory << 20 >= need)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "body-memory",
+                   "--body-memory is %lld MiB, but one body of --%s may need %lld",
+                   (long long)o->body_memory, flag, (long long)((need >> 20) + 1));
+}
+
 /* So that no body that is allowed can never be read: it, what is decoded of it, and its tree of
    JSON (lx_request_work_bytes). */
 static lx_status check_body_memory(const lx_serve_options *o, lx_error *err)
 {
     const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
-    int64_t need = 3 * o->max_body + 1 + lx_json_tree_bytes(&largest);
-    if (o->body_memory << 20 >= need)
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, "body-memory",
-                   "--body-memory is %lld MiB, but one body of --max-body may need %lld",
-                   (long long)o->body_memory, (long long)((need >> 20) + 1));
+    lx_status st =
+        check_room(o, "max-body", 3 * o->max_body + 1 + lx_json_tree_bytes(&largest), err);
+    return st == LX_OK ? check_room(o, "max-upload", 3 * o->max_upload + 1, err) : st;
 }
 
 static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
@@ -195,7 +202,9 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         .idle_timeout_s = (int32_t)o->connection_timeout,
         .read_timeout_s = (int32_t)o->read_timeout,
         .ping_s = (int32_t)o->ping,
-        .max_body = (size_t)o->max_body,
+        .limits = {.body = {(size_t)o->max_body, "max-body"},
+                   .upload = {(size_t)o->max_upload, "max-upload"},
+                   .takes_uploads = lx_routes_take_uploads},
         .bodies = &api->bodies,
         .tls_certificate = p->certificate,
         .tls_key = p->key,

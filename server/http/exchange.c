@@ -90,7 +90,6 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
     ex->number = ex->conn->n_exchanges++;
     atomic_store(&ex->refs, 1);
     (void)pthread_mutex_init(&ex->lock, NULL);
-    lx_buffer_init(&ex->body, h->options.max_body);
     lx_buffer_init(&ex->out, OUT_BYTES);
     choose_id(ex);
     atomic_fetch_add(&h->n_exchanges, 1);
@@ -177,6 +176,15 @@ static const char *header(const lx_exchange *ex, const char *name)
     return value != NULL ? value : "";
 }
 
+/* By the Content-Type that the handler will see. */
+static void limit_body(lx_exchange *ex)
+{
+    const char *type = header(ex, "Content-Type");
+    ex->most = lx_body_limit_of(&ex->http->options.limits, ex->method, ex->path,
+                                lx_is_media_type(type, strlen(type), LX_FORM_TYPE));
+    lx_buffer_init(&ex->body, ex->most.bytes);
+}
+
 /* Whether the request may come in; otherwise *result is that of the answer queued instead. A body
    that comes after it is not read. */
 static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Result *result)
@@ -234,6 +242,7 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     (void)snprintf(ex->method, sizeof ex->method, "%s", method);
     (void)snprintf(ex->path, sizeof ex->path, "%s", url);
     ex->old_version = strcmp(version, "HTTP/1.0") == 0;
+    limit_body(ex);
     lx_error err = {0};
     int fault = front_fault(ex, &err);
     if (fault != 0)
@@ -251,7 +260,7 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
 
 static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
 {
-    size_t need = ex->body.length + *n, most = ex->http->options.max_body;
+    size_t need = ex->body.length + *n, most = ex->most.bytes;
     if (ex->body.status == LX_OK && need <= most && need >= ex->reserved) { /* chunked: it grows */
         size_t room = 2 * need < most ? 2 * need : most;
         if (!reserve_body(ex, room)) {
@@ -262,7 +271,7 @@ static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
     lx_buffer_append(&ex->body, data, *n);
     ex->body_bytes += *n;
     *n = 0;
-    return ex->body_bytes <= ex->http->options.max_body + DROPPED_BODY_BYTES ? MHD_YES : MHD_NO;
+    return ex->body_bytes <= ex->most.bytes + DROPPED_BODY_BYTES ? MHD_YES : MHD_NO;
 }
 
 static enum MHD_Result refuse_body(lx_exchange *ex)
@@ -274,9 +283,9 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
         return refuse(ex, 503, &err, false);
     }
     (void)lx_fail(&err, ex->body.status, "body",
-                  large ? "the body is larger than the %zu bytes allowed"
-                        : "no memory for a body of up to %zu bytes",
-                  ex->http->options.max_body);
+                  large ? "the body is larger than the %zu bytes allowed (--%s)"
+                        : "no memory for a body of up to %zu bytes (--%s)",
+                  ex->most.bytes, ex->most.flag);
     return refuse(ex, large ? 413 : 503, &err, false);
 }
 

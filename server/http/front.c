@@ -6,9 +6,9 @@
 /* More than one call of lx_front_add can leave. */
 enum { BUFFER_BYTES = 4 * LX_HTTP_HEAD_BYTES };
 
-void lx_front_init(lx_front *f, size_t max_body)
+void lx_front_init(lx_front *f, const lx_body_limits *limits)
 {
-    *f = (lx_front){.max_body = max_body};
+    *f = (lx_front){.limits = limits};
     lx_buffer_init(&f->in, BUFFER_BYTES);
     lx_buffer_init(&f->out, BUFFER_BYTES);
 }
@@ -59,7 +59,7 @@ static bool refuse_long(lx_front *f)
 static bool end_head(lx_front *f, const char *head, size_t n)
 {
     lx_header_check check;
-    lx_front_head(head, n, f->max_body, &f->out, &check);
+    lx_front_head(head, n, f->limits, &f->out, &check);
     if (check.fault != 0) {
         (void)refuse(f, check.fault, check.error.param, check.error.text);
         f->error = check.error;

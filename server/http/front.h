@@ -36,7 +36,7 @@ typedef enum lx_front_state {
 } lx_front_state;
 
 typedef struct lx_front {
-    size_t max_body;
+    const lx_body_limits *limits;
     bool within_tls; /* the caller's */
     lx_front_state state;
     lx_buffer in, out; /* not understood yet; not taken yet. Empty between requests */
@@ -51,7 +51,8 @@ typedef struct lx_front {
     lx_error error;
 } lx_front;
 
-void lx_front_init(lx_front *f, size_t max_body);
+/* The limits live as long. */
+void lx_front_init(lx_front *f, const lx_body_limits *limits);
 void lx_front_fini(lx_front *f);
 
 /* Bytes from the client, at most LX_FRONT_BLOCK, after all that there was has been taken. False
@@ -66,7 +67,7 @@ int lx_front_fault(const lx_front *f, int64_t request, lx_error *err);
 
 /* front_head.c: one whole head, up to and with its empty line. Appends its plain spelling, or
    leaves check->fault. */
-void lx_front_head(const char *head, size_t n, size_t max_body, lx_buffer *out,
+void lx_front_head(const char *head, size_t n, const lx_body_limits *limits, lx_buffer *out,
                    lx_header_check *check);
 /* The head that stands for a refused one. Of `head` only the first line is used, if it is sound. */
 void lx_front_stand_in(const char *head, size_t n, lx_buffer *out);

@@ -158,7 +158,26 @@ static void take_header(span line, bool has_authority, lx_header_check *check, l
         put_header(name, value, out);
 }
 
-void lx_front_head(const char *head, size_t n, size_t max_body, lx_buffer *out,
+/* A method or a path as text; what is too long is no route's. */
+static void copy(span s, char *to, size_t size)
+{
+    to[0] = '\0';
+    if (s.n < size) {
+        memcpy(to, s.at, s.n);
+        to[s.n] = '\0';
+    }
+}
+
+static lx_body_limit body_limit(const request_line *l, bool is_form, const lx_body_limits *limits)
+{
+    char method[8], path[64];
+    span target = l->target;
+    copy(l->method, method, sizeof method);
+    copy(cut(&target, '?'), path, sizeof path);
+    return lx_body_limit_of(limits, method, path, is_form);
+}
+
+void lx_front_head(const char *head, size_t n, const lx_body_limits *limits, lx_buffer *out,
                    lx_header_check *check)
 {
     size_t before = out->length;
@@ -179,7 +198,8 @@ void lx_front_head(const char *head, size_t n, size_t max_body, lx_buffer *out,
         take_header(line, l.authority.n > 0, check, out);
     }
     lx_buffer_puts(out, "\r\n");
-    if (lx_header_check_end(check, max_body) != 0 && out->status == LX_OK)
+    lx_body_limit most = body_limit(&l, check->is_form, limits);
+    if (lx_header_check_end(check, most) != 0 && out->status == LX_OK)
         out->length = before;
 }
 

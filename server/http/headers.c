@@ -73,6 +73,13 @@ static bool is_name(const char *name, size_t n, const char *wanted)
     return n == strlen(wanted) && strncasecmp(name, wanted, n) == 0;
 }
 
+bool lx_is_media_type(const char *content_type, size_t n, const char *type)
+{
+    size_t own = strlen(type);
+    return n >= own && strncasecmp(content_type, type, own) == 0 &&
+           strchr(" ;\t", n > own ? content_type[own] : '\0') != NULL;
+}
+
 void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes, const char *value,
                          size_t value_bytes)
 {
@@ -87,9 +94,18 @@ void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes
         check_encoding(c, value, value_bytes);
     else if (is_name(name, name_bytes, "Host"))
         c->n_host = c->n_host < 0 ? 1 : c->n_host + 1;
+    else if (is_name(name, name_bytes, "Content-Type"))
+        c->is_form = ++c->n_types == 1 && lx_is_media_type(value, value_bytes, LX_FORM_TYPE);
 }
 
-int lx_header_check_end(lx_header_check *c, size_t max_body)
+lx_body_limit lx_body_limit_of(const lx_body_limits *l, const char *method, const char *path,
+                               bool is_form)
+{
+    bool larger = is_form && l->takes_uploads != NULL && l->takes_uploads(method, path);
+    return larger ? l->upload : l->body;
+}
+
+int lx_header_check_end(lx_header_check *c, lx_body_limit most)
 {
     if (c->has_length && c->chunked)
         fault(c, 400, "Content-Length", "Content-Length and Transfer-Encoding exclude each other");
@@ -99,11 +115,11 @@ int lx_header_check_end(lx_header_check *c, size_t max_body)
         fault(c, 400, "Host", "the Host header is missing");
     if (c->n_host > 1)
         fault(c, 400, "Host", "Host is given more than once");
-    if (c->fault == 0 && c->length > max_body) {
+    if (c->fault == 0 && c->length > most.bytes) {
         c->fault = 413;
         (void)lx_fail(&c->error, LX_ERR_TOO_LARGE, "body",
-                      "the body has %llu bytes, more than the %zu allowed",
-                      (unsigned long long)c->length, max_body);
+                      "the body has %llu bytes, more than the %zu allowed (--%s)",
+                      (unsigned long long)c->length, most.bytes, most.flag);
     }
     return c->fault;
 }

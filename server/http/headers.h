@@ -16,11 +16,34 @@
 
 enum { LX_MAX_REQUEST_HEADERS = 64 };
 
+#define LX_FORM_TYPE "multipart/form-data"
+
+/* How large a body may be, and the flag that says so. */
+typedef struct lx_body_limit {
+    size_t bytes;
+    const char *flag; /* without its --; static */
+} lx_body_limit;
+
+/* Forms that bring files may be larger than other bodies, where a route takes them. */
+typedef struct lx_body_limits {
+    lx_body_limit body, upload;
+    /* Whether a request of this method and path takes them; any thread. NULL: none does. */
+    bool (*takes_uploads)(const char *method, const char *path);
+} lx_body_limits;
+
+/* Of a request, whose body need not be there yet; path: without its query. */
+lx_body_limit lx_body_limit_of(const lx_body_limits *l, const char *method, const char *path,
+                               bool is_form);
+
+/* Whether a Content-Type of n bytes is this media type, whatever its parameters. */
+bool lx_is_media_type(const char *content_type, size_t n, const char *type);
+
 typedef struct lx_header_check {
-    int32_t n_headers, n_host;
-    bool has_length, chunked, old; /* old: HTTP/1.0 */
-    uint64_t length;               /* of Content-Length */
-    int fault;                     /* HTTP status of the first fault, 0 for none */
+    int32_t n_headers, n_host, n_types; /* n_types: of Content-Type */
+    bool has_length, chunked, old;      /* old: HTTP/1.0 */
+    bool is_form;                       /* its only Content-Type is multipart/form-data */
+    uint64_t length;                    /* of Content-Length */
+    int fault;                          /* HTTP status of the first fault, 0 for none */
     lx_error error;
 } lx_header_check;
 
@@ -28,7 +51,7 @@ void lx_header_check_begin(lx_header_check *c, const char *method, const char *v
 void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes, const char *value,
                          size_t value_bytes);
 /* Returns 0, or the HTTP status that refuses the request; c->error says why. */
-int lx_header_check_end(lx_header_check *c, size_t max_body);
+int lx_header_check_end(lx_header_check *c, lx_body_limit most);
 
 /* True for a request id that is safe to repeat in a header and a log: [A-Za-z0-9._-]{1,64}. */
 bool lx_request_id_ok(const char *id);

@@ -100,6 +100,7 @@ typedef struct lx_exchange {
     bool old_version;  /* HTTP/1.0: a stream's end is the connection's */
     size_t body_bytes; /* received, dropped ones included */
     lx_buffer body;
+    lx_body_limit most;
     size_t reserved; /* for it, in options.bodies */
     lx_buffer out;   /* stream: made but not yet given to the library */
     size_t out_read;

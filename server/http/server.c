@@ -44,7 +44,7 @@ static void open_connection(lx_http *h, struct MHD_Connection *connection, void 
         *context = NULL;
         return;
     }
-    lx_front_init(&conn->front, h->options.max_body);
+    lx_front_init(&conn->front, &h->options.limits);
     conn->front.within_tls = h->options.tls_key != NULL;
     if (!lx_recv_attach(conn->fd, &conn->front)) {
         lx_watch_close(&h->watch, conn);

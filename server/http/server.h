@@ -18,6 +18,7 @@
 #include "common/budget.h"
 #include "common/buffer.h"
 #include "common/client.h"
+#include "server/http/headers.h"
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 
@@ -116,7 +117,7 @@ typedef struct lx_http_options {
     int32_t idle_timeout_s; /* silence on a connection */
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
     int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
-    size_t max_body;
+    lx_body_limits limits;
     lx_budget *bodies; /* bytes of bodies that are being read; NULL: no limit */
     /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);

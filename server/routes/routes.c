@@ -46,10 +46,14 @@ static const struct route {
 /* What acts on the whole server: for keys with that right. */
 static const lx_handler admin_only[] = {lx_handle_reload};
 
-static bool is_admin_only(lx_handler handler)
+/* What reads forms with files. */
+static const lx_handler uploads[] = {lx_handle_images_edits, lx_handle_transcriptions,
+                                     lx_handle_score};
+
+static bool is_among(lx_handler handler, const lx_handler *handlers, size_t n)
 {
-    for (size_t i = 0; i < sizeof admin_only / sizeof *admin_only; i++)
-        if (admin_only[i] == handler)
+    for (size_t i = 0; i < n; i++)
+        if (handlers[i] == handler)
             return true;
     return false;
 }
@@ -102,12 +106,18 @@ lx_route_match lx_routes_find(const char *method, const char *path)
     return m;
 }
 
+bool lx_routes_take_uploads(const char *method, const char *path)
+{
+    lx_handler handler = lx_routes_find(method, path).handler;
+    return is_among(handler, uploads, sizeof uploads / sizeof *uploads);
+}
+
 void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_route_match m = lx_routes_find(rq->method, rq->path);
     lx_request request = *rq;
     request.tail = m.tail;
-    if (is_admin_only(m.handler) && !rq->admin) {
+    if (is_among(m.handler, admin_only, sizeof admin_only / sizeof *admin_only) && !rq->admin) {
         lx_respond_error(rs, 403, "admin_key_needed", "Authorization",
                          "this acts on the whole server and needs an API key with the right admin "
                          "(--api-key, or in --api-key-file: NAME KEY admin)");

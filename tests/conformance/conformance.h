@@ -126,4 +126,8 @@ bool dev_read(device *d, const lx_array *a, float *to, int64_t n);
 /* end and sync */
 bool dev_finish(device *d);
 
+/* Whether the device lacks an operation (LX_OP_HOST in kernels/ops.def); then it is said. */
+#define IS_MISSING(d, operation) is_missing(d, (d)->k->operation != NULL, #operation)
+bool is_missing(const device *d, bool there, const char *operation);
+
 #endif

@@ -315,3 +315,10 @@ bool dev_finish(device *d)
     CHECK(d->k->sync(d->be, step, &err) == LX_OK, "sync: %s", err.text);
     return true;
 }
+
+bool is_missing(const device *d, bool there, const char *operation)
+{
+    if (!there)
+        (void)printf("%s has no %s\n", d->label, operation);
+    return !there;
+}

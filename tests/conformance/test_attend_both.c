@@ -7,7 +7,6 @@
  * of a sum by the absolute values added to it.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "conformance.h"
@@ -67,13 +66,6 @@ static both_case make_case(rng *r, size_t i, pattern p)
 }
 
 /* A device may lack the operation. */
-static bool is_missing(const device *d)
-{
-    if (d->k->attend_both == NULL)
-        (void)printf("%s has no attend_both\n", d->label);
-    return d->k->attend_both == NULL;
-}
-
 /* Sequences first .. first + n - 1 of the case in slots 1, 2, ..; `before` lies in every slot. */
 static bool attend(device *d, const both_case *c, int32_t first, int32_t n, float before, float *y,
                    float *state)
@@ -160,7 +152,7 @@ static bool check_case(device *dut, device *oracle, const both_case *c)
 static bool both_match_oracle(device *dut, device *oracle)
 {
     rng r = {51};
-    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS && !is_missing(dut); i++)
+    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS && !IS_MISSING(dut, attend_both); i++)
         for (int p = 0; p < PATTERNS; p++) {
             both_case c = make_case(&r, i, (pattern)p);
             if (!check_case(dut, oracle, &c))
@@ -178,7 +170,7 @@ static bool both_neighbours_do_not_matter(device *dut, device *oracle)
     rng r = {52};
     static agreement seen;
     uint64_t hash = NO_BYTES;
-    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS && !IS_MISSING(dut, attend_both); i++) {
         both_case c = make_case(&r, i, UNIFORM);
         int64_t n_v = (int64_t)c.heads * c.d_value, row = 0, n = floats_of(&c);
         float *y = floats(rows_of(&c) * n_v), *alone = floats(rows_of(&c) * n_v);
@@ -198,14 +190,14 @@ static bool both_neighbours_do_not_matter(device *dut, device *oracle)
         hash = hash_bytes(hash, y, (size_t)(rows_of(&c) * n_v) * sizeof *y);
         dev_release(dut);
     }
-    return is_missing(dut) || agrees(dut, &seen, hash);
+    return IS_MISSING(dut, attend_both) || agrees(dut, &seen, hash);
 }
 
 /* Small whole numbers add up exactly, so that what a token gets does not depend on its place. */
 static bool both_see_no_order(device *dut, device *oracle)
 {
     (void)oracle;
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_both))
         return true;
     enum { T = 40, D = 3, M = 2, WIDTH = 2 * D + M };
     static const int32_t length[] = {T};
@@ -230,7 +222,7 @@ static bool both_see_no_order(device *dut, device *oracle)
 static bool both_refuse_what_is_wrong(device *dut, device *oracle)
 {
     (void)oracle;
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_both))
         return true;
     lx_batch *b = single_rows(1);
     lx_states *s = dev_states(dut, 20, 1);

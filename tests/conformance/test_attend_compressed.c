@@ -3,7 +3,6 @@
  * (carried.h); what is wrong is refused by its name.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "carried.h"
@@ -85,17 +84,10 @@ static carried carried_of(const compressed_case *c)
 }
 
 /* A device may lack the operation. */
-static bool is_missing(const device *d)
-{
-    if (d->k->attend_compressed == NULL)
-        (void)printf("%s has no attend_compressed\n", d->label);
-    return d->k->attend_compressed == NULL;
-}
-
 static bool compressed_rows_match_oracle(device *dut, device *oracle)
 {
     rng r = {61};
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, attend_compressed); i++) {
         carried op = carried_of(&cases[i]);
         CHECK(carried_matches_oracle(dut, oracle, &op, &r), "case %zu", i);
     }
@@ -106,7 +98,7 @@ static bool compressed_rows_any_split_is_equal(device *dut, device *oracle)
 {
     (void)oracle;
     rng r = {62};
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, attend_compressed); i++) {
         carried op = carried_of(&cases[i]);
         CHECK(carried_any_split_is_equal(dut, &op, &r), "case %zu", i);
     }
@@ -121,7 +113,7 @@ static bool written_blocks_are_averaged(device *dut, device *oracle)
     static const compressed_case forms[] = {{1, 1, 1, 3, false, false, 1, 1},
                                             {1, 1, 1, 3, true, true, 1, 1}};
     static const float want[][7] = {{1, 1, 1, 3.5f, 3.5f, 3.5f, 22 / 3.0f}, {0, 0, 3, 3, 3, 7, 7}};
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_compressed))
         return true;
     for (size_t form = 0; form < COUNT(forms); form++) {
         carried op = carried_of(&forms[form]);
@@ -147,7 +139,7 @@ static bool broken_blocks_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
     static const compressed_case c = {2, 3, 2, 4, false, true, 1, 0};
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_compressed))
         return true;
     carried op = carried_of(&c);
     rng r = {1};

@@ -3,7 +3,6 @@
  * (carried.h); what is wrong is refused by its name.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "carried.h"
@@ -64,17 +63,10 @@ static carried carried_of(const lsh_case *c)
 }
 
 /* A device may lack the operation. */
-static bool is_missing(const device *d)
-{
-    if (d->k->attend_lsh == NULL)
-        (void)printf("%s has no attend_lsh\n", d->label);
-    return d->k->attend_lsh == NULL;
-}
-
 static bool buckets_match_oracle(device *dut, device *oracle)
 {
     rng r = {41};
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, attend_lsh); i++) {
         carried op = carried_of(&cases[i]);
         CHECK(carried_matches_oracle(dut, oracle, &op, &r), "case %zu", i);
     }
@@ -85,7 +77,7 @@ static bool buckets_any_split_is_equal(device *dut, device *oracle)
 {
     (void)oracle;
     rng r = {42};
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, attend_lsh); i++) {
         carried op = carried_of(&cases[i]);
         CHECK(carried_any_split_is_equal(dut, &op, &r), "case %zu", i);
     }
@@ -97,7 +89,7 @@ static bool buckets_any_split_is_equal(device *dut, device *oracle)
 static bool written_buckets_are_seen(device *dut, device *oracle)
 {
     (void)oracle;
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_lsh))
         return true;
     static const float hashes[] = {1, 0, 0, 1};
     static const lsh_case c = {1, 2, 4, 1, 4, 2, 1, hashes};
@@ -144,7 +136,7 @@ static bool broken_buckets_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
     static const lsh_case c = {2, 3, 2, 2, 4, 5, 1, NULL};
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_lsh))
         return true;
     carried op = carried_of(&c);
     lx_attend_lsh_args good = args_of(&c);

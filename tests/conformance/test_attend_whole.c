@@ -3,7 +3,6 @@
  * (whole.h); what is wrong is refused by its name.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "whole.h"
@@ -101,17 +100,10 @@ static whole whole_of(const attend_case *c)
 }
 
 /* A device may lack the operation. */
-static bool is_missing(const device *d)
-{
-    if (d->k->attend_whole == NULL)
-        (void)printf("%s has no attend_whole\n", d->label);
-    return d->k->attend_whole == NULL;
-}
-
 static bool whole_attention_matches_oracle(device *dut, device *oracle)
 {
     rng r = {61};
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, attend_whole); i++) {
         whole op = whole_of(&cases[i]);
         CHECK(whole_matches_oracle(dut, oracle, &op, &r), "case %zu", i);
     }
@@ -124,11 +116,11 @@ static bool whole_attention_is_equal_alone(device *dut, device *oracle)
     rng r = {62};
     static agreement seen;
     uint64_t hash = NO_BYTES;
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, attend_whole); i++) {
         whole op = whole_of(&cases[i]);
         CHECK(whole_is_equal_alone(dut, &op, &r, &hash), "case %zu", i);
     }
-    return is_missing(dut) || agrees(dut, &seen, hash);
+    return IS_MISSING(dut, attend_whole) || agrees(dut, &seen, hash);
 }
 
 /*
@@ -138,7 +130,7 @@ static bool whole_attention_is_equal_alone(device *dut, device *oracle)
 static bool written_chunks_are_seen(device *dut, device *oracle)
 {
     (void)oracle;
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_whole))
         return true;
     static const float hashes[] = {1, 0, 0, 1};
     static const attend_case c = {1, 2, 4, 1, 4, 2, 1, hashes};
@@ -184,7 +176,7 @@ static bool broken_whole_attention_is_refused(device *dut, device *oracle)
     (void)oracle;
     enum { ROWS = LX_WHOLE_MOST_TOKENS + 1 };
     static const attend_case c = {1, 1, 1, 2, 4, 5, 1, NULL};
-    if (is_missing(dut))
+    if (IS_MISSING(dut, attend_whole))
         return true;
     lx_attend_whole_args good = args_of(dut, &c, ROWS), bad[9];
     good.qkv = dev_array(dut, NULL, 3 * (int64_t)ROWS);

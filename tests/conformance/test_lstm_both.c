@@ -3,7 +3,6 @@
  * what is wrong is refused by its name.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "whole.h"
@@ -52,17 +51,10 @@ static whole whole_of(const int32_t *n)
 }
 
 /* A device may lack the operation. */
-static bool is_missing(const device *d)
-{
-    if (d->k->lstm_both == NULL)
-        (void)printf("%s has no lstm_both\n", d->label);
-    return d->k->lstm_both == NULL;
-}
-
 static bool lstm_matches_oracle(device *dut, device *oracle)
 {
     rng r = {71};
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, lstm_both); i++) {
         whole op = whole_of(&cases[i]);
         CHECK(whole_matches_oracle(dut, oracle, &op, &r), "%d cells", cases[i]);
     }
@@ -75,11 +67,11 @@ static bool lstm_is_equal_alone(device *dut, device *oracle)
     rng r = {72};
     static agreement seen;
     uint64_t hash = NO_BYTES;
-    for (size_t i = 0; i < COUNT(cases) && !is_missing(dut); i++) {
+    for (size_t i = 0; i < COUNT(cases) && !IS_MISSING(dut, lstm_both); i++) {
         whole op = whole_of(&cases[i]);
         CHECK(whole_is_equal_alone(dut, &op, &r, &hash), "%d cells", cases[i]);
     }
-    return is_missing(dut) || agrees(dut, &seen, hash);
+    return IS_MISSING(dut, lstm_both) || agrees(dut, &seen, hash);
 }
 
 static double sigmoid(double x)
@@ -91,7 +83,7 @@ static double sigmoid(double x)
 static bool written_steps_are_taken(device *dut, device *oracle)
 {
     (void)oracle;
-    if (is_missing(dut))
+    if (IS_MISSING(dut, lstm_both))
         return true;
     static const float u[8] = {0.5f, -0.25f, 1, 2, -1, 0.75f, -0.5f, 0.25f};
     static const float x[2][8] = {{0.1f, -0.2f, 0.3f, 0.4f, 1, 2, -1, 0.5f},
@@ -128,7 +120,7 @@ static void queue_args(device *d, const void *args)
 static bool broken_lstms_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
-    if (is_missing(dut))
+    if (IS_MISSING(dut, lstm_both))
         return true;
     const lx_lstm_both_args good = {dev_array(dut, NULL, 6), dev_array(dut, NULL, 24),
                                     dev_array(dut, NULL, 72), 3};

@@ -11,10 +11,19 @@
 
 enum { MAX_BODY = 4096, ROOM = 1 << 18 };
 
+static bool takes_uploads(const char *method, const char *path)
+{
+    return strcmp(method, "POST") == 0 && strcmp(path, "/") == 0;
+}
+
+static const lx_body_limits limits = {.body = {MAX_BODY, "max-body"},
+                                      .upload = {2 * MAX_BODY, "max-upload"},
+                                      .takes_uploads = takes_uploads};
+
 static size_t run(lx_front *f, const char *in, size_t n, size_t piece, char *out)
 {
     size_t got = 0, more = 0;
-    lx_front_init(f, MAX_BODY);
+    lx_front_init(f, &limits);
     for (size_t at = 0; at < n; at += piece) {
         MUST(lx_front_add(f, in + at, n - at < piece ? n - at : piece));
         while ((more = lx_front_take(f, out + got, ROOM - got)) > 0)

@@ -62,7 +62,7 @@ static void check_head(char *head)
         see(&s, line, value);
         lx_header_check_add(&c, line, strlen(line), value, strlen(value));
     }
-    int status = lx_header_check_end(&c, MAX_BODY);
+    int status = lx_header_check_end(&c, (lx_body_limit){MAX_BODY, "max-body"});
     if (status == 0)
         check_accepted(&c, &s, version);
     else

@@ -82,7 +82,7 @@ def speech_models(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared_speech_server(speech_models):
-    with Server("--models", speech_models, "--max-body", str(8 << 20)) as server:
+    with Server("--models", speech_models) as server:
         yield server
 
 

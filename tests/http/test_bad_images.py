@@ -284,7 +284,7 @@ def test_a_hundred_megabytes(image_server, framing):
 
 
 def test_body_just_over_the_limit(image_port):
-    check_refused(edit(image_port, bytes(1 << 20)), "body", 413)
+    assert "--max-upload" in check_refused(edit(image_port, bytes(8 << 20)), "body", 413)
 
 
 # --- scores ----------------------------------------------------------------------------------

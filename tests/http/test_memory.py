@@ -181,7 +181,7 @@ def test_peak_of_a_large_response(tmp_path):
 # --- bodies ---------------------------------------------------------------------------------------
 
 BODIES = "linnet_body_bytes"
-BODY_MEMORY = 20  # MiB: just enough for one body of any kind
+BODY_MEMORY = 20  # MiB: just enough for one body of any kind, forms being no larger
 WHOLE = 1 << 20  # --max-body
 
 
@@ -203,7 +203,7 @@ def reply_of(sock, patience=client.PATIENCE):
 @pytest.fixture
 def filled():
     """A server whose budget for bodies is taken by clients that never finish theirs, and they."""
-    with Server("--body-memory", str(BODY_MEMORY), "--slots", "2") as server:
+    with Server("--body-memory", str(BODY_MEMORY), "--max-upload", str(WHOLE), "--slots", "2") as server:
         sockets = [unfinished(server.port) for _ in range(BODY_MEMORY)]
         full = BODY_MEMORY * MIB - WHOLE
         wait_until(lambda: server.metric(BODIES) >= full, 60, "bodies reserved")

@@ -53,7 +53,7 @@ def read(sock):
 
 
 def start(folder, *flags):
-    return Server("--models", folder, "--max-body", str(8 << 20), *flags)
+    return Server("--models", folder, *flags)
 
 
 def test_a_full_queue(slow_models):

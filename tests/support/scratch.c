@@ -62,6 +62,12 @@ char *scratch_replace(const char *text, const char *from, const char *to)
     return out;
 }
 
+void must(lx_status st, const lx_error *err)
+{
+    if (st != LX_OK)
+        fail_msg("%s", err->text);
+}
+
 void scratch_expect(lx_status got, const lx_error *err, lx_status status, const char *part)
 {
     if (got != status || err->status != status)

@@ -21,6 +21,7 @@ const char *scratch_write(const char *name, const void *bytes, size_t n);
 /* `text` with its only occurrence of `from` replaced by `to`; the caller frees it. */
 char *scratch_replace(const char *text, const char *from, const char *to);
 
+void must(lx_status st, const lx_error *err);
 /* The error must be `status`, one line, and contain `part`. */
 void scratch_expect(lx_status got, const lx_error *err, lx_status status, const char *part);
 

@@ -105,12 +105,6 @@ static void expect(const lx_model *m, const int32_t *ids, rows logits,
     }
 }
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 static void run(const lx_model *m, const char *backend, const int32_t *ids, float *logits)
 {
     static lx_sampling sampling[ROWS];

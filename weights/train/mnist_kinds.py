@@ -9,11 +9,8 @@ t10k-images-idx3-ubyte(.gz), which is looked at only for the table. A model that
 """
 
 import argparse
-import json
-import pathlib
-import subprocess
-import sys
 
+import comparison
 import image_data
 
 SIZES = ["n_layers=3", "d_model=96", "n_heads=6", "d_ff=384"]
@@ -28,35 +25,19 @@ PAPER = {"softmax": 0.621, "lsh-1": 0.745, "lsh-4": 0.676, "linear": 0.644}
 
 
 def parse_arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--data", type=pathlib.Path, required=True)
-    p.add_argument("--runs", type=pathlib.Path, required=True, help="a folder for the runs and their models")
-    p.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
-    p.add_argument("--tokens", default="6e6", help="of each run")
-    p.add_argument("--threads", default="1")
+    p = comparison.make_parser(__doc__, KINDS, "6e6")
     p.add_argument("--images", default="10000", help="test images to look at")
-    p.add_argument("--linnet", type=pathlib.Path, default=pathlib.Path("build/linnet"))
-    args, args.further = p.parse_known_args()
-    return args
+    return comparison.parse(p)
 
 
 def train(kind: str, args: argparse.Namespace):
-    model = args.runs / kind / "model"
-    if (model / "config.json").exists():
-        return
-    print(f"training {kind}", file=sys.stderr)
-    recipe = pathlib.Path(__file__).parent / "mnist.py"
-    settings = [word for setting in SIZES + KINDS[kind] for word in ("--set", setting)]
-    subprocess.run([sys.executable, recipe, "--data", args.data, "--run", args.runs / kind, "--out", model,
-                    "--tokens", args.tokens, "--threads", args.threads, "--no-compile", "--ema", "0.99",
-                    "--streams", "token,row,column", *settings, *args.further], check=True, stdout=subprocess.DEVNULL)
+    comparison.train(kind, args, "mnist.py", SIZES + KINDS[kind], "--no-compile", "--ema", "0.99", "--streams", "token,row,column")
 
 
 def bits_per_dim(kind: str, args: argparse.Namespace) -> float:
     images = image_data.find(args.data, "t10k-images-idx3-ubyte")
-    said = subprocess.run([args.linnet, "eval", "--model", args.runs / kind / "model", images, "--limit", args.images,
-                           "--threads", args.threads, "--json"], check=True, capture_output=True, text=True)
-    return json.loads(said.stdout)["bits_per_dim"]
+    return comparison.ask(args, "eval", "--model", comparison.model_of(kind, args), images, "--limit", args.images,
+                     "--threads", args.threads)["bits_per_dim"]
 
 
 def main():

@@ -9,11 +9,10 @@ test.tsv.xz, which is looked at only for the table. A model that is complete in 
 """
 
 import argparse
-import json
 import lzma
 import pathlib
-import subprocess
-import sys
+
+import comparison
 
 WIDTH = 128
 KINDS = {  # layers, and what is set
@@ -27,43 +26,21 @@ KINDS = {  # layers, and what is set
 NAMES = {"softmax": "softmax, without positions", "grouped_query": "softmax, rotary positions"}
 
 
-def parse_arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--data", type=pathlib.Path, required=True)
-    p.add_argument("--runs", type=pathlib.Path, required=True, help="a folder for the runs and their models")
-    p.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
-    p.add_argument("--tokens", default="3e6", help="of each run")
-    p.add_argument("--threads", default="1")
-    p.add_argument("--linnet", type=pathlib.Path, default=pathlib.Path("build/linnet"))
-    args, args.further = p.parse_known_args()
-    return args
-
-
 def train(kind: str, args: argparse.Namespace):
-    run = args.runs / kind
-    if (run / "model" / "config.json").exists():
-        return
-    print(f"training {kind}", file=sys.stderr)
     layers, settings = KINDS[kind]
-    subprocess.run([sys.executable, pathlib.Path(__file__).parent / "poem.py", "--data", args.data, "--run", run, "--out", run / "model",
-                    "--kind", kind, "--layers", str(layers), "--width", str(WIDTH), "--tokens", args.tokens, "--threads", args.threads,
-                    "--ema", "0.99", "--decay", "0.5", *(word for setting in settings for word in ("--set", setting)), *args.further],
-                   check=True, stdout=subprocess.DEVNULL)
+    comparison.train(kind, args, "poem.py", settings, "--kind", kind, "--layers", str(layers), "--width", str(WIDTH),
+                "--ema", "0.99", "--decay", "0.5")
 
 
 def said_of(kind: str, test: pathlib.Path, args: argparse.Namespace) -> tuple[int, float]:
     """Parameters, nats a character."""
-    model = args.runs / kind / "model"
-
-    def ask(*words):
-        return json.loads(subprocess.run([args.linnet, *words, "--json"], check=True, capture_output=True, text=True).stdout)
-
-    return (ask("inspect", model)["parameters"],
-            ask("eval", "--model", model, test, "--threads", args.threads, "--precision", "f32")["nll"])
+    model = comparison.model_of(kind, args)
+    return (comparison.ask(args, "inspect", model)["parameters"],
+            comparison.ask(args, "eval", "--model", model, test, "--threads", args.threads, "--precision", "f32")["nll"])
 
 
 def main():
-    args = parse_arguments()
+    args = comparison.parse(comparison.make_parser(__doc__, KINDS, "3e6"))
     for kind in args.only:
         train(kind, args)
     test = args.runs / "test.tsv"

@@ -10,10 +10,9 @@ of the one that was not. A model that is complete in RUNS_DIR is not trained aga
 """
 
 import argparse
-import json
 import pathlib
-import subprocess
-import sys
+
+import comparison
 
 KINDS = {  # layers, and what is set
     "softmax": (4, ["mixer=softmax"]),
@@ -26,43 +25,23 @@ BATCH = 2000  # rows
 
 
 def parse_arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--data", type=pathlib.Path, required=True)
-    p.add_argument("--runs", type=pathlib.Path, required=True, help="a folder for the runs and their models")
-    p.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
-    p.add_argument("--tokens", default="2.6e6", help="rows of each run")
-    p.add_argument("--threads", default="1")
+    p = comparison.make_parser(__doc__, KINDS, "2.6e6")
     p.add_argument("--unseen", default="theo", help="the speaker that is left out of the training")
     p.add_argument("--streams", type=int, default=400, help="of each test")
-    p.add_argument("--linnet", type=pathlib.Path, default=pathlib.Path("build/linnet"))
-    args, args.further = p.parse_known_args()
-    return args
+    return comparison.parse(p)
 
 
 def train(kind: str, args: argparse.Namespace):
-    model = args.runs / kind / "model"
-    if (model / "config.json").exists():
-        return
-    print(f"training {kind}", file=sys.stderr)
     layers, settings = KINDS[kind]
-    subprocess.run([sys.executable, pathlib.Path(__file__).parent / "speech.py", "--data", args.data, "--run", args.runs / kind,
-                    "--out", model, "--layers", str(layers), "--tokens", args.tokens, "--batch-tokens", str(BATCH),
-                    "--threads", args.threads, "--unseen", args.unseen,
-                    *(word for setting in settings for word in ("--set", setting)), *args.further],
-                   check=True, stdout=subprocess.DEVNULL)
+    comparison.train(kind, args, "speech.py", settings, "--layers", str(layers), "--batch-tokens", str(BATCH), "--unseen", args.unseen)
 
 
 def write_tests(args: argparse.Namespace) -> dict[str, pathlib.Path]:
     """A list for `linnet eval` of each kind of voices."""
     for part in ("test", "unseen"):
-        subprocess.run([sys.executable, pathlib.Path(__file__).parent / "speech_streams.py", "--data", args.data, "--part", part,
-                        "--out", args.runs / part, "--unseen", args.unseen, "--n", str(args.streams)],
-                       check=True, stdout=subprocess.DEVNULL)
+        comparison.run_script("speech_streams.py", "--data", args.data, "--part", part, "--out", args.runs / part,
+                         "--unseen", args.unseen, "--n", str(args.streams))
     return {part: args.runs / part / "list.tsv" for part in ("test", "unseen")}
-
-
-def ask(args: argparse.Namespace, *words) -> dict:
-    return json.loads(subprocess.run([args.linnet, *words, "--json"], check=True, capture_output=True, text=True).stdout)
 
 
 def main():
@@ -73,9 +52,9 @@ def main():
     print("| method | layers | parameters | the paper, phonemes wrong | here, digits wrong | of a speaker never heard |\n"
           "| --- | ---: | ---: | ---: | ---: | ---: |")
     for kind in args.only:
-        model = args.runs / kind / "model"
-        wrong = [ask(args, "eval", "--model", model, tests[name], "--threads", args.threads)["token_error_rate"] for name in tests]
-        print(f"| {kind} | {KINDS[kind][0]} | {ask(args, 'inspect', model)['parameters']:,} | {PAPER[kind]:.2f} % | "
+        model = comparison.model_of(kind, args)
+        wrong = [comparison.ask(args, "eval", "--model", model, tests[name], "--threads", args.threads)["token_error_rate"] for name in tests]
+        print(f"| {kind} | {KINDS[kind][0]} | {comparison.ask(args, 'inspect', model)['parameters']:,} | {PAPER[kind]:.2f} % | "
               + " | ".join(f"{100 * rate:.2f} %" for rate in wrong) + " |")
 
 

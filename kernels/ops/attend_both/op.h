@@ -14,14 +14,6 @@
  * The sums of head h are left at offset + h * (D * M + D) floats of the sequence's slot: s
  * row-major, then z. What was there before is not looked at.
  */
-typedef struct lx_attend_both_args {
-    lx_array *y;         /* [T, H * M] */
-    const lx_array *qkv; /* [T, H*D | H*D | H*M], feature map not yet applied */
-    lx_states *states;
-    int64_t offset;
-    int32_t n_heads, d_key, d_value;
-    lx_feature_map feature_map;
-    float eps;
-} lx_attend_both_args;
+typedef lx_attend_linear_args lx_attend_both_args;
 
 #endif

@@ -1,23 +1,27 @@
 #include "kernels/op.h"
 
-static lx_status bad(lx_error *err, const char *what)
+static lx_status bad(lx_error *err, const char *name, const char *what)
 {
-    return lx_fail(err, LX_ERR_INVALID, NULL, "attend_linear: %s", what);
+    return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s", name, what);
+}
+
+lx_status lx_attend_linear_check(const lx_attend_linear_args *a, const char *name, lx_error *err)
+{
+    int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
+    if (h < 1 || d < 1 || m < 1 || h > 65536 || d > 65536 || m > 65536)
+        return bad(err, name, "heads and their sizes must be 1 to 65536");
+    if ((unsigned)a->feature_map >= LX_FEATURE_MAPS)
+        return bad(err, name, "unknown feature map");
+    if (a->y == a->qkv)
+        return bad(err, name, "qkv and y are the same array");
+    if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - h * (d * m + d))
+        return bad(err, name, "the layer's sums lie outside the slot");
+    return LX_OK;
 }
 
 static lx_status check(const void *args, lx_error *err)
 {
-    const lx_attend_linear_args *a = args;
-    int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
-    if (h < 1 || d < 1 || m < 1 || h > 65536 || d > 65536 || m > 65536)
-        return bad(err, "heads and their sizes must be 1 to 65536");
-    if ((unsigned)a->feature_map >= LX_FEATURE_MAPS)
-        return bad(err, "unknown feature map");
-    if (a->y == a->qkv)
-        return bad(err, "qkv and y are the same array");
-    if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - h * (d * m + d))
-        return bad(err, "the layer's state lies outside the slot");
-    return LX_OK;
+    return lx_attend_linear_check(args, "attend_linear", err);
 }
 
 static void uses(const void *args, lx_uses *u)

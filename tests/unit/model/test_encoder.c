@@ -49,12 +49,6 @@ static int setup(void **state)
     return n_folders == 0 ? -1 : 0;
 }
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 typedef struct subject {
     lx_model *model;
     lx_backend *be;

@@ -206,12 +206,6 @@ static void step(const lx_model *m, const int32_t *ids, memory *memories, double
 
 /* --- the real ones --- */
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 static void check_backend(const lx_model *m, const char *name, const int32_t *ids)
 {
     static memory memories[LAYERS];

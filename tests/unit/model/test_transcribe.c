@@ -15,29 +15,22 @@
 #include "model/transcribe.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
+#include "tests/support/sound.h"
 #include "tests/support/tiny_model.h"
 
-enum { RATE = 8000, MOST_SAMPLES = 2 * RATE, HEAD = 44, IDS = 4 };
+enum { RATE = SOUND_RATE, MOST_SAMPLES = 2 * RATE, IDS = 4 };
 
 static lx_model *model;
 static lx_backend *be;
 static lx_encoder *encoder;
 static lx_listener *listener;
-static uint8_t file[HEAD + 2 * MOST_SAMPLES];
-
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
+static uint8_t file[SOUND_HEAD + 2 * MOST_SAMPLES];
 
 static int setup(void **state)
 {
     (void)state;
     lx_error err = {0};
-    const lx_backend_options options = {.n_threads = 1};
-    must(lx_backend_open("cpu", &options, &be, &err), &err);
-    must(lx_model_load(GOLDEN_HEARING "/linear", &model, &err), &err);
+    sound_open(GOLDEN_HEARING "/linear", &be, &model);
     must(lx_encoder_new(model, be, model->max_rows, 1, &encoder, &err), &err);
     must(lx_listener_new(model, &listener, &err), &err);
     return 0;
@@ -54,40 +47,17 @@ static int teardown(void **state)
     return 0;
 }
 
-static void put(uint8_t *at, uint32_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
-static void put_name(uint8_t *at, const char *name)
-{
-    for (; *name != '\0'; name++)
-        *at++ = (uint8_t)*name;
-}
-
 /* A WAV file of so many samples, and how many bytes it has: tones that come and go over noise. */
 static size_t make_file(int32_t n)
 {
+    static int16_t samples[MOST_SAMPLES];
     uint64_t seed = 3;
-    uint32_t bytes = 2 * (uint32_t)n;
-    put_name(file, "RIFF    WAVEfmt ");
-    put(file + 4, 36 + bytes, 4);
-    put(file + 16, 16, 4);
-    put(file + 20, 1, 2);
-    put(file + 22, 1, 2);
-    put(file + 24, RATE, 4);
-    put(file + 28, 2 * RATE, 4);
-    put(file + 32, 2, 2);
-    put(file + 34, 16, 2);
-    put_name(file + 36, "data");
-    put(file + 40, bytes, 4);
     for (int32_t i = 0; i < n; i++) {
         double noise = (double)(scratch_random(&seed) >> 40) * 0x1p-24 - 0.5;
         double tone = sin(0.05 * i * (1 + i / 1600 % 5)) * (i / 800 % 2);
-        put(file + HEAD + 2 * (size_t)i, (uint32_t)(int32_t)(9000 * tone + 2000 * noise), 2);
+        samples[i] = (int16_t)(9000 * tone + 2000 * noise);
     }
-    return HEAD + bytes;
+    return sound_write(file, samples, n);
 }
 
 static void the_parts_are_the_whole(void **state)

@@ -40,12 +40,6 @@ typedef struct subject {
     lx_states *states;
 } subject;
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 static subject make_subject(const variant *v, const char *backend, int32_t n_threads)
 {
     subject s = {.w = calloc(1, sizeof *s.w)};

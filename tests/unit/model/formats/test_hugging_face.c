@@ -128,12 +128,6 @@ static void write_random(bool is_own, bool tied, const char *config)
 
 /* --- running models --- */
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 static lx_model *load(void)
 {
     lx_model *m = NULL;

@@ -35,12 +35,6 @@ static void expect_refused(const void *data, size_t n, const char *part)
     assert_int_equal(p.width, 77);
 }
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 /* --- what is written --- */
 
 static void fill(uint8_t *values, size_t n, uint64_t seed)

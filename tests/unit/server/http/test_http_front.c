@@ -10,10 +10,23 @@
 
 #include "server/http/front.h"
 
-enum { MAX_BODY = 1000, ROOM = 128 * 1024 };
+enum { ROOM = 128 * 1024 };
+
+static bool takes_uploads(const char *method, const char *path)
+{
+    return strcmp(method, "POST") == 0 && strcmp(path, "/up") == 0;
+}
+
+static const lx_body_limits limits = {
+    .body = {1000, "max-body"}, .upload = {2000, "max-upload"}, .takes_uploads = takes_uploads};
 
 #define POST "POST /x HTTP/1.1\r\nHost: h\r\n"
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
+#define UPLOAD(target, type, length)                                                               \
+    "POST " target " HTTP/1.1\r\nHost: h\r\nContent-Type: " type "\r\nContent-Length: " length     \
+    "\r\n\r\n"
+#define FORM "multipart/form-data; boundary=x"
+#define STAND_IN_UP "POST /up HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n"
 #define STAND_IN "POST /x HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n"
 
 typedef struct front_case {
@@ -84,6 +97,14 @@ static const front_case cases[] = {
     {"second request", POST "\r\n" POST "A\r\n\r\n" POST "\r\n", 0, POST "\r\n" STAND_IN, 400,
      "headers", 2},
     {"body over the limit", POST "Content-Length: 1001\r\n\r\n", 0, STAND_IN, 413, "body", 1},
+    {"upload", UPLOAD("/up", FORM, "2000"), 0, NULL, 0, "", 1},
+    {"upload with a query", UPLOAD("/up?a=b", FORM, "2000"), 0, NULL, 0, "", 1},
+    {"upload over the limit", UPLOAD("/up", FORM, "2001"), 0, STAND_IN_UP, 413, "body", 1},
+    {"JSON where uploads go", UPLOAD("/up", "application/json", "1001"), 0, STAND_IN_UP, 413,
+     "body", 1},
+    {"form where none go", UPLOAD("/x", FORM, "1001"), 0, STAND_IN, 413, "body", 1},
+    {"form and JSON", UPLOAD("/up", FORM "\r\nContent-Type: application/json", "1001"), 0,
+     STAND_IN_UP, 413, "body", 1},
 
     {"chunk line by bare LF", CHUNKED "2\nab\r\n0\r\n\r\n", 0, CHUNKED "0\r\n\r\n", 400, "body", 1},
     {"extension by bare LF", CHUNKED "2;a\nab\r\n0\r\n\r\n", 0, CHUNKED "0\r\n\r\n", 400, "body",
@@ -107,7 +128,7 @@ static const front_case cases[] = {
 static size_t run(lx_front *f, const char *in, size_t n, size_t block, char *out)
 {
     size_t got = 0;
-    lx_front_init(f, MAX_BODY);
+    lx_front_init(f, &limits);
     for (size_t at = 0; at < n; at += block) {
         assert_true(lx_front_add(f, in + at, n - at < block ? n - at : block));
         size_t more = 0;

@@ -9,7 +9,7 @@
 
 #include "server/http/headers.h"
 
-enum { MAX_BODY = 1000 };
+static const lx_body_limit most = {1000, "max-body"};
 
 typedef struct framing_case {
     const char *what;
@@ -111,12 +111,69 @@ static void test_framing(void **state)
         for (int h = 0; h < 6 && c->headers[h][0] != NULL; h++)
             lx_header_check_add(&check, c->headers[h][0], strlen(c->headers[h][0]),
                                 c->headers[h][1], strlen(c->headers[h][1]));
-        int status = lx_header_check_end(&check, MAX_BODY);
+        int status = lx_header_check_end(&check, most);
         if (status != c->status || strcmp(check.error.param, c->param) != 0)
             fail_msg("%s: status %d param \"%s\", expected %d \"%s\"", c->what, status,
                      check.error.param, c->status, c->param);
         assert_int_equal(c->status != 0, check.error.text[0] != '\0');
     }
+}
+
+static bool takes_uploads(const char *method, const char *path)
+{
+    return strcmp(method, "POST") == 0 && strcmp(path, "/up") == 0;
+}
+
+static void test_a_limit_is_that_of_method_path_and_type(void **state)
+{
+    (void)state;
+    lx_body_limits l = {
+        .body = most, .upload = {2000, "max-upload"}, .takes_uploads = takes_uploads};
+    assert_string_equal(lx_body_limit_of(&l, "POST", "/up", true).flag, "max-upload");
+    assert_int_equal(lx_body_limit_of(&l, "POST", "/up", true).bytes, 2000);
+    assert_string_equal(lx_body_limit_of(&l, "POST", "/up", false).flag, "max-body");
+    assert_int_equal(lx_body_limit_of(&l, "PUT", "/up", true).bytes, 1000);
+    assert_int_equal(lx_body_limit_of(&l, "POST", "/", true).bytes, 1000);
+    l.takes_uploads = NULL;
+    assert_int_equal(lx_body_limit_of(&l, "POST", "/up", true).bytes, 1000);
+}
+
+static void test_a_form_is_one_by_its_only_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *types[3];
+        bool is_form;
+    } heads[] = {{{NULL}, false},
+                 {{"multipart/form-data"}, true},
+                 {{"Multipart/Form-Data; boundary=x"}, true},
+                 {{"multipart/form-data\t;boundary=x"}, true},
+                 {{"multipart/form-dat"}, false},
+                 {{"multipart/form-data2"}, false},
+                 {{"application/json"}, false},
+                 {{"multipart/form-data", "application/json"}, false},
+                 {{"application/json", "multipart/form-data"}, false},
+                 {{"multipart/form-data", "multipart/form-data"}, false}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        lx_header_check check;
+        lx_header_check_begin(&check, "POST", "HTTP/1.1");
+        for (int t = 0; t < 3 && heads[i].types[t] != NULL; t++)
+            lx_header_check_add(&check, "content-Type", 12, heads[i].types[t],
+                                strlen(heads[i].types[t]));
+        if (check.is_form != heads[i].is_form)
+            fail_msg("head %zu", i);
+    }
+}
+
+static void test_a_large_body_is_refused_with_its_limit(void **state)
+{
+    (void)state;
+    lx_header_check check;
+    lx_header_check_begin(&check, "POST", "HTTP/1.0");
+    lx_header_check_add(&check, "Content-Length", 14, "1001", 4);
+    assert_int_equal(lx_header_check_end(&check, most), 413);
+    assert_string_equal(check.error.text,
+                        "the body has 1001 bytes, more than the 1000 allowed (--max-body)");
 }
 
 static void test_nul_in_a_value_is_refused(void **state)
@@ -125,7 +182,7 @@ static void test_nul_in_a_value_is_refused(void **state)
     lx_header_check check;
     lx_header_check_begin(&check, "GET", "HTTP/1.1");
     lx_header_check_add(&check, "Host", 4, "x\0y", 3);
-    assert_int_equal(lx_header_check_end(&check, MAX_BODY), 400);
+    assert_int_equal(lx_header_check_end(&check, most), 400);
 }
 
 static void test_number_of_headers_is_limited(void **state)
@@ -137,7 +194,7 @@ static void test_number_of_headers_is_limited(void **state)
         lx_header_check_add(&check, "Host", 4, "x", 1);
         for (int i = 1; i < LX_MAX_REQUEST_HEADERS + extra; i++)
             lx_header_check_add(&check, "A", 1, "b", 1);
-        assert_int_equal(lx_header_check_end(&check, MAX_BODY), extra ? 431 : 0);
+        assert_int_equal(lx_header_check_end(&check, most), extra ? 431 : 0);
     }
 }
 
@@ -198,6 +255,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_framing),
+        cmocka_unit_test(test_a_limit_is_that_of_method_path_and_type),
+        cmocka_unit_test(test_a_form_is_one_by_its_only_type),
+        cmocka_unit_test(test_a_large_body_is_refused_with_its_limit),
         cmocka_unit_test(test_nul_in_a_value_is_refused),
         cmocka_unit_test(test_number_of_headers_is_limited),
         cmocka_unit_test(test_request_ids),

@@ -49,6 +49,19 @@ static void test_known_routes(void **state)
     }
 }
 
+static void test_who_takes_uploads(void **state)
+{
+    (void)state;
+    assert_true(lx_routes_take_uploads("POST", "/v1/audio/transcriptions"));
+    assert_true(lx_routes_take_uploads("POST", "/v1/images/edits"));
+    assert_true(lx_routes_take_uploads("POST", "/v1/score"));
+    assert_false(lx_routes_take_uploads("PUT", "/v1/images/edits"));
+    assert_false(lx_routes_take_uploads("POST", "/v1/images/generations"));
+    assert_false(lx_routes_take_uploads("POST", "/v1/completions"));
+    assert_false(lx_routes_take_uploads("POST", "/nowhere"));
+    assert_false(lx_routes_take_uploads("", ""));
+}
+
 static void test_tail_is_one_segment(void **state)
 {
     (void)state;
@@ -225,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_routes),
+        cmocka_unit_test(test_who_takes_uploads),
         cmocka_unit_test(test_tail_is_one_segment),
         cmocka_unit_test(test_unknown_paths),
         cmocka_unit_test(test_allow),

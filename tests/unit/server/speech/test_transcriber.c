@@ -16,8 +16,9 @@
 #include "tests/support/failing.h"
 #include "tests/support/patience.h"
 #include "tests/support/scratch.h"
+#include "tests/support/sound.h"
 
-enum { RATE = 8000, HEAD = 44, MOST = RATE, MAX_SOUNDS = 8, NEVER = -1 };
+enum { MOST = SOUND_RATE, MAX_SOUNDS = 8, NEVER = -1 };
 
 static lx_model *model;
 static lx_backend *be;
@@ -44,19 +45,10 @@ lx_status __wrap_lx_encoder_run(lx_encoder *e, const lx_encoder_input *inputs, i
     return __real_lx_encoder_run(e, inputs, n, err);
 }
 
-static void must(lx_status st, const lx_error *err)
-{
-    if (st != LX_OK)
-        fail_msg("%s", err->text);
-}
-
 static int setup(void **state)
 {
     (void)state;
-    lx_error err = {0};
-    const lx_backend_options options = {.n_threads = 1};
-    must(lx_backend_open("cpu", &options, &be, &err), &err);
-    must(lx_model_load(GOLDEN_HEARING "/linear", &model, &err), &err);
+    sound_open(GOLDEN_HEARING "/linear", &be, &model);
     return 0;
 }
 
@@ -70,30 +62,13 @@ static int teardown(void **state)
 
 /* --- sounds --- */
 
-static void put(uint8_t *at, uint32_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
 /* A WAV file of n samples of noise; its bytes. */
-static size_t make_file(uint8_t file[HEAD + 2 * MOST], int32_t n, uint64_t seed)
+static size_t make_file(uint8_t *file, int32_t n, uint64_t seed)
 {
-    memcpy(file, "RIFF    WAVEfmt ", 16);
-    put(file + 4, 36 + 2 * (uint32_t)n, 4);
-    put(file + 16, 16, 4);
-    put(file + 20, 1, 2);
-    put(file + 22, 1, 2);
-    put(file + 24, RATE, 4);
-    put(file + 28, 2 * RATE, 4);
-    put(file + 32, 2, 2);
-    put(file + 34, 16, 2);
-    memcpy(file + 36, "data", 4);
-    put(file + 40, 2 * (uint32_t)n, 4);
+    static int16_t samples[MOST];
     for (int32_t i = 0; i < n; i++)
-        put(file + HEAD + 2 * (size_t)i, (uint32_t)(scratch_random(&seed) >> (50 + i / 400 % 3)),
-            2);
-    return HEAD + 2 * (size_t)n;
+        samples[i] = (int16_t)(scratch_random(&seed) >> (50 + i / 400 % 3));
+    return sound_write(file, samples, n);
 }
 
 /* Samples of sound i: all differ in their rows. */
@@ -110,7 +85,7 @@ static void wake(void *context)
 
 static lx_hearing *new_sound(int i)
 {
-    static uint8_t file[HEAD + 2 * MOST];
+    static uint8_t file[SOUND_HEAD + 2 * MOST];
     lx_error err = {0};
     lx_hearing *h = NULL;
     lx_hearing_params p = {.file = file,

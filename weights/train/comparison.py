@@ -1,0 +1,49 @@
+"""What comparisons of kinds by one recipe share: mnist_kinds.py, poem_kinds.py, speech_kinds.py."""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def make_parser(description: str, kinds, tokens: str) -> argparse.ArgumentParser:
+    """tokens: of each run, where --tokens is not given."""
+    p = argparse.ArgumentParser(description=description.split("\n")[0])
+    p.add_argument("--data", type=pathlib.Path, required=True)
+    p.add_argument("--runs", type=pathlib.Path, required=True, help="a folder for the runs and their models")
+    p.add_argument("--only", nargs="+", choices=kinds, default=list(kinds))
+    p.add_argument("--tokens", default=tokens, help="of each run")
+    p.add_argument("--threads", default="1")
+    p.add_argument("--linnet", type=pathlib.Path, default=pathlib.Path("build/linnet"))
+    return p
+
+
+def parse(p: argparse.ArgumentParser) -> argparse.Namespace:
+    """What p does not know is for the recipe."""
+    args, args.further = p.parse_known_args()
+    return args
+
+
+def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
+    return args.runs / kind / "model"
+
+
+def run_script(name: str, *words):
+    """A script of this folder; its standard output is of no use here."""
+    subprocess.run([sys.executable, pathlib.Path(__file__).parent / name, *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str], *words):
+    """Trains the model of this kind by a recipe, unless it is complete. settings: FIELD=VALUE each."""
+    model = model_of(kind, args)
+    if (model / "config.json").exists():
+        return
+    print(f"training {kind}", file=sys.stderr)
+    run_script(recipe, "--data", args.data, "--run", args.runs / kind, "--out", model, "--tokens", args.tokens,
+               "--threads", args.threads, *words, *(word for setting in settings for word in ("--set", setting)), *args.further)
+
+
+def ask(args: argparse.Namespace, *words) -> dict:
+    """What the program says."""
+    return json.loads(subprocess.run([args.linnet, *words, "--json"], check=True, capture_output=True, text=True).stdout)
