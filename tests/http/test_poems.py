@@ -233,7 +233,7 @@ def test_stop_strings_lengths_and_penalties_fit(port):
 @pytest.mark.parametrize("fields, param, words", [
     ({"form": "6x4"}, "form", "5x4, 5x8, 7x4, 7x8"),
     ({"form": ""}, "form", "5x4"),
-    ({"form": "5x4\0"}, "form", "5x4"),
+    ({"form": "5x4\0"}, "form", "NUL"),
     ({"form": 5}, "form", "string"),
     ({"form": "5x4", "acrostic": "春夏秋"}, "acrostic", "4 Chinese characters"),
     ({"form": "5x4", "acrostic": "春夏秋冬春"}, "acrostic", "4 Chinese characters"),
