@@ -1,10 +1,11 @@
 /* The known templates (see chat.h). A hash is lx_file_hash of the template's text. */
 #include "model/chat.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "model/formats/file.h"
+#include "model/tasks/couplet_chars.h"
+#include "model/utf8.h"
 
 static const lx_chat_template templates[] = {
     {.name = "chatml", /* with line feeds or \\n in its strings, with or without a default */
@@ -14,7 +15,10 @@ static const lx_chat_template templates[] = {
      .behind = "<|im_end|>\n",
      .answer = "<|im_start|>assistant\n",
      .end = "<|im_end|>"},
-    {.name = "llama3",
+    {.name = "llama3", /* as above, and with or without a condition on the answer */
+     .hashes = {UINT64_C(0x8e49e0aad794f4e7), UINT64_C(0x79a4b7f0e60e27bb),
+                UINT64_C(0xbeda04c6bf6b648b), UINT64_C(0x55309e1910d949f4)},
+     .trims = true,
      .begin = "<|begin_of_text|>",
      .before = {"<|start_header_id|>system<|end_header_id|>\n\n",
                 "<|start_header_id|>user<|end_header_id|>\n\n",
@@ -49,6 +53,27 @@ const lx_chat_template *lx_chat_find(const char *text)
             return &templates[i];
     }
     return NULL;
+}
+
+/* White space as Jinja's trim has it: Python's, which counts four separators among controls. */
+static bool is_space(int32_t c)
+{
+    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_couplet_is_space((uint32_t)c));
+}
+
+const char *lx_chat_words(const lx_chat_template *t, const char *text, size_t *n)
+{
+    size_t first = *n, last = 0; /* of what is no space, and behind it */
+    if (!t->trims)
+        return text;
+    for (size_t at = 0, begin = 0; at < *n; begin = at) {
+        if (is_space(lx_utf8_next(text, *n, &at)))
+            continue;
+        first = begin < first ? begin : first;
+        last = at;
+    }
+    *n = last > first ? last - first : 0;
+    return text + first;
 }
 
 void lx_chat_list(lx_buffer *out)

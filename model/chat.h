@@ -1,10 +1,13 @@
 /*
  * Chats as the prompt of a model of text: a short list of known templates, each a table of what
- * stands around messages. Which one a model has is said by its tokenizer_config.json. Thread: any.
+ * stands around messages. Which one a model has is said by its chat_template.jinja or its
+ * tokenizer_config.json. Thread: any.
  */
 #ifndef LINNET_MODEL_CHAT_H
 #define LINNET_MODEL_CHAT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/buffer.h"
@@ -27,10 +30,13 @@ typedef struct lx_chat_template {
     const char *answer; /* behind the last message: here the answer begins */
     const char *end;    /* the token that ends an answer; NULL: none of the template's own */
     const char *stop;   /* a text that ends it; NULL: none */
+    bool trims;         /* white space around a message is left out */
 } lx_chat_template;
 
 /* By name or by the whole text; NULL for one that is not known. */
 const lx_chat_template *lx_chat_find(const char *text);
+/* What of a message's text[*n] the template has in it: returns its begin, and its bytes in *n. */
+const char *lx_chat_words(const lx_chat_template *t, const char *text, size_t *n);
 /* "chatml, llama3, rwkv" */
 void lx_chat_list(lx_buffer *out);
 

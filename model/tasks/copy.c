@@ -266,19 +266,19 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
 
 /* --- text --- */
 
-static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
+static void spell(const lx_model *model, int32_t id, lx_buffer *out)
 {
     lx_buffer_puts(out, lx_vocab_text(model->vocab, id));
 }
 
 static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out)
 {
-    name_token(plan->model, tokens[step], out);
+    spell(plan->model, tokens[step], out);
 }
 
 static void render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
 {
-    name_token(plan->model, symbol_at(plan, i), out);
+    spell(plan->model, symbol_at(plan, i), out);
 }
 
 /* A character has 4 at most; the separator's name is longer. */
@@ -302,7 +302,7 @@ const lx_task_ops lx_copy_task = {
     .restate = restate,
     .reread = reread,
     .render = render,
-    .name_token = name_token,
+    .spell = spell,
     .token_bytes = token_bytes,
     .render_prompt = render_prompt,
 };

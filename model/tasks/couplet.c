@@ -373,7 +373,7 @@ static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_
     lx_buffer_append(out, text, lx_utf8_put(c != 0 ? c : UNKNOWN, text));
 }
 
-static void name_token(const lx_model *model, int32_t id, lx_buffer *out)
+static void spell(const lx_model *model, int32_t id, lx_buffer *out)
 {
     lx_buffer_puts(out, lx_vocab_text(model->vocab, id));
 }
@@ -422,7 +422,7 @@ const lx_task_ops lx_couplet_task = {
     .restate = restate,
     .reread = reread,
     .render = render,
-    .name_token = name_token,
+    .spell = spell,
     .token_bytes = token_bytes,
     .render_prompt = render_prompt,
 };

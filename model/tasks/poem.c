@@ -483,7 +483,7 @@ const lx_task_ops lx_poem_task = {
     .restate = restate,
     .reread = reread,
     .render = lx_text_render,
-    .name_token = lx_text_name_token,
+    .spell = lx_text_spell,
     .token_bytes = lx_text_token_bytes,
     .render_prompt = lx_text_render_prompt,
 };

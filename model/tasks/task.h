@@ -113,11 +113,12 @@ typedef struct lx_task_ops {
        with the last of them, and not at all without it. Allocates nothing else. Images:
        model/tasks/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
-    /* Text only, otherwise NULL: what a list of likeliest tokens calls one, in UTF-8. */
-    void (*name_token)(const lx_model *model, int32_t id, lx_buffer *out);
+    /* Text only, otherwise NULL: appends a token's bytes, which may be a part of a character. */
+    void (*spell)(const lx_model *model, int32_t id, lx_buffer *out);
     /* Text only, otherwise NULL: appends token i of the prompt as it was read, i < n_pieces. */
     void (*render_prompt)(const lx_plan *plan, int32_t i, lx_buffer *out);
-    /* Text only, otherwise NULL: the most bytes that one of these three appends. */
+    /* Text only, otherwise NULL: the most bytes that one of these three appends, and that
+       a token's bytes have where each is written as \x and two digits behind "bytes:". */
     int32_t (*token_bytes)(const lx_model *model);
 } lx_task_ops;
 

@@ -330,27 +330,12 @@ void lx_text_render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out)
     render_at(plan, NULL, i, out);
 }
 
-static bool is_utf8(const char *text, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        if (lx_utf8_next(text, n, &at) < 0)
-            return false;
-    }
-    return true;
-}
-
-/* A part of a character as OpenAI writes it: bytes:\xe4\xbd. */
-void lx_text_name_token(const lx_model *model, int32_t id, lx_buffer *out)
+void lx_text_spell(const lx_model *model, int32_t id, lx_buffer *out)
 {
     size_t n = 0;
     const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
-    if (text != NULL && is_utf8(text, n)) {
+    if (text != NULL)
         lx_buffer_append(out, text, n);
-        return;
-    }
-    lx_buffer_puts(out, "bytes:");
-    for (size_t i = 0; text != NULL && i < n; i++)
-        lx_buffer_printf(out, "\\x%02x", (unsigned char)text[i]);
 }
 
 const lx_task_ops lx_text_task = {
@@ -368,7 +353,7 @@ const lx_task_ops lx_text_task = {
     .restate = lx_text_restate,
     .reread = lx_text_reread,
     .render = lx_text_render,
-    .name_token = lx_text_name_token,
+    .spell = lx_text_spell,
     .token_bytes = lx_text_token_bytes,
     .render_prompt = lx_text_render_prompt,
 };

@@ -47,7 +47,7 @@ lx_status lx_text_reread(const void *bytes, size_t n, bool flag, lx_task_request
                          lx_error *err) LX_MUST_USE;
 void lx_text_render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
 void lx_text_render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out);
-void lx_text_name_token(const lx_model *model, int32_t id, lx_buffer *out);
+void lx_text_spell(const lx_model *model, int32_t id, lx_buffer *out);
 int32_t lx_text_token_bytes(const lx_model *model);
 
 #endif

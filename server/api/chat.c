@@ -68,7 +68,9 @@ static void render(const lx_chat_template *t, const lx_completion_params *p, lx_
     for (int32_t i = 0; i < p->n_messages; i++) {
         const lx_chat_message *m = &p->messages[i];
         lx_buffer_puts(out, t->before[m->role]);
-        lx_buffer_append(out, m->text, m->bytes);
+        size_t bytes = m->bytes;
+        const char *words = lx_chat_words(t, m->text, &bytes);
+        lx_buffer_append(out, words, bytes);
         lx_buffer_puts(out, t->behind);
     }
     lx_buffer_puts(out, t->answer);

@@ -26,6 +26,9 @@ static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t 
     size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
     lx_json_extent found;
     lx_json_scan(body, at, &found);
+    if (json_error_code(e) == json_error_null_character)
+        return lx_fail(err, LX_ERR_INVALID, found.key,
+                       "%s has a NUL (\\u0000) in it, which no text here may have", found.key);
     /* the parser's text may quote a piece of the body; keep what is plain */
     char text[120];
     size_t n = strnlen(e->text, sizeof text - 1);

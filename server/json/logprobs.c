@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/tasks/task.h"
+#include "model/utf8.h"
 #include "server/json/answers.h"
 #include "server/json/fields.h"
 #include "server/json/parts.h"
@@ -21,18 +22,48 @@ static json_t *text_of(const lx_json_token *t)
     return json_stringn(t->text, t->bytes);
 }
 
-/* The name of one of the likeliest tokens, in a buffer that is used for all of them. */
-static bool name_of(const lx_json_logprobs *l, const lx_sample *s, lx_buffer *name)
+/* One of the likeliest tokens, in buffers that are used for all of them. */
+typedef struct likely {
+    lx_buffer bytes, name;
+} likely;
+
+static void likely_init(likely *k, const lx_json_logprobs *l)
 {
-    name->length = 0;
-    lx_buffer_puts(name, "");
-    l->model->task->name_token(l->model, s->token, name);
-    return name->status == LX_OK;
+    lx_buffer_init(&k->bytes, (size_t)l->model->token_bytes + LX_MAX_NAME);
+    lx_buffer_init(&k->name, (size_t)l->model->token_bytes + LX_MAX_NAME);
 }
 
-static void init_name(const lx_json_logprobs *l, lx_buffer *name)
+static void likely_fini(likely *k)
 {
-    lx_buffer_init(name, (size_t)l->model->token_bytes + LX_MAX_NAME);
+    lx_buffer_fini(&k->bytes);
+    lx_buffer_fini(&k->name);
+}
+
+static bool is_utf8(const lx_buffer *text)
+{
+    for (size_t at = 0; at < text->length;) {
+        if (lx_utf8_next(text->data, text->length, &at) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* A part of a character is named as OpenAI writes it: bytes:\xe4\xbd. */
+static bool likely_read(likely *k, const lx_json_logprobs *l, const lx_sample *s)
+{
+    k->bytes.length = k->name.length = 0;
+    lx_buffer_puts(&k->bytes, "");
+    l->model->task->spell(l->model, s->token, &k->bytes);
+    if (k->bytes.status != LX_OK)
+        return false;
+    bool whole = k->bytes.length > 0 && is_utf8(&k->bytes);
+    if (whole)
+        lx_buffer_append(&k->name, k->bytes.data, k->bytes.length);
+    else
+        lx_buffer_puts(&k->name, "bytes:");
+    for (size_t i = 0; !whole && i < k->bytes.length; i++)
+        lx_buffer_printf(&k->name, "\\x%02x", (unsigned char)k->bytes.data[i]);
+    return k->name.status == LX_OK;
 }
 
 /* --- completions --- */
@@ -44,13 +75,13 @@ static json_t *make_map(const lx_json_logprobs *l, const lx_json_token *t)
         return json_null();
     json_t *map = json_object();
     bool ok = map != NULL;
-    lx_buffer name;
-    init_name(l, &name);
+    likely k;
+    likely_init(&k, l);
     for (int32_t i = 0; ok && i < l->n_top; i++)
-        ok = name_of(l, &t->top[i], &name) &&
-             json_object_setn_new(map, name.data, name.length,
+        ok = likely_read(&k, l, &t->top[i]) &&
+             json_object_setn_new(map, k.name.data, k.name.length,
                                   lx_json_real_or_null((double)t->top[i].logprob)) == 0;
-    lx_buffer_fini(&name);
+    likely_fini(&k);
     if (ok && json_object_getn(map, t->text, t->bytes) == NULL)
         ok = json_object_setn_new(map, t->text, t->bytes, lx_json_real_or_null(t->logprob)) == 0;
     if (ok)
@@ -102,22 +133,25 @@ static json_t *make_bytes(const char *text, size_t bytes)
     return NULL;
 }
 
-static json_t *make_entry(const char *text, size_t bytes, double logprob)
+/* `bytes` are the token's own, also where its text only names a part of a character. */
+static json_t *make_entry(const char *text, size_t n, json_t *bytes, double logprob)
 {
-    return json_pack("{s:s%, s:o, s:o}", "token", text, bytes, "logprob",
-                     lx_json_real_or_null(logprob), "bytes", make_bytes(text, bytes));
+    return json_pack("{s:s%, s:o, s:o}", "token", text, n, "logprob", lx_json_real_or_null(logprob),
+                     "bytes", bytes);
 }
 
 static json_t *make_top(const lx_json_logprobs *l, const lx_json_token *t)
 {
     json_t *list = json_array();
     bool ok = list != NULL;
-    lx_buffer name;
-    init_name(l, &name);
+    likely k;
+    likely_init(&k, l);
     for (int32_t i = 0; ok && t->top != NULL && i < l->n_top; i++)
-        ok = name_of(l, &t->top[i], &name) &&
-             append(list, make_entry(name.data, name.length, (double)t->top[i].logprob));
-    lx_buffer_fini(&name);
+        ok = likely_read(&k, l, &t->top[i]) &&
+             append(list,
+                    make_entry(k.name.data, k.name.length, make_bytes(k.bytes.data, k.bytes.length),
+                               (double)t->top[i].logprob));
+    likely_fini(&k);
     if (ok)
         return list;
     json_decref(list);
@@ -130,7 +164,7 @@ json_t *lx_json_make_entries(const lx_json_logprobs *l)
     bool ok = list != NULL;
     for (int32_t i = 0; ok && i < l->n; i++) {
         const lx_json_token *t = &l->tokens[i];
-        json_t *entry = make_entry(t->text, t->bytes, t->logprob);
+        json_t *entry = make_entry(t->text, t->bytes, make_bytes(t->text, t->bytes), t->logprob);
         ok = entry != NULL && json_object_set_new(entry, "top_logprobs", make_top(l, t)) == 0;
         ok = append(list, entry) && ok;
     }

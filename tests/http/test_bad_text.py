@@ -115,6 +115,12 @@ def test_text_that_is_not_utf8(port, route, bad):
     assert reply.status == 400 and reply.error["message"], reply.text
 
 
+@pytest.mark.parametrize("route", FIELDS)
+def test_a_nul_is_refused_by_its_name(port, route):
+    field = "instructions" if route is instructed else FIELDS[route]
+    check_refused(ask(port, route, "a\0b"), field, f"{field} has a NUL")
+
+
 @pytest.mark.parametrize("token, words", [(260, "260"), (-1, "whole number"), (1 << 31, "whole number"), (1.5, "whole number"),
                                           ("5", "mix"), (None, "")])
 def test_tokens_outside_the_vocabulary(port, token, words):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tokenizers import Tokenizer
 
 import text_model
 import vocabularies
@@ -20,16 +21,26 @@ RWKV = "System: Be kind.\n\nUser: hello 春\n\nAssistant: Hi!\n\nUser: more\nof 
 # ChatML in Jinja, put together from what it says of each message and of the answer.
 EACH = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
 CHATML = EACH + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+# Llama 3's, in the same way: it trims what is said, and begins with the model's own first token.
+LLAMA3_TOKENS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+SAID = ("{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
+        "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}")
+LLAMA3_ANSWER = "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
+LLAMA3 = ("{% set loop_messages = messages %}{% for message in loop_messages %}" + SAID + "{% endfor %}"
+          "{% if add_generation_prompt %}" + LLAMA3_ANSWER + "{% endif %}")
+
+LLAMA3_TEXTS = {"llama3": LLAMA3, "llama3-escaped": LLAMA3.replace("\n", "\\n"), "llama3-named": "llama3",
+                "llama3-always": LLAMA3.replace("{% if add_generation_prompt %}", "").removesuffix("{% endif %}")}
 
 
 def with_template(folder, template):
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, "model_max_length": 5}))
 
 
-def write_chatml(folder, template):
-    """Byte-level BPE with the template's two tokens, that ends answers with a token which config.json does not name."""
+def write_chatml(folder, template, tokens=("<|im_start|>", "<|im_end|>")):
+    """Byte-level BPE with the template's tokens, that ends answers with a token which config.json does not name."""
     tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
-    tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    tokenizer.add_special_tokens(list(tokens))
     text = {"tokenizer": "tokenizer.json", "context": text_model.CONTEXT}
     text_model.write(folder, tokenizer.get_vocab_size(), text, tokenizer, 2)
     with_template(folder, template)
@@ -43,6 +54,10 @@ def models(tmp_path_factory):
     text_model.write_bytes(path / "plain")
     with_template(text_model.write_bytes(path / "strange"), "{{ messages }}")
     with_template(text_model.write_bytes(path / "listed"), [{"name": "tools", "template": "x"}, {"name": "default", "template": "rwkv"}])
+    with_template(text_model.write_bytes(path / "file"), "{{ messages }}")  # which its file goes before
+    (path / "file/chat_template.jinja").write_text("rwkv\n")
+    for name, text in LLAMA3_TEXTS.items():
+        write_chatml(path / name, text, LLAMA3_TOKENS)
     return path, write_chatml(path / "chatml", CHATML)
 
 
@@ -68,7 +83,7 @@ def said(reply):
     return [c["message"]["content"] for c in reply.json()["choices"]]
 
 
-@pytest.mark.parametrize("model", ["rwkv", "listed"])
+@pytest.mark.parametrize("model", ["rwkv", "listed", "file"])
 def test_rwkv(port, model):
     prompt = [text_model.BEGIN, *RWKV.encode()]
     reply = chat(port, model=model, n=3)
@@ -87,6 +102,40 @@ def test_chatml(port, models):
     end = models[1].token_to_id("<|im_end|>")
     ended = chat(port, model="chatml", logit_bias={str(end): 100}, temperature=0).json()
     assert ended["choices"][0]["finish_reason"] == "stop" and ended["choices"][0]["message"]["content"] == ""
+
+
+@pytest.mark.parametrize("model", LLAMA3_TEXTS)
+def test_llama3(port, models, model):
+    """Python's own idea of white space, as Jinja trims it: not the zero-width space, but U+001C and U+3000."""
+    around = ["", "  ", "\n\t", "\u3000\x1c", "\u200b", " \u2028"]
+    messages = [{"role": ("system", "user", "assistant")[i % 3], "content": before + f"one {i}\n two春" + behind}
+                for i, (before, behind) in enumerate(zip(around, around[::-1]))] + [{"role": "user", "content": " \n"}]
+    text = LLAMA3_TOKENS[0] + "".join(f"<|start_header_id|>{m['role']}<|end_header_id|>\n\n{m['content'].strip()}<|eot_id|>" for m in messages)
+    tokenizer = Tokenizer.from_file(str(models[0] / model / "tokenizer.json"))
+    ids = tokenizer.encode(text + "<|start_header_id|>assistant<|end_header_id|>\n\n", add_special_tokens=False).ids
+    reply = chat(port, model=model, messages=messages)
+    assert said(reply) == [complete_ok(port, model=model, prompt=ids, max_tokens=30, seed=3)["choices"][0]["text"]]
+    assert reply.json()["usage"]["prompt_tokens"] == len(ids)
+    end = {str(tokenizer.token_to_id("<|eot_id|>")): 100}
+    assert chat(port, model=model, logit_bias=end, temperature=0).json()["choices"][0]["finish_reason"] == "stop"
+
+
+def test_the_next_turn_computes_nothing_of_the_turns_before(port, models):
+    """But the last token of the one before; and says what it would say if it had computed all. Digits are the same tokens
+    when they are read again."""
+    messages, before = [{"role": "user", "content": "hello 春"}], 0
+    digits = {str(models[1].token_to_id(str(d))): 100 for d in range(10)}
+    with Server("--models", models[0], "--prefix-cache-mb", "0") as none:
+        for turn in range(4):
+            fields = {"model": "chatml", "messages": messages, "seed": turn, "max_tokens": 20, "logit_bias": digits}
+            answer, alone = chat(port, **fields).json(), chat(none.port, **fields).json()
+            assert answer["choices"] == alone["choices"]
+            usage = answer["usage"]
+            assert usage["prompt_tokens_details"]["cached_tokens"] == before
+            before = usage["prompt_tokens"] + usage["completion_tokens"] - 1
+            text = answer["choices"][0]["message"]["content"]
+            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"and {turn}"}]
+        none.wait_idle()
 
 
 def test_a_chat_streams(port):
@@ -125,8 +174,9 @@ def test_messages_that_do_not_fit_are_refused(port, messages, words):
     assert reply.status == 400 and reply.error["param"] == "messages" and words in reply.error["message"], reply.text
 
 
-def test_a_broken_file_is_refused(tmp_path):
+@pytest.mark.parametrize("name, text", [("tokenizer_config.json", "{"), ("chat_template.jinja", ""), ("chat_template.jinja", "rwkv\0")])
+def test_a_broken_file_is_refused(tmp_path, name, text):
     folder = text_model.write_bytes(tmp_path / "model")
-    (folder / "tokenizer_config.json").write_text("{")
+    (folder / name).write_text(text)
     answer = run("generate", "--model", folder, "--prompt", "a")
-    assert answer.returncode == 1 and "tokenizer_config.json" in answer.stderr
+    assert answer.returncode == 1 and name in answer.stderr

@@ -29,6 +29,7 @@ def models(tmp_path_factory):
     poem_model.write(path / "poem")
     poem_model.write(path / "plain", task="text")
     text_model.write_bytes(path / "bytes")
+    (path / "shipped").symlink_to(ROOT / "weights/poem")
     return path
 
 
@@ -58,17 +59,22 @@ def only(answer):
     return choice
 
 
-@pytest.mark.parametrize("model", ["poem", "plain"])
-def test_the_score_of_a_poem_that_was_not_made_here_is_what_its_steps_say(port, model):
+# Poems that no model was trained on: one of the small models' words, and what the shipped model has said.
+GOLDEN = [tuple(line.split("\t")) for line in (ROOT / "tests/golden/poem/pairs.tsv").read_text(encoding="utf-8").splitlines()]
+HELD_BACK = [(model, PROMPT, "春江花月，山水人天。上疑是霜，低头望明。") for model in ("poem", "plain")] + [
+    ("shipped", title, poem) for title, poem in GOLDEN[:2]]
+
+
+@pytest.mark.parametrize("model, title, poem", HELD_BACK)
+def test_the_score_of_a_poem_that_was_not_made_here_is_what_its_steps_say(port, model, title, poem):
     """To the bit: each token's log-probability, forced in a step of its own behind all that stands before it."""
-    poem = "春江花月，山水人天。上疑是霜，低头望明。"
-    scored = call(port, "POST", "/v1/score", {"model": model, "prompt": PROMPT, "completion": poem})
+    scored = call(port, "POST", "/v1/score", {"model": model, "prompt": title, "completion": poem})
     assert scored.status == 200, scored.text
 
     def tokens(text):
-        return call(port, "POST", "/tokenize", {"model": model, "content": text, "add_special": text == PROMPT}).json()["tokens"]
+        return call(port, "POST", "/tokenize", {"model": model, "content": text, "add_special": text == title}).json()["tokens"]
 
-    ids, before, steps = tokens(poem), tokens(PROMPT), []
+    ids, before, steps = tokens(poem), tokens(title), []
     for i, token in enumerate(ids):
         step = only(complete_ok(port, model=model, prompt=before + ids[:i], max_tokens=1, logprobs=0, logit_bias={str(token): 100}))
         steps += step["logprobs"]["token_logprobs"]
@@ -227,7 +233,7 @@ def test_stop_strings_lengths_and_penalties_fit(port):
 @pytest.mark.parametrize("fields, param, words", [
     ({"form": "6x4"}, "form", "5x4, 5x8, 7x4, 7x8"),
     ({"form": ""}, "form", "5x4"),
-    ({"form": "5x4\0"}, "form", "5x4"),
+    ({"form": "5x4\0"}, "form", "NUL"),
     ({"form": 5}, "form", "string"),
     ({"form": "5x4", "acrostic": "春夏秋"}, "acrostic", "4 Chinese characters"),
     ({"form": "5x4", "acrostic": "春夏秋冬春"}, "acrostic", "4 Chinese characters"),

@@ -248,6 +248,30 @@ def test_log_probabilities_and_echo(port, model):
     assert texts[0] == choice["text"]
 
 
+def check_bytes(entry):
+    """Those of the token itself: a part of a character is named by them, and so is a row without a token."""
+    text, data = entry["token"], bytes(entry["bytes"])
+    if text.startswith("bytes:"):
+        assert text == "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+        assert not data or "\ufffd" in data.decode("utf-8", "replace")
+    else:
+        assert data == text.encode()
+
+
+@pytest.mark.parametrize("model", ["bytes", "words"])
+def test_bytes_of_the_likeliest_tokens(port, model):
+    fields = {"model": model, "input": PROMPT, "max_output_tokens": 30, "seed": 2, "include": ["message.output_text.logprobs"], "top_logprobs": 20}
+    reply = call(port, "POST", "/v1/responses", fields)
+    assert reply.status == 200, reply.text
+    entries = reply.json()["output"][0]["content"][0]["logprobs"]
+    top = [one for entry in entries for one in entry["top_logprobs"]]
+    for one in top:
+        check_bytes(one)
+    parts = [one for one in top if one["token"].startswith("bytes:")]
+    assert parts and len(parts) < len(top)
+    assert any(len(one["bytes"]) > 1 for one in parts) or model == "bytes"
+
+
 @pytest.mark.parametrize("model", ["bytes", "words"])
 def test_an_echoed_prompt_has_the_scores_of_its_tokens(port, model):
     """To the bit those that generating it token by token has."""

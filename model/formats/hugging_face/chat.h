@@ -4,8 +4,9 @@
 
 #include "common/status.h"
 
-/* chat_template of the folder's tokenizer_config.json, or of a list of them the one called default:
-   *out is malloc'ed, NULL where there is no such file or field. LX_ERR_FORMAT, LX_ERR_IO,
+/* The folder's chat_template.jinja, or where there is none chat_template of its
+   tokenizer_config.json, or of a list of them the one called default: *out is malloc'ed, NULL where
+   there is no such file or field. LX_ERR_FORMAT, LX_ERR_IO,
    LX_ERR_NO_MEMORY. */
 lx_status lx_hf_read_chat(const char *folder, char **out, lx_error *err) LX_MUST_USE;
 

@@ -82,7 +82,7 @@ static void write_model(const json_t *golden)
 
 /* --- running it --- */
 
-static void must(lx_status st, const char *label, const lx_error *err)
+static void must_succeed(lx_status st, const char *label, const lx_error *err)
 {
     if (st != LX_OK)
         fail_msg("%s: %s", label, err->text);
@@ -103,10 +103,11 @@ static void open_subject(subject *s, const char *label, const char *backend)
     const lx_backend_options options = {.n_threads = 1, .precision = LX_PRECISION_F32};
     *s = (subject){.label = label};
     (void)snprintf(dir, sizeof dir, "%s", scratch_path(""));
-    must(lx_model_load(dir, &s->model, &err), label, &err);
-    must(lx_backend_open(backend, &options, &s->be, &err), label, &err);
-    must(lx_transformer_new(s->model, s->be, MAX_TOKENS, MAX_TOKENS, &s->t, &err), label, &err);
-    must(lx_transformer_states_new(s->t, 1, MAX_TOKENS, &s->states, &err), label, &err);
+    must_succeed(lx_model_load(dir, &s->model, &err), label, &err);
+    must_succeed(lx_backend_open(backend, &options, &s->be, &err), label, &err);
+    must_succeed(lx_transformer_new(s->model, s->be, MAX_TOKENS, MAX_TOKENS, &s->t, &err), label,
+                 &err);
+    must_succeed(lx_transformer_states_new(s->t, 1, MAX_TOKENS, &s->states, &err), label, &err);
 }
 
 static void close_subject(subject *s)
@@ -128,7 +129,7 @@ static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, float 
         output_row[i] = i;
         sampling[i] = (lx_sampling){.top_p = 1, .forced = 0};
     }
-    must(lx_transformer_state_zero(s->t, s->states, 0, &err), s->label, &err);
+    must_succeed(lx_transformer_state_zero(s->t, s->states, 0, &err), s->label, &err);
     for (int32_t at = 0; at < n; at += piece) {
         int32_t rows = n - at < piece ? n - at : piece, seq_start[] = {0, rows};
         lx_step step = {.batch = {.n_tokens = rows,
@@ -142,7 +143,7 @@ static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, float 
                         .sampling = sampling,
                         .samples = samples,
                         .logits = logits + (size_t)at * IDS};
-        must(lx_transformer_step(s->t, s->states, &step, &err), s->label, &err);
+        must_succeed(lx_transformer_step(s->t, s->states, &step, &err), s->label, &err);
     }
 }
 

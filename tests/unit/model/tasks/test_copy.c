@@ -151,7 +151,7 @@ static void a_text_is_its_symbols(void **state)
                                    "a\xe6\xb5\xb7"
                                    "a7");
     text.length = 0;
-    lx_copy_task.name_token(&model, ALPHABET, &text);
+    lx_copy_task.spell(&model, ALPHABET, &text);
     assert_string_equal(text.data, "<sep>");
     assert_true(text.length <= (size_t)lx_copy_task.token_bytes(&model));
     lx_buffer_fini(&text);

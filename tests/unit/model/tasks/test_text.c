@@ -197,16 +197,16 @@ static void an_end_has_no_text(void **state)
     lx_plan_free(plan);
 }
 
-static void names_are_utf8(void **state)
+static void a_token_has_its_bytes(void **state)
 {
     (void)state;
     lx_buffer name;
     lx_buffer_init(&name, (size_t)lx_text_task.token_bytes(&model));
-    lx_text_task.name_token(&model, 'a', &name);
+    lx_text_task.spell(&model, 'a', &name);
     assert_string_equal(name.data, "a");
     name.length = 0;
-    lx_text_task.name_token(&model, 0xe6, &name);
-    assert_string_equal(name.data, "bytes:\\xe6");
+    lx_text_task.spell(&model, 0xe6, &name);
+    assert_string_equal(name.data, "\xe6");
     assert_int_equal(name.status, LX_OK);
     lx_buffer_fini(&name);
 }
@@ -220,7 +220,7 @@ int main(void)
         cmocka_unit_test(a_request_is_restated),
         cmocka_unit_test(pieces_are_the_whole),
         cmocka_unit_test(an_end_has_no_text),
-        cmocka_unit_test(names_are_utf8),
+        cmocka_unit_test(a_token_has_its_bytes),
     };
     return cmocka_run_group_tests(tests, make_model, free_model);
 }
