@@ -133,6 +133,21 @@ static bool nothing_drawn_is_id_0(device *dut, device *oracle)
            draw(dut, &w, b, any, true, w.nan, w.states) && gives(dut, &w, b, ids, none);
 }
 
+/* A token that the table has not counts as id 0. */
+static bool unknown_drawn_is_id_0(device *dut, device *oracle)
+{
+    enum { FEW = 9 };
+    (void)oracle;
+    world w = make_world(dut);
+    const lx_batch *b = single_rows(3);
+    const lx_sampling how[] = {forced(FEW - 1, 1), forced(FEW, 1), forced(IDS - 1, 1)};
+    const int32_t ids[] = {lx_drawn_id(1), lx_drawn_id(1), lx_drawn_id(1)};
+    const int32_t want[] = {FEW - 1, 0, 0};
+    lx_host_tensor t = {LX_F32, FEW, WIDTH, w.values};
+    w.tables[0] = dev_table(dut, &t);
+    return draw(dut, &w, b, how, false, w.logits, w.states) && gives(dut, &w, b, ids, want);
+}
+
 static bool states_move_without_them(device *dut, device *oracle)
 {
     (void)oracle;
@@ -220,6 +235,7 @@ const test drawn_tests[] = {
     {"drawn_tokens_are_kept", drawn_tokens_are_kept},
     {"the_last_output_is_kept", the_last_output_is_kept},
     {"nothing_drawn_is_id_0", nothing_drawn_is_id_0},
+    {"unknown_drawn_is_id_0", unknown_drawn_is_id_0},
     {"states_move_without_them", states_move_without_them},
     {"steps_wait_for_room", steps_wait_for_room},
     {"a_prepared_step_does_not_happen", a_prepared_step_does_not_happen},

@@ -3,12 +3,16 @@
 
     tests/simt/mutate.py                       every place that has no result yet, then the table
     tests/simt/mutate.py --only PATH --limit 5 --seed 1   five places of the files whose path holds PATH, drawn
+    tests/simt/mutate.py --again               likewise, and those that have survived
     tests/simt/mutate.py --table               the table of what has run so far
     tests/simt/mutate.py --list                the places
 
-Works in copies of the tree under --out (build-mutants), one a job; results.jsonl there has a line a place, so a run that
-was ended goes on where it stopped. A place is the same as long as its line and its neighbours are. The tests run from the
-quickest to the slowest until one fails; a change that does not compile is no place.
+Works in a copy of the tree under --out (build-mutants), built once: every place is there with a switch, `lx_deleted(N) ?
+without : with`, that LINNET_DELETED sets for a run. First each test runs with nothing deleted, which must pass and tells its
+time and which places it comes by. Then a place is deleted for the tests that come by it alone, the cheapest first, in the
+checker of races and in four orders of warps and lanes, until one fails; a place that no test comes by has survived.
+A test that takes a minute and twenty times as long as it did has failed. results.jsonl has a line a place, so a run that was ended goes
+on where it stopped. A place is the same as long as its line and its neighbours are.
 """
 
 import argparse
@@ -24,6 +28,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # kind, pattern, what stands there then
@@ -35,7 +40,7 @@ DEVICE = [
     ("mask", re.compile(r"(?<=uint32_t lanes = ).*(?=;)"), "LX_ALL_LANES"),
     ("bound", re.compile(r"(?<=if \().*(<|>=) .*(?=\)$)"), "false"),
     ("bound", re.compile(r"(?<=if \()[^;]*( < | >= )[^;]*(?=\)( \{)?$)"), "true"),
-    ("bound", re.compile(r"\b\w+ < [\w.]+ (?=\?)"), "true "),
+    ("bound", re.compile(r"\b[\w.]+( [-+*] [\w.]+)* < [\w.]+(?= \?)"), "true"),
 ]
 HOST = [
     ("wait", re.compile(r"cuda(Event|Stream)Synchronize\([^;]*?\)(?=;|\))"), "cudaSuccess"),
@@ -44,37 +49,38 @@ HOST = [
     ("wait", re.compile(r"return wait_for_moves\(c\)|(?<=\? )wait_for_moves\(c\)"), "LX_OK"),
     ("wait", re.compile(r"(?<== )(lx_cuda_finish_all|finish)\([^;]*\)(?=;)"), "LX_OK"),
 ]
-# Conformance tests that a kernel's file is tried with first.
-FIRST = {
-    "attend_linear": "attend_|branches_",
-    "attend_rows": "rows_|patterns_|shared_rows|unseeing_|pages_",
-    "bonus": "bonus_",
-    "chunk_sums": "chunks_",
-    "embed": "embed_",
-    "gate": "gate_",
-    "gather": "gather_",
-    "head_norm": "head_norm_|norm_is_done",
-    "linear": "linear_|gelu_",
-    "norm": "norm_",
-    "recurrence": "recurrence_",
-    "rotary": "rotary_",
-    "sample": "sample_|biases_|edges_|top_is|greedy_|cuts_|exact_|nothing_|broken_logits|extreme_values|zeros_of|the_likeliest",
-    "sample_mixture": "mixture_|levels_|greedy_rounds|extreme_temp|component_|broken_param|log_prob",
-    "short_conv": "kept_inputs_|kinds_equal",
-    "token_shift": "kept_inputs_|kinds_equal",
+# What answers lx_deleted, after tests/simt/simt.cpp.
+SWITCH = """
+#include <fcntl.h>
+static unsigned char ignored[PLACES], *reached = ignored;
+static int deleted = -1;
+static const bool switched = [] {
+    if (const char *place = getenv("LINNET_DELETED"); place != nullptr)
+        deleted = atoi(place);
+    if (const char *path = getenv("LINNET_REACHED"); path != nullptr) {
+        int file = open(path, O_RDWR);
+        void *shared = file < 0 ? MAP_FAILED : mmap(nullptr, PLACES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (shared == MAP_FAILED)
+            abort();
+        reached = static_cast<unsigned char *>(shared);
+    }
+    return true;
+}();
+extern "C" __attribute__((visibility("hidden"))) bool lx_deleted(int place)
+{
+    reached[place] = 1;
+    return place == deleted;
 }
+"""
+CHECKS = [("order 0", "simt", "0"), ("races", "races", "1"), ("order 1", "simt", "1"), ("order 2", "simt", "2"), ("order 3", "simt", "3")]
 TESTS = ROOT / "tests" / "conformance"
-Place = collections.namedtuple("Place", "id path line kind old new")
+NO_TEST = "0 passed, 0 failed"  # of this back end, or none of that name
+Place = collections.namedtuple("Place", "id path line kind old new start")
 
 
 def conformance_names():
     text = "".join(p.read_text() for p in TESTS.glob("*.c"))
-    return sorted(set(re.findall(r'\{"([a-z_]+)", *\w', text)))
-
-
-def subset():
-    text = (ROOT / "tests" / "CMakeLists.txt").read_text()
-    return re.search(r"set\(linnet_sanitized ([^)]*)\)", text)[1].split()
+    return sorted(set(re.findall(r'\{"([a-z0-9_]+)", *\w', text)))
 
 
 def changes(path, lines):
@@ -92,7 +98,7 @@ def changes(path, lines):
                     continue
                 seen.add(found.span())
                 changed = code[: found.start()] + new + code[found.end() :] + line[len(code) :]
-                yield number, kind, found[0], changed
+                yield number, kind, found[0], new, found.start(), changed
 
 
 def places():
@@ -104,79 +110,134 @@ def places():
     )
     for path in files:
         lines = path.read_text().split("\n")
-        for number, kind, old, changed in changes(path, lines):
+        for number, kind, old, new, start, changed in changes(path, lines):
             around = "\n".join([str(path.relative_to(ROOT)), *lines[max(0, number - 2) : number + 3], changed])
             name = hashlib.sha256(around.encode()).hexdigest()[:16]
-            yield Place(name, str(path.relative_to(ROOT)), number, kind, old, changed)
+            yield Place(name, str(path.relative_to(ROOT)), number, kind, old, new, start)
 
 
-class Tree:
-    """A copy of the tree with its own build."""
+def switched(lines, numbered):
+    """A file's lines with a switch around each of its places; a mask may lie in a barrier."""
+    edits = collections.defaultdict(list)
+    for number, p in numbered:
+        if p.new == ";":
+            before, after = f"{{ if (!lx_deleted({number})) ", " }"
+        else:
+            before, after = f"(lx_deleted({number}) ? ({p.new}) : (", "))"
+        end = p.start + len(p.old)
+        edits[p.line] += [(p.start, 1, -end, before), (end, 0, -p.start, after)]
+    changed = list(lines)
+    for line, inserted in edits.items():
+        for at, _, _, text in sorted(inserted, reverse=True):
+            changed[line] = changed[line][:at] + text + changed[line][at:]
+    return changed
 
-    def __init__(self, folder):
-        self.source = folder / "source"
-        self.build = folder / "build"
+
+class Build:
+    """A copy of the tree with all places in it, and what each test comes by."""
+
+    def __init__(self, folder, everything):
+        self.folder, self.everything = folder, everything
+        self.source, self.build = folder / "source", folder / "build"
+        self.changed = False
+        by_path = collections.defaultdict(list)
+        for number, p in enumerate(everything):
+            by_path[p.path].append((number, p))
         listing = ["git", "ls-files", "-z"]
         names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
         for name in filter(None, names.split("\0")):
-            if not name.startswith(("common/", "kernels/", "cmake/", "tests/")) and "/" in name:
-                continue
-            target = self.source / name
-            if (ROOT / name).is_file() and (not target.exists() or target.read_bytes() != (ROOT / name).read_bytes()):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, target)
-        options = ["-DCMAKE_BUILD_TYPE=Release", "-DLINNET_SERVER=OFF", "-DLINNET_CUDA=OFF"]
-        self.run(["cmake", "-S", str(self.source), "-B", str(self.build), *options], 300)
-        if self.make(7200) != 0:
-            sys.exit("mutate.py: the tree does not build as it is")
-
-    def run(self, command, seconds, **env):
-        try:
-            return subprocess.run(
-                command, cwd=self.source, env={**os.environ, **env}, timeout=seconds, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, check=False,
-            ).returncode
-        except subprocess.TimeoutExpired:
-            return 124
-
-    def make(self, seconds=900):
+            wanted = name.startswith(("common/", "kernels/", "cmake/", "tests/")) or "/" not in name
+            if wanted and not name.endswith(".py") and (ROOT / name).is_file():
+                self.copy(name, by_path.get(name, []))
+        generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+        options = ["-DCMAKE_BUILD_TYPE=Release", "-DLINNET_SERVER=OFF", "-DLINNET_CUDA=OFF", *generator]
         targets = ["conformance", "simt_cuda", "simt_races", "cuda_failures"]
-        return self.run(["cmake", "--build", str(self.build), "--target", *targets], seconds)
+        for command in (["cmake", "-S", str(self.source), "-B", str(self.build), *options], ["cmake", "--build", str(self.build), "--target", *targets]):
+            with (folder / "build.log").open("a") as log:
+                if subprocess.run(command, stdout=log, stderr=log, timeout=7200, check=False).returncode != 0:
+                    sys.exit(f"mutate.py: the tree does not build with its switches: {log.name}")
+        self.tests = self.look()
 
-    def checks(self, place):
-        """The name of a check and what runs it, the quickest first."""
-        op = pathlib.Path(place.path).parent.name
-        every = ",".join([*subset(), "steps_may_be_started_ahead", "two_engines_share_a_back_end", "steps_wait_for_room"])
-        first = ",".join(n for n in conformance_names() if re.match(FIRST.get(op, "^$"), n)) or every
+    def copy(self, name, numbered):
+        data = (ROOT / name).read_bytes()
+        if numbered:
+            data = "\n".join(switched(data.decode().split("\n"), numbered)).encode()
+            if name.endswith(".c"):
+                data = b"_Bool lx_deleted(int place);\n" + data
+        if name == "tests/simt/simt.h":
+            data += b'\nextern "C" __attribute__((visibility("hidden"))) bool lx_deleted(int place);\n'
+        if name == "tests/simt/simt.cpp":
+            data += SWITCH.replace("PLACES", str(len(self.everything))).encode()
+        target = self.source / name
+        if not target.exists() or target.read_bytes() != data:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+            self.changed = True
 
-        def conformance(library, names, seed):
-            command = [str(self.build / "conformance"), "--backend", "cuda", "--test", names]
-            return lambda: self.run(command, 300, LD_LIBRARY_PATH=str(self.build / library), LINNET_SIMT_SEED=seed)
-
-        failures = [str(self.build / "cuda_failures"), str(self.build / "simt" / "libkernels_cuda.so")]
-        libraries = str(self.build / "simt")
-        if place.path.endswith(".c"):
-            yield "failures", lambda: self.run(failures, 300, LD_LIBRARY_PATH=libraries)
-        else:
-            yield "order 0", conformance("simt", first, "0")
-            yield "races", conformance("races", first, "0")
-        for seed in "123":
-            yield "order " + seed, conformance("simt", first, seed)
-        yield "order 0, all", conformance("simt", every, "0")
-
-    def caught(self, place):
-        """What caught it; "" for nothing, None when it does not compile."""
-        path = self.source / place.path
-        text = path.read_text()
-        lines = text.split("\n")
-        lines[place.line] = place.new
-        path.write_text("\n".join(lines))
+    def run(self, test, check, seconds, **env):
+        """None where it passed, or what it said last."""
+        _, library, seed = check
+        command = [str(self.build / "conformance"), "--backend", "cuda", "--test", test]
+        if test == "failures":
+            command = [str(self.build / "cuda_failures"), str(self.build / library / "libkernels_cuda.so")]
+        env = {**os.environ, "LD_LIBRARY_PATH": str(self.build / library), "LINNET_SIMT_SEED": seed, **env}
         try:
-            if self.make() != 0:
-                return None
-            return next((name for name, run in self.checks(place) if run() != 0), "")
-        finally:
-            path.write_text(text)
+            done = subprocess.run(
+                command, env=env, timeout=seconds, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace", check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "took too long"
+        if done.returncode == 0:
+            return None
+        lines = done.stdout.splitlines()
+        said = [line for line in lines if re.match("simt: |FAILED ", line)]
+        ended = [f"signal {-done.returncode}"] if done.returncode < 0 else lines[-1:]
+        return (said or ended or ["said nothing"])[0]
+
+    def look(self):
+        """The seconds of each test and the places it comes by, as they were before if nothing has changed."""
+        path = self.folder / "tests.json"
+        tests = {} if self.changed or not path.exists() else json.loads(path.read_text())
+        reached = self.folder / "reached"
+        for test in [*conformance_names(), "failures"]:
+            if test in tests:
+                continue
+            reached.write_bytes(bytes(len(self.everything)))
+            begin = time.monotonic()
+            said = self.run(test, CHECKS[0], 1800, LINNET_REACHED=str(reached))
+            if said not in (None, NO_TEST):
+                sys.exit(f"mutate.py: {test} fails with nothing deleted: {said}")
+            tests[test] = {
+                "seconds": round(time.monotonic() - begin, 2),
+                "places": [i for i, by in enumerate(reached.read_bytes()) if by and said is None],
+            }
+            path.write_text(json.dumps(tests))
+        return tests
+
+    def runs(self, number):
+        """Which tests may catch this place, the cheapest first; the checker of races, slow as it is, finds barriers at once."""
+        place = self.everything[number]
+        races = 8 if place.kind == "bound" else 0.9
+        for test, t in self.tests.items():
+            if number not in t["places"]:
+                continue
+            for at, check in enumerate(CHECKS):
+                if check[1] == "simt":
+                    yield t["seconds"], at, test, check
+                elif not place.path.endswith(".c"):
+                    yield t["seconds"] * races, at, test, check
+
+    def caught(self, number, most):
+        """What caught it and what that said; "" for nothing."""
+        for cost, _, test, check in sorted(self.runs(number)):
+            seconds = self.tests[test]["seconds"]
+            if seconds > most:
+                break
+            said = self.run(test, check, 60 + seconds * (20 if check[1] == "simt" else 200), LINNET_DELETED=str(number))
+            if said is not None:
+                return check[0], f"{test}: {said}"
+        return "", ""
 
 
 def table(results, all_places):
@@ -187,10 +248,10 @@ def table(results, all_places):
             kinds[p.kind]["not run"] += 1
             continue
         caught = results[p.id]
-        kinds[p.kind]["no code" if caught is None else "caught" if caught else "survived"] += 1
+        kinds[p.kind]["caught" if caught else "survived"] += 1
         if caught:
             by[caught] += 1
-    columns = ["caught", "survived", "not run", "no code"]
+    columns = ["caught", "survived", "not run"]
     print("| deleted | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
     for kind in sorted(kinds):
         print(f"| {kind} | " + " | ".join(str(kinds[kind][c]) for c in columns) + " |")
@@ -207,7 +268,9 @@ def main():
     parser.add_argument("--only", default="", help="places of files whose path holds this")
     parser.add_argument("--limit", type=int, help="at most so many, drawn")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--again", action="store_true", help="try what has survived again")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--most", type=float, default=1e9, help="leave out tests that take more seconds than this")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build-mutants")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--list", action="store_true")
@@ -220,23 +283,21 @@ def main():
     args.out.mkdir(exist_ok=True)
     log = args.out / "results.jsonl"
     results = {r["id"]: r["caught"] for r in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
-    todo = [p for p in everything if args.only in p.path and p.id not in results]
+    todo = [p for p in everything if args.only in p.path and (p.id not in results or (args.again and not results[p.id]))]
     if args.limit is not None:
         todo = random.Random(args.seed).sample(todo, min(args.limit, len(todo)))
     if not args.table and todo:
-        trees = [Tree(args.out / str(i)) for i in range(args.jobs)]
+        build = Build(args.out, everything)
+        numbers = {p.id: number for number, p in enumerate(everything)}
         lock = threading.Lock()
 
         def one(place):
+            caught, said = build.caught(numbers[place.id], args.most)
             with lock:
-                tree = trees.pop()
-            caught = tree.caught(place)
-            with lock:
-                trees.append(tree)
                 results[place.id] = caught
                 with log.open("a") as out:
-                    out.write(json.dumps({**place._asdict(), "caught": caught}) + "\n")
-                print(f"{place.path}:{place.line + 1}: {place.kind}: {caught or caught is None and 'no code' or 'SURVIVED'}", flush=True)
+                    out.write(json.dumps({**place._asdict(), "caught": caught, "said": said}) + "\n")
+                print(f"{place.path}:{place.line + 1}: {place.kind}: {caught or 'SURVIVED'}: {said}", flush=True)
 
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             for _ in pool.map(one, todo):

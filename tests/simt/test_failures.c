@@ -16,6 +16,11 @@
 
 enum { MOST_CAPTURED = 1024 }; /* rows of a step that runs as a graph */
 
+static const lx_backend_options exact = {.n_threads = 1, .precision = LX_PRECISION_F32};
+static const lx_backend_options library = {.n_threads = 1, .precision = LX_PRECISION_AUTO};
+static const lx_backend_options own = {
+    .n_threads = 1, .precision = LX_PRECISION_AUTO, .cuda_products = LX_CUDA_PRODUCTS_OWN};
+
 static int failed, passed;
 
 static void check(bool good, const char *what, const char *text)
@@ -102,11 +107,11 @@ static lx_status run_states(world *w, lx_error *err)
 
 /* Everything from opening to closing; the status of the first call that fails. `calls`: those of
    the runtime until everything is freed. */
-static lx_status run_all(lx_precision precision, const simt *s, bool *stays_lost, long *calls,
-                         lx_error *err)
+static lx_status run_all(const lx_backend_options *how, const simt *s, bool *stays_lost,
+                         long *calls, lx_error *err)
 {
     static world w;
-    lx_status st = world_open(&w, precision, err);
+    lx_status st = world_open(&w, how, err);
     for (int i = 0; i < 4; i++) {
         w.samples[i % 2].token = w.samples[WORLD_ROWS + i % 2].token = -2;
         if (st == LX_OK) /* a graph captured, and replayed */
@@ -130,14 +135,14 @@ static lx_status run_all(lx_precision precision, const simt *s, bool *stays_lost
     return st;
 }
 
-static void test_losing(const simt *s, lx_precision precision)
+static void test_losing(const simt *s, const lx_backend_options *how)
 {
     enum { ILLEGAL_ADDRESS = 700, NO_MEMORY = 2 };
     lx_error err = {0};
     bool lost = true;
     long calls = 0, closing;
     (void)s->fail_at(0, 0);
-    check(run_all(precision, s, &lost, &calls, &err) == LX_OK, "a sound device", err.text);
+    check(run_all(how, s, &lost, &calls, &err) == LX_OK, "a sound device", err.text);
     closing = s->fail_at(0, 0);
     check(calls > 100 && closing > 10, "calls of the runtime", "too few counted");
     for (long n = 1; n <= calls + closing; n++) {
@@ -146,10 +151,10 @@ static void test_losing(const simt *s, lx_precision precision)
             lx_status st;
             err = (lx_error){0};
             lost = true;
-            (void)snprintf(what, sizeof what, "precision %d, failure %d at call %ld",
-                           (int)precision, kind, n);
+            (void)snprintf(what, sizeof what, "precision %d, products %d, failure %d at call %ld",
+                           (int)how->precision, (int)how->cuda_products, kind, n);
             (void)s->fail_at(n, kind == 0 ? ILLEGAL_ADDRESS : NO_MEMORY);
-            st = run_all(precision, s, &lost, NULL, &err);
+            st = run_all(how, s, &lost, NULL, &err);
             bool right = st == LX_ERR_DEVICE || (st == LX_ERR_UNSUPPORTED && n < 4) ||
                          (st == LX_ERR_NO_MEMORY && kind == 1);
             /* the last calls are those of freeing, which has no way to complain */
@@ -160,7 +165,7 @@ static void test_losing(const simt *s, lx_precision precision)
         }
     }
     (void)s->fail_at(0, 0);
-    check(run_all(precision, s, &lost, NULL, &err) == LX_OK, "a sound device after all", err.text);
+    check(run_all(how, s, &lost, NULL, &err) == LX_OK, "a sound device after all", err.text);
 }
 
 /* --- graphs --- */
@@ -287,7 +292,7 @@ static void test_no_capture(const simt *s)
     lx_error err = {0};
     (void)setenv("LINNET_SIMT_NO_CAPTURE", "1", 1);
     for (int refused = 1; refused >= 0; refused--) {
-        check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
+        check(world_open(&graphs, &library, &err) == LX_OK, "opening", err.text);
         s->count(&before);
         for (int32_t n = 5; n <= 6; n++)
             check(world_decode(&graphs, n, &err) == LX_OK, "a step without a graph", err.text);
@@ -370,7 +375,7 @@ static void test_graphs(const simt *s)
 {
     lx_error err = {0};
     (void)s->fail_at(0, 0);
-    check(world_open(&graphs, LX_PRECISION_AUTO, &err) == LX_OK, "opening", err.text);
+    check(world_open(&graphs, &library, &err) == LX_OK, "opening", err.text);
     test_buckets(s);
     test_spare_rows(s);
     test_changes(s);
@@ -387,10 +392,10 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: cuda_failures LIBRARY, with its folder in LD_LIBRARY_PATH\n");
         return 2;
     }
-    void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    void *fail_at = library != NULL ? dlsym(library, "simt_fail_at") : NULL;
-    void *count = library != NULL ? dlsym(library, "simt_count") : NULL;
-    void *listen = library != NULL ? dlsym(library, "simt_listen") : NULL;
+    void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    void *fail_at = plugin != NULL ? dlsym(plugin, "simt_fail_at") : NULL;
+    void *count = plugin != NULL ? dlsym(plugin, "simt_count") : NULL;
+    void *listen = plugin != NULL ? dlsym(plugin, "simt_listen") : NULL;
     if (fail_at == NULL || count == NULL || listen == NULL) {
         (void)fprintf(stderr, "cuda_failures: %s\n", dlerror());
         return 2;
@@ -400,8 +405,9 @@ int main(int argc, char **argv)
     memcpy(&s.count, &count, sizeof s.count);
     memcpy(&s.listen, &listen, sizeof s.listen);
     test_opening();
-    test_losing(&s, LX_PRECISION_F32);
-    test_losing(&s, LX_PRECISION_AUTO);
+    test_losing(&s, &exact);
+    test_losing(&s, &library);
+    test_losing(&s, &own);
     test_graphs(&s);
     test_no_capture(&s);
     test_wide_matrix();

@@ -35,16 +35,15 @@ static lx_status make_objects(world *w, lx_error *err)
     return st == LX_OK ? k->states_new(w->be, &layout, WORLD_ROWS, &w->states, err) : st;
 }
 
-lx_status world_open(world *w, lx_precision precision, lx_error *err)
+lx_status world_open(world *w, const lx_backend_options *how, lx_error *err)
 {
-    lx_backend_options o = {.n_threads = 1, .precision = precision};
     *w = (world){.eps = 1e-6f};
     for (int i = 0; i < 3 * WORLD_WIDTH * WORLD_WIDTH; i++)
         w->values[i] = (float)(i % 7) * 0.25f - 0.5f;
     for (int32_t i = 0; i <= WORLD_ROWS; i++)
         w->order[i] = i;
     memcpy(w->slot, w->order, sizeof w->slot);
-    lx_status st = lx_backend_open("cuda", &o, &w->be, err);
+    lx_status st = lx_backend_open("cuda", how, &w->be, err);
     if (st != LX_OK)
         return st;
     w->k = w->be->ops;

@@ -37,8 +37,8 @@ typedef struct world {
     lx_sample samples[2 * WORLD_ROWS]; /* of the categorical head, and of the mixture */
 } world;
 
-/* Opens "cuda" with `precision` and makes everything; after a failure world_close is called too. */
-lx_status world_open(world *w, lx_precision precision, lx_error *err);
+/* Opens "cuda" so and makes everything; after a failure world_close is called too. */
+lx_status world_open(world *w, const lx_backend_options *how, lx_error *err);
 void world_close(world *w);
 
 /* A prompt of two rows beside a single row. */
