@@ -266,7 +266,7 @@ lx_status lx_generate_stream(lx_job *job, sem_t *more, bool scores, bool interru
                              lx_error *err)
 {
     lx_buffer piece;
-    struct sigaction action = {.sa_handler = on_interrupt}, before;
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, before;
     init_text(&piece, job, 1);
     interrupted = 0;
     to_wake = more;

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import termios
 import time
+from pathlib import Path
 
 from server import environment
 from settings import LINNET
@@ -61,6 +62,11 @@ class Terminal:
     def takes_keys(self):
         """Whether a key is the program's at once, ^D too; otherwise the terminal collects lines."""
         return not termios.tcgetattr(self.screen)[3] & termios.ICANON
+
+    def blocks(self):
+        """Whether the program sleeps in a write, until its screen is read: a call whose first argument is 1."""
+        call = Path(f"/proc/{self.process.pid}/syscall").read_text().split()
+        return call[1:2] == ["0x1"]
 
     def type(self, text):
         os.write(self.screen, text.encode() if isinstance(text, str) else text)

@@ -9,7 +9,7 @@ import pytest
 
 import text_model
 from client import call, complete_ok
-from server import Server, run
+from server import Server, run, wait_until
 from settings import MODEL_DIR
 from terminal import Terminal
 from test_chat_templates import CHATML, with_template, write_chatml
@@ -140,6 +140,18 @@ def test_an_interrupt_ends_the_answer_and_not_the_talk(models):
         terminal.until("> ")
         terminal.type("hello\r")
         terminal.until("hello\r*\n.{200}")
+        terminal.type("\x03")
+        terminal.until("\r\n> ")
+        terminal.type("/exit\r")
+        assert terminal.status() == 0
+
+
+def test_an_interrupt_of_an_answer_that_nobody_reads(models):
+    """The program waits for the terminal then; the interrupt must not look like a terminal that is gone."""
+    with Terminal("chat", "--model", models / "long", *SEED) as terminal:
+        terminal.until("> ")
+        terminal.type("hello\r")
+        wait_until(terminal.blocks, 60, "a terminal that takes no more")
         terminal.type("\x03")
         terminal.until("\r\n> ")
         terminal.type("/exit\r")

@@ -127,7 +127,7 @@ def inspect_ok(port, state, layer, head):
 def test_a_prompt_in_pieces_is_a_prompt(server, kind):
     """Log-probabilities of a text are those of its tokens, one after the other."""
     choice = complete_ok(server.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
-    with Server("--model", server.args[server.args.index("--models") + 1] / kind, "--prefix-every", "3") as small:
+    with Server("--prefix-every", "3", model_dir=server.args[server.args.index("--models") + 1] / kind) as small:
         again = complete_ok(small.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
     assert again == choice
 
@@ -144,7 +144,7 @@ def test_shards_are_one_file(models, server, tmp_path, shards):
     config, tensors = KINDS["delta_net"]
     hf_model.write(tmp_path / "delta_net", config, tensors, shards=shards)
     want = text(complete_ok(server.port, model="delta_net", max_tokens=30, **FIELDS))
-    with Server("--model", tmp_path / "delta_net") as sharded:
+    with Server(model_dir=tmp_path / "delta_net") as sharded:
         assert text(complete_ok(sharded.port, model="delta_net", max_tokens=30, **FIELDS)) == want
 
 

@@ -466,7 +466,7 @@ def test_a_prompt_that_parts_in_the_middle_starts_from_where_a_step_ended(tmp_pa
     folder = text_model.write_bytes(tmp_path / "long", context=1000)
     fields = {"max_tokens": 4, "ignore_eos": True, "seed": 1}
     begin = [(i * 37) % 256 for i in range(700)]
-    with Server("--model", folder, "--slots", "4") as kept, Server("--model", folder, "--prefix-cache-mb", "0") as none:
+    with Server("--slots", "4", model_dir=folder) as kept, Server("--prefix-cache-mb", "0", model_dir=folder) as none:
         for prompt, rows in ((begin, 0), ([*begin[:600], 1, 2, 3], 512), (begin[:511], 256), ([*begin[:600], 7], 600)):
             answer = complete_ok(kept.port, model="long", prompt=prompt, **fields)
             assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == rows
