@@ -54,7 +54,7 @@ def image_models(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared_image_server(image_models):
-    with Server("--models", image_models) as server:
+    with Server("--models", image_models, "--max-upload", str(1 << 20)) as server:
         yield server
 
 

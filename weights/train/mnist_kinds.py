@@ -37,7 +37,7 @@ def train(kind: str, args: argparse.Namespace):
 def bits_per_dim(kind: str, args: argparse.Namespace) -> float:
     images = image_data.find(args.data, "t10k-images-idx3-ubyte")
     return comparison.ask(args, "eval", "--model", comparison.model_of(kind, args), images, "--limit", args.images,
-                     "--threads", args.threads)["bits_per_dim"]
+                          "--threads", args.threads)["bits_per_dim"]
 
 
 def main():

@@ -29,7 +29,7 @@ NAMES = {"softmax": "softmax, without positions", "grouped_query": "softmax, rot
 def train(kind: str, args: argparse.Namespace):
     layers, settings = KINDS[kind]
     comparison.train(kind, args, "poem.py", settings, "--kind", kind, "--layers", str(layers), "--width", str(WIDTH),
-                "--ema", "0.99", "--decay", "0.5")
+                     "--ema", "0.99", "--decay", "0.5")
 
 
 def said_of(kind: str, test: pathlib.Path, args: argparse.Namespace) -> tuple[int, float]:

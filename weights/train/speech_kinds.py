@@ -40,7 +40,7 @@ def write_tests(args: argparse.Namespace) -> dict[str, pathlib.Path]:
     """A list for `linnet eval` of each kind of voices."""
     for part in ("test", "unseen"):
         comparison.run_script("speech_streams.py", "--data", args.data, "--part", part, "--out", args.runs / part,
-                         "--unseen", args.unseen, "--n", str(args.streams))
+                              "--unseen", args.unseen, "--n", str(args.streams))
     return {part: args.runs / part / "list.tsv" for part in ("test", "unseen")}
 
 
