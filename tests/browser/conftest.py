@@ -30,6 +30,8 @@ expect.set_options(timeout=20_000)  # a page may wait for a machine that builds 
 
 def pytest_addoption(parser):
     parser.addoption("--screenshots", metavar="DIR", help="folder for the pictures of the page")
+    parser.addoption("--late-frames", metavar="MS", type=int, default=0,
+                     help="draw every frame so much later, as a busy machine does: a test that does not wait for it fails")
 
 
 def _spawn(models):
@@ -112,11 +114,15 @@ def screenshots(request, tmp_path):
 READY = "() => !document.querySelector('script[src$=\"app.js\"]') || document.documentElement.dataset.ready"
 
 
+LATE = "{ const now = requestAnimationFrame; window.requestAnimationFrame = (f) => setTimeout(() => now(f), %d); }"
+
+
 @pytest.fixture
-def open_page(browser, origin):
+def open_page(browser, origin, pytestconfig):
     """open_page(hash="", allow=None, at=None, **options of the browser context) -> page. A console error
     that matches the expression `allow` is expected; `at` is the address of another server."""
     contexts, wrong = [], []
+    late = pytestconfig.getoption("late_frames")
 
     def listen(page, allow, home):
         def console(message):
@@ -145,6 +151,8 @@ def open_page(browser, origin):
                 "addEventListener('securitypolicyviolation',"
                 " (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))"
             )
+            if late:
+                page.add_init_script(LATE % late)
         page.goto(home + "/" + hash)
         if options.get("java_script_enabled", True):
             page.wait_for_function(READY)
