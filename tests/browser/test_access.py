@@ -18,7 +18,7 @@ TABS = {
     "how": ("#how&line=海上明月&seed=1&step=4",
             "() => document.querySelectorAll('.steps li').length === 6 && location.hash.includes('step=4')"),
     "strip": ("#strip&turns=0.3&digits=4",
-              "() => location.hash.endsWith('digits=4') && !document.querySelector('#strip-fork')?.disabled"),
+              "() => location.hash.endsWith('digits=4') && document.querySelector('#strip-fork')?.disabled === false"),
     "race": ("#race", "() => document.querySelectorAll('.lanes tbody tr').length >= 2"),
 }
 WAYS = {

@@ -126,6 +126,7 @@ def test_what_cannot_be_kept_is_explained(open_page, locale, field, value, words
 
 def test_by_keyboard_alone(open_page):
     page = open_page("#poems", locale="zh-CN", **VIEW)
+    expect(page.locator("#poem-kind option").first).to_have_text("唐诗")
     page.focus("#poems-tab")
     for place in ("#poem-kind", "#poem-title", "#poem-form-of", "#poem-acrostic"):
         for _ in range(12):

@@ -158,6 +158,7 @@ def test_the_microphone(listening, origin):
 
 def test_by_keyboard_alone(open_page):
     page = open_page("#speech", **VIEW)
+    expect(page.locator("#speech-record")).to_have_text("Record")
     page.focus("#speech-tab")
     for place in ("#speech-record", "#speech-file"):
         for _ in range(8):
