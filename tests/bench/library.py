@@ -34,9 +34,10 @@ PIXELS = 784
 LAYERS, D, D_FF = constant_time.LAYERS, constant_time.D_MODEL, constant_time.D_FF
 STATE_BYTES = LAYERS * constant_time.HEADS * (D // constant_time.HEADS) * (D // constant_time.HEADS + 1) * 4
 WEIGHTS = LAYERS * (4 * D * D + 2 * D * D_FF) + 3 * constant_time.COMPONENTS * D
-ONE, MANY = 1, 256
+ONE, TEN, MANY = 1, 10, 256
 GOALS = [(ONE, "auto", 5.0), (ONE, "int8", 8.0), (MANY, "auto", 7.0), (MANY, "int8", 7.0)]
 TWO_CORES, OF_ROOFLINE = 1.8, 0.75
+ROOFLINES = {(ONE, 2): 0.80}  # by streams and cores; all others OF_ROOFLINE
 
 
 def parse_arguments():
@@ -171,16 +172,27 @@ def print_steps(args, who, times, m, reference):
     print(machine.table(head, rows))
 
 
-def print_prompts(args, who, times, reference):
+def of_multiplications(m, precision, n, ms):
+    """What the products of a prompt reach of the rate at which the processor multiplies; None if it has none of the kind."""
+    rate = {"auto": m.get("bf16_flops", m["f32_flops"]), "f32": m["f32_flops"], "int8": m.get("int8_ops")}[precision]
+    return 2 * WEIGHTS * n / (ms * 1e-3) / rate if rate else None
+
+
+def print_prompts(args, who, times, m, reference):
     rows = []
+    linnet = [w for w in who if isinstance(w, Linnet)]
     for n in args.prompts:
         cells = []
         for w in who:
             ms = times.get((w.name, n))
             cells.append(number(ms and n / ms * 1e3) + ratio(times, w.name, reference, n))
+        for w in linnet:
+            share = of_multiplications(m, w.precision, n, times[(w.name, n)])
+            cells.append("-" if share is None else f"{share:.0%}")
         rows.append([f"{n:,}", *cells])
     print(f"\nA prompt, tokens/s (and how many times as fast as {reference}):\n")
-    print(machine.table(["tokens", *(w.name for w in who)], rows))
+    shares = [f"{w.precision}, of the multiplications" for w in linnet]
+    print(machine.table(["tokens", *(w.name for w in who), *shares], rows))
 
 
 def run(args, model, threads):
@@ -200,23 +212,30 @@ def run(args, model, threads):
     prompts = measure(args, who, "prompt", args.prompts)
     torch.close()
     print_steps(args, who, steps, m, reference)
-    print_prompts(args, who, prompts, reference)
+    print_prompts(args, who, prompts, m, reference)
     sys.stdout.flush()
-    return steps, m, reference
+    return steps, prompts, m, reference
 
 
 def print_goals(results):
     rows = []
-    for threads, (steps, m, reference) in results.items():
+    for threads, (steps, prompts, m, reference) in results.items():
         for batch, precision, goal in GOALS:
             ours, theirs = steps.get((f"Linnet {precision}", batch)), steps.get((reference, batch))
             if threads == 1 and ours and theirs:
                 name = f"{batch} stream{'s' * (batch > 1)}, one core, {precision}: times {reference}"
                 rows.append([name, f"{goal:.0f}x", f"{theirs / ours:.1f}x"])
-        for batch in (ONE, MANY):
+        cores = f"{threads} core{'s' * (threads > 1)}"
+        for batch in (ONE, TEN, MANY):
             if ("Linnet auto", batch) in steps:
                 share = floor(m, batch) / steps["Linnet auto", batch]
-                name = f"{batch} stream{'s' * (batch > 1)}, {threads} core{'s' * (threads > 1)}: of the roofline"
+                name = f"{batch} stream{'s' * (batch > 1)}, {cores}: of the roofline"
+                rows.append([name, f"{ROOFLINES.get((batch, threads), OF_ROOFLINE):.0%}", f"{share:.0%}"])
+        for (name, n), ms in prompts.items():
+            precision = name.removeprefix("Linnet ")
+            share = of_multiplications(m, precision, n, ms) if name != precision else None
+            if share is not None:
+                name = f"prompt of {n:,}, {cores}, {precision}: of the multiplications"
                 rows.append([name, f"{OF_ROOFLINE:.0%}", f"{share:.0%}"])
     if 1 in results and 2 in results:
         for batch in (ONE, MANY):

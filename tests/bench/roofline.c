@@ -4,10 +4,10 @@
  *   roofline THREADS BYTES...
  *
  * Prints one JSON object: products a second in floating-point operations (a multiplication and an
- * addition are two), of bf16 pairs where the processor multiplies them (AVX512-BF16) and of f32;
- * and for each number of BYTES how many can be read a second when they are read again and again,
- * and how many can be read and written back. All threads together, each on its own part and its own
- * core, the best of several tries.
+ * addition are two), of bf16 pairs and of int8 fours where the processor multiplies them
+ * (AVX512-BF16, AVX512-VNNI) and of f32; and for each number of BYTES how many can be read a second
+ * when they are read again and again, and how many can be read and written back. All threads
+ * together, each on its own part and its own core, the best of several tries.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -123,6 +123,26 @@ __attribute__((target("avx512f,avx512bf16"))) static double bf16_round(worker *w
 #undef END
     w->keep ^= (line)all;
     return 2.0 * 32 * SUMS * LOOPS;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) static double int8_round(worker *w)
+{
+    __m512i x = _mm512_set1_epi8(1), all = x;
+#define BEGIN(k) __m512i sum##k = _mm512_set1_epi32(k);
+#define STEP(k)                                                                                    \
+    sum##k = _mm512_dpbusd_epi32(sum##k, x, x);                                                    \
+    __asm__ volatile("" : "+v"(sum##k));
+#define END(k) all = _mm512_add_epi32(all, sum##k);
+    SUMS_EACH(BEGIN)
+    for (int i = 0; i < LOOPS; i++) {
+        SUMS_EACH(STEP)
+    }
+    SUMS_EACH(END)
+#undef BEGIN
+#undef STEP
+#undef END
+    w->keep ^= (line)all;
+    return 2.0 * 64 * SUMS * LOOPS;
 }
 
 __attribute__((target("avx2,fma"))) static double f32_narrow(worker *w)
@@ -245,6 +265,8 @@ int main(int argc, char **argv)
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512bf16"))
         (void)printf(", \"bf16_flops\": %.4g", measure(bf16_round, n, 0));
+    if (__builtin_cpu_supports("avx512vnni"))
+        (void)printf(", \"int8_ops\": %.4g", measure(int8_round, n, 0));
 #endif
     (void)printf(", \"read\": {");
     for (int i = 2; i < argc; i++)
