@@ -175,7 +175,8 @@ LX_DEVICE float tree16(const float *partial)
     return p[0];
 }
 
-/* One token: s and z of a head are the block's alone. */
+/* One token: s and z of a head are the block's alone. Barriers come before anything reads or writes
+   them, and after the last write; between `partial` of two tokens there are two. */
 template <int MAP>
 LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k, const float *v,
                          float *y, uint16_t *twin, float *s, float *z)
@@ -209,14 +210,13 @@ LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k
                 twin[m] = lx_to_bf16(sum / norm);
         }
     }
-    __syncthreads(); /* partial and z are read before the next token writes them */
 }
 
+/* No barrier follows: any_token begins with one. */
 LX_DEVICE void copy_floats(float *to, const float *from, int64_t n)
 {
     for (int64_t i = threadIdx.x; i < n; i += THREADS)
         to[i] = from[i];
-    __syncthreads();
 }
 
 template <int MAP> LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)

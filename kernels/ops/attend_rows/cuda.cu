@@ -120,7 +120,8 @@ LX_DEVICE float weight_of(float x, float largest, bool squares)
     return squares ? r * r : lx_exp(x - largest);
 }
 
-/* Logits to weights; returns their sum, tile after tile. The rows begin with `first`. */
+/* Logits to weights; returns their sum, tile after tile, to the lower half of the warp. The rows
+   begin with `first`. */
 LX_DEVICE float block_weights(const lx_cuda_rows &a, const rows_head &head, const rows_part &p,
                               float largest, int32_t first, int32_t nearest)
 {
@@ -133,8 +134,8 @@ LX_DEVICE float block_weights(const lx_cuda_rows &a, const rows_head &head, cons
             w *= head.distance_weights[column_of(a, nearest, first + at)];
         p.x[at] = w;
         float other = __shfl_xor_sync(LX_ALL_LANES, w, 16, 32);
-        sum += lane < 16 ? w : other;
-        sum += lane < 16 ? other : w;
+        sum += w;
+        sum += other;
     }
     return lx_sum16(sum);
 }
