@@ -1,5 +1,7 @@
 /* One head of one sequence, token after token. */
 
+#define TOKENS_AHEAD 2
+
 /* phi of one row of q and k, into scratch; lanes behind d_key are 0. */
 V16_FN void map_row(const lx_cpu_attend *a, const float *q, const float *k, lx_feature_map map)
 {
@@ -101,9 +103,25 @@ V16_FN void attend_n_values(const lx_cpu_attend *a, const float *v, float *y, in
     v16_store_n(y + m, v16_div(y0, norm), n);
 }
 
+/* Asks for what token t reads and writes. A head's share of a row is a few lines, far from those
+   of the next row, and its output's may be in the cache of the core that read the one before. */
+V16_FN void ask_for_token(const lx_cpu_attend *a, int64_t t)
+{
+    for (int32_t d = 0; d < a->d_key; d += 16) {
+        __builtin_prefetch(a->q + t * a->x_stride + d, 0, 3);
+        __builtin_prefetch(a->k + t * a->x_stride + d, 0, 3);
+    }
+    for (int32_t m = 0; m < a->d_value; m += 16) {
+        __builtin_prefetch(a->v + t * a->x_stride + m, 0, 3);
+        __builtin_prefetch(a->y + t * a->y_stride + m, 1, 3);
+    }
+}
+
 static void attend(const lx_cpu_attend *a)
 {
     for (int64_t t = 0; t < a->n_tokens; t++) {
+        if (t + TOKENS_AHEAD < a->n_tokens)
+            ask_for_token(a, t + TOKENS_AHEAD);
         const float *v = a->v + t * a->x_stride;
         float *y = a->y + t * a->y_stride;
         int32_t m = 0;

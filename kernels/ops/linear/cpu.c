@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu.h"
 
 #define LEAST_PRODUCTS 8192 /* to share them */
+#define LEAST_ROWS 12       /* a thread, to share rows */
 
 static int64_t groups_of(const void *args)
 {
@@ -28,11 +29,22 @@ static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu
     c->isa->linear(&job);
 }
 
+/* With many rows a piece has all columns of some, as a norm's piece has: so most of what a thread
+   reads it has written itself, and it does not come from the cache of another core. */
+static bool shares_rows(const lx_cpu *c, const lx_linear_args *a)
+{
+    return lx_host_row_count(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
+}
+
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_linear_args *a = args;
-    run_groups(c, a, a->x->data, lx_cpu_rows(part, a->rows), lx_cpu_share(0, a->w->groups, part),
-               scratch);
+    if (shares_rows(c, a))
+        run_groups(c, a, a->x->data, lx_cpu_shared_rows(part, a->rows),
+                   (lx_cpu_range){0, a->w->groups}, scratch);
+    else
+        run_groups(c, a, a->x->data, lx_cpu_rows(part, a->rows),
+                   lx_cpu_share(0, a->w->groups, part), scratch);
 }
 
 static int64_t scratch(const lx_cpu *c, const void *args)
@@ -48,6 +60,8 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     int64_t rows = lx_host_row_count(c->batch, a->rows), n = c->n_threads;
     if (rows * a->w->shape.rows * a->w->shape.cols < LEAST_PRODUCTS)
         return 1;
+    if (shares_rows(c, a))
+        return n;
     if (a->w->groups >= 8 * n)
         return 2 * n;
     return a->w->groups < n ? a->w->groups : n;
