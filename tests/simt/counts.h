@@ -7,14 +7,15 @@ typedef struct simt_counts {
     long memory, streams, events, graphs; /* that exist now */
     long captured, replayed;              /* graphs so far */
     long nodes;                           /* of the graph that was captured last */
+    long meetings; /* so far: of a thread of a kernel with others, at barriers and in exchanges */
     long allocations; /* so far: of the runtime, and malloc and the like of the whole library */
 } simt_counts;
 
 /* Exported by the library of the tests, found by dlsym. */
 typedef void (*simt_count_fn)(simt_counts *out);
 typedef long (*simt_fail_at_fn)(long n, int error); /* see fake/runtime.c */
-/* What is called in the next capture once it has begun, and by every thread that asks for its turn
-   or looks for algorithms; NULL for nothing. See fake/cublaslt.c. */
-typedef void (*simt_listen_fn)(void (*in_capture)(void), void (*asks)(void));
+/* What is called in the next capture once it has begun, in the next wait for an event, and by every
+   thread that asks for its turn or looks for algorithms; NULL for nothing. See fake/cublaslt.c. */
+typedef void (*simt_listen_fn)(void (*in_capture)(void), void (*in_wait)(void), void (*asks)(void));
 
 #endif

@@ -62,7 +62,8 @@ static machine m; /* of the launch that runs; the lock keeps others out */
 static std::mutex lock;
 const simt_here *simt_at;
 
-extern "C" int simt_fail_now(); /* fake/runtime.c */
+extern "C" int simt_fail_now(); /* fake/runtime.c, as is this */
+extern "C" long simt_meetings;
 
 [[noreturn]] static void broken(const char *what, const fiber *f)
 {
@@ -202,6 +203,7 @@ void *simt_static(simt_site *site, size_t n_bytes)
 void simt_barrier(const char *file, int line)
 {
     fiber *f = m.running;
+    simt_meetings++;
     f->file = file;
     f->line = line;
     f->state = AT_BARRIER;
@@ -212,6 +214,7 @@ static uint32_t meet(uint32_t mask, uint32_t value, unsigned lane, bool orders, 
                      int line)
 {
     fiber *f = m.running;
+    simt_meetings++;
     unsigned own = f->here.thread.x % WARP, turn = f->turn++ % 2u;
     f->file = file;
     f->line = line;

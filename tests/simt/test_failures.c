@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/simt/world.h"
 
@@ -345,14 +346,78 @@ static void test_matrix_in_capture(const simt *s)
 {
     (void)sem_init(&asked, 0, 0);
     graphs.eps = 3e-4f;
-    s->listen(start_maker, maker_asks);
+    s->listen(start_maker, NULL, maker_asks);
     check(captures(s, 3) == 1, "a step beside a new matrix", "is captured");
     (void)pthread_join(maker, NULL);
-    s->listen(NULL, NULL);
+    s->listen(NULL, NULL, NULL);
     check(made_status == LX_OK, "a matrix beside a capture", lx_status_text(made_status));
     graphs.k->matrix_free(graphs.be, made);
     graphs.eps = 1e-6f;
     (void)sem_destroy(&asked);
+}
+
+/* --- a thread that asks for its turn while another waits for its step --- */
+
+static sem_t done;
+
+static void *make_and_tell(void *unused)
+{
+    (void)make_matrix(unused);
+    (void)sem_post(&done);
+    return NULL;
+}
+
+/* Gives up after a minute, which is for the case that the test is there for: then the step can only
+   end when this returns. */
+static void wait_for_maker(void)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    check(pthread_create(&maker, NULL, make_and_tell, NULL) == 0, "a thread", "cannot start");
+    check(sem_timedwait(&done, &until) == 0, "a thread beside one that waits", "has no turn");
+}
+
+/* A thread that waits for a step has given the back end back: another engine may start one. */
+static void test_turn_in_wait(const simt *s)
+{
+    (void)sem_init(&done, 0, 0);
+    (void)captures(s, 3);
+    s->listen(NULL, wait_for_maker, NULL);
+    check(captures(s, 3) == 0, "a step that is waited for", "is known");
+    (void)pthread_join(maker, NULL);
+    check(made_status == LX_OK, "a matrix while a step is waited for", lx_status_text(made_status));
+    graphs.k->matrix_free(graphs.be, made);
+    (void)sem_destroy(&done);
+}
+
+/* --- rows to spare, once more --- */
+
+/* How often threads meet in a step of n rows that are all alike. */
+static long meetings(const simt *s, int32_t n)
+{
+    simt_counts before, after;
+    s->count(&before);
+    (void)captures(s, n);
+    s->count(&after);
+    return after.meetings - before.meetings;
+}
+
+/* A product's blocks that have rows to spare and no others do nothing: the fifth 64 rows of a size
+ * of 384 cost what the sixth cost.
+ */
+static void test_spare_blocks(const simt *s, const lx_backend_options *how)
+{
+    lx_error err = {0};
+    check(world_open(&graphs, how, &err) == LX_OK, "opening", err.text);
+    for (int32_t i = 0; i < WORLD_ROWS; i++)
+        graphs.how[i].forced = 1;
+    check(graphs.k->step_size(320) == 383 && graphs.k->step_size(384) == 384, "320 rows",
+          "have another size");
+    long of_256 = meetings(s, 256), of_320 = meetings(s, 320), of_384 = meetings(s, 384);
+    check(of_256 > 0 && of_384 - of_320 == of_320 - of_256, "blocks of rows to spare",
+          "cost something");
+    world_close(&graphs);
 }
 
 /* The library refuses results of 2^31 values; a matrix with many outputs has a product even so. */
@@ -380,6 +445,7 @@ static void test_graphs(const simt *s)
     test_spare_rows(s);
     test_changes(s);
     test_matrix_in_capture(s);
+    test_turn_in_wait(s);
     test_many_freed(s);
     test_eviction(s);
     world_close(&graphs);
@@ -410,6 +476,8 @@ int main(int argc, char **argv)
     test_losing(&s, &own);
     test_graphs(&s);
     test_no_capture(&s);
+    test_spare_blocks(&s, &exact);
+    test_spare_blocks(&s, &own);
     test_wide_matrix();
     (void)printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;

@@ -24,11 +24,11 @@ LX_DEVICE int32_t last_with_weight(const row &r)
     return -block_min_id(r.shared, -last);
 }
 
-/* Walks n weights; -1 when the sum is not exceeded and none is above 0. */
-LX_DEVICE int32_t walk_weights(const float *weight, int32_t n, double sum, double wanted)
+/* Walks a block's weights; -1 when the sum is not exceeded and none is above 0. */
+LX_DEVICE int32_t walk_weights(const float *weight, double sum, double wanted)
 {
     int32_t last = -1;
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < BLOCK; i++) {
         sum += (double)weight[i];
         last = weight[i] > 0.0f ? i : last;
         if (sum > wanted)
@@ -76,7 +76,7 @@ LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, 
                                 double wanted)
 {
     shared_row *s = r.shared;
-    int32_t n = r.n - from < BLOCK ? r.n - from : BLOCK;
+    int32_t n = r.n - from;
     for (int32_t i = (int32_t)threadIdx.x; i < BLOCK; i += (int32_t)blockDim.x)
         s->weight[i] = i < n ? weight_of(w, logit_at(r, from + i)) : 0.0f;
     __syncthreads();
@@ -84,13 +84,11 @@ LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, 
     if (certain >= 0)
         return from + certain;
     if (threadIdx.x == 0u) {
-        int32_t at = walk_weights(s->weight, n, sum, wanted);
+        int32_t at = walk_weights(s->weight, sum, wanted);
         s->id = at >= 0 ? from + at : -1;
     }
     __syncthreads();
-    int32_t id = s->id;
-    __syncthreads();
-    return id;
+    return s->id; /* whatever writes it next has a barrier before */
 }
 
 /* The first id whose cumulative weight exceeds `wanted`, in the order of ids. */

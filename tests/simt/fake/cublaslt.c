@@ -31,15 +31,16 @@ struct cublasLtMatmulDesc {
 };
 
 __attribute__((visibility("default"))) void simt_listen(void (*in_capture)(void),
-                                                        void (*asks)(void));
+                                                        void (*in_wait)(void), void (*asks)(void));
 void __real_lx_turn_take(lx_turn *t);
 void __wrap_lx_turn_take(lx_turn *t);
 
 static void (*someone_asks)(void);
 
-void simt_listen(void (*in_capture)(void), void (*asks)(void))
+void simt_listen(void (*in_capture)(void), void (*in_wait)(void), void (*asks)(void))
 {
     simt_in_capture = in_capture;
+    simt_in_wait = in_wait;
     someone_asks = asks;
 }
 

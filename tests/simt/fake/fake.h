@@ -44,6 +44,8 @@ bool simt_spoils_capture(void); /* whether this thread captures: what it capture
 bool simt_is_captured(void);    /* whether any thread captures */
 /* Called in the next capture, once it has begun; NULL: nothing. */
 extern void (*simt_in_capture)(void);
+/* Called once, in the next wait for an event; NULL: nothing. */
+extern void (*simt_in_wait)(void);
 int simt_run_all(void); /* everything queued; the error of what failed */
 
 #endif

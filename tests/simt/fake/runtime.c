@@ -55,6 +55,7 @@ void *simt_real_malloc(size_t n)
 __attribute__((visibility("default"))) void simt_count(simt_counts *out);
 
 simt_counts simt_counts_now;
+long simt_meetings; /* counted by simt.cpp, one launch at a time */
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static long calls, fail_at;
@@ -84,6 +85,7 @@ void simt_count(simt_counts *out)
     simt_lock();
     *out = simt_counts_now;
     out->allocations += atomic_load(&allocations);
+    out->meetings = simt_meetings;
     simt_unlock();
 }
 
