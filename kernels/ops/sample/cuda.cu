@@ -25,10 +25,10 @@ LX_DEVICE int32_t last_with_weight(const row &r)
 }
 
 /* Walks a block's weights; -1 when the sum is not exceeded and none is above 0. */
-LX_DEVICE int32_t walk_weights(const float *weight, double sum, double wanted)
+LX_DEVICE int32_t walk_weights(const float *weight, int32_t n, double sum, double wanted)
 {
     int32_t last = -1;
-    for (int32_t i = 0; i < BLOCK; i++) {
+    for (int32_t i = 0; i < n; i++) {
         sum += (double)weight[i];
         last = weight[i] > 0.0f ? i : last;
         if (sum > wanted)
@@ -76,7 +76,7 @@ LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, 
                                 double wanted)
 {
     shared_row *s = r.shared;
-    int32_t n = r.n - from;
+    int32_t n = r.n - from < BLOCK ? r.n - from : BLOCK;
     for (int32_t i = (int32_t)threadIdx.x; i < BLOCK; i += (int32_t)blockDim.x)
         s->weight[i] = i < n ? weight_of(w, logit_at(r, from + i)) : 0.0f;
     __syncthreads();
@@ -84,7 +84,7 @@ LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, 
     if (certain >= 0)
         return from + certain;
     if (threadIdx.x == 0u) {
-        int32_t at = walk_weights(s->weight, sum, wanted);
+        int32_t at = walk_weights(s->weight, n, sum, wanted);
         s->id = at >= 0 ? from + at : -1;
     }
     __syncthreads();

@@ -159,7 +159,7 @@ LX_DEVICE found find(const row &r, goal g, double wanted)
     }
     __syncthreads();
     found f = {r.shared->id, r.shared->found_sum, r.shared->found_count};
-    return f; /* whatever writes there next has a barrier before */
+    return f;
 }
 
 /* --- what is typical; see cpu.c --- */
@@ -222,8 +222,10 @@ LX_DEVICE int32_t draw_with_cuts(const row &r, double total, float u)
     found last = {-1, total, r.n};
     if (r.s.top_k > 0)
         last = find(r, NUMBER_REACHES, (double)r.s.top_k);
-    if (r.s.top_p < 1.0f) /* reached before the last, by more than rounding */
-        last = find(r, SUM_REACHES, (double)r.s.top_p * last.sum);
+    if (r.s.top_p < 1.0f) {
+        found f = find(r, SUM_REACHES, (double)r.s.top_p * last.sum);
+        last = f.count < last.count ? f : last;
+    }
     if (r.s.min_p > 0.0f) {
         found f = find_min_p(r);
         last = f.count < last.count ? f : last;

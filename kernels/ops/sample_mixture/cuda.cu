@@ -167,8 +167,10 @@ LX_DEVICE double log_probability(const mixture &x, int32_t v)
     if (!(most > -LX_INFINITY))
         return -(double)LX_INFINITY;
     LX_UNROLL
-    for (int32_t i = 0; i < MOST; i++)
-        sum = fmaf(lx_exp(e[i] - most), q[i], sum);
+    for (int32_t i = 0; i < MOST; i++) {
+        if (x.lane + 16 * i < x.n)
+            sum = fmaf(lx_exp(e[i] - most), q[i], sum);
+    }
     return (double)most + log((double)lx_sum16(sum) / (double)lx_sum16(all));
 }
 
