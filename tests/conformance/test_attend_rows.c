@@ -107,6 +107,35 @@ static bool patterns_match_oracle(device *dut, device *oracle)
     return true;
 }
 
+/* So many rows that warps take turns more than once: all but one are kept in a step that sees
+ * little. */
+static bool thousands_of_rows_match_oracle(device *dut, device *oracle)
+{
+    enum { ROWS = 2500 };
+    static const lx_rows_pattern own[1] = {WINDOW(1, 1, 0)};
+    const rows_case keep = {1, 4, 3, 0, ROWS + 1, 1, own, 0.5f, SOFTMAX},
+                    see = {1, 4, 3, 0, ROWS + 1, 1, kept_all, 0.5f, SOFTMAX};
+    rng r = {61};
+    const int32_t length[] = {ROWS, 1}, position[] = {0, ROWS}, slot = 1;
+    float *before = kept_inputs(&r, &keep, ROWS, UNIFORM, 3),
+          *qkv = kept_inputs(&r, &see, 1, UNIFORM, 3);
+    float *ignored = floats((int64_t)ROWS * 3), got[3], want[3];
+    device *const both[] = {dut, oracle};
+    for (int i = 0; i < 2; i++) {
+        lx_states *s = kept_states(both[i], &keep, 2);
+        CHECK(s != NULL, "mapping or import failed");
+        if (!kept_step(both[i], &keep, s, 1, &length[0], &slot, &position[0], before, ignored) ||
+            !kept_step(both[i], &see, s, 1, &length[1], &slot, &position[1], qkv,
+                       i == 0 ? got : want))
+            return false;
+        dev_release(both[i]);
+    }
+    for (int m = 0; m < 3; m++)
+        CHECK(fabsf(got[m] - want[m]) <= 5 * Y_BOUND, "value %d of %d rows: %g, not %g", m,
+              ROWS + 1, (double)got[m], (double)want[m]);
+    return true;
+}
+
 enum { SHARED_H = 6, SHARED_G = 2, SHARED_T = 150 };
 
 /* The same inputs for heads that share keys and values, and for such that each have their own. */
@@ -367,6 +396,7 @@ static bool printed_sets_are_seen(device *dut, device *oracle)
 const test rows_tests[] = {
     {"rows_match_oracle", rows_match_oracle},
     {"patterns_match_oracle", patterns_match_oracle},
+    {"thousands_of_rows_match_oracle", thousands_of_rows_match_oracle},
     {"shared_rows_are_repeated_ones", shared_rows_are_repeated_ones},
     {"rows_give_the_classical_formula", rows_give_the_classical_formula},
     {"squares_are_divided_as_published", squares_are_divided_as_published},
