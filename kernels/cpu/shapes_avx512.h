@@ -5,7 +5,7 @@
 /* 32 registers of 16 lanes: up to 24 sums, 8 at least to hide the latency of fma */
 #define BODY_ROWS 12
 #define BODY_MAX_SUMS 24
-#define BODY_WIDE(X) X(1, 8) X(2, 4) X(3, 4)
+#define BODY_WIDE(X) X(1, 8) X(2, 4) X(3, 8)
 #define BODY_NARROW(X)                                                                             \
     X(1, 2)                                                                                        \
     X(2, 2)                                                                                        \

@@ -133,7 +133,7 @@ static void print_header(const bench_options *o, const lx_cli_model *m)
                  text);
     if (o->draft != NULL)
         (void)printf("%8s %8s %12s %12s %8s %12s %10s\n", "threads", "streams", "ms without",
-                     "ms with", "ratio", "tokens/row", "accepted");
+                     "ms with", "ratio", "tokens/step", "accepted");
     else if (o->positions != NULL)
         (void)printf("%8s %10s %12s %12s %14s\n", "threads", "position", "ms/token", "tokens/s",
                      "resident MiB");
@@ -173,8 +173,8 @@ static void print_draft(const bench_options *o, int32_t threads, int32_t streams
                         const lx_bench_draft *d)
 {
     double off = (double)d->off_ns / 1e6, on = (double)d->on_ns / 1e6;
-    /* Every guess that is wrong is a row that brings no token. */
-    double row = (double)d->tokens / (double)(d->tokens + d->drafted - d->accepted);
+    /* A step brings a stream one token, and those guesses that were right. */
+    double step = (double)d->tokens / (double)(d->tokens - d->accepted);
     double accepted = d->drafted > 0 ? (double)d->accepted / (double)d->drafted : 0;
     if (o->json)
         (void)printf("{\"threads\": %d, \"streams\": %d, \"ms_without\": %.4f, \"ms_with\": %.4f, "
@@ -183,7 +183,7 @@ static void print_draft(const bench_options *o, int32_t threads, int32_t streams
                      (long long)d->drafted, (long long)d->accepted);
     else
         (void)printf("%8d %8d %12.2f %12.2f %8.2f %12.2f %9.0f%%\n", threads, streams, off, on,
-                     off / on, row, 100 * accepted);
+                     off / on, step, 100 * accepted);
     (void)fflush(stdout);
 }
 

@@ -18,9 +18,10 @@
  */
 #include "server/engine/internal.h"
 
-/* Guesses of a step; bytes of second states, a part of the 64 MiB that a server has beside weights
-   and states. */
-enum { MOST_ROWS = 32, MOST_SPARE_BYTES = 32 << 20 };
+/* Guesses of a step; tokens that a step teaches, as hundreds of streams would take their time for
+   guesses that they never use; bytes of second states, a part of the 64 MiB that a server has
+   beside weights and states. */
+enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SPARE_BYTES = 32 << 20 };
 
 /* Places that may have a second state: few where states are large, none where one is too large. */
 static int32_t count_spare(const lx_engine *e)
@@ -159,6 +160,7 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
 {
     if (e->drafts.drafter == NULL)
         return total;
+    e->drafts.lessons = MOST_LESSONS;
     int32_t tokens = 0, late = 0;
     for (int32_t i = 0; i < e->n_places; i++) {
         bool decodes = e->rows[i] > 0 && e->slots[i].phase == LX_SLOT_DECODE;
@@ -174,8 +176,9 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
 void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token)
 {
     const int32_t *tokens = NULL;
-    if (e->drafts.drafter == NULL || r->params->targets != NULL)
+    if (e->drafts.drafter == NULL || r->params->targets != NULL || e->drafts.lessons == 0)
         return;
+    e->drafts.lessons--;
     int32_t n = lx_job_tokens(r->job, s->sample, &tokens, NULL);
     lx_guess_context at = context_of(e, s, tokens, n);
     lx_drafter_learn(e->drafts.drafter, &at, token);

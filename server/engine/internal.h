@@ -133,6 +133,7 @@ typedef struct lx_drafts {
     int32_t n_all;                /* second states, in the arena behind all others */
     int32_t spare[LX_MOST_SPARE]; /* those that no place has */
     int32_t n_spare;
+    int32_t lessons; /* tokens that the drafter may still learn from in this step */
     lx_step_cost cost;
     lx_constraint rule; /* of the token that is being guessed */
 } lx_drafts;
@@ -303,7 +304,7 @@ int32_t lx_drafts_late_rows(const lx_engine *e);
 /* Adds late rows and guesses to the rows of decoding places, which are `total` with those of
    prompts; returns how many rows there are then. */
 int32_t lx_drafts_choose(lx_engine *e, int32_t total);
-/* A token that was drawn, before its job has it. */
+/* A token that was drawn, before its job has it: the drafter learns from the first of a step. */
 void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token);
 /* The place's step is done, and n_tokens that were drawn in it count. */
 void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens);

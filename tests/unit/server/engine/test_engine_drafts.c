@@ -72,6 +72,20 @@ static const lx_guesser guessers[] = {
 };
 enum { RIGHT, WRONG, MIXED, GUESSERS };
 
+static int32_t n_learnt; /* by the engine's thread, read once it has stopped */
+
+static void count_lesson(void *memory, const lx_guess_context *c, int32_t token)
+{
+    (void)memory, (void)c, (void)token;
+    n_learnt++;
+}
+
+static lx_guess guess_nothing(const void *memory, const lx_guess_context *c)
+{
+    (void)memory, (void)c;
+    return (lx_guess){0, 0};
+}
+
 /* --- engines --- */
 
 static rig start(int32_t n_slots, int32_t draft, const lx_guesser *guesser)
@@ -307,6 +321,22 @@ static void a_failed_step_ends_its_jobs_and_no_other(void **state)
 
 /* --- the guessers that are served --- */
 
+/* With many streams a step teaches no more than with sixteen, for their time. */
+static void a_step_teaches_a_few_tokens(void **state)
+{
+    static const lx_guesser counting = {
+        .name = "counting", .guess = guess_nothing, .learn = count_lesson};
+    (void)state;
+    for (int32_t n = 10; n <= 20; n += 10) {
+        n_learnt = 0;
+        rig r = start(n, 7, &counting);
+        lx_job *job = rig_submit(&r, &(rig_request){.model = subject.pictures, .seed = 3, .n = n});
+        rig_expect(job, LX_OK);
+        rig_stop(&r);
+        assert_int_equal(n_learnt, PIXELS * (n < 16 ? n : 16));
+    }
+}
+
 /* A picture of stripes is learnt within a few rows of it. */
 static void image_context_learns_what_surrounds_a_value(void **state)
 {
@@ -375,6 +405,7 @@ static int run(const char *name)
         cmocka_unit_test(a_row_pays_by_its_time),
         cmocka_unit_test(suspended_jobs_go_on_where_they_were),
         cmocka_unit_test(a_failed_step_ends_its_jobs_and_no_other),
+        cmocka_unit_test(a_step_teaches_a_few_tokens),
         cmocka_unit_test(image_context_learns_what_surrounds_a_value),
         cmocka_unit_test(lookup_finds_what_came_before),
     };
