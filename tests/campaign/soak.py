@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hours of mixed traffic against one server: tests/campaign/soak.py [--hours H | --minutes M] [--seed S]
+"""Hours of mixed traffic against one server: tests/campaign/soak.py [--hours H | --minutes M] [--clock N] [--seed S]
 
 Couplets, streams, pictures, edits, scores, states (put, get, fork, continue, delete), clients that leave in
 mid-stream, bad requests, keys, reloads, scrapes. A hundred times on the way the traffic pauses, and in the
@@ -7,6 +7,9 @@ quiet the server's memory and descriptors are read and the same two requests are
 never change. After --warm-up minutes memory and descriptors must be flat: the median of the last tenth of the samples within
 --tolerance percent of the median of the second tenth. Every answer is counted; the last line is the verdict,
 the exit status 0 when it held.
+
+With --clock N all clocks of the server are N times as fast (libfaketime), so that whatever waits, expires or fades
+comes as often as in N times the hours; how much traffic there is remains a matter of the hours that it takes.
 """
 
 import argparse
@@ -17,7 +20,7 @@ import sys
 import threading
 import time
 
-from common import Server, put_models, temporary
+from common import Server, find_faketime, put_models, temporary
 from settings import MODEL_DIR
 from traffic import ADMIN, PROBES, TENANTS, Traffic, probe
 
@@ -29,6 +32,16 @@ def flags(folder):
     keys.write_text("".join(f"{name} {key}\n" for name, key in TENANTS.items()))
     return ("--slots", "16", "--prefix-cache-mb", "8", "--state-ttl", "60", "--api-key", ADMIN,
             "--api-key-file", keys, "--public", "/health,/livez,/readyz,/metrics", "--max-n", "64")
+
+
+def clocks(times):
+    """What the server's environment has for clocks that are so many times as fast."""
+    if times == 1:
+        return {}
+    faketime = find_faketime()
+    if faketime is None:
+        sys.exit("soak.py: --clock needs libfaketime (Debian package libfaketime)")
+    return {"LD_PRELOAD": faketime, "FAKETIME": f"+0 x{times:g}"}
 
 
 class Workers:
@@ -101,7 +114,7 @@ def soak(options):
         folder = put_models(name)
         mnist = MODEL_DIR.parent / "mnist"
         (folder / mnist.name).symlink_to(mnist)
-        with Server(*flags(folder), models=folder) as server:
+        with Server(*flags(folder), models=folder, env=clocks(options.clock)) as server:
             expected = [probe(server.port, body) for body in PROBES]
             workers = Workers(server, folder, options.workers, options.seed)
             warm = time.monotonic() + 60 * options.warm_up
@@ -127,7 +140,8 @@ def verdict(samples, counts, faults, options):
     memory, resident = judge_flat("MB", [mb for mb, _ in samples], options.tolerance)
     descriptors, files = judge_flat("descriptors", [n for _, n in samples], options.tolerance)
     held = memory and descriptors and not faults and sum(counts.values()) > 0
-    words = (f"{options.seconds / 60:g} minutes, {sum(counts.values())} requests, {len(samples)} samples: "
+    clock = f" ({options.seconds * options.clock / 3600:g} hours by the server's clock)" if options.clock != 1 else ""
+    words = (f"{options.seconds / 60:g} minutes{clock}, {sum(counts.values())} requests, {len(samples)} samples: "
              f"{resident}, {files}, {len(samples) * len(PROBES)} probes, {len(faults)} faults")
     return held, f"soak: {'held' if held else 'NOT HELD'}: {words}"
 
@@ -136,6 +150,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--hours", type=float, default=10)
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--clock", type=float, default=1, metavar="N", help="the server's is N times as fast")
     parser.add_argument("--warm-up", type=float, default=0, metavar="MINUTES", help="traffic before the "
                         "first sample; its answers are judged as all others")
     parser.add_argument("--workers", type=int, default=8)

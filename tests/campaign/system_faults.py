@@ -10,11 +10,10 @@ from pathlib import Path
 import client
 import lines
 from client import complete, complete_ok
-from common import LINNET, MODEL_DIR, Row, Server, temporary
+from common import LINNET, MODEL_DIR, Row, Server, find_faketime, temporary
 from conversations import Conversation, text_of
 from server import environment, wait_until
 
-FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 DAY = 86400
 
 
@@ -28,14 +27,14 @@ def skipped(what, why):
 def clock_jumps(options):
     """The time of day jumps by days, both ways, while requests run and states wait."""
     what = "clock jumps by days, both ways, under load"
-    found = sorted(Path("/").glob(FAKETIME.lstrip("/")))
-    if not found:
+    faketime = find_faketime()
+    if faketime is None:
         return skipped(what, "no libfaketime (Debian package libfaketime)")
     faults, seen = [], set()
     with temporary() as folder:
         offset = Path(folder) / "offset"
         offset.write_text("+0")
-        env = {"LD_PRELOAD": str(found[0]), "FAKETIME_TIMESTAMP_FILE": str(offset),
+        env = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(offset),
                "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         with Server("--slots", "8", "--timeout", "60", "--state-ttl", "300", env=env) as server:
             first = complete_ok(server.port, prompt=lines.of_length(32), seed=1)
