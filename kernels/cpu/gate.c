@@ -7,6 +7,7 @@
 #include "kernels/cpu/gate.h"
 
 #define LOOKS 1000 /* before sleeping; some 10 to 50 microseconds */
+#define SOON 100   /* looks; some 2 microseconds */
 
 static void breathe(void)
 {
@@ -41,13 +42,25 @@ unsigned lx_cpu_gate_value(lx_cpu_gate *g)
     return atomic_load_explicit(&g->value, memory_order_acquire);
 }
 
-void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old)
+static bool changes_within(lx_cpu_gate *g, unsigned old, int looks)
 {
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < looks; i++) {
         if (lx_cpu_gate_value(g) != old)
-            return;
+            return true;
         breathe();
     }
+    return false;
+}
+
+bool lx_cpu_gate_soon(lx_cpu_gate *g, unsigned old)
+{
+    return changes_within(g, old, SOON);
+}
+
+void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old)
+{
+    if (changes_within(g, old, LOOKS))
+        return;
     (void)pthread_mutex_lock(&g->mutex);
     atomic_fetch_add(&g->sleepers, 1);
     while (atomic_load(&g->value) == old)

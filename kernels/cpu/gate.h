@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 typedef struct lx_cpu_gate {
     _Alignas(64) atomic_uint value;
@@ -20,6 +21,8 @@ void lx_cpu_gate_fini(lx_cpu_gate *g);
 
 /* What was written before the value was changed is visible to a thread that sees the change. */
 unsigned lx_cpu_gate_value(lx_cpu_gate *g);
+/* Whether the value is not `old` within a microsecond or two, without sleeping. */
+bool lx_cpu_gate_soon(lx_cpu_gate *g, unsigned old);
 void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old); /* until the value is not `old` */
 void lx_cpu_gate_step(lx_cpu_gate *g); /* adds 1 to the value and wakes the sleepers */
 

@@ -185,17 +185,22 @@ static int32_t take_piece(lx_cpu *c, const lx_cpu_phase *phase, unsigned number,
     }
 }
 
-static void run_phase(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int thread)
+/* The pieces that are left of a thread's range. They are counted together at the end: the count is
+   in a cache line that all threads want. */
+static void run_range(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int owner, int thread)
 {
     float *scratch = c->scratch + thread * c->scratch_floats;
-    for (int i = 0; i < c->n_threads; i++) {
-        int owner = (thread + i) % c->n_threads;
-        for (int32_t piece; (piece = take_piece(c, phase, number, owner)) >= 0;) {
-            lx_cpu_run_piece(c, phase, piece, scratch);
-            if (atomic_fetch_add(&phase->n_done, 1) + 1 == phase->n_pieces)
-                lx_cpu_gate_step(&c->finished);
-        }
-    }
+    int32_t n_pieces = phase->n_pieces, n = 0;
+    for (int32_t piece; (piece = take_piece(c, phase, number, owner)) >= 0; n++)
+        lx_cpu_run_piece(c, phase, piece, scratch);
+    if (n > 0 && atomic_fetch_add(&phase->n_done, n) + n == n_pieces)
+        lx_cpu_gate_step(&c->finished);
+}
+
+static void run_ranges_of_others(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int thread)
+{
+    for (int i = 1; i < c->n_threads; i++)
+        run_range(c, phase, number, (thread + i) % c->n_threads, thread);
 }
 
 static void ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int thread)
@@ -216,9 +221,12 @@ static void run_step(void *context, int thread)
         unsigned n_finished = value - c->finished_before;
         if (n_finished >= (unsigned)c->n_phases)
             return;
-        run_phase(c, &c->phases[n_finished], value, thread);
+        lx_cpu_phase *phase = &c->phases[n_finished];
+        run_range(c, phase, value, thread, thread);
         if (lx_cpu_gate_value(&c->finished) == value && n_finished + 1 < (unsigned)c->n_phases)
-            ask_ahead(c, &c->phases[n_finished + 1], thread);
+            ask_ahead(c, phase + 1, thread);
+        if (!lx_cpu_gate_soon(&c->finished, value))
+            run_ranges_of_others(c, phase, value, thread);
         lx_cpu_gate_wait(&c->finished, value);
     }
 }

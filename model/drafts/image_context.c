@@ -24,7 +24,7 @@ static const struct {
 } near[NEAR] = {{0, -1},  {0, -2}, {0, -3}, {-1, 0},  {-1, -1}, {-1, 1},
                 {-1, -2}, {-1, 2}, {-2, 0}, {-2, -1}, {-2, 1},  {-1, 3}};
 
-/* What the classifier is told: of each value near how large it is, whether it is any, whether
+/* What the classifier sees: of each value near how large it is, whether it is any, whether
    nearly full; of two of them the class; the place; the channel and the channels before; the draw.
  */
 enum {

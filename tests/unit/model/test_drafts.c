@@ -109,7 +109,7 @@ typedef struct bin {
 } bin;
 
 /* A guess that is said to be right in so many of a hundred cases is, within ten: with draws that
-   nobody foresees, where the larger half of guesses is worth little. */
+   cannot be foreseen, where the larger half of guesses is worth little. */
 static void a_guess_is_as_sure_as_it_says(void **state)
 {
     bench b;
