@@ -1,4 +1,8 @@
-/* See weights.h. Blocks are never reused one by one: a model's weights come and go together. */
+/*
+ * See weights.h. Addresses are never used again: a model's weights come and go together. A huge
+ * page goes back to the system with the last block that has a part of it, as other models may keep
+ * the chunk for as long as the server runs.
+ */
 #include "kernels/cpu/weights.h"
 
 #include <stdint.h>
@@ -22,7 +26,8 @@ struct lx_cpu_chunk {
     struct lx_cpu_chunk *next;
     unsigned char *data;
     size_t size, used;
-    int64_t n_blocks; /* that are not freed */
+    int64_t n_blocks;   /* that are not freed */
+    int32_t in_pages[]; /* how many of them have a part of each huge page */
 };
 
 static size_t round_up(size_t n, size_t unit)
@@ -61,10 +66,12 @@ static unsigned char *map(size_t size)
 
 static struct lx_cpu_chunk *new_chunk(lx_cpu_weights *w, size_t wanted)
 {
-    struct lx_cpu_chunk *chunk = calloc(1, sizeof *chunk);
+    size_t size = wanted > CHUNK ? round_up(wanted, HUGE_PAGE) : CHUNK;
+    struct lx_cpu_chunk *chunk =
+        calloc(1, sizeof *chunk + size / HUGE_PAGE * sizeof *chunk->in_pages);
     if (chunk == NULL)
         return NULL;
-    chunk->size = wanted > CHUNK ? round_up(wanted, HUGE_PAGE) : CHUNK;
+    chunk->size = size;
     chunk->data = map(chunk->size);
     if (chunk->data == NULL) {
         free(chunk);
@@ -73,6 +80,16 @@ static struct lx_cpu_chunk *new_chunk(lx_cpu_weights *w, size_t wanted)
     chunk->next = w->chunks;
     w->chunks = chunk;
     return chunk;
+}
+
+/* A block that begins `at` bytes into the chunk is there (change 1) or freed (-1). */
+static void count_pages(struct lx_cpu_chunk *chunk, size_t at, size_t n_bytes, int32_t change)
+{
+    for (size_t page = at / HUGE_PAGE; page * HUGE_PAGE < at + n_bytes; page++) {
+        chunk->in_pages[page] += change;
+        if (chunk->in_pages[page] == 0)
+            (void)madvise(chunk->data + page * HUGE_PAGE, HUGE_PAGE, MADV_DONTNEED);
+    }
 }
 
 static void *take(lx_cpu_weights *w, size_t n_bytes)
@@ -85,17 +102,21 @@ static void *take(lx_cpu_weights *w, size_t n_bytes)
     if (chunk == NULL)
         return NULL;
     void *block = chunk->data + chunk->used;
+    count_pages(chunk, chunk->used, n_bytes, 1);
     chunk->used += n_bytes;
     chunk->n_blocks++;
     return block;
 }
 
-static void give(lx_cpu_weights *w, const unsigned char *block)
+static void give(lx_cpu_weights *w, const unsigned char *block, size_t n_bytes)
 {
     struct lx_cpu_chunk **at = &w->chunks, *chunk;
     while ((chunk = *at) != NULL && !(block >= chunk->data && block < chunk->data + chunk->size))
         at = &chunk->next;
-    if (chunk == NULL || --chunk->n_blocks > 0)
+    if (chunk == NULL)
+        return;
+    count_pages(chunk, (size_t)(block - chunk->data), n_bytes, -1);
+    if (--chunk->n_blocks > 0)
         return;
     *at = chunk->next;
     (void)munmap(chunk->data, chunk->size);
@@ -123,6 +144,6 @@ void lx_cpu_weights_free(lx_cpu_weights *w, void *block, size_t n_bytes)
         return;
     }
     (void)pthread_mutex_lock(&w->lock);
-    give(w, block);
+    give(w, block, round_up(n_bytes, LINE));
     (void)pthread_mutex_unlock(&w->lock);
 }

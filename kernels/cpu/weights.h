@@ -25,7 +25,8 @@ void lx_cpu_weights_fini(lx_cpu_weights *w);
 
 /* A zeroed block, 64-byte aligned; NULL without memory. From any thread. */
 void *lx_cpu_weights_new(lx_cpu_weights *w, size_t n_bytes);
-/* Gives it back; a chunk's memory goes with the last block in it. NULL is allowed. */
+/* Gives it back, of that size; a huge page's memory goes with the last block in it. NULL is
+ * allowed. */
 void lx_cpu_weights_free(lx_cpu_weights *w, void *block, size_t n_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory for packed weights: blocks beside each other that go with the last of their chunk. */
+/* Memory for packed weights: blocks beside each other; what goes with which. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -44,12 +44,21 @@ static void test_blocks_are_zeroed_aligned_and_apart(void **state)
     lx_cpu_weights_fini(&w);
 }
 
-static bool is_mapped(void *p)
+static bool is_mapped(void *p, bool *resident)
 {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)((uintptr_t)p / size * size);
-    unsigned char here;
-    return mincore(page, 1, &here) == 0 || errno != ENOMEM;
+    unsigned char here = 0;
+    bool mapped = mincore(page, 1, &here) == 0 || errno != ENOMEM;
+    *resident = mapped && (here & 1) != 0;
+    return mapped;
+}
+
+static bool is_resident(void *p)
+{
+    bool resident;
+    (void)is_mapped(p, &resident);
+    return resident;
 }
 
 static void test_memory_goes_with_the_last_block(void **state)
@@ -63,8 +72,31 @@ static void test_memory_goes_with_the_last_block(void **state)
     lx_cpu_weights_free(&w, first, 2 * MIB);
     assert_true(all_are(second, 2 * MIB, 1));
     lx_cpu_weights_free(&w, second, 2 * MIB);
-    assert_false(is_mapped(first));
-    assert_false(is_mapped(second));
+    bool resident;
+    assert_false(is_mapped(first, &resident));
+    assert_false(is_mapped(second, &resident));
+    lx_cpu_weights_fini(&w);
+}
+
+/* One model is loaded again and again beside one that stays: its old weights take no memory. */
+static void test_what_stays_keeps_nothing_else(void **state)
+{
+    enum { ROUNDS = 20, SMALL = 5000 };
+    (void)state;
+    lx_cpu_weights w;
+    assert_int_equal(lx_cpu_weights_init(&w), 0);
+    unsigned char *stays = lx_cpu_weights_new(&w, SMALL);
+    memset(stays, 7, SMALL);
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned char *block = lx_cpu_weights_new(&w, 5 * MIB), *middle = block + 5 * MIB / 2;
+        assert_true(all_are(block, 5 * MIB, 0));
+        memset(block, 8, 5 * MIB);
+        assert_true(is_resident(middle));
+        lx_cpu_weights_free(&w, block, 5 * MIB);
+        assert_false(is_resident(middle));
+    }
+    assert_true(all_are(stays, SMALL, 7));
+    lx_cpu_weights_free(&w, stays, SMALL);
     lx_cpu_weights_fini(&w);
 }
 
@@ -117,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_zeroed_aligned_and_apart),
         cmocka_unit_test(test_memory_goes_with_the_last_block),
+        cmocka_unit_test(test_what_stays_keeps_nothing_else),
         cmocka_unit_test(test_more_than_there_can_be_is_refused),
         cmocka_unit_test(test_from_several_threads),
     };
