@@ -74,6 +74,7 @@ extern "C" __attribute__((visibility("hidden"))) bool lx_deleted(int place)
 """
 CHECKS = [("order 0", "simt", "0"), ("races", "races", "1"), ("order 1", "simt", "1"), ("order 2", "simt", "2"), ("order 3", "simt", "3")]
 TESTS = ROOT / "tests" / "conformance"
+PROGRAMS = ["cuda_failures", "cuda_products"]  # of the host part
 NO_TEST = "0 passed, 0 failed"  # of this back end, or none of that name
 Place = collections.namedtuple("Place", "id path line kind old new start")
 
@@ -151,7 +152,7 @@ class Build:
                 self.copy(name, by_path.get(name, []))
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DLINNET_SERVER=OFF", "-DLINNET_CUDA=OFF", *generator]
-        targets = ["conformance", "simt_cuda", "simt_races", "cuda_failures"]
+        targets = ["conformance", "simt_cuda", "simt_races", *PROGRAMS]
         for command in (["cmake", "-S", str(self.source), "-B", str(self.build), *options], ["cmake", "--build", str(self.build), "--target", *targets]):
             with (folder / "build.log").open("a") as log:
                 if subprocess.run(command, stdout=log, stderr=log, timeout=7200, check=False).returncode != 0:
@@ -178,8 +179,8 @@ class Build:
         """None where it passed, or what it said last."""
         _, library, seed = check
         command = [str(self.build / "conformance"), "--backend", "cuda", "--test", test]
-        if test == "failures":
-            command = [str(self.build / "cuda_failures"), str(self.build / library / "libkernels_cuda.so")]
+        if test in PROGRAMS:
+            command = [str(self.build / test), str(self.build / library / "libkernels_cuda.so")]
         env = {**os.environ, "LD_LIBRARY_PATH": str(self.build / library), "LINNET_SIMT_SEED": seed, **env}
         try:
             done = subprocess.run(
@@ -200,7 +201,7 @@ class Build:
         path = self.folder / "tests.json"
         tests = {} if self.changed or not path.exists() else json.loads(path.read_text())
         reached = self.folder / "reached"
-        for test in [*conformance_names(), "failures"]:
+        for test in [*conformance_names(), *PROGRAMS]:
             if test in tests:
                 continue
             reached.write_bytes(bytes(len(self.everything)))
