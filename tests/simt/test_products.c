@@ -1,6 +1,6 @@
 /*
  * The bf16 products of the cuda back end, tested without a GPU: which algorithm of the matrix
- * library is pinned.
+ * library is pinned, and that what only products read is stored rounded, in half the bytes.
  *
  *   cuda_products LIBRARY    the library's own path, to reach its switches
  */
@@ -9,7 +9,10 @@
 #include "kernels/kernels.h"
 #include "tests/simt/checks.h"
 
+static const lx_backend_options exact = {.n_threads = 1, .precision = LX_PRECISION_F32};
 static const lx_backend_options library = {.n_threads = 1, .precision = LX_PRECISION_AUTO};
+static const lx_backend_options own = {
+    .n_threads = 1, .precision = LX_PRECISION_AUTO, .cuda_products = LX_CUDA_PRODUCTS_OWN};
 
 /* The library refuses results of 2^31 values; a matrix with many outputs has a product even so. */
 static void test_wide_matrix(void)
@@ -80,6 +83,111 @@ static void test_pinned(const simt *s)
     be->ops->close(be);
 }
 
+/* --- values that only products read --- */
+
+enum { ROWS = 5, WIDTH = 16, WIDE = 32 };
+static const float unwritten = -12345.5f;
+
+typedef struct mlp {
+    lx_backend *be;
+    lx_array *x, *y, *ones, *normed, *hidden;
+    lx_matrix *up, *down;
+} mlp;
+
+/* `kept`: the norm's results are there when the step is over. */
+static lx_status make_mlp(mlp *m, bool kept, lx_error *err)
+{
+    static const uint16_t weights[WIDE * WIDTH] = {0x3f80, 0x3f00, 0xbf80};
+    const lx_kernels *k = m->be->ops;
+    const lx_host_tensor up = {LX_BF16, WIDE, WIDTH, weights},
+                         down = {LX_BF16, WIDTH, WIDE, weights};
+    lx_status st = k->array_new(m->be, ROWS * WIDTH, &m->x, err);
+    if (st == LX_OK)
+        st = k->array_new(m->be, ROWS * WIDTH, &m->y, err);
+    if (st == LX_OK)
+        st = k->array_new(m->be, WIDTH, &m->ones, err);
+    if (st == LX_OK)
+        st = kept ? k->array_new(m->be, ROWS * WIDTH, &m->normed, err)
+                  : k->rows_new(m->be, ROWS, WIDTH, &m->normed, err);
+    if (st == LX_OK)
+        st = k->rows_new(m->be, ROWS, WIDE, &m->hidden, err);
+    if (st == LX_OK)
+        st = k->matrix_new(m->be, &up, NULL, &m->up, err);
+    return st == LX_OK ? k->matrix_new(m->be, &down, NULL, &m->down, err) : st;
+}
+
+static void free_mlp(mlp *m)
+{
+    const lx_kernels *k = m->be->ops;
+    lx_array *const arrays[] = {m->x, m->y, m->ones, m->normed, m->hidden};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        k->array_free(m->be, arrays[i]);
+    k->matrix_free(m->be, m->up);
+    k->matrix_free(m->be, m->down);
+    k->close(m->be);
+}
+
+static void fill(const mlp *m, lx_array *a, int32_t n)
+{
+    float values[ROWS * WIDE];
+    for (int32_t i = 0; i < n; i++)
+        values[i] = unwritten;
+    check(m->be->ops->array_upload(m->be, a, 0, values, n) == LX_OK, "an array", "is not filled");
+}
+
+/* How many floats of n are others now. */
+static int32_t written(const mlp *m, const lx_array *a, int32_t n)
+{
+    float values[ROWS * WIDE];
+    int32_t others = 0;
+    check(m->be->ops->array_download(m->be, a, 0, values, n) == LX_OK, "an array", "is not read");
+    for (int32_t i = 0; i < n; i++)
+        others += values[i] != unwritten; /* NaN, too */
+    return others;
+}
+
+static void run_mlp(const mlp *m)
+{
+    static const int32_t start[] = {0, 1, 2, 3, 4, 5};
+    const lx_batch b = {.n_tokens = ROWS,
+                        .n_seqs = ROWS,
+                        .seq_start = start,
+                        .slot = start,
+                        .n_outputs = ROWS,
+                        .output_row = start};
+    const lx_norm_args norm = {m->normed, m->x, m->ones, m->ones, WIDTH, 1e-5f, LX_ROWS_TOKENS};
+    const lx_linear_args up = {m->hidden, m->normed, m->up, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
+    const lx_linear_args down = {m->y, m->hidden, m->down, LX_ACT_NONE, NULL, LX_ROWS_TOKENS};
+    const lx_kernels *k = m->be->ops;
+    lx_error err = {0};
+    uint64_t step = 0;
+    lx_status st = k->begin(m->be, &b, &err);
+    if (st == LX_OK) {
+        k->norm(m->be, &norm);
+        k->linear(m->be, &up);
+        k->linear(m->be, &down);
+        st = k->end(m->be, &step, &err);
+    }
+    check(st == LX_OK && k->sync(m->be, step, &err) == LX_OK, "a step", err.text);
+}
+
+/* Of a norm's and a GELU's results; how many of them share a float. */
+static void test_stored(const lx_backend_options *how, bool kept, int32_t normed, int32_t hidden)
+{
+    mlp m = {0};
+    lx_error err = {0};
+    check(lx_backend_open("cuda", how, &m.be, &err) == LX_OK, "opening", err.text);
+    check(make_mlp(&m, kept, &err) == LX_OK, "objects", err.text);
+    fill(&m, m.normed, ROWS * WIDTH);
+    fill(&m, m.hidden, ROWS * WIDE);
+    run_mlp(&m);
+    check(written(&m, m.normed, ROWS * WIDTH) == ROWS * WIDTH / normed, "a norm for a product",
+          "stores more or less");
+    check(written(&m, m.hidden, ROWS * WIDE) == ROWS * WIDE / hidden, "GELU for a product",
+          "stores more or less");
+    free_mlp(&m);
+}
+
 int main(int argc, char **argv)
 {
     simt s;
@@ -87,5 +195,10 @@ int main(int argc, char **argv)
         return 2;
     test_wide_matrix();
     test_pinned(&s);
+    test_stored(&exact, false, 1, 1);
+    test_stored(&library, false, 2, 2);
+    test_stored(&library, true, 1, 2);
+    test_stored(&own, false, 2, 2);
+    test_stored(&own, true, 1, 2);
     return checks_end();
 }
