@@ -1,6 +1,7 @@
 /*
  * The bf16 products of the cuda back end, tested without a GPU: which algorithm of the matrix
- * library is pinned, and that what only products read is stored rounded, in half the bytes.
+ * library is pinned, that memory grows and is freed behind the steps that use it, and that what
+ * only products read is stored rounded, in half the bytes.
  *
  *   cuda_products LIBRARY    the library's own path, to reach its switches
  */
@@ -30,13 +31,27 @@ static void test_wide_matrix(void)
     be->ops->close(be);
 }
 
+/* Starts y = x w^T as the only operation of a step of so many rows; without a matrix, a step of
+   none. */
+static lx_status start(lx_backend *be, lx_array *y, const lx_array *x, const lx_matrix *w,
+                       int32_t rows, uint64_t *step, lx_error *err)
+{
+    static const int32_t slot[] = {0}, position[] = {0};
+    const int32_t begins[] = {0, rows};
+    const lx_batch b = {
+        .n_tokens = rows, .n_seqs = 1, .seq_start = begins, .slot = slot, .position = position};
+    const lx_linear_args args = {y, x, w, LX_ACT_NONE, NULL, LX_ROWS_TOKENS};
+    lx_status st = be->ops->begin(be, &b, err);
+    if (st != LX_OK)
+        return st;
+    if (w != NULL)
+        be->ops->linear(be, &args);
+    return be->ops->end(be, step, err);
+}
+
 /* What a product of so many rows takes, and the least that one could. */
 static simt_counts multiplied(const simt *s, lx_backend *be, const lx_matrix *w, int32_t rows)
 {
-    static const int32_t slot[] = {0}, position[] = {0};
-    const int32_t start[] = {0, rows};
-    const lx_batch b = {
-        .n_tokens = rows, .n_seqs = 1, .seq_start = start, .slot = slot, .position = position};
     simt_counts before, after;
     lx_array *x = NULL, *y = NULL;
     lx_error err = {0};
@@ -46,12 +61,7 @@ static simt_counts multiplied(const simt *s, lx_backend *be, const lx_matrix *w,
     if (st == LX_OK)
         st = be->ops->rows_new(be, rows, 24, &y, &err);
     if (st == LX_OK)
-        st = be->ops->begin(be, &b, &err);
-    if (st == LX_OK) {
-        const lx_linear_args args = {y, x, w, LX_ACT_NONE, NULL, LX_ROWS_TOKENS};
-        be->ops->linear(be, &args);
-        st = be->ops->end(be, &step, &err);
-    }
+        st = start(be, y, x, w, rows, &step, &err);
     check(st == LX_OK && be->ops->sync(be, step, &err) == LX_OK, "a product", err.text);
     be->ops->array_free(be, x);
     be->ops->array_free(be, y);
@@ -80,6 +90,44 @@ static void test_pinned(const simt *s)
               "more than twice the least");
     }
     be->ops->matrix_free(be, w);
+    be->ops->close(be);
+}
+
+/* --- memory that a step under way uses --- */
+
+enum { MANY = 8192 };
+
+/* Of the second step the inputs are no larger, but what a product needs besides. */
+static void test_growing(void)
+{
+    static const uint16_t zeros[24 * 8];
+    const lx_host_tensor t = {LX_BF16, 24, 8, zeros};
+    lx_backend *be = NULL;
+    lx_matrix *w = NULL;
+    lx_array *x = NULL, *y = NULL;
+    lx_error err = {0};
+    uint64_t first = 0, second = 0;
+    check(lx_backend_open("cuda", &library, &be, &err) == LX_OK, "opening", err.text);
+    check(be->ops->matrix_new(be, &t, NULL, &w, &err) == LX_OK, "a matrix", err.text);
+    check(be->ops->rows_new(be, MANY, 8, &x, &err) == LX_OK, "an array", err.text);
+    check(be->ops->rows_new(be, MANY, 24, &y, &err) == LX_OK, "an array", err.text);
+    check(start(be, y, x, w, 1, &first, &err) == LX_OK, "a small step", err.text);
+    check(start(be, y, x, w, MANY, &second, &err) == LX_OK, "a larger one", err.text);
+    check(be->ops->sync(be, second, &err) == LX_OK && second == first + 1, "both", err.text);
+    be->ops->array_free(be, x);
+    be->ops->array_free(be, y);
+    be->ops->matrix_free(be, w);
+    be->ops->close(be);
+}
+
+/* Its copies are under way when the back end is closed. */
+static void test_closing(void)
+{
+    lx_backend *be = NULL;
+    lx_error err = {0};
+    uint64_t step = 0;
+    check(lx_backend_open("cuda", &library, &be, &err) == LX_OK, "opening", err.text);
+    check(start(be, NULL, NULL, NULL, 3, &step, &err) == LX_OK, "a step of nothing", err.text);
     be->ops->close(be);
 }
 
@@ -195,6 +243,8 @@ int main(int argc, char **argv)
         return 2;
     test_wide_matrix();
     test_pinned(&s);
+    test_growing();
+    test_closing();
     test_stored(&exact, false, 1, 1);
     test_stored(&library, false, 2, 2);
     test_stored(&library, true, 1, 2);
