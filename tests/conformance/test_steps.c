@@ -22,8 +22,8 @@ static lx_batch *rows_of(int32_t n)
     return b;
 }
 
-/* After steps of all six, steps of five leave the slot and the result of the sixth as they were. The
-   result is another one by then, for to attend once more to what was kept gives the same. */
+/* After steps of all six, steps of five leave the slot and the result of the sixth as they were.
+   The result is another one by then, for to attend once more to what was kept gives the same. */
 static bool leaves_the_sixth(device *d, void (*run)(device *d, const void *args), const void *args,
                              lx_states *states, int64_t n_state, int32_t n_pages, lx_array *y,
                              int64_t width)
