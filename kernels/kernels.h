@@ -30,7 +30,8 @@
  * slot's tokens alone and never shows another client's.
  *
  * Letters: N sequences, T token rows, H heads, D key size, M value size, V head size.
- * All activations are f32, row-major, one row a token. States are f32 always.
+ * All activations are f32, row-major, one row a token; those of rows_new between operations may be
+ * less where no result can differ. States are f32 always.
  *
  * Thread: one thread between begin and end of a step. Two engines may share a back end: begin()
  * waits until the other's step has ended. Everything that creates or frees is not thread-safe with
@@ -164,8 +165,9 @@ struct lx_kernels {
 
     /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
-    /* An array for what a step computes, at most so many rows of `width` floats. It holds nothing
-       between steps, so that a back end may write rows behind the batch's, too. */
+    /* An array for what a step computes, at most so many rows of `width` floats. When the step is
+       over it holds what was written there last, if no operation has read that, and else nothing: a
+       back end may write rows behind the batch's, too, and keep what only products read rounded. */
     lx_status (*rows_new)(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                           lx_error *err);
     void (*array_free)(lx_backend *be, lx_array *a);

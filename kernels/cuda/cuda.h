@@ -29,6 +29,13 @@ typedef struct lx_cuda_op lx_cuda_op;
 
 #define LX_CUDA_KEY_WORDS 32 /* of an operation's key */
 
+/* What an operation does with the rows of its output. */
+typedef enum lx_cuda_writing {
+    LX_CUDA_SOME,    /* reads them, too, or leaves elements as they were */
+    LX_CUDA_WHOLE,   /* writes them all, whatever was there */
+    LX_CUDA_ROUNDED, /* likewise, and can write them rounded to bf16 beside, or alone */
+} lx_cuda_writing;
+
 /* How the cuda back end carries out an operation. */
 typedef struct lx_cuda_kind {
     const lx_op *op;
@@ -36,9 +43,11 @@ typedef struct lx_cuda_kind {
     lx_status (*record)(lx_cuda *c, lx_cuda_op *op);
     /* All that `run` makes launches of, as LX_CUDA_KEY_WORDS - 1 numbers at most (graph.c). */
     void (*key)(const lx_cuda_op *op, uint64_t *words);
-    /* Queues it on c->target; nothing there allocates or waits. `ready`: its main input lies
-       rounded to bf16 in c->rounded. */
+    /* Queues it on c->target; nothing there allocates or waits. `ready`: its main input is there
+       rounded to bf16, see lx_cuda_rounded_input. */
     lx_status (*run)(lx_cuda *c, const lx_cuda_op *op, bool ready);
+    /* NULL: LX_CUDA_SOME. */
+    lx_cuda_writing (*writes)(const void *args);
     /* Whether it takes its main input so, without padding. NULL: no. */
     bool (*takes_rounded)(const void *args);
 } lx_cuda_kind;
@@ -54,6 +63,8 @@ struct lx_cuda_op {
     size_t in, more, biases, out, top;
     lx_op_args args;
     lx_uses uses;
+    bool rounds; /* run.c: only products read its results, so they lie rounded in their array */
+    bool takes;  /* run.c: its main input lies so */
 };
 
 /* Larger steps than this are launched one by one: that takes the host less time than they take the
@@ -246,8 +257,15 @@ lx_cuda_branches lx_cuda_branches_of(const lx_cuda *c);
 /* How many rows launches cover, and where the device finds how many of them there are. */
 int32_t lx_cuda_row_count(const lx_cuda *c, lx_rows rows);
 const int32_t *lx_cuda_live_rows(const lx_cuda *c, lx_rows rows);
-/* Where an operation writes its results rounded too, or NULL; see the planner's rule there. */
-uint16_t *lx_cuda_twin(lx_cuda *c, const lx_cuda_op *op);
+/* Where an operation writes its results: in f32 (NULL: no), and rounded (NULL: no); see the
+   planner's rules there. Both are of all columns. */
+typedef struct lx_cuda_results {
+    float *f32;
+    uint16_t *rounded;
+} lx_cuda_results;
+lx_cuda_results lx_cuda_results_of(lx_cuda *c, const lx_cuda_op *op);
+/* Where the main input of an operation that is `ready` lies rounded. */
+const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op);
 /* LX_OK, or the device is lost; `what` was launched. */
 lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what);
 

@@ -5,11 +5,16 @@
  * The bias is an epilogue of the product and the residual its beta C, so that most products need no
  * kernel after them. The library's GELU is the tanh form, not ours, and is not used.
  *
- * The algorithm is chosen once, for TYPICAL rows, from what the library proposes, leaving out those
- * that split the sum; it must also accept 1 row. Which rows a tile holds then cannot change the
- * order in which an output's products are added. One that accepts other numbers of rows, up to
- * MOST, comes first; where it refuses a number even so, the rows are multiplied in pieces, which
- * gives the same bits.
+ * One algorithm is chosen for all numbers of rows, from what the library proposes for steps from
+ * the smallest to the largest: that whose worst place among these proposals is the best, so that
+ * neither a single stream nor a full batch pays for the other. The library sorts by time that it
+ * estimates, and says no more of it; to measure would be to draw an algorithm, and its bits, anew
+ * at every start.
+ *
+ * Left out is what splits the sum, and what does not accept 1 row. Which rows a tile holds then
+ * cannot change the order in which an output's products are added. One that accepts other numbers
+ * of rows, up to MOST, comes first; where it refuses a number even so, the rows are multiplied in
+ * pieces, which gives the same bits.
  */
 #include <cublasLt.h>
 #include <stdbool.h>
@@ -19,9 +24,18 @@
 
 #define WORKSPACE_BYTES ((size_t)32 << 20)
 #define PROPOSALS 32
-#define TYPICAL 256
 #define MOST (1 << 20)
 #define MOST_VALUES INT32_MAX /* of one call's inputs or results; some algorithms count so far */
+
+/* Rows of a step: from one stream to thousands, or to a long prompt. */
+static const int32_t sizes[] = {1, 16, 256, 4096};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+/* What the library proposes for each of these sizes, what it takes for the quickest first. */
+typedef struct proposals {
+    cublasLtMatmulAlgo_t list[SIZES][PROPOSALS];
+    int n[SIZES];
+} proposals;
 
 struct lx_cuda_blas {
     cublasLtHandle_t handle;
@@ -153,14 +167,15 @@ static bool accepts_all(const lx_cuda_product *p, const cublasLtMatmulAlgo_t *a)
     return accepts(p, a, most);
 }
 
-static cublasStatus_t propose(const lx_cuda_product *p, cublasLtMatmulHeuristicResult_t *list,
-                              int *n)
+static cublasStatus_t ask(const lx_cuda_product *p, int32_t rows,
+                          cublasLtMatmulHeuristicResult_t *list, int *n)
 {
     cublasLtMatrixLayoutOpaque_t x, y;
     cublasLtMatmulPreferenceOpaque_t wishes;
     uint64_t workspace = WORKSPACE_BYTES;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE;
-    cublasStatus_t st = layouts(p, TYPICAL, &x, &y);
+    cublasStatus_t st = layouts(p, rows, &x, &y);
+    *n = 0;
     if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatmulPreferenceInit(&wishes);
     if (st == CUBLAS_STATUS_SUCCESS)
@@ -175,26 +190,92 @@ static cublasStatus_t propose(const lx_cuda_product *p, cublasLtMatmulHeuristicR
     return st;
 }
 
-/* Pins the first proposal that keeps the law, and accepts all numbers of rows if one does;
-   LX_ERR_UNSUPPORTED when there is none. */
+/* All that keep the law; none for a size that the library has nothing for. */
+static cublasStatus_t propose(const lx_cuda_product *p, proposals *all)
+{
+    for (int i = 0; i < SIZES; i++) {
+        cublasLtMatmulHeuristicResult_t list[PROPOSALS];
+        int n = 0, most = most_rows(p);
+        all->n[i] = 0;
+        cublasStatus_t st = ask(p, sizes[i] < most ? sizes[i] : most, list, &n);
+        if (st != CUBLAS_STATUS_SUCCESS && st != CUBLAS_STATUS_NOT_SUPPORTED)
+            return st;
+        for (int k = 0; st == CUBLAS_STATUS_SUCCESS && k < n; k++) {
+            const cublasLtMatmulAlgo_t *a = &list[k].algo;
+            if (list[k].state == CUBLAS_STATUS_SUCCESS && sums_in_one_piece(a) && accepts(p, a, 1))
+                all->list[i][all->n[i]++] = *a;
+        }
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Whether both are the same kernel; one that cannot be asked is none. */
+static bool is_same(const cublasLtMatmulAlgo_t *a, const cublasLtMatmulAlgo_t *b)
+{
+    static const cublasLtMatmulAlgoConfigAttributes_t what[] = {
+        CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID};
+    for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
+        int32_t of_a = 0, of_b = 0;
+        size_t written = 0;
+        if (cublasLtMatmulAlgoConfigGetAttribute(a, what[i], &of_a, sizeof of_a, &written) !=
+                CUBLAS_STATUS_SUCCESS ||
+            cublasLtMatmulAlgoConfigGetAttribute(b, what[i], &of_b, sizeof of_b, &written) !=
+                CUBLAS_STATUS_SUCCESS ||
+            of_a != of_b)
+            return false;
+    }
+    return true;
+}
+
+/* The worst place that it has among the proposals of a size, the sum of its places as a tie-break.
+   Where it was not proposed it comes last. */
+static int standing(const proposals *all, const cublasLtMatmulAlgo_t *a)
+{
+    int worst = 0, sum = 0;
+    for (int i = 0; i < SIZES; i++) {
+        int place = 0;
+        while (place < all->n[i] && !is_same(&all->list[i][place], a))
+            place++;
+        if (place == all->n[i])
+            place = PROPOSALS;
+        worst = place > worst ? place : worst;
+        sum += place;
+    }
+    return worst * (SIZES * PROPOSALS + 1) + sum;
+}
+
+/* The proposal that stands best, if asked so only of those that accept all numbers of rows; NULL:
+   there is none. */
+static const cublasLtMatmulAlgo_t *best_of(const lx_cuda_product *p, const proposals *all,
+                                           bool must_accept_all)
+{
+    const cublasLtMatmulAlgo_t *best = NULL;
+    int best_stands = INT32_MAX;
+    for (int i = 0; i < SIZES; i++) {
+        for (int k = 0; k < all->n[i]; k++) {
+            const cublasLtMatmulAlgo_t *a = &all->list[i][k];
+            int stands = standing(all, a);
+            if (stands >= best_stands || (must_accept_all && !accepts_all(p, a)))
+                continue;
+            best = a;
+            best_stands = stands;
+        }
+    }
+    return best;
+}
+
+/* LX_ERR_UNSUPPORTED when nothing that is proposed keeps the law. */
 static lx_status pin(lx_cuda_product *p, const float *bias, lx_error *err)
 {
-    cublasLtMatmulHeuristicResult_t list[PROPOSALS];
-    int n = 0;
+    proposals all;
     cublasStatus_t st = set_epilogue(p, bias);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = propose(p, list, &n);
-    if (st != CUBLAS_STATUS_SUCCESS && st != CUBLAS_STATUS_NOT_SUPPORTED)
+        st = propose(p, &all);
+    if (st != CUBLAS_STATUS_SUCCESS)
         return library_error(st, "looking for an algorithm", err);
-    const cublasLtMatmulAlgo_t *best = NULL;
-    bool best_accepts_all = false;
-    for (int i = 0; i < n && !best_accepts_all; i++) {
-        const cublasLtMatmulAlgo_t *a = &list[i].algo;
-        if (list[i].state != CUBLAS_STATUS_SUCCESS || !sums_in_one_piece(a) || !accepts(p, a, 1))
-            continue;
-        best_accepts_all = accepts_all(p, a);
-        best = best == NULL || best_accepts_all ? a : best;
-    }
+    const cublasLtMatmulAlgo_t *best = best_of(p, &all, true);
+    if (best == NULL)
+        best = best_of(p, &all, false);
     if (best != NULL) {
         p->algorithm = *best;
         return LX_OK;

@@ -38,26 +38,101 @@ bool lx_cuda_is_capturing(const lx_cuda *c)
 }
 
 /*
- * The planner's rule: what the next operation takes as its main input, in the same shape and
- * rounded, is written rounded too, and c->ready says so to the next one.
+ * The planner's first rule: a value that products alone read, which round it, is written rounded
+ * and in no other way, into its array. Which values these are follows from the step's operations.
+ * Only arrays of rows_new hold such values: others keep theirs when the step is over.
  */
-uint16_t *lx_cuda_twin(lx_cuda *c, const lx_cuda_op *op)
+
+static lx_cuda_writing writing_of(const lx_cuda_op *op)
+{
+    return op->kind->writes != NULL ? op->kind->writes(&op->args) : LX_CUDA_SOME;
+}
+
+static int32_t times_named(const lx_cuda_op *op, const lx_array *a)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < op->uses.n; i++)
+        n += op->uses.arrays[i].array == a;
+    return n;
+}
+
+static bool is_alike(const lx_use *a, const lx_use *b)
+{
+    return a != NULL && a->array == b->array && a->rows == b->rows && a->width == b->width;
+}
+
+static bool takes_rounded(const lx_cuda_op *op, const lx_use *y)
+{
+    return is_alike(lx_uses_find(&op->uses, LX_USE_IN), y) && op->kind->takes_rounded != NULL &&
+           op->kind->takes_rounded(&op->args);
+}
+
+/* The operation behind the last one that reads what `op` writes, if only products do; else NULL. */
+static lx_cuda_op *readers_end(const lx_cuda *c, lx_cuda_op *op)
+{
+    lx_cuda_op *end = NULL;
+    const lx_use *y = lx_uses_find(&op->uses, LX_USE_OUT);
+    if (writing_of(op) != LX_CUDA_ROUNDED || y->array->room == 0 || times_named(op, y->array) != 1)
+        return NULL;
+    for (lx_cuda_op *o = op + 1; o < c->ops + c->n_ops; o++) {
+        int32_t n = times_named(o, y->array);
+        if (n == 0)
+            continue;
+        if (n == 1 && takes_rounded(o, y))
+            end = o + 1;
+        else if (n == 1 && is_alike(lx_uses_find(&o->uses, LX_USE_OUT), y) &&
+                 writing_of(o) != LX_CUDA_SOME)
+            return end; /* the next value */
+        else
+            return NULL;
+    }
+    return end;
+}
+
+static void plan(lx_cuda *c)
+{
+    for (int32_t i = 0; i < c->n_ops; i++)
+        c->ops[i].takes = false;
+    for (int32_t i = 0; i < c->n_ops; i++) {
+        lx_cuda_op *op = &c->ops[i], *end = readers_end(c, op);
+        op->rounds = end != NULL;
+        for (lx_cuda_op *o = op + 1; end != NULL && o < end; o++)
+            o->takes = o->takes || times_named(o, lx_uses_find(&op->uses, LX_USE_OUT)->array) > 0;
+    }
+}
+
+/*
+ * The second: what is read otherwise as well, but by a product of the library next, is written
+ * rounded beside, and c->ready says so to that one. Our own product rounds as it reads.
+ */
+static uint16_t *twin(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_cuda_op *next = op + 1;
-    if (next == c->ops + c->n_ops || next->kind->takes_rounded == NULL)
-        return NULL;
-    const lx_use *y = lx_uses_find(&op->uses, LX_USE_OUT);
-    const lx_use *x = lx_uses_find(&next->uses, LX_USE_IN);
-    if (x->array != y->array || x->rows != y->rows || x->width != y->width ||
-        !next->kind->takes_rounded(&next->args))
+    if (c->own || next == c->ops + c->n_ops || writing_of(op) != LX_CUDA_ROUNDED ||
+        !takes_rounded(next, lx_uses_find(&op->uses, LX_USE_OUT)))
         return NULL;
     c->ready = next;
     return c->rounded.data;
 }
 
+lx_cuda_results lx_cuda_results_of(lx_cuda *c, const lx_cuda_op *op)
+{
+    float *y = lx_uses_find(&op->uses, LX_USE_OUT)->array->data;
+    if (op->rounds)
+        return (lx_cuda_results){NULL, (uint16_t *)y};
+    return (lx_cuda_results){y, twin(c, op)};
+}
+
+const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op)
+{
+    if (op->takes)
+        return (const uint16_t *)lx_uses_find(&op->uses, LX_USE_IN)->array->data;
+    return c->rounded.data;
+}
+
 static lx_status run_op(lx_cuda *c, const lx_cuda_op *op)
 {
-    bool ready = c->ready == op;
+    bool ready = c->ready == op || op->takes;
     c->ready = NULL;
     return op->kind->run(c, op, ready);
 }
@@ -66,6 +141,7 @@ lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target)
 {
     lx_status st = LX_OK;
     c->target = target;
+    plan(c);
     for (int32_t i = 0; st == LX_OK && i < c->n_ops; i++)
         st = run_op(c, &c->ops[i]);
     return st;

@@ -49,13 +49,16 @@ lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int3
 
 void lx_cuda_states_free(lx_backend *be, lx_states *s)
 {
+    lx_cuda *c = (lx_cuda *)be;
     if (s == NULL)
         return;
-    lx_cuda_graphs_forget((lx_cuda *)be, s);
-    lx_cuda_device_free((lx_cuda *)be, s->data);
-    lx_cuda_device_free((lx_cuda *)be, s->pool);
-    lx_cuda_device_free((lx_cuda *)be, s->device_pages);
-    lx_cuda_device_free((lx_cuda *)be, s->drawn);
+    lx_cuda_graphs_forget(c, s);
+    (void)cudaSetDevice(c->device);
+    (void)cudaStreamSynchronize(c->stream); /* what was zeroed, mapped or copied was only queued */
+    lx_cuda_device_free(c, s->data);
+    lx_cuda_device_free(c, s->pool);
+    lx_cuda_device_free(c, s->device_pages);
+    lx_cuda_device_free(c, s->drawn);
     free(s->pages);
     free(s->mapped);
     free(s);

@@ -114,6 +114,7 @@ void all_outputs(lx_batch *b);
 /* --- device --- */
 
 lx_array *dev_array(device *d, const float *values, int64_t n); /* values NULL: all NaN */
+lx_array *dev_rows(device *d, int64_t rows, int64_t width);     /* by rows_new */
 lx_matrix *dev_matrix(device *d, const lx_host_tensor *t, const float *bias);
 lx_table *dev_table(device *d, const lx_host_tensor *t);
 lx_mask *dev_mask(device *d, const uint8_t *banned, int32_t n);

@@ -235,6 +235,14 @@ lx_array *dev_array(device *d, const float *values, int64_t n)
     return a;
 }
 
+lx_array *dev_rows(device *d, int64_t rows, int64_t width)
+{
+    lx_error err = {0};
+    lx_array *a = NULL;
+    lx_status st = d->k->rows_new(d->be, rows, width, &a, &err);
+    return own(d, OWN_ARRAY, st, a, &err);
+}
+
 bool dev_read(device *d, const lx_array *a, float *to, int64_t n)
 {
     float guard[GUARD];

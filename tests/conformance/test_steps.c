@@ -22,7 +22,8 @@ static lx_batch *rows_of(int32_t n)
     return b;
 }
 
-/* After steps of all six, steps of five leave the slot and the result of the sixth as they were. */
+/* After steps of all six, steps of five leave the slot and the result of the sixth as they were.
+   The result is another one by then, for to attend once more to what was kept gives the same. */
 static bool leaves_the_sixth(device *d, void (*run)(device *d, const void *args), const void *args,
                              lx_states *states, int64_t n_state, int32_t n_pages, lx_array *y,
                              int64_t width)
@@ -32,7 +33,7 @@ static bool leaves_the_sixth(device *d, void (*run)(device *d, const void *args)
     for (int32_t i = 0; i < 2 * AGAIN; i++) {
         if (i == AGAIN) {
             CHECK_OK(d->k->state_export(d->be, states, 2, before, n_pages));
-            CHECK_OK(d->k->array_download(d->be, y, 0, y_before, FULL * width));
+            CHECK_OK(d->k->array_upload(d->be, y, 0, y_before, FULL * width));
         }
         CHECK_OK(d->k->begin(d->be, rows_of(i < AGAIN ? FULL : FEW), NULL));
         run(d, args);

@@ -8,6 +8,8 @@ typedef struct simt_counts {
     long captured, replayed;              /* graphs so far */
     long nodes;                           /* of the graph that was captured last */
     long meetings; /* so far: of a thread of a kernel with others, at barriers and in exchanges */
+    /* so far: of the matrix library's products as it estimates, and of the quickest */
+    long product_time, least_product_time;
     long allocations; /* so far: of the runtime, and malloc and the like of the whole library */
 } simt_counts;
 

@@ -12,7 +12,8 @@ without : with`, that LINNET_DELETED sets for a run. First each test runs with n
 time and which places it comes by. Then a place is deleted for the tests that come by it alone, the cheapest first, in the
 checker of races and in four orders of warps and lanes, until one fails; a place that no test comes by has survived.
 A test that takes a minute and twenty times as long as it did has failed. results.jsonl has a line a place, so a run that was ended goes
-on where it stopped. A place is the same as long as its line and its neighbours are.
+on where it stopped. A place is the same as long as its line and its neighbours are. Places whose deletion cannot change a result
+are listed in equivalent.txt with the reason; they are not run, and counted apart.
 """
 
 import argparse
@@ -74,6 +75,7 @@ extern "C" __attribute__((visibility("hidden"))) bool lx_deleted(int place)
 """
 CHECKS = [("order 0", "simt", "0"), ("races", "races", "1"), ("order 1", "simt", "1"), ("order 2", "simt", "2"), ("order 3", "simt", "3")]
 TESTS = ROOT / "tests" / "conformance"
+PROGRAMS = ["cuda_failures", "cuda_products"]  # of the host part
 NO_TEST = "0 passed, 0 failed"  # of this back end, or none of that name
 Place = collections.namedtuple("Place", "id path line kind old new start")
 
@@ -116,6 +118,20 @@ def places():
             yield Place(name, str(path.relative_to(ROOT)), number, kind, old, new, start)
 
 
+def equivalents(everything):
+    """Why a deletion cannot change a result, by the place's id."""
+    reasons = {}
+    for line in (ROOT / "tests" / "simt" / "equivalent.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        path, kind, old, why = line.split(" | ")
+        found = [p.id for p in everything if (p.path, p.kind, p.old) == (path, kind, old)]
+        if len(found) != 1:
+            sys.exit(f"mutate.py: equivalent.txt: {path}: {len(found)} places delete the {kind} {old}")
+        reasons[found[0]] = why
+    return reasons
+
+
 def switched(lines, numbered):
     """A file's lines with a switch around each of its places; a mask may lie in a barrier."""
     edits = collections.defaultdict(list)
@@ -151,7 +167,7 @@ class Build:
                 self.copy(name, by_path.get(name, []))
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DLINNET_SERVER=OFF", "-DLINNET_CUDA=OFF", *generator]
-        targets = ["conformance", "simt_cuda", "simt_races", "cuda_failures"]
+        targets = ["conformance", "simt_cuda", "simt_races", *PROGRAMS]
         for command in (["cmake", "-S", str(self.source), "-B", str(self.build), *options], ["cmake", "--build", str(self.build), "--target", *targets]):
             with (folder / "build.log").open("a") as log:
                 if subprocess.run(command, stdout=log, stderr=log, timeout=7200, check=False).returncode != 0:
@@ -178,8 +194,8 @@ class Build:
         """None where it passed, or what it said last."""
         _, library, seed = check
         command = [str(self.build / "conformance"), "--backend", "cuda", "--test", test]
-        if test == "failures":
-            command = [str(self.build / "cuda_failures"), str(self.build / library / "libkernels_cuda.so")]
+        if test in PROGRAMS:
+            command = [str(self.build / test), str(self.build / library / "libkernels_cuda.so")]
         env = {**os.environ, "LD_LIBRARY_PATH": str(self.build / library), "LINNET_SIMT_SEED": seed, **env}
         try:
             done = subprocess.run(
@@ -200,7 +216,7 @@ class Build:
         path = self.folder / "tests.json"
         tests = {} if self.changed or not path.exists() else json.loads(path.read_text())
         reached = self.folder / "reached"
-        for test in [*conformance_names(), "failures"]:
+        for test in [*conformance_names(), *PROGRAMS]:
             if test in tests:
                 continue
             reached.write_bytes(bytes(len(self.everything)))
@@ -240,10 +256,13 @@ class Build:
         return "", ""
 
 
-def table(results, all_places):
+def table(results, all_places, reasons):
     kinds = collections.defaultdict(collections.Counter)
     by = collections.Counter()
     for p in all_places:
+        if p.id in reasons:
+            kinds[p.kind]["cannot differ"] += 1
+            continue
         if p.id not in results:
             kinds[p.kind]["not run"] += 1
             continue
@@ -251,15 +270,19 @@ def table(results, all_places):
         kinds[p.kind]["caught" if caught else "survived"] += 1
         if caught:
             by[caught] += 1
-    columns = ["caught", "survived", "not run"]
+    columns = ["caught", "survived", "not run", "cannot differ"]
     print("| deleted | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
     for kind in sorted(kinds):
         print(f"| {kind} | " + " | ".join(str(kinds[kind][c]) for c in columns) + " |")
     total = {c: sum(k[c] for k in kinds.values()) for c in columns}
     print("| all | " + " | ".join(str(total[c]) for c in columns) + " |")
-    print("\nfirst caught by: " + ", ".join(f"{name} {n}" for name, n in by.most_common()))
+    ran = total["caught"] + total["survived"]
+    print(f"\ncaught: {total['caught']} of the {ran} that ran and can differ")
+    print("first caught by: " + ", ".join(f"{name} {n}" for name, n in by.most_common()))
     for p in all_places:
-        if results.get(p.id) == "":
+        if p.id in reasons:
+            print(f"cannot change a result: {p.path}:{p.line + 1}: {p.kind}: {p.old}: {reasons[p.id]}")
+        elif results.get(p.id) == "":
             print(f"survived: {p.path}:{p.line + 1}: {p.kind}: {p.old}")
 
 
@@ -276,6 +299,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     everything = list(places())
+    reasons = equivalents(everything)
     if args.list:
         for p in everything:
             print(f"{p.path}:{p.line + 1}: {p.kind}: {p.old}")
@@ -283,7 +307,8 @@ def main():
     args.out.mkdir(exist_ok=True)
     log = args.out / "results.jsonl"
     results = {r["id"]: r["caught"] for r in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
-    todo = [p for p in everything if args.only in p.path and (p.id not in results or (args.again and not results[p.id]))]
+    wanted = [p for p in everything if args.only in p.path and p.id not in reasons]
+    todo = [p for p in wanted if (p.id not in results or (args.again and not results[p.id]))]
     if args.limit is not None:
         todo = random.Random(args.seed).sample(todo, min(args.limit, len(todo)))
     if not args.table and todo:
@@ -302,7 +327,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             for _ in pool.map(one, todo):
                 pass
-    table(results, everything)
+    table(results, everything, reasons)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
  *
  *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/simt/checks.h"
 #include "tests/simt/world.h"
 
 enum { MOST_CAPTURED = 1024 }; /* rows of a step that runs as a graph */
@@ -21,18 +21,6 @@ static const lx_backend_options exact = {.n_threads = 1, .precision = LX_PRECISI
 static const lx_backend_options library = {.n_threads = 1, .precision = LX_PRECISION_AUTO};
 static const lx_backend_options own = {
     .n_threads = 1, .precision = LX_PRECISION_AUTO, .cuda_products = LX_CUDA_PRODUCTS_OWN};
-
-static int failed, passed;
-
-static void check(bool good, const char *what, const char *text)
-{
-    if (good) {
-        passed++;
-        return;
-    }
-    failed++;
-    (void)printf("FAILED %s: %s\n", what, text);
-}
 
 /* --- opening --- */
 
@@ -70,13 +58,6 @@ static void test_opening(void)
 }
 
 /* --- losing the device --- */
-
-/* The library's switches. */
-typedef struct simt {
-    simt_fail_at_fn fail_at;
-    simt_count_fn count;
-    simt_listen_fn listen;
-} simt;
 
 static bool nothing_is_left(const simt *s)
 {
@@ -420,22 +401,6 @@ static void test_spare_blocks(const simt *s, const lx_backend_options *how)
     world_close(&graphs);
 }
 
-/* The library refuses results of 2^31 values; a matrix with many outputs has a product even so. */
-static void test_wide_matrix(void)
-{
-    enum { OUTPUTS = 4096, INPUTS = 8 };
-    static const uint16_t zeros[OUTPUTS * INPUTS];
-    const lx_host_tensor t = {LX_BF16, OUTPUTS, INPUTS, zeros};
-    lx_backend_options o = {.n_threads = 1};
-    lx_backend *be = NULL;
-    lx_matrix *w = NULL;
-    lx_error err = {0};
-    check(lx_backend_open("cuda", &o, &be, &err) == LX_OK, "opening", err.text);
-    check(be->ops->matrix_new(be, &t, NULL, &w, &err) == LX_OK, "a wide matrix", err.text);
-    be->ops->matrix_free(be, w);
-    be->ops->close(be);
-}
-
 static void test_graphs(const simt *s)
 {
     lx_error err = {0};
@@ -454,22 +419,9 @@ static void test_graphs(const simt *s)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: cuda_failures LIBRARY, with its folder in LD_LIBRARY_PATH\n");
-        return 2;
-    }
-    void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    void *fail_at = plugin != NULL ? dlsym(plugin, "simt_fail_at") : NULL;
-    void *count = plugin != NULL ? dlsym(plugin, "simt_count") : NULL;
-    void *listen = plugin != NULL ? dlsym(plugin, "simt_listen") : NULL;
-    if (fail_at == NULL || count == NULL || listen == NULL) {
-        (void)fprintf(stderr, "cuda_failures: %s\n", dlerror());
-        return 2;
-    }
     simt s;
-    memcpy(&s.fail_at, &fail_at, sizeof s.fail_at);
-    memcpy(&s.count, &count, sizeof s.count);
-    memcpy(&s.listen, &listen, sizeof s.listen);
+    if (!simt_open(argc, argv, &s))
+        return 2;
     test_opening();
     test_losing(&s, &exact);
     test_losing(&s, &library);
@@ -478,7 +430,5 @@ int main(int argc, char **argv)
     test_no_capture(&s);
     test_spare_blocks(&s, &exact);
     test_spare_blocks(&s, &own);
-    test_wide_matrix();
-    (void)printf("%d passed, %d failed\n", passed, failed);
-    return failed == 0 ? 0 : 1;
+    return checks_end();
 }

@@ -13,12 +13,19 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[6] = lx_cuda_key_float(a->eps);
 }
 
+static lx_cuda_writing writes(const void *args)
+{
+    (void)args;
+    return LX_CUDA_ROUNDED;
+}
+
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_attend_linear_args *a = &op->args.attend_linear;
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
     (void)ready;
-    lx_cuda_attend k = {.y = a->y->data,
-                        .twin = lx_cuda_twin(c, op),
+    lx_cuda_attend k = {.y = y.f32,
+                        .twin = y.rounded,
                         .qkv = a->qkv->data,
                         .states = a->states->data + a->offset,
                         .stride = a->states->stride,
@@ -35,4 +42,5 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_attend(&k, c->target), "attend_linear");
 }
 
-const lx_cuda_kind lx_cuda_op_attend_linear = {.op = &lx_op_attend_linear, .key = key, .run = run};
+const lx_cuda_kind lx_cuda_op_attend_linear = {
+    .op = &lx_op_attend_linear, .key = key, .run = run, .writes = writes};

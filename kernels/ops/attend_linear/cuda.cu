@@ -132,7 +132,8 @@ template <int D, int MAP> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a
         if (t + 1 < end)
             next = load_token<D>(a.qkv + (t + 1) * 3 * n * D + at * D, n * D, lane);
         float4 y = attend_token<D, MAP>(h, now, a.eps, lanes);
-        ((float4 *)(a.y + (t * n + at) * D))[lane] = y;
+        if (a.y != NULL)
+            ((float4 *)(a.y + (t * n + at) * D))[lane] = y;
         if (a.twin != NULL)
             ((lx_bf16x4 *)(a.twin + (t * n + at) * D))[lane] = lx_to_bf16x4(y);
     }
@@ -175,11 +176,12 @@ LX_DEVICE float tree16(const float *partial)
     return p[0];
 }
 
-/* One token: s and z of a head are the block's alone. Barriers come before anything reads or writes
-   them, and after the last write; between `partial` of two tokens there are two. */
+/* One token, whose results lie from `to` on: s and z of a head are the block's alone. Barriers come
+   before anything reads or writes them, and after the last write; between `partial` of two tokens
+   there are two. */
 template <int MAP>
 LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k, const float *v,
-                         float *y, uint16_t *twin, float *s, float *z)
+                         int64_t to, float *s, float *z)
 {
     LX_SHARED(float, phi_q, [TILE]);
     LX_SHARED(float, phi_k, [TILE]);
@@ -205,9 +207,12 @@ LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k
             norm = tree16(partial) + a.eps;
         }
         if (m < a.d_value) {
-            y[m] = sum / norm;
-            if (twin != NULL)
-                twin[m] = lx_to_bf16(sum / norm);
+            float y = sum / norm;
+            int64_t at = to + m;
+            if (a.twin != NULL)
+                a.twin[at] = lx_to_bf16(y);
+            if (a.y != NULL)
+                a.y[at] = y;
         }
     }
 }
@@ -242,8 +247,7 @@ template <int MAP> LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_
         }
         const float *x = a.qkv + t * width;
         any_token<MAP>(a, x + at * dk, x + n * dk + at * dk, x + 2 * n * dk + at * dv,
-                       a.y + (t * n + at) * dv, a.twin != NULL ? a.twin + (t * n + at) * dv : NULL,
-                       s, s + dk * dv);
+                       (t * n + at) * dv, s, s + dk * dv);
     }
     if (in_shared)
         copy_floats(state, s, floats);

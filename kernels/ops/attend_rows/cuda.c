@@ -34,21 +34,21 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[14] = (uint64_t)lx_attend_rows_key_heads(a);
 }
 
-/* NULL too where some rows are left as they are: those would not be rounded. */
-static uint16_t *twin_of(lx_cuda *c, const lx_cuda_op *op)
+static lx_cuda_writing writes(const void *args)
 {
-    return op->args.attend_rows.leave_unseeing ? NULL : lx_cuda_twin(c, op);
+    return ((const lx_attend_rows_args *)args)->leave_unseeing ? LX_CUDA_SOME : LX_CUDA_ROUNDED;
 }
 
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_attend_rows_args *a = &op->args.attend_rows;
     const lx_states *s = a->states;
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
     bool in_ring = a->ring > 0;
     int32_t keys = lx_attend_rows_key_heads(a);
     (void)ready;
-    lx_cuda_rows k = {.y = a->y->data,
-                      .twin = twin_of(c, op),
+    lx_cuda_rows k = {.y = y.f32,
+                      .twin = y.rounded,
                       .qkv = a->qkv->data,
                       .tiles = (in_ring ? s->data : s->pool) + a->offset,
                       .stride = in_ring ? s->stride : s->page_stride,
@@ -84,4 +84,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 }
 
 const lx_cuda_kind lx_cuda_op_attend_rows = {
-    .op = &lx_op_attend_rows, .record = record, .key = key, .run = run};
+    .op = &lx_op_attend_rows, .record = record, .key = key, .run = run, .writes = writes};

@@ -256,7 +256,7 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
     for (int32_t m = (int32_t)threadIdx.x; m < a.d_value; m += WARPS * 32) {
         int64_t to = (t * n + at) * dv + m;
         float y = sees.n == 0 ? 0.0f : all.o[m] / by;
-        if (sees.n > 0 || !a.leave_unseeing)
+        if (a.y != NULL && (sees.n > 0 || !a.leave_unseeing))
             a.y[to] = y;
         if (a.twin != NULL)
             a.twin[to] = lx_to_bf16(y);

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_rows {
-    float *y;
+    float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *qkv;
     float *tiles;         /* the layer's part of slot 0, or of page 0 of the pool */

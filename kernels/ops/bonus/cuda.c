@@ -21,12 +21,19 @@ static void key(const lx_cuda_op *op, uint64_t *w)
         (void)key_columns(w, &a->z);
 }
 
+static lx_cuda_writing writes(const void *args)
+{
+    (void)args;
+    return LX_CUDA_ROUNDED;
+}
+
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_bonus_args *a = &op->args.bonus;
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
     (void)ready;
-    lx_cuda_bonus k = {.y = a->y->data,
-                       .twin = lx_cuda_twin(c, op),
+    lx_cuda_bonus k = {.y = y.f32,
+                       .twin = y.rounded,
                        .x = a->x.array->data + a->x.first,
                        .q = a->q.array->data + a->q.first,
                        .k = a->k.array->data + a->k.first,
@@ -46,4 +53,5 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_bonus(&k, c->target), "bonus");
 }
 
-const lx_cuda_kind lx_cuda_op_bonus = {.op = &lx_op_bonus, .key = key, .run = run};
+const lx_cuda_kind lx_cuda_op_bonus = {
+    .op = &lx_op_bonus, .key = key, .run = run, .writes = writes};

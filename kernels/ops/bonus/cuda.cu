@@ -22,7 +22,8 @@ LX_KERNEL(THREADS) bonus(const lx_cuda_bonus a)
         float y = fmaf(sum, a.v[row * a.v_width + value + m], a.x[row * a.x_width + value + m]);
         if (a.z != NULL)
             y = y * a.z[row * a.z_width + value + m];
-        a.y[to] = y;
+        if (a.y != NULL)
+            a.y[to] = y;
         if (a.twin != NULL)
             a.twin[to] = lx_to_bf16(y);
     }

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_bonus {
-    float *y;
+    float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *x, *q, *k, *v, *z, *u;                  /* at the first column; z NULL for none */
     int64_t x_width, q_width, k_width, v_width, z_width; /* of their rows */

@@ -32,13 +32,21 @@ static const float *parameter(const lx_array *a)
     return a != NULL ? a->data : NULL;
 }
 
+/* Beside columns that are not written there is no room for rounded ones. */
+static lx_cuda_writing writes(const void *args)
+{
+    const lx_gate_args *a = args;
+    return lx_gate_output(a).width == a->d ? LX_CUDA_ROUNDED : LX_CUDA_SOME;
+}
+
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_gate_args *a = &op->args.gate;
+    const lx_cuda_results to = lx_cuda_results_of(c, op);
     const lx_columns y = lx_gate_output(a);
     (void)ready;
-    lx_cuda_gate k = {.y = a->y->data + y.first,
-                      .twin = y.width == a->d ? lx_cuda_twin(c, op) : NULL,
+    lx_cuda_gate k = {.y = to.f32 != NULL ? to.f32 + y.first : NULL,
+                      .twin = to.rounded,
                       .y_width = y.width,
                       .x = a->x.array->data + a->x.first,
                       .bias = parameter(a->bias),
@@ -60,4 +68,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return k.rows == 0 ? LX_OK : lx_cuda_launched(c, lx_cuda_launch_gate(&k, c->target), "gate");
 }
 
-const lx_cuda_kind lx_cuda_op_gate = {.op = &lx_op_gate, .key = key, .run = run};
+const lx_cuda_kind lx_cuda_op_gate = {.op = &lx_op_gate, .key = key, .run = run, .writes = writes};

@@ -21,7 +21,8 @@ LX_KERNEL(THREADS) gate(const lx_cuda_gate a)
             float other = a.other != NULL ? a.other[row * a.other_width + at] : 0.0f;
             g = a.other == NULL ? g * z : fmaf(g, a.towards ? other - z : other, z);
         }
-        a.y[row * a.y_width + at] = g;
+        if (a.y != NULL)
+            a.y[row * a.y_width + at] = g;
         if (a.twin != NULL)
             a.twin[i] = lx_to_bf16(g);
     }

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_gate {
-    float *y;       /* at the first column, as the inputs */
+    float *y;       /* at the first column, as the inputs; NULL: rounded alone */
     uint16_t *twin; /* [rows, d] rounded to bf16, the next product's inputs; NULL for none */
     const float *x, *z, *other;                     /* at the first column; NULL for none */
     const float *bias, *factor, *offset;            /* NULL for none */

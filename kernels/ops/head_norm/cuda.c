@@ -19,20 +19,21 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[10] = lx_cuda_key_pair(a->f, a->gate_first);
 }
 
-/* Beside rows that have other columns too there is no room for rounded ones. */
-static uint16_t *twin(lx_cuda *c, const lx_cuda_op *op)
+/* Beside columns that are not written there is no room for rounded ones. */
+static lx_cuda_writing writes(const void *args)
 {
-    const lx_head_norm_args *a = &op->args.head_norm;
-    return lx_head_norm_output(a).width == a->n_heads * a->d ? lx_cuda_twin(c, op) : NULL;
+    const lx_head_norm_args *a = args;
+    return lx_head_norm_output(a).width == a->n_heads * a->d ? LX_CUDA_ROUNDED : LX_CUDA_SOME;
 }
 
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_head_norm_args *a = &op->args.head_norm;
+    const lx_cuda_results to = lx_cuda_results_of(c, op);
     lx_columns y = lx_head_norm_output(a);
     (void)ready;
-    lx_cuda_head_norm k = {.y = a->y->data + y.first,
-                           .twin = twin(c, op),
+    lx_cuda_head_norm k = {.y = to.f32 != NULL ? to.f32 + y.first : NULL,
+                           .twin = to.rounded,
                            .x = a->x.array->data + a->x.first,
                            .gamma = a->gamma != NULL ? a->gamma->data : NULL,
                            .beta = a->beta != NULL ? a->beta->data : NULL,
@@ -53,4 +54,5 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                        : lx_cuda_launched(c, lx_cuda_launch_head_norm(&k, c->target), "head_norm");
 }
 
-const lx_cuda_kind lx_cuda_op_head_norm = {.op = &lx_op_head_norm, .key = key, .run = run};
+const lx_cuda_kind lx_cuda_op_head_norm = {
+    .op = &lx_op_head_norm, .key = key, .run = run, .writes = writes};

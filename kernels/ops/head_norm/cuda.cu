@@ -16,7 +16,7 @@ LX_DEVICE head head_of(const lx_cuda_head_norm &a, int64_t row, int64_t at)
 {
     head h;
     h.x = a.x + row * a.x_width + at;
-    h.y = a.y + row * a.y_width + at;
+    h.y = a.y != NULL ? a.y + row * a.y_width + at : NULL;
     h.gate = a.gate != NULL ? a.gate + row * a.gate_width + at : NULL;
     h.gamma = a.gamma != NULL ? a.gamma + at : NULL;
     h.beta = a.beta != NULL ? a.beta + at : NULL;
@@ -65,7 +65,8 @@ LX_KERNEL(THREADS) head_norm(const lx_cuda_head_norm a)
         y = h.gamma != NULL ? fmaf(y, h.gamma[i], beta) : y + beta;
         if (h.gate != NULL && !a.gate_first)
             y = y * lx_apply(h.gate[i], a.f);
-        h.y[i] = y;
+        if (h.y != NULL)
+            h.y[i] = y;
         if (h.twin != NULL)
             h.twin[i] = lx_to_bf16(y);
     }

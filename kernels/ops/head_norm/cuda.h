@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_head_norm {
-    float *y;
+    float *y;              /* NULL: rounded alone */
     uint16_t *twin;        /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *x, *gate; /* at the first column; gate NULL for none */
     const float *gamma, *beta;            /* NULL for none */

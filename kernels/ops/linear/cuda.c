@@ -29,7 +29,17 @@ static void key(const lx_cuda_op *op, uint64_t *w)
 static bool takes_rounded(const void *args)
 {
     const lx_matrix *w = ((const lx_linear_args *)args)->w;
-    return w->plan != NULL && w->shape.cols == w->padded_cols;
+    return w->w16 != NULL && w->shape.cols == w->padded_cols;
+}
+
+/* Rounded where a kernel of ours writes the results, which the library does when nothing follows.
+ */
+static lx_cuda_writing writes(const void *args)
+{
+    const lx_linear_args *a = args;
+    bool whole = a->w->w16 != NULL && a->w->shape.rows == a->w->padded_rows;
+    bool ours = a->w->plan == NULL || a->activation != LX_ACT_NONE;
+    return whole && ours ? LX_CUDA_ROUNDED : LX_CUDA_WHOLE;
 }
 
 static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
@@ -47,11 +57,16 @@ static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
     return lx_cuda_launched(c, lx_cuda_launch_linear(&k, c->target), "linear");
 }
 
-/* Inputs are rounded as they are read, and all that follows the product is done where it writes. */
-static lx_status run_own(lx_cuda *c, const lx_linear_args *a, int32_t rows)
+/* Inputs are rounded as they are read, if they are not yet, and all that follows the product is
+   done where it writes. */
+static lx_status run_own(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
 {
-    lx_cuda_mma k = {.y = a->y->data,
-                     .x = a->x->data,
+    const lx_linear_args *a = &op->args.linear;
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
+    lx_cuda_mma k = {.y = y.f32,
+                     .twin = y.rounded,
+                     .x = ready ? NULL : a->x->data,
+                     .rounded = ready ? lx_cuda_rounded_input(c, op) : NULL,
                      .bias = a->w->bias,
                      .residual = a->residual != NULL ? a->residual->data : NULL,
                      .w = a->w->w16,
@@ -80,9 +95,9 @@ static lx_status run_finish(lx_cuda *c, const lx_cuda_op *op, const float *produ
 {
     const lx_linear_args *a = &op->args.linear;
     const lx_matrix *w = a->w;
-    bool whole = w->shape.rows == w->padded_rows;
-    lx_cuda_finish k = {.y = a->y->data,
-                        .twin = whole ? lx_cuda_twin(c, op) : NULL,
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
+    lx_cuda_finish k = {.y = y.f32,
+                        .twin = y.rounded,
                         .product = product,
                         .bias = lx_cuda_product_adds_bias(w->plan) ? NULL : w->bias,
                         .residual = a->residual != NULL && !fused ? a->residual->data : NULL,
@@ -122,14 +137,14 @@ static lx_status run_round(lx_cuda *c, const lx_linear_args *a, int32_t rows)
  * Inputs to bf16 unless they are there, the product with bias and residual, and what it leaves.
  * What it adds itself depends on the matrix alone, since order decides about the bits. Where it
  * writes does not: into y if that has room for all the rows and columns it covers, as the residual
- * has that it adds, and no residual is lost there.
+ * has that it adds, no residual is lost there, and y does not hold rounded values at the end.
  */
 static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
 {
     const lx_linear_args *a = &op->args.linear;
     const lx_matrix *w = a->w;
     bool whole = w->shape.rows == w->padded_rows;
-    bool fits = whole && has_room(c, a->y, a->rows, w->padded_rows) &&
+    bool fits = whole && !op->rounds && has_room(c, a->y, a->rows, w->padded_rows) &&
                 (a->residual == NULL || has_room(c, a->residual, a->rows, w->padded_rows));
     bool fused = whole && a->activation == LX_ACT_NONE && lx_cuda_product_adds_bias(w->plan);
     bool direct = fits && (fused || a->residual != a->y);
@@ -142,7 +157,8 @@ static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32
     }
     if (st != LX_OK)
         return st;
-    st = lx_cuda_product_run(w->plan, w->w16, c->rounded.data, add, to, rows, c->target, &c->error);
+    const uint16_t *x = lx_cuda_rounded_input(c, op);
+    st = lx_cuda_product_run(w->plan, w->w16, x, add, to, rows, c->target, &c->error);
     if (st != LX_OK && lx_cuda_is_capturing(c))
         return LX_ERR_UNSUPPORTED;
     if (st != LX_OK)
@@ -158,8 +174,12 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
         return LX_OK;
     if (a->w->plan != NULL)
         return run_rounded(c, op, ready, rows);
-    return a->w->w != NULL ? run_exact(c, a, rows) : run_own(c, a, rows);
+    return a->w->w != NULL ? run_exact(c, a, rows) : run_own(c, op, ready, rows);
 }
 
-const lx_cuda_kind lx_cuda_op_linear = {
-    .op = &lx_op_linear, .record = record, .key = key, .run = run, .takes_rounded = takes_rounded};
+const lx_cuda_kind lx_cuda_op_linear = {.op = &lx_op_linear,
+                                        .record = record,
+                                        .key = key,
+                                        .run = run,
+                                        .writes = writes,
+                                        .takes_rounded = takes_rounded};

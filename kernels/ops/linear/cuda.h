@@ -27,7 +27,7 @@ typedef struct lx_cuda_round {
 
 /* y = act(product + b) + residual; product [rows, padded], may be y where padded = outputs */
 typedef struct lx_cuda_finish {
-    float *y;
+    float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* y rounded to bf16, the next product's inputs; NULL for none, and only where
                        padded = outputs */
     const float *product, *bias, *residual; /* the last two: NULL for none */
@@ -39,9 +39,10 @@ typedef struct lx_cuda_finish {
 /* y = act(W x + b) + residual, W in bf16 [padded_outputs, padded], x rounded to bf16; padded is a
    multiple of 8, weights outside are zeros. */
 typedef struct lx_cuda_mma {
-    float *y;                         /* may be residual */
-    const float *x, *bias, *residual; /* residual: NULL for none */
-    const uint16_t *w;
+    float *y;                         /* may be residual; NULL: rounded alone */
+    uint16_t *twin;                   /* y rounded to bf16; NULL for none */
+    const float *x, *bias, *residual; /* x: NULL: rounded is there; residual: NULL for none */
+    const uint16_t *w, *rounded;      /* rounded: x as it enters the product, where cols = padded */
     const int32_t *live;
     int32_t rows, outputs, padded_outputs, cols, padded;
     int32_t activation;

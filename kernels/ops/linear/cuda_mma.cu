@@ -1,6 +1,7 @@
 /*
- * The bf16 product of our own: weights in bf16, inputs rounded to bf16 as they are read, f32 sums;
- * bias, activation and residual are added where the sum is, so that nothing has to be read again.
+ * The bf16 product of our own: weights in bf16, inputs rounded to bf16 as they are read unless they
+ * are there so, f32 sums; bias, activation and residual are added where the sum is, so that nothing
+ * has to be read again, and what the next product reads is stored rounded.
  *
  * A warp computes 16 outputs of 8 rows, or of 64 where there are more, by the tensor cores' product
  * of 16 by 16 weights with 16 by 8 inputs (lx_mma). Lane q of four has inputs 8 q .. 8 q + 7 of
@@ -35,11 +36,15 @@ LX_DEVICE eight load_weights(const lx_cuda_mma &a, int64_t output, int32_t k)
     return w;
 }
 
+/* ROUNDED: the inputs are there so. */
+template <int ROUNDED>
 LX_DEVICE eight load_inputs(const lx_cuda_mma &a, int64_t row, int32_t live, int32_t k)
 {
     eight x = {{0u, 0u, 0u, 0u}};
     if (row >= live || k >= a.cols)
         return x;
+    if (ROUNDED)
+        return *(const eight *)(a.rounded + row * a.cols + k);
     const float *from = a.x + row * a.cols + k;
     if (a.cols == a.padded) {
         float4 low = ((const float4 *)from)[0], high = ((const float4 *)from)[1];
@@ -63,10 +68,14 @@ LX_DEVICE void store(const lx_cuda_mma &a, int64_t row, int32_t live, int64_t ou
         return;
     int64_t at = row * a.outputs + output;
     float y = lx_activate(sum + a.bias[output], a.activation);
-    a.y[at] = a.residual != NULL ? y + a.residual[at] : y;
+    y = a.residual != NULL ? y + a.residual[at] : y;
+    if (a.twin == NULL)
+        a.y[at] = y;
+    else
+        a.twin[at] = lx_to_bf16(y);
 }
 
-template <int TILES> LX_KERNEL(32 * WARPS) mma(const lx_cuda_mma a)
+template <int TILES, int ROUNDED> LX_KERNEL(32 * WARPS) mma(const lx_cuda_mma a)
 {
     int32_t across = (a.outputs + OUTPUTS * WARPS - 1) / (OUTPUTS * WARPS), live = *a.live;
     int64_t row0 = (int64_t)(blockIdx.x / (unsigned)across) * (ROWS * TILES);
@@ -83,7 +92,7 @@ template <int TILES> LX_KERNEL(32 * WARPS) mma(const lx_cuda_mma a)
         eight low = load_weights(a, out0 + group, k), high = load_weights(a, out0 + group + 8, k);
         LX_UNROLL
         for (int t = 0; t < TILES; t++) {
-            eight x = load_inputs(a, row0 + ROWS * t + group, live, k);
+            eight x = load_inputs<ROUNDED>(a, row0 + ROWS * t + group, live, k);
             lx_mma(sum[t], low.v[0], high.v[0], low.v[1], high.v[1], x.v[0], x.v[1]);
             lx_mma(sum[t], low.v[2], high.v[2], low.v[3], high.v[3], x.v[2], x.v[3]);
         }
@@ -103,7 +112,9 @@ template <int TILES> static cudaError_t launch(const lx_cuda_mma *a, cudaStream_
     int64_t blocks = across * ((a->rows + ROWS * TILES - 1) / (ROWS * TILES));
     if (blocks > 0x7fffffff)
         return cudaErrorInvalidValue;
-    return LX_LAUNCH(mma<TILES>, blocks, 32 * WARPS, 0, stream, *a);
+    if (a->rounded != NULL)
+        return LX_LAUNCH((mma<TILES, 1>), blocks, 32 * WARPS, 0, stream, *a);
+    return LX_LAUNCH((mma<TILES, 0>), blocks, 32 * WARPS, 0, stream, *a);
 }
 
 extern "C" cudaError_t lx_cuda_launch_mma(const lx_cuda_mma *a, cudaStream_t stream)

@@ -48,7 +48,8 @@ LX_KERNEL(THREADS) finish(const lx_cuda_finish a)
         y = make_float4(finished(a, y.x, 4 * q, column), finished(a, y.y, 4 * q + 1, column + 1),
                         finished(a, y.z, 4 * q + 2, column + 2),
                         finished(a, y.w, 4 * q + 3, column + 3));
-        ((float4 *)a.y)[q] = y;
+        if (a.y != NULL)
+            ((float4 *)a.y)[q] = y;
         if (a.twin != NULL)
             ((lx_bf16x4 *)a.twin)[q] = lx_to_bf16x4(y);
     }

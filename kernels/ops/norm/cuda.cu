@@ -84,7 +84,8 @@ template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
     float scale = 1.0f / sqrtf(lx_sum16(squares) / (float)a.d + a.eps);
     r.each_scaled(a.gamma, a.beta, [&](int32_t i, float x, float gamma, float beta) {
         float y = fmaf((x - mean) * scale, gamma, beta);
-        a.y[row * a.d + i] = y;
+        if (a.y != NULL)
+            a.y[row * a.d + i] = y;
         if (a.twin != NULL)
             a.twin[row * a.d + i] = lx_to_bf16(y);
     });

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_norm {
-    float *y;
+    float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none; only where
                        d is a multiple of 8 */
     const float *x, *gamma, *beta;

@@ -38,13 +38,20 @@ static lx_cuda_columns columns(const lx_head_columns *c, bool used)
     return (lx_cuda_columns){c->array->data + c->first, c->width, c->apart, c->shared};
 }
 
+static lx_cuda_writing writes(const void *args)
+{
+    (void)args;
+    return LX_CUDA_ROUNDED;
+}
+
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_recurrence_args *a = &op->args.recurrence;
     bool pair = a->correction == LX_CORRECT_PAIR;
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
     (void)ready;
-    lx_cuda_recurrence k = {.y = a->y->data,
-                            .twin = lx_cuda_twin(c, op),
+    lx_cuda_recurrence k = {.y = y.f32,
+                            .twin = y.rounded,
                             .q = columns(&a->q, true),
                             .k = columns(&a->k, true),
                             .v = columns(&a->v, true),
@@ -73,4 +80,5 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_recurrence(&k, c->target), "recurrence");
 }
 
-const lx_cuda_kind lx_cuda_op_recurrence = {.op = &lx_op_recurrence, .key = key, .run = run};
+const lx_cuda_kind lx_cuda_op_recurrence = {
+    .op = &lx_op_recurrence, .key = key, .run = run, .writes = writes};

@@ -96,7 +96,8 @@ template <int KIND> LX_KERNEL(THREADS) recur(const lx_cuda_recurrence a)
         float beta = a.beta.at != NULL ? *row_of(a.beta, t, head) : 1.0f;
         float y = a.scale * recur_token<KIND>(x, beta, s, apart, a.d_key);
         y = fmaf(a.skip != NULL ? a.skip[head] : 0.0f, x.v, y);
-        a.y[(t * n + head) * a.d_value + m] = y;
+        if (a.y != NULL)
+            a.y[(t * n + head) * a.d_value + m] = y;
         if (a.twin != NULL)
             a.twin[(t * n + head) * a.d_value + m] = lx_to_bf16(y);
     }

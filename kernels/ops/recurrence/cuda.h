@@ -16,7 +16,7 @@ typedef struct lx_cuda_columns {
 } lx_cuda_columns;
 
 typedef struct lx_cuda_recurrence {
-    float *y;
+    float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     lx_cuda_columns q, k, v, w, a, b, beta;
     const float *bonus, *skip; /* NULL for none */

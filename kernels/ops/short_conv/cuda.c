@@ -15,12 +15,19 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[8] = a->f;
 }
 
+static lx_cuda_writing writes(const void *args)
+{
+    (void)args;
+    return LX_CUDA_ROUNDED;
+}
+
 static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
 {
     const lx_short_conv_args *a = &op->args.short_conv;
+    const lx_cuda_results y = lx_cuda_results_of(c, op);
     (void)ready;
-    lx_cuda_conv k = {.y = a->y->data,
-                      .twin = lx_cuda_twin(c, op),
+    lx_cuda_conv k = {.y = y.f32,
+                      .twin = y.rounded,
                       .x = a->x.array->data + a->x.first,
                       .x_width = a->x.width,
                       .weights = a->weights->data,
@@ -38,4 +45,5 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_short_conv(&k, c->target), "short_conv");
 }
 
-const lx_cuda_kind lx_cuda_op_short_conv = {.op = &lx_op_short_conv, .key = key, .run = run};
+const lx_cuda_kind lx_cuda_op_short_conv = {
+    .op = &lx_op_short_conv, .key = key, .run = run, .writes = writes};

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lx_cuda_conv {
-    float *y;
+    float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *x; /* at the first column */
     int64_t x_width;

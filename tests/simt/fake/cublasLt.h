@@ -26,6 +26,9 @@ typedef enum {
     CUBLASLT_MATMUL_DESC_BIAS_POINTER
 } cublasLtMatmulDescAttributes_t;
 typedef enum {
+    CUBLASLT_ALGO_CONFIG_ID,
+    CUBLASLT_ALGO_CONFIG_TILE_ID,
+    CUBLASLT_ALGO_CONFIG_STAGES_ID,
     CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
     CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME
 } cublasLtMatmulAlgoConfigAttributes_t;
@@ -44,8 +47,9 @@ typedef struct cublasLtMatrixLayoutOpaque {
 } cublasLtMatrixLayoutOpaque_t;
 typedef cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
 typedef struct {
-    int32_t id, splits;
+    int32_t id, tile, splits;
     uint32_t reduction;
+    uint64_t asked_for; /* rows; as the real one's, it may hold more than says which kernel it is */
 } cublasLtMatmulAlgo_t;
 typedef struct {
     uint64_t most_workspace;

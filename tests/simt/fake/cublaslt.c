@@ -1,7 +1,8 @@
 /*
  * A matrix library that is as awkward as it may be: it proposes algorithms that split sums, that
  * refuse one row, many rows or some number of rows between, and for every fifth width none that
- * adds a bias; it refuses results of 2^31 values. Sums are doubles, as the oracle has them, so
+ * adds a bias; it refuses results of 2^31 values. What it takes for the quickest comes first, and
+ * that differs from one number of rows to the next. Sums are doubles, as the oracle has them, so
  * which algorithm is used does not show in a result; one that is refused does.
  *
  * It proposes nothing while any thread captures. The first product of a plan cannot be captured;
@@ -51,23 +52,43 @@ void __wrap_lx_turn_take(lx_turn *t)
     __real_lx_turn_take(t);
 }
 
-/* What is proposed, in this order; numbers of rows from .. to - 1 are refused. */
+/* What is proposed, of those that are as quick in this order; numbers of rows from .. to - 1 are
+   refused. */
 static const struct {
     cublasStatus_t state;
+    int32_t tile; /* rows */
     int32_t splits;
     uint32_t reduction;
     uint64_t from, to;
 } algorithms[] = {
-    {CUBLAS_STATUS_NOT_SUPPORTED, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
-    {CUBLAS_STATUS_SUCCESS, 2, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
-    {CUBLAS_STATUS_SUCCESS, 1, CUBLASLT_REDUCTION_SCHEME_INPLACE, 0, 0},
-    {CUBLAS_STATUS_SUCCESS, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1, 2},
-    {CUBLAS_STATUS_SUCCESS, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1 << 16, MOST_VALUES},
-    {CUBLAS_STATUS_SUCCESS, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 4, 7},
-    {CUBLAS_STATUS_SUCCESS, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 5, 6},
-    {CUBLAS_STATUS_SUCCESS, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
+    {CUBLAS_STATUS_NOT_SUPPORTED, 64, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
+    {CUBLAS_STATUS_SUCCESS, 64, 2, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
+    {CUBLAS_STATUS_SUCCESS, 64, 1, CUBLASLT_REDUCTION_SCHEME_INPLACE, 0, 0},
+    {CUBLAS_STATUS_SUCCESS, 64, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1, 2},
+    {CUBLAS_STATUS_SUCCESS, 64, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1 << 16, MOST_VALUES},
+    {CUBLAS_STATUS_SUCCESS, 64, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 4, 7},
+    {CUBLAS_STATUS_SUCCESS, 64, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 5, 6},
+    {CUBLAS_STATUS_SUCCESS, 16, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
+    {CUBLAS_STATUS_SUCCESS, 64, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
+    {CUBLAS_STATUS_SUCCESS, 256, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 0, 0},
 };
-enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
+enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0], GOOD = 7 /* the first of these */ };
+
+/* What such a product takes, in units of its own: rounds of eight tiles. */
+static long time_of(int id, uint64_t rows)
+{
+    uint64_t tile = (uint64_t)algorithms[id].tile, tiles = (rows + tile - 1) / tile;
+    return (long)((tiles + 7) / 8 * (tile + 32));
+}
+
+/* That of the quickest that takes every number of rows. */
+static long least_time(uint64_t rows)
+{
+    long least = time_of(GOOD, rows);
+    for (int id = GOOD + 1; id < ALGORITHMS; id++)
+        least = time_of(id, rows) < least ? time_of(id, rows) : least;
+    return least;
+}
 
 #define STATUS()                                                                                   \
     do {                                                                                           \
@@ -168,13 +189,15 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
                                                     cublasLtMatmulAlgoConfigAttributes_t which,
                                                     void *value, size_t n_bytes, size_t *written)
 {
-    STATUS();
+    static const int32_t stages;
+    const void *const from[] = {[CUBLASLT_ALGO_CONFIG_ID] = &algorithm->id,
+                                [CUBLASLT_ALGO_CONFIG_TILE_ID] = &algorithm->tile,
+                                [CUBLASLT_ALGO_CONFIG_STAGES_ID] = &stages,
+                                [CUBLASLT_ALGO_CONFIG_SPLITK_NUM] = &algorithm->splits,
+                                [CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME] = &algorithm->reduction};
     if (n_bytes != sizeof(int32_t))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (which == CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
-        memcpy(value, &algorithm->splits, n_bytes);
-    else
-        memcpy(value, &algorithm->reduction, n_bytes);
+    memcpy(value, from[which], n_bytes);
     *written = n_bytes;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -210,6 +233,16 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
     return result->state = check(desc, a, b, d, algorithm);
 }
 
+/* Behind those of the n that are as quick. */
+static void put_in_order(cublasLtMatmulHeuristicResult_t *list, int n,
+                         const cublasLtMatmulHeuristicResult_t *one)
+{
+    uint64_t rows = one->algo.asked_for;
+    for (; n > 0 && time_of(list[n - 1].algo.id, rows) > time_of(one->algo.id, rows); n--)
+        list[n] = list[n - 1];
+    list[n] = *one;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -229,10 +262,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (wishes->most_workspace < WORKSPACE ||
         (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && d->rows / 8 % 5 == 0))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    int kept = ALGORITHMS - (int)(a->cols / 8 % 3); /* of every third width a good one */
+    int left_out = (int)(a->cols / 8 % 3); /* of every third width the good ones are there */
+    int kept = left_out == 0 ? ALGORITHMS : GOOD + 1 - left_out;
     for (int i = 0; i < kept && *n < most; i++) {
-        const cublasLtMatmulAlgo_t algo = {i, algorithms[i].splits, algorithms[i].reduction};
-        list[(*n)++] = (cublasLtMatmulHeuristicResult_t){algo, WORKSPACE, algorithms[i].state, 1};
+        const cublasLtMatmulAlgo_t algo = {i, algorithms[i].tile, algorithms[i].splits,
+                                           algorithms[i].reduction, d->cols};
+        put_in_order(list, *n,
+                     &(cublasLtMatmulHeuristicResult_t){algo, WORKSPACE, algorithms[i].state, 1});
+        (*n)++;
     }
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -305,6 +342,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                    .outputs = d_layout->rows,
                    .rows = d_layout->cols};
     simt_queue(stream, multiply, free, m);
+    simt_add(&simt_counts_now.product_time, time_of(algorithm->id, m->rows));
+    simt_add(&simt_counts_now.least_product_time, least_time(m->rows));
     desc->has_run = true;
     return CUBLAS_STATUS_SUCCESS;
 }

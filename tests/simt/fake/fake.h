@@ -46,6 +46,6 @@ bool simt_is_captured(void);    /* whether any thread captures */
 extern void (*simt_in_capture)(void);
 /* Called once, in the next wait for an event; NULL: nothing. */
 extern void (*simt_in_wait)(void);
-int simt_run_all(void); /* everything queued; the error of what failed */
+bool simt_is_idle(void); /* whether nothing is queued, and nothing runs */
 
 #endif

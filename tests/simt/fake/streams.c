@@ -85,14 +85,14 @@ static int run_until(cudaStream_t s, uint64_t done)
     return lost;
 }
 
-int simt_run_all(void)
+bool simt_is_idle(void)
 {
+    bool idle = depth == 0;
     simt_lock();
     for (cudaStream_t s = streams; s != NULL; s = s->next)
-        (void)run_until(s, s->queued);
-    int error = lost;
+        idle = idle && s->first == NULL;
     simt_unlock();
-    return error;
+    return idle;
 }
 
 /* As far as the seed wants. */
