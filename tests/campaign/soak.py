@@ -27,11 +27,12 @@ from traffic import ADMIN, PROBES, TENANTS, Traffic, probe
 PAUSES, LEAST_PERIOD = 100, 0.5
 
 
-def flags(folder):
+def flags(folder, clock):
+    """A request has as long as by a clock that is not fast."""
     keys = folder / "keys"
     keys.write_text("".join(f"{name} {key}\n" for name, key in TENANTS.items()))
     return ("--slots", "16", "--prefix-cache-mb", "8", "--state-ttl", "60", "--api-key", ADMIN,
-            "--api-key-file", keys, "--public", "/health,/livez,/readyz,/metrics", "--max-n", "64")
+            "--api-key-file", keys, "--public", "/health,/livez,/readyz,/metrics", "--max-n", "64", "--timeout", f"{60 * clock:g}")
 
 
 def clocks(times):
@@ -114,7 +115,7 @@ def soak(options):
         folder = put_models(name)
         mnist = MODEL_DIR.parent / "mnist"
         (folder / mnist.name).symlink_to(mnist)
-        with Server(*flags(folder), models=folder, env=clocks(options.clock)) as server:
+        with Server(*flags(folder, options.clock), models=folder, env=clocks(options.clock)) as server:
             expected = [probe(server.port, body) for body in PROBES]
             workers = Workers(server, folder, options.workers, options.seed)
             warm = time.monotonic() + 60 * options.warm_up
