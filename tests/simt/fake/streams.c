@@ -195,14 +195,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
         (target == SIMT_DEVICE) != (kind != cudaMemcpyDeviceToHost))
         simt_broken("a copy's kind is not where its memory lies");
     copying c = {.to = to, .from = from, .n_bytes = n_bytes, .pinned = source == SIMT_PINNED};
-    cudaError_t e = queue_copy(&c, kind == cudaMemcpyHostToDevice ? from : NULL, s);
-    if (e != cudaSuccess || kind != cudaMemcpyDeviceToHost)
-        return e;
-    simt_lock();
-    if (s->first != NULL)
-        memset(to, 0xff, n_bytes); /* unknown until it is waited for */
-    simt_unlock();
-    return cudaSuccess;
+    /* Unknown until it is waited for. Before it is queued: then another thread's wait may run it. */
+    if (kind == cudaMemcpyDeviceToHost)
+        memset(to, 0xff, n_bytes);
+    return queue_copy(&c, kind == cudaMemcpyHostToDevice ? from : NULL, s);
 }
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t n_bytes, cudaStream_t s)
