@@ -195,7 +195,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cud
         (target == SIMT_DEVICE) != (kind != cudaMemcpyDeviceToHost))
         simt_broken("a copy's kind is not where its memory lies");
     copying c = {.to = to, .from = from, .n_bytes = n_bytes, .pinned = source == SIMT_PINNED};
-    /* Unknown until it is waited for. Before it is queued: then another thread's wait may run it. */
+    /* Unknown until it is waited for. Before it is queued: then another thread's wait may run it.
+     */
     if (kind == cudaMemcpyDeviceToHost)
         memset(to, 0xff, n_bytes);
     return queue_copy(&c, kind == cudaMemcpyHostToDevice ? from : NULL, s);
