@@ -195,7 +195,7 @@ def test_finished_pictures_are_those_of_the_api(images):
     page.click(".tiles li:nth-child(2)")
     expect(page.locator(".tiles li:nth-child(2)")).to_have_attribute("aria-selected", "true")
     assert download.get_attribute("href") == urls[1]
-    with page.expect_download() as saved:
+    with page.expect_download(timeout=120_000) as saved:
         page.click("#download")
     assert saved.value.path().read_bytes() == base64.b64decode(answer["data"][1]["b64_json"])
 
