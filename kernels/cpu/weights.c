@@ -67,16 +67,17 @@ static unsigned char *map(size_t size)
 static struct lx_cpu_chunk *new_chunk(lx_cpu_weights *w, size_t wanted)
 {
     size_t size = wanted > CHUNK ? round_up(wanted, HUGE_PAGE) : CHUNK;
+    unsigned char *data = map(size); /* first: it refuses what there cannot be */
+    if (data == NULL)
+        return NULL;
     struct lx_cpu_chunk *chunk =
         calloc(1, sizeof *chunk + size / HUGE_PAGE * sizeof *chunk->in_pages);
-    if (chunk == NULL)
-        return NULL;
-    chunk->size = size;
-    chunk->data = map(chunk->size);
-    if (chunk->data == NULL) {
-        free(chunk);
+    if (chunk == NULL) {
+        (void)munmap(data, size);
         return NULL;
     }
+    chunk->size = size;
+    chunk->data = data;
     chunk->next = w->chunks;
     w->chunks = chunk;
     return chunk;
