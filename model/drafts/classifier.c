@@ -8,8 +8,7 @@
 enum { INPUTS = LX_CLASSIFIER_INPUTS, HIDDEN = LX_CLASSIFIER_HIDDEN };
 enum { CLASSES = LX_CLASSIFIER_CLASSES };
 
-#define RATE                                                                                       \
-    0.08f /* of ten tried from 0.01 to 0.3, on pictures of digits; 0.04 to 0.15 are alike */
+#define RATE 0.08f   /* of six tried on pictures of digits, 0.04 to 0.15 are alike */
 #define SMALL 0.001f /* beside the root of a sum of squares */
 #define FADE 0.9999f /* of that sum an example: what was long ago counts less */
 #define SURE 0.999f  /* nothing is learnt from what was as good as known */

@@ -140,8 +140,8 @@ static int32_t rarest(const memory *m)
 /* A token that came; one that comes much more often than a frequent one takes its class. */
 static void count(memory *m, int32_t token)
 {
-    m->counts[token]++;
-    for (int32_t v = 0; m->counts[token] == HALVE_AT && v < VALUES; v++)
+    bool many = ++m->counts[token] == HALVE_AT;
+    for (int32_t v = 0; many && v < VALUES; v++)
         m->counts[v] -= m->counts[v] / 2;
     if (class_of(m, token) < FREQUENT)
         return;
