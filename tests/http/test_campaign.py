@@ -34,6 +34,8 @@ def test_soak_tells_growth_from_noise(monkeypatch):
     noise = [100 + i % 2 + 30 * (i % 17 == 0) for i in range(100)]
     assert judge_flat("MB", noise, 2)[0]
     assert judge_flat("MB", [150, 120, *noise], 2)[0]  # warming up
+    few, many = [100] * 6 + [102.1] * 4, [102.1] * 6 + [100] * 4  # one huge page at the moment of a sample
+    assert judge_flat("MB", [*few * 9, *many], 2)[0]
     assert not judge_flat("MB", [x + 0.04 * i for i, x in enumerate(noise)], 2)[0]
     assert not judge_flat("MB", [x - 0.04 * i for i, x in enumerate(noise)], 2)[0]
 
