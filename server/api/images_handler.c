@@ -71,7 +71,7 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
         .usage = lx_image_answer_usage(a, lx_work_tokens(w)),
         .timings = &timings,
         .class_number = a->class_number,
-        .warning = a->warning,
+        .notes = &a->notes,
     };
     lx_json_images_begin(&head, out);
     st = add_all(a, out, err);
@@ -141,26 +141,25 @@ static lx_status new_answer(const lx_image_params *p, bool edit, const lx_config
 /* What the prompt asks for, unless the class was given by its number. A prompt that cannot be
    followed is answered with a picture of anything and a warning: most clients must send some
    prompt. */
-static const lx_json_warning *read_prompt(lx_image_params *p, const lx_config *c)
+static void read_prompt(lx_image_params *p, const lx_config *c)
 {
-    static const lx_json_warning unknown = {
-        "prompt", "the prompt names none of the model's classes, or several (GET /v1/models lists "
-                  "them): the picture shows anything"};
-    static const lx_json_warning no_classes = {
-        "prompt", "this model cannot be asked for anything: the prompt was ignored"};
+    static const char unknown[] = "the prompt names none of the model's classes, or several (GET "
+                                  "/v1/models lists them): the picture shows anything";
+    static const char no_classes[] =
+        "this model cannot be asked for anything: the prompt was ignored";
     if (p->class_number > 0 || p->prompt_bytes == 0)
-        return NULL;
+        return;
     p->class_number = lx_image_find_class(c, p->prompt, p->prompt_bytes);
-    if (p->class_number > 0)
-        return NULL;
-    return c->n_classes > 0 ? &unknown : &no_classes;
+    if (p->class_number == 0)
+        p->notes.prompt = c->n_classes > 0 ? unknown : no_classes;
 }
 
 static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool edit,
                   const uint8_t *values, int32_t n_values, const lx_saved_state *from,
                   const lx_request *rq, lx_response *rs)
 {
-    const lx_json_warning *warning = from == NULL ? read_prompt(p, &served->model->config) : NULL;
+    if (from == NULL)
+        read_prompt(p, &served->model->config);
     lx_images_size size = {.n = p->n,
                            .n_states = p->return_state || p->suspend != NULL ? p->n : 0,
                            .contact_sheet = p->contact_sheet,
@@ -188,7 +187,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
         for (int32_t i = 0; i < p->n; i++)
             a->readers[i].sent = a->images.given + a->images.work.params->start.n_tokens;
         a->class_number = lx_image_class(lx_job_plan(a->images.work.job));
-        a->warning = warning;
+        a->notes = p->notes;
         defer(a, p->stream, rs);
         return;
     }

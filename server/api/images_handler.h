@@ -16,9 +16,9 @@ typedef struct lx_image_reader {
 typedef struct lx_image_answer {
     lx_images images; /* first: begins with the lx_work */
     bool edit, contact_sheet;
-    char size[24];                  /* "28x28" */
-    int32_t class_number;           /* see lx_task_request */
-    const lx_json_warning *warning; /* static; NULL: none */
+    char size[24];        /* "28x28" */
+    int32_t class_number; /* see lx_task_request */
+    lx_json_notes notes;
     /* streams */
     int32_t partial_images;
     lx_stream_unit unit;

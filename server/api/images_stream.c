@@ -127,7 +127,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
         .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
         .usage = lx_image_answer_usage(a, count - w->params->start.n_tokens),
         .class_number = a->class_number,
-        .warning = a->warning,
+        .notes = &a->notes,
         .states = lx_works_states(w, 1, &kept),
     };
     write_picture(a, count, &e);

@@ -33,14 +33,14 @@ static void append_states(const char *states, lx_buffer *out)
         lx_buffer_printf(out, ",\"states\":%s", states);
 }
 
-static void append_subject(int32_t class_number, const lx_json_warning *warning, lx_buffer *out)
+static void append_subject(int32_t class_number, const lx_json_notes *notes, lx_buffer *out)
 {
     if (class_number > 0)
         lx_buffer_printf(out, ",\"class\":%d", class_number - 1);
-    if (warning == NULL)
+    if (notes == NULL || lx_json_count_notes(notes) == 0)
         return;
     lx_buffer_puts(out, ",\"warnings\":");
-    lx_json_dump(lx_json_make_warnings(warning, 1), out);
+    lx_json_dump(lx_json_make_notes(notes), out);
 }
 
 static void append_picture(const lx_buffer *png, lx_buffer *out)
@@ -69,7 +69,7 @@ void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
                         "seed", (json_int_t)a->seed, "usage", make_usage(a->usage), "timings",
                         lx_json_make_timings(a->timings)),
               out);
-    append_subject(a->class_number, a->warning, out);
+    append_subject(a->class_number, a->notes, out);
     lx_buffer_puts(out, ",\"data\":[");
 }
 
@@ -108,7 +108,7 @@ void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *pn
     dump_open(root, out);
     lx_buffer_puts(out, ",");
     append_picture(png, out);
-    append_subject(e->class_number, e->warning, out);
+    append_subject(e->class_number, e->notes, out);
     append_states(e->states, out);
     lx_buffer_puts(out, "}");
 }

@@ -224,6 +224,8 @@ static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params 
         st = read_stream(root, p, err);
     if (st == LX_OK)
         st = read_states(root, p, err);
+    if (st == LX_OK)
+        lx_json_note_image_fields(root, &p->notes);
     return st;
 }
 

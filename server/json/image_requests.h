@@ -36,6 +36,7 @@ typedef struct lx_image_params {
     int32_t class_number; /* what is to be seen: the class + 1; 0: the prompt says it, or not */
     char *prompt;         /* owned; NULL: none, or empty */
     size_t prompt_bytes;  /* at most LX_MAX_IMAGE_PROMPT */
+    lx_json_notes notes;  /* of the body */
 } lx_image_params;
 
 /* Every default: n 1, temperature 1. */
@@ -77,8 +78,8 @@ typedef struct lx_json_images {
     int64_t created, seed;
     lx_json_pixels usage;
     const lx_json_timings *timings;
-    int32_t class_number;           /* what was asked for: the class + 1, 0: nothing */
-    const lx_json_warning *warning; /* NULL: none */
+    int32_t class_number;       /* what was asked for: the class + 1, 0: nothing */
+    const lx_json_notes *notes; /* sent as warnings; NULL: none */
 } lx_json_images;
 
 /* begin, then add for each image, then end. */
@@ -98,9 +99,9 @@ typedef struct lx_json_image_event {
     int64_t seed;
     double bits_per_dim;
     lx_json_pixels usage;
-    int32_t class_number;           /* of the last picture; see lx_json_images */
-    const lx_json_warning *warning; /* likewise */
-    const char *states;             /* a JSON list of what was kept; NULL: left out */
+    int32_t class_number;       /* of the last picture; see lx_json_images */
+    const lx_json_notes *notes; /* likewise */
+    const char *states;         /* a JSON list of what was kept; NULL: left out */
 } lx_json_image_event;
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out);

@@ -46,25 +46,27 @@ typedef struct lx_json_warning {
     const char *param, *message;
 } lx_json_warning;
 
-/* What there is to say of a request for text: fields that change nothing, characters that were
-   lost. */
+/* What there is to say of a request for text or images: fields that change nothing, characters that
+   were lost, a prompt that could not be followed. */
 typedef struct lx_json_notes {
     uint64_t ignored;   /* a bit for each field of other servers that was there */
     const char *meant;  /* a field that one which is none was likely meant for; NULL: no such */
     char misspelt[32];  /* how that was spelt */
     int64_t unknown;    /* characters of the prompts that were read as <unk> */
     int64_t simplified; /* and as their simplified forms */
+    const char *prompt; /* static: why an image's prompt was not followed; NULL: it was */
 } lx_json_notes;
 
 /* How many warnings they make. */
 static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 {
     return __builtin_popcountll(n->ignored) + (n->meant != NULL) + (n->unknown > 0) +
-           (n->simplified > 0);
+           (n->simplified > 0) + (n->prompt != NULL);
 }
 
-/* Adds what there is to say of the fields of an object in a request for text. */
+/* Adds what there is to say of the fields of an object in a request for text, or for images. */
 void lx_json_note_fields(const json_t *root, lx_json_notes *notes);
+void lx_json_note_image_fields(const json_t *root, lx_json_notes *notes);
 /* The list is NULL without memory. */
 json_t *lx_json_make_notes(const lx_json_notes *notes);
 json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);

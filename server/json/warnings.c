@@ -118,8 +118,43 @@ static const char *const fields[] = {
     "prompt_cache_key",
 };
 
+/* The same of a request for images. */
+static const char *const image_fields[] = {
+    "class",
+    "contact_sheet",
+    "draft",
+    "image",
+    "images",
+    "mask",
+    "max_tokens",
+    "model",
+    "n",
+    "output_format",
+    "park",
+    "partial_images",
+    "prompt",
+    "response_format",
+    "return_state",
+    "seed",
+    "size",
+    "state",
+    "stream",
+    "stream_unit",
+    "suspend",
+    "temperature",
+    "timeout_ms",
+    "user",
+    "background",
+    "input_fidelity",
+    "moderation",
+    "output_compression",
+    "quality",
+    "style",
+};
+
 enum { N_KNOWN = sizeof known / sizeof *known, MOST_TEXT = 128 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
+enum { N_IMAGE_FIELDS = sizeof image_fields / sizeof *image_fields };
 enum { LEAST_LETTERS = 4, MOST_LOOKED_AT = 64 };
 _Static_assert(N_KNOWN <= 64, "a bit for each");
 
@@ -147,17 +182,18 @@ static bool is_nearly(const char *name, const char *meant)
     return swapped || (left <= 1 && wanted <= 1);
 }
 
-static const char *meant_by(const char *name)
+static const char *meant_by(const char *name, const char *const *names, int n)
 {
-    for (int i = 0; i < N_FIELDS; i++) {
-        if (is_nearly(name, fields[i]))
-            return fields[i];
+    for (int i = 0; i < n; i++) {
+        if (is_nearly(name, names[i]))
+            return names[i];
     }
     return NULL;
 }
 
 /* Of a few fields only: a body may have very many. */
-static void note_misspelt(const json_t *root, lx_json_notes *notes)
+static void note_misspelt(const json_t *root, const char *const *names, int n_names,
+                          lx_json_notes *notes)
 {
     int looked_at = 0;
     const char *name;
@@ -168,9 +204,9 @@ static void note_misspelt(const json_t *root, lx_json_notes *notes)
         if (++looked_at > MOST_LOOKED_AT || notes->meant != NULL)
             return;
         if (json_is_null(value) || n < LEAST_LETTERS || n >= sizeof notes->misspelt ||
-            is_one_of(name, fields, N_FIELDS) || is_one_of(name, known, N_KNOWN))
+            is_one_of(name, names, n_names) || is_one_of(name, known, N_KNOWN))
             continue;
-        notes->meant = meant_by(name);
+        notes->meant = meant_by(name, names, n_names);
         if (notes->meant != NULL)
             memcpy(notes->misspelt, name, n + 1);
     }
@@ -181,12 +217,18 @@ void lx_json_note_fields(const json_t *root, lx_json_notes *notes)
     for (int i = 0; i < N_KNOWN; i++)
         notes->ignored |= (uint64_t)(lx_json_field(root, known[i]) != NULL) << i;
     if (json_is_object(root))
-        note_misspelt(root, notes);
+        note_misspelt(root, fields, N_FIELDS, notes);
+}
+
+void lx_json_note_image_fields(const json_t *root, lx_json_notes *notes)
+{
+    if (json_is_object(root))
+        note_misspelt(root, image_fields, N_IMAGE_FIELDS, notes);
 }
 
 json_t *lx_json_make_notes(const lx_json_notes *notes)
 {
-    lx_json_warning list[N_KNOWN + 3];
+    lx_json_warning list[N_KNOWN + 4];
     char texts[N_KNOWN + 3][MOST_TEXT]; /* 7 KB */
     int32_t n = 0;
     for (int i = 0; i < N_KNOWN; i++) {
@@ -215,5 +257,7 @@ json_t *lx_json_make_notes(const lx_json_notes *notes)
         list[n] = (lx_json_warning){"prompt", texts[n]};
         n++;
     }
+    if (notes->prompt != NULL)
+        list[n++] = (lx_json_warning){"prompt", notes->prompt};
     return lx_json_make_warnings(list, n);
 }

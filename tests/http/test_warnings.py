@@ -3,7 +3,11 @@
 import json
 
 import pytest
+
+import png
 from client import call, complete, complete_ok, stream_ok
+from images import HEIGHT, WIDTH, a_picture, edit_ok, generate_ok
+from images import stream_ok as image_stream_ok
 from settings import ROOT
 from test_text import PROMPT, models, port, server  # noqa: F401 (fixtures)
 
@@ -23,16 +27,20 @@ def test_ignored_fields_are_told(port):
     assert not any("warnings" in e for e in events[1:])
 
 
-def text_fields():
-    """Of the specification's requests for text."""
+def specified(*routes):
+    """The fields of their requests."""
     specification = json.loads((ROOT / "web" / "openapi.json").read_text())
     names = set()
-    for route in ("/v1/completions", "/v1/chat/completions", "/v1/responses"):
+    for route in routes:
         schema = specification["paths"][route]["post"]["requestBody"]["content"]["application/json"]["schema"]
         if "$ref" in schema:
             schema = specification["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
         names |= set(schema["properties"])
     return names
+
+
+TEXT_FIELDS = specified("/v1/completions", "/v1/chat/completions", "/v1/responses")
+IMAGE_FIELDS = specified("/v1/images/generations", "/v1/images/edits")
 
 
 def misspellings(name):
@@ -41,7 +49,7 @@ def misspellings(name):
     return [name[:i] + name[i + 1:], name[:i] + "z" + name[i + 1:], name[:i] + "z" + name[i:], name[1] + name[0] + name[2:]]
 
 
-@pytest.mark.parametrize("meant", sorted(name for name in text_fields() if len(name) >= 4))
+@pytest.mark.parametrize("meant", sorted(name for name in TEXT_FIELDS if len(name) >= 4))
 def test_a_misspelt_field_is_told(port, meant):
     fields = {"model": "bytes", "prompt": PROMPT, "max_tokens": 1, "seed": 1}
     for name in misspellings(meant):
@@ -51,6 +59,27 @@ def test_a_misspelt_field_is_told(port, meant):
         else:
             assert told["warnings"][0]["param"] == name, told
             assert told["warnings"][0]["message"] == f"{name} is no field here and changes nothing: {meant}?"
+
+
+@pytest.mark.parametrize("meant", sorted(name for name in IMAGE_FIELDS if len(name) >= 4))
+def test_a_misspelt_field_of_images_is_told(image_port, meant):
+    for name in misspellings(meant):
+        told = generate_ok(image_port, max_tokens=1, seed=1, **{name: None if name in IMAGE_FIELDS else 1}).get("warnings")
+        if len(name) < 4 or name in {*IMAGE_FIELDS, "image"}:
+            assert told is None, told
+        else:
+            assert told == [{"param": name, "message": f"{name} is no field here and changes nothing: {meant}?"}]
+
+
+def test_fields_of_images_are_told_once(image_port):
+    """In a stream with the finished picture, in an edit, beside another warning; what any server is sent is not told."""
+    assert "warnings" not in generate_ok(image_port, max_tokens=1, quality="high", style="vivid", user="me", tools=[])
+    streamed = [event.get("warnings") for _, event in image_stream_ok(image_port, seed=1, temprature=1, partial_images=1)]
+    assert [w["param"] for w in streamed[-1]] == ["temprature"] and not any(streamed[:-1])
+    edited = edit_ok(image_port, png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2]), seed=1, sede="2")
+    assert [w["param"] for w in edited["warnings"]] == ["sede"]
+    both = generate_ok(image_port, max_tokens=1, prompt="a dragon", temprature=1)
+    assert [w["param"] for w in both["warnings"]] == ["temprature", "prompt"]
 
 
 def test_fields_that_are_no_misspellings_are_not_told(port):
