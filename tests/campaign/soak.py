@@ -24,7 +24,7 @@ from common import Server, find_faketime, put_models, temporary
 from settings import MODEL_DIR
 from traffic import ADMIN, PROBES, TENANTS, Traffic, probe
 
-PAUSES, LEAST_PERIOD = 100, 0.5
+PAUSES, LEAST_PERIOD, CROWD = 100, 0.5, 8
 
 
 def flags(folder, clock):
@@ -46,15 +46,15 @@ def clocks(times):
 
 
 class Workers:
-    """Threads that send traffic while `go` is set."""
+    """Threads that send traffic while `go` is set; the first of all reloads, too."""
 
-    def __init__(self, server, folder, count, seed):
+    def __init__(self, server, folder, numbers, seed):
         self.go, self.end = threading.Event(), threading.Event()
         self.lock, self.busy = threading.Lock(), 0
         self.counts, self.faults = collections.Counter(), []
         self.threads = [threading.Thread(target=self.work, args=(
             Traffic(server, folder, random.Random(f"{seed}-{i}"), i),), daemon=True)
-            for i in range(count)]
+            for i in numbers]
         for thread in self.threads:
             thread.start()
 
@@ -116,6 +116,19 @@ def sample(server, expected, faults):
     return server.resident_bytes() / 1e6, seen.most_common(1)[0][0]
 
 
+def crowd(server, folder, workers, options):
+    """Far more clients than later, for a part of the warm-up: what is reserved for the largest steps is touched by them.
+    Else it would be little by little, whenever the traffic is larger by chance than ever before."""
+    others = Workers(server, folder, range(options.workers, CROWD * options.workers), options.seed)
+    workers.go.set()
+    others.go.set()
+    others.end.wait(60 * options.warm_up / 4)
+    others.pause()
+    others.stop()
+    workers.counts.update(others.counts)
+    workers.faults += others.faults
+
+
 def soak(options):
     with temporary() as name:
         folder = put_models(name)
@@ -123,7 +136,8 @@ def soak(options):
         (folder / mnist.name).symlink_to(mnist)
         with Server(*flags(folder, options.clock), models=folder, env=clocks(options.clock)) as server:
             expected = [probe(server.port, body) for body in PROBES]
-            workers = Workers(server, folder, options.workers, options.seed)
+            workers = Workers(server, folder, range(options.workers), options.seed)
+            crowd(server, folder, workers, options)
             warm = time.monotonic() + 60 * options.warm_up
             end = warm + options.seconds
             period = max(LEAST_PERIOD, options.seconds / PAUSES)
