@@ -74,12 +74,12 @@ def test_a_misspelt_field_of_images_is_told(image_port, meant):
 def test_fields_of_images_are_told_once(image_port):
     """In a stream with the finished picture, in an edit, beside another warning; what any server is sent is not told."""
     assert "warnings" not in generate_ok(image_port, max_tokens=1, quality="high", style="vivid", user="me", tools=[])
-    streamed = [event.get("warnings") for _, event in image_stream_ok(image_port, seed=1, temprature=1, partial_images=1)]
-    assert [w["param"] for w in streamed[-1]] == ["temprature"] and not any(streamed[:-1])
+    streamed = [event.get("warnings") for _, event in image_stream_ok(image_port, seed=1, timeout_m=1, partial_images=1)]
+    assert [w["param"] for w in streamed[-1]] == ["timeout_m"] and not any(streamed[:-1])
     edited = edit_ok(image_port, png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2]), seed=1, sede="2")
     assert [w["param"] for w in edited["warnings"]] == ["sede"]
-    both = generate_ok(image_port, max_tokens=1, prompt="a dragon", temprature=1)
-    assert [w["param"] for w in both["warnings"]] == ["temprature", "prompt"]
+    both = generate_ok(image_port, max_tokens=1, prompt="a dragon", timeout_m=1)
+    assert [w["param"] for w in both["warnings"]] == ["timeout_m", "prompt"]
 
 
 def test_fields_that_are_no_misspellings_are_not_told(port):
