@@ -4,7 +4,7 @@
  */
 #include "model/formats/sound.h"
 
-#include "model/formats/ogg_head.h"
+#include "model/formats/ogg.h"
 
 #include <math.h>
 #include <samplerate.h>
@@ -92,18 +92,18 @@ static bool is_cut(const uint8_t *p, size_t n)
     return size < STREAMED && size > n - 8;
 }
 
-/* The library is shown no other stream than these two, and none whose beginning it would keep. */
+/* The library is shown no other stream than these two, none whose beginning it would keep, and
+   none that has it make room for what is not there. */
 static lx_status check_ogg(const reader *r, lx_error *err)
 {
-    switch (lx_ogg_head_of(r->file.data, (size_t)r->file.n)) {
-    case LX_OGG_READ:
-        return LX_OK;
-    case LX_OGG_OTHER:
+    const uint8_t *data = r->file.data;
+    size_t n = (size_t)r->file.n;
+    lx_ogg_head head = lx_ogg_head_of(data, n);
+    if (head == LX_OGG_OTHER)
         return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file's coding is not read");
-    case LX_OGG_DAMAGED:
-        break;
-    }
-    return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file is damaged");
+    if (head == LX_OGG_DAMAGED || lx_ogg_goes_back(data, n))
+        return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file is damaged");
+    return LX_OK;
 }
 
 static bool is_read(int format)

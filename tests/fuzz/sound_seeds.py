@@ -57,11 +57,14 @@ def oggs() -> dict[str, bytes]:
     opus = page(b"OpusHead" + struct.pack("<BBHIhB", 1, 1, 312, RATE, 0, 0), 0, 2, 0)
     tags = page(b"OpusTags" + struct.pack("<I4sI", 4, b"none", 0), 1, 0, 0)
     sound = b"".join(page(b"\xf8" + bytes(40 + i), 2 + i, 4 * (i == 4), 960 * (i + 1)) for i in range(5))
+    places = (960, 3_000_000_000, 2880)
+    back = b"".join(page(b"\xf8" + bytes(40), 2 + i, 4 * (i == 2), places[i]) for i in range(3))
     vorbis = page(b"\1vorbis" + struct.pack("<IBIIIIBB", 0, 1, RATE, 0, 0, 0, 0xB8, 1), 0, 2, 0)
     hidden = opus[:22] + bytes(4) + opus[26:] + vorbis
     return {
         "opus": opus + tags + sound,
         "opus-head": opus + tags,
+        "opus-back": opus + tags + back,
         "vorbis-head": vorbis,
         "vorbis-hidden": hidden,
         "vorbis-none": vorbis + page(b"\3vorbis", 1, 0, 0),

@@ -1,12 +1,15 @@
-/* The first pages of an Ogg file (see ogg_head.h), through libogg and libvorbis. */
-#include "model/formats/ogg_head.h"
+/* The first pages of an Ogg file, through libogg and libvorbis, and the order of all (see ogg.h).
+ */
+#include "model/formats/ogg.h"
 
 #include <ogg/ogg.h>
 #include <stdbool.h>
 #include <string.h>
 #include <vorbis/codec.h>
 
-enum { PACKETS = 3, MOST_BYTES = 1 << 20 };
+#define FAR ((uint64_t)1 << 31) /* samples */
+
+enum { PACKETS = 3, MOST_BYTES = 1 << 20, POSITION = 6, POSITION_END = 14 };
 
 typedef struct reader {
     ogg_sync_state sync;
@@ -85,4 +88,28 @@ lx_ogg_head lx_ogg_head_of(const uint8_t *data, size_t bytes)
         head = head_of_stream(&r, &first);
     (void)ogg_sync_clear(&r.sync);
     return head;
+}
+
+static uint64_t position_of(const uint8_t *page)
+{
+    uint64_t position = 0;
+    for (int i = POSITION_END - 1; i >= POSITION; i--)
+        position = position << 8 | page[i];
+    return position;
+}
+
+bool lx_ogg_goes_back(const uint8_t *data, size_t bytes)
+{
+    const uint8_t *end = data + bytes, *page = data;
+    uint64_t farthest = 0;
+    while ((page = memmem(page, (size_t)(end - page), "OggS", 4)) != NULL &&
+           end - page >= POSITION_END) {
+        uint64_t position = position_of(page++);
+        if (position == UINT64_MAX) /* no packet ends there */
+            continue;
+        if (position < farthest && farthest - position >= FAR)
+            return true;
+        farthest = position > farthest ? position : farthest;
+    }
+    return false;
 }

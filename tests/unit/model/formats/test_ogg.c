@@ -1,0 +1,170 @@
+/*
+ * Ogg files: what libsndfile may see of them. Their pages are changed and summed up again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <ogg/ogg.h>
+#include <sndfile.h>
+
+#include "tests/support/sound_file.h"
+
+enum { RATE = SOUND_FILE_RATE };
+
+/* The page of Ogg that begins at this byte; returns where the next one does. */
+static int64_t page_at(int64_t at, ogg_page *page)
+{
+    page->header = sound_file.bytes + at;
+    page->header_len = 27 + page->header[26];
+    page->body = page->header + page->header_len;
+    page->body_len = 0;
+    for (int i = 0; i < page->header[26]; i++)
+        page->body_len += page->header[27 + i];
+    return at + page->header_len + page->body_len;
+}
+
+static void opus_is_read(void **state)
+{
+    (void)state;
+    lx_sound s;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 1, 48000, 440);
+    sound_file_must_load(&s);
+    assert_in_range(s.n, RATE - 400, RATE + 400);
+    lx_sound_fini(&s);
+}
+
+static void other_codings_are_refused(void **state)
+{
+    (void)state;
+    ogg_page page;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_VORBIS, RATE, 1, 2000, 440);
+    (void)page_at(0, &page);
+    memcpy(page.body, "\1Speex ", 7);
+    ogg_page_checksum_set(&page);
+    sound_file_refused("the Ogg file's coding is not read");
+}
+
+/* Bytes of the pages before the first that has samples. */
+static int64_t vorbis_head(void)
+{
+    ogg_page page;
+    int64_t at = 0, next = page_at(0, &page);
+    while (ogg_page_granulepos(&page) == 0) {
+        at = next;
+        next = page_at(at, &page);
+    }
+    return at;
+}
+
+/* libsndfile would keep memory for ever for each of these. */
+static void half_a_vorbis_head_is_damaged(void **state)
+{
+    (void)state;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_VORBIS, RATE, 1, 2000, 440);
+    int64_t whole = sound_file.n, head = vorbis_head();
+    assert_in_range(head, 1000, whole - 1);
+    for (sound_file.n = 20; sound_file.n < head; sound_file.n += 70)
+        sound_file_refused("the Ogg file is damaged");
+    sound_file.n = whole;
+    for (int64_t at = 36; at < head; at += 91) {
+        sound_file.bytes[at] ^= 0x55; /* the page's sum is wrong now */
+        sound_file_refused("the Ogg file is damaged");
+        sound_file.bytes[at] ^= 0x55;
+    }
+}
+
+static void expect_page_refused(ogg_page *page, unsigned char *byte, unsigned char changed)
+{
+    unsigned char kept = *byte;
+    *byte = changed;
+    ogg_page_checksum_set(page);
+    sound_file_refused("the Ogg file is damaged");
+    *byte = kept;
+    ogg_page_checksum_set(page);
+}
+
+/* Their sums are right, what they say is not. */
+static void a_wrong_vorbis_head_is_damaged(void **state)
+{
+    (void)state;
+    ogg_page first, second;
+    lx_sound s;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_VORBIS, RATE, 1, 2000, 440);
+    (void)page_at(page_at(0, &first), &second);
+    expect_page_refused(&first, first.header + 5, 0);       /* no stream begins here */
+    expect_page_refused(&first, first.body + 7, 9);         /* a version that is none */
+    expect_page_refused(&first, first.body + 11, 0);        /* channels */
+    expect_page_refused(&second, second.body + 1, 'w');     /* no comments of Vorbis */
+    expect_page_refused(&second, second.header + 5, 2);     /* a stream begins again */
+    expect_page_refused(&second, second.header + 14, 0x99); /* it belongs to another stream */
+    sound_file_must_load(&s);
+    lx_sound_fini(&s);
+    long n = second.header - first.header;
+    memcpy(second.header, first.header, (size_t)n);
+    memcpy(first.body, "OpusHead", 8); /* its sum is wrong now: the library would read over it */
+    sound_file.n = 2 * n;
+    sound_file_refused("the Ogg file is damaged");
+}
+
+static void move_page(ogg_page *page, int64_t by)
+{
+    int64_t position = ogg_page_granulepos(page) + by;
+    for (int i = 0; i < 8; i++)
+        page->header[6 + i] = (unsigned char)((uint64_t)position >> 8 * i);
+    ogg_page_checksum_set(page);
+}
+
+/* libsndfile would make room for samples that are not there, and give what lay in that memory. */
+static void a_page_far_in_front_of_another_is_refused(void **state)
+{
+    (void)state;
+    static const int64_t away[] = {4294967296,  3000000000,    4294000000,
+                                   20000000000, 1099511627776, -1099511627776};
+    ogg_page page;
+    for (size_t i = 0; i < sizeof away / sizeof *away; i++) {
+        sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 2, 3 * 48000 / 2, 440);
+        int positions = 0;
+        for (int64_t at = page_at(0, &page); at < sound_file.n;) {
+            at = page_at(at, &page);
+            positions += ogg_page_granulepos(&page) > 0;
+            if (positions > 1 && at < sound_file.n) /* neither the first nor the last */
+                move_page(&page, away[i]);
+        }
+        assert_true(positions > 2);
+        sound_file_refused("the Ogg file is damaged");
+    }
+}
+
+/* As one that was cut out of a broadcast. */
+static void opus_may_begin_late(void **state)
+{
+    (void)state;
+    lx_sound s;
+    ogg_page page;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 1, 48000, 440);
+    for (int64_t at = 0; at < sound_file.n;) {
+        at = page_at(at, &page);
+        if (ogg_page_granulepos(&page) > 0)
+            move_page(&page, (int64_t)48000 * 3600 * 30);
+    }
+    sound_file_must_load(&s);
+    assert_in_range(s.n, RATE - 400, RATE + 400);
+    lx_sound_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opus_is_read),
+        cmocka_unit_test(opus_may_begin_late),
+        cmocka_unit_test(other_codings_are_refused),
+        cmocka_unit_test(half_a_vorbis_head_is_damaged),
+        cmocka_unit_test(a_wrong_vorbis_head_is_damaged),
+        cmocka_unit_test(a_page_far_in_front_of_another_is_refused),
+    };
+    return cmocka_run_group_tests(tests, sound_file_new, sound_file_free);
+}
