@@ -29,6 +29,7 @@ const LOAD = {
 };
 const loaded = {}; // the tabs that have been opened
 const stateBytes = {}; // of a request, for each tab's model
+let claimHolds = true; // that memory keeps one size: of a model that is served, or none is known yet
 const TASKS = { couplet: 'couplets', image: 'images', poem: 'poems' };
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
 
@@ -109,6 +110,7 @@ async function findServed() {
     stateBytes[TASKS[meta.task]] ??= meta.state_bytes;
     stateBytes.first ??= meta.state_bytes;
   }
+  claimHolds = stateBytes.first !== undefined;
   if (location.hash === '' && served.couplets === false) followHash();
   requestRender();
 }
@@ -140,6 +142,7 @@ function render() {
   document.title = `Linnet · ${$(`${page.tab}-tab`).querySelector(`.${page.lang}`).textContent}`;
   renderLanguage();
   renderTabs();
+  document.querySelector('.claim p').hidden = !claimHolds;
   for (const span of document.querySelectorAll('.state-size')) {
     const bytes = stateBytes[page.tab] ?? stateBytes.first;
     const size = bytes ? bytesText(bytes) : '';

@@ -173,6 +173,8 @@ def test_the_only_tab(open_page, tmp_path):
     with serve(tmp_path) as address:
         page = open_page(at=address, **VIEW)
         expect(page.locator("#speech")).to_be_visible()
+        # Its memory is that of the whole recording, so the page does not say that memory keeps one size.
+        expect(page.locator(".claim p")).to_be_hidden()
 
 
 def test_no_model_no_tab(open_page, tmp_path):
@@ -181,6 +183,7 @@ def test_no_model_no_tab(open_page, tmp_path):
         page = open_page("#images", at=address, **VIEW)
         expect(page.locator("#how-tab")).to_be_visible()
         expect(page.locator("#speech-tab")).to_be_hidden()
+        expect(page.locator(".claim p")).to_be_visible()
         page = open_page("#speech", at=address, **VIEW)
         choose(page, sounds.wav(sounds.babble(0.5)))
         expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")
