@@ -73,6 +73,7 @@ def quick_models(folder):
     page shows any picture, any poem and any words."""
     (folder / "couplet").symlink_to(ROOT / "weights/couplet")
     image_model.write(folder / "mnist", 28, 28)
+    image_model.write(folder / "mnist-softmax", 28, 28, attention={"kind": "softmax"})
     poem_model.write(folder / "poem")
     speech_model.write(folder / "ears")
     shutil.copytree(ROOT / "weights/demo", folder / "demo")
