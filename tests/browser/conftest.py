@@ -56,7 +56,7 @@ def _address(process):
 
 
 @contextlib.contextmanager
-def serve(models):
+def running(models):
     """The address of a server of these models."""
     process = _spawn(models)
     try:
@@ -88,8 +88,16 @@ def origin(pytestconfig, tmp_path_factory):
     models = os.environ.get("LINNET_MODELS_DIR")
     if not models and pytestconfig.getoption("screenshots"):
         models = f"{ROOT}/weights:{ROOT}/weights/demo"
-    with serve(models or quick_models(tmp_path_factory.mktemp("models"))) as address:
+    with running(models or quick_models(tmp_path_factory.mktemp("models"))) as address:
         yield address
+
+
+@pytest.fixture
+def serve():
+    """serve(models) -> the address of a server of its own, which ends after the test's pages: what a page asks of one that ends
+    is refused, and the page's console says so."""
+    with contextlib.ExitStack() as servers:
+        yield lambda models: servers.enter_context(running(models))
 
 
 @pytest.fixture(scope="session")
@@ -119,7 +127,7 @@ LATE = "{ const now = requestAnimationFrame; window.requestAnimationFrame = (f) 
 
 
 @pytest.fixture
-def open_page(browser, origin, pytestconfig):
+def open_page(browser, origin, serve, pytestconfig):
     """open_page(hash="", allow=None, at=None, **options of the browser context) -> page. A console error
     that matches the expression `allow` is expected; `at` is the address of another server."""
     contexts, wrong = [], []

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 import image_model
-from conftest import serve
+from conftest import running
 from test_images import DECODED, N, PHONE, VALUES, api, image_model_of, images, paint, painted, stroke, urls_of  # noqa: F401 (a fixture)
 
 
@@ -122,7 +122,7 @@ def asked(tmp_path_factory):
     """A server of a model that can be asked for digits; its weights are random."""
     folder = tmp_path_factory.mktemp("models")
     image_model.write(folder / "digits", 28, 28, classes=DIGITS)
-    with serve(folder) as address:
+    with running(folder) as address:
         yield address
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from conftest import ROOT, serve
+from conftest import ROOT, running
 from watching import emptied
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -142,7 +142,7 @@ SLOW_STREAM = """() => {
 @pytest.fixture
 def real_painter():
     """A small one is done before its first piece has left the server."""
-    with serve(ROOT / "weights") as address:
+    with running(ROOT / "weights") as address:
         yield address
 
 

@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 
 import image_model
 import poem_model
-from conftest import serve
 from test_share import saved
 
 VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
@@ -145,16 +144,16 @@ def test_by_keyboard_alone(open_page):
     expect(page.locator("#poem")).to_be_focused()
 
 
-def test_it_is_offered_only_where_a_model_writes_poems(open_page, tmp_path):
+def test_it_is_offered_only_where_a_model_writes_poems(serve, open_page, tmp_path):
     expect(open_page(**VIEW).locator("#poems-tab")).to_be_visible()
     image_model.write(tmp_path / "one" / "mnist", 28, 28)
-    with serve(tmp_path / "one") as address:
-        page = open_page("#images", at=address, **VIEW)
-        expect(page.locator(".state-size").first).not_to_be_empty()
-        expect(page.locator("#poems-tab")).to_be_hidden()
-        page = open_page("#poems", at=address, **VIEW)
-        page.locator("#poem-form button").click()
-        expect(page.locator("#poem-error")).to_have_text("This server has no model of poems.")
+    address = serve(tmp_path / "one")
+    page = open_page("#images", at=address, **VIEW)
+    expect(page.locator(".state-size").first).not_to_be_empty()
+    expect(page.locator("#poems-tab")).to_be_hidden()
+    page = open_page("#poems", at=address, **VIEW)
+    page.locator("#poem-form button").click()
+    expect(page.locator("#poem-error")).to_have_text("This server has no model of poems.")
 
 
 def test_the_first_line_has_the_size_of_the_tabs_own_state(open_page, origin):
@@ -167,16 +166,16 @@ def test_the_first_line_has_the_size_of_the_tabs_own_state(open_page, origin):
     expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['couplet']} KiB)")
 
 
-def test_without_a_table_nothing_rhymes(open_page, tmp_path):
+def test_without_a_table_nothing_rhymes(serve, open_page, tmp_path):
     (poem_model.write(tmp_path / "poem") / "rhymes.txt").unlink()
-    with serve(tmp_path) as address:
-        page = open_page("#poems&title=春&form=5x4&rhyme=1&seed=4", at=address, **VIEW)
-        assert keeps(lines(page), 5)
-        expect(page.locator("#poem-rhyme")).to_be_disabled()
+    address = serve(tmp_path)
+    page = open_page("#poems&title=春&form=5x4&rhyme=1&seed=4", at=address, **VIEW)
+    assert keeps(lines(page), 5)
+    expect(page.locator("#poem-rhyme")).to_be_disabled()
 
 
-def test_where_only_poems_are_served_they_come_first(open_page, tmp_path):
+def test_where_only_poems_are_served_they_come_first(serve, open_page, tmp_path):
     poem_model.write(tmp_path / "poem")
-    with serve(tmp_path) as address:
-        page = open_page(at=address, **VIEW)
-        expect(page.locator("#poems-tab")).to_have_attribute("aria-selected", "true")
+    address = serve(tmp_path)
+    page = open_page(at=address, **VIEW)
+    expect(page.locator("#poems-tab")).to_have_attribute("aria-selected", "true")

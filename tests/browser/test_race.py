@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 import image_model
-from conftest import serve
+from conftest import running
 
 LANES = "import('/race.js').then(({ race }) => race.lanes())"
 SPOKEN = re.compile(r"linear: [\d.]+ ms at position 1,820; softmax with cache: .*; sliding_window: ")
@@ -45,7 +45,7 @@ def small(tmp_path):
         (models / name).mkdir()
         keys = {"base": "../base", "image": {"height": 13 * 10, "period": 13}, "attention": attention}
         (models / name / "config.json").write_text(json.dumps(keys))
-    with serve(models) as address:
+    with running(models) as address:
         yield address
 
 

@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 import image_model
 import sounds
 import speech_model
-from conftest import serve
 from images import encode_form
 
 VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
@@ -168,22 +167,22 @@ def test_by_keyboard_alone(open_page):
         expect(page.locator(place)).to_be_focused()
 
 
-def test_the_only_tab(open_page, tmp_path):
+def test_the_only_tab(serve, open_page, tmp_path):
     speech_model.write(tmp_path / sounds.MODEL)
-    with serve(tmp_path) as address:
-        page = open_page(at=address, **VIEW)
-        expect(page.locator("#speech")).to_be_visible()
-        # Its memory is that of the whole recording, so the page does not say that memory keeps one size.
-        expect(page.locator(".claim p")).to_be_hidden()
+    address = serve(tmp_path)
+    page = open_page(at=address, **VIEW)
+    expect(page.locator("#speech")).to_be_visible()
+    # Its memory is that of the whole recording, so the page does not say that memory keeps one size.
+    expect(page.locator(".claim p")).to_be_hidden()
 
 
-def test_no_model_no_tab(open_page, tmp_path):
+def test_no_model_no_tab(serve, open_page, tmp_path):
     image_model.write(tmp_path / "mnist", 28, 28)
-    with serve(tmp_path) as address:
-        page = open_page("#images", at=address, **VIEW)
-        expect(page.locator("#how-tab")).to_be_visible()
-        expect(page.locator("#speech-tab")).to_be_hidden()
-        expect(page.locator(".claim p")).to_be_visible()
-        page = open_page("#speech", at=address, **VIEW)
-        choose(page, sounds.wav(sounds.babble(0.5)))
-        expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")
+    address = serve(tmp_path)
+    page = open_page("#images", at=address, **VIEW)
+    expect(page.locator("#how-tab")).to_be_visible()
+    expect(page.locator("#speech-tab")).to_be_hidden()
+    expect(page.locator(".claim p")).to_be_visible()
+    page = open_page("#speech", at=address, **VIEW)
+    choose(page, sounds.wav(sounds.babble(0.5)))
+    expect(page.locator("#speech-error")).to_have_text("This server has no model of speech.")

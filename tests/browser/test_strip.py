@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 import image_model
-from conftest import serve
 from test_images import DECODED, REFUSED, VALUES, api, urls_of
 from test_share import assert_alike, saved
 
@@ -146,17 +145,15 @@ def test_states_that_are_cut_off_are_forgotten(open_page):
     assert len(gone) == 3
 
 
-def test_a_server_without_a_strip_says_so(open_page, tmp_path):
+def test_a_server_without_a_strip_says_so(serve, open_page, tmp_path):
     image_model.write(tmp_path / "models/painter", 28, 28)
-    with serve(tmp_path / "models") as server:
-        strip, race, page = (open_page(hash, at=server) for hash in ("#strip", "#race", ""))
-        expect(strip.locator("#strip-error")).to_contain_text("no model of a strip")
-        expect(race.locator("#race-error")).to_contain_text("no models that can race")
-        expect(page.locator("#pad")).to_be_visible()
-        expect(page.locator("#strip-tab")).to_be_hidden()
-        expect(page.locator("#race-tab")).to_be_hidden()
-        for opened in (strip, race, page):  # before the server they ask
-            opened.close()
+    server = serve(tmp_path / "models")
+    strip, race, page = (open_page(hash, at=server) for hash in ("#strip", "#race", ""))
+    expect(strip.locator("#strip-error")).to_contain_text("no model of a strip")
+    expect(race.locator("#race-error")).to_contain_text("no models that can race")
+    expect(page.locator("#pad")).to_be_visible()
+    expect(page.locator("#strip-tab")).to_be_hidden()
+    expect(page.locator("#race-tab")).to_be_hidden()
 
 
 def test_a_refusal_is_told(open_page):

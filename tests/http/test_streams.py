@@ -257,7 +257,10 @@ def test_slow_readers_slow_nobody():
             return time.monotonic() - start
 
         usual = min(timed() for _ in range(3))
+        generated = server.metric("linnet_generated_tokens_total")
         with SlowReaders(server.port, [{"prompt": LONG, "n": 8, "seed": i} for i in range(8)]) as slow:
+            # The server is idle before it has read them, too.
+            wait_until(lambda: server.metric("linnet_generated_tokens_total") == generated + 8 * 8 * 32, 60, "all made")
             server.wait_idle()
             beside = min(timed() for _ in range(3))
             used = min(cpu_in_rounds(server, slow) for _ in range(3))  # what they cost, they cost in each
