@@ -8,8 +8,11 @@
 #include <vorbis/codec.h>
 
 #define FAR ((uint64_t)1 << 31) /* samples */
+#define NONE UINT64_MAX         /* the position of a page in which no packet ends */
 
-enum { PACKETS = 3, MOST_BYTES = 1 << 20, POSITION = 6, POSITION_END = 14 };
+/* HEADER: bytes before a page's segments, the last is their number. MOST_SUMS: how often a byte is
+   summed up in the mean, where pages seem to begin within each other. */
+enum { PACKETS = 3, MOST_BYTES = 1 << 20, MOST_PAGE = 65307, HEADER = 27, MOST_SUMS = 16 };
 
 typedef struct reader {
     ogg_sync_state sync;
@@ -90,26 +93,50 @@ lx_ogg_head lx_ogg_head_of(const uint8_t *data, size_t bytes)
     return head;
 }
 
-static uint64_t position_of(const uint8_t *page)
+/* Bytes of the page that begins here; 0 where it would end behind the file. */
+static size_t bytes_of_page(const uint8_t *page, size_t left)
 {
-    uint64_t position = 0;
-    for (int i = POSITION_END - 1; i >= POSITION; i--)
-        position = position << 8 | page[i];
-    return position;
+    if (left < HEADER || left < (size_t)HEADER + page[HEADER - 1])
+        return 0;
+    size_t head = (size_t)HEADER + page[HEADER - 1], n = head;
+    for (size_t i = HEADER; i < head; i++)
+        n += page[i];
+    return n <= left ? n : 0;
 }
 
-bool lx_ogg_goes_back(const uint8_t *data, size_t bytes)
+/* Sound may spell how a page begins by chance, but not the sum of one. */
+static bool is_page(reader *r, const uint8_t *data, size_t bytes, ogg_page *page)
 {
-    const uint8_t *end = data + bytes, *page = data;
+    (void)ogg_sync_reset(&r->sync);
+    return bytes > 0 && fill(r, data, bytes) && ogg_sync_pageseek(&r->sync, page) > 0;
+}
+
+static bool goes_back(reader *r, const uint8_t *data, size_t bytes)
+{
+    const uint8_t *end = data + bytes, *at = data;
+    size_t to_sum = MOST_SUMS * bytes;
     uint64_t farthest = 0;
-    while ((page = memmem(page, (size_t)(end - page), "OggS", 4)) != NULL &&
-           end - page >= POSITION_END) {
-        uint64_t position = position_of(page++);
-        if (position == UINT64_MAX) /* no packet ends there */
+    for (; (at = memmem(at, (size_t)(end - at), "OggS", 4)) != NULL; at++) {
+        ogg_page page;
+        size_t n = bytes_of_page(at, (size_t)(end - at));
+        if (n > to_sum)
+            return true;
+        to_sum -= n;
+        uint64_t position = is_page(r, at, n, &page) ? (uint64_t)ogg_page_granulepos(&page) : NONE;
+        if (position == NONE)
             continue;
         if (position < farthest && farthest - position >= FAR)
             return true;
         farthest = position > farthest ? position : farthest;
     }
     return false;
+}
+
+bool lx_ogg_goes_back(const uint8_t *data, size_t bytes)
+{
+    reader r;
+    (void)ogg_sync_init(&r.sync);
+    bool back = ogg_sync_buffer(&r.sync, MOST_PAGE) == NULL || goes_back(&r, data, bytes);
+    (void)ogg_sync_clear(&r.sync);
+    return back;
 }

@@ -139,6 +139,70 @@ static void a_page_far_in_front_of_another_is_refused(void **state)
     }
 }
 
+/* What a page far in front begins with; its sum is wrong. */
+static int64_t spell_page(unsigned char *to, unsigned char segments)
+{
+    memset(to, 0, 27);
+    memcpy(to, "OggS", 4);
+    to[13] = 0x7f;
+    to[26] = segments;
+    memset(to + 27, 255, segments);
+    return 27 + segments;
+}
+
+/* The second page of a file whose comments are followed by zeros; returns the first of these. */
+static unsigned char *make_with_room(ogg_page *page)
+{
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 1, 48000, 440);
+    (void)page_at(page_at(0, page), page);
+    unsigned char *room = page->body + 100;
+    for (int i = 0; i < 400; i++)
+        assert_int_equal(room[i], 0);
+    return room;
+}
+
+/* The library that reads it looks at sums, too. */
+static void letters_of_a_page_are_no_page(void **state)
+{
+    (void)state;
+    lx_sound s;
+    ogg_page page;
+    unsigned char *room = make_with_room(&page);
+    (void)spell_page(room, 1);
+    ogg_page_checksum_set(&page);
+    sound_file_must_load(&s);
+    assert_in_range(s.n, RATE - 400, RATE + 400);
+    lx_sound_fini(&s);
+}
+
+static void a_page_within_another_is_one(void **state)
+{
+    (void)state;
+    ogg_page page, within;
+    unsigned char *room = make_with_room(&page);
+    (void)spell_page(room, 1);
+    (void)page_at(room - sound_file.bytes, &within);
+    ogg_page_checksum_set(&within);
+    ogg_page_checksum_set(&page);
+    sound_file_refused("the Ogg file is damaged");
+}
+
+/* Each would have 65 kB summed up. */
+static void many_that_only_seem_to_begin_are_refused(void **state)
+{
+    (void)state;
+    ogg_page page;
+    lx_sound s;
+    (void)make_with_room(&page);
+    int64_t whole = sound_file.n;
+    for (int i = 0; i < 3000; i++)
+        sound_file.n += spell_page(sound_file.bytes + sound_file.n, 255);
+    sound_file_refused("the Ogg file is damaged");
+    sound_file.n = whole + 200 * 282;
+    sound_file_must_load(&s);
+    lx_sound_fini(&s);
+}
+
 /* As one that was cut out of a broadcast. */
 static void opus_may_begin_late(void **state)
 {
@@ -161,6 +225,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opus_is_read),
         cmocka_unit_test(opus_may_begin_late),
+        cmocka_unit_test(letters_of_a_page_are_no_page),
+        cmocka_unit_test(a_page_within_another_is_one),
+        cmocka_unit_test(many_that_only_seem_to_begin_are_refused),
         cmocka_unit_test(other_codings_are_refused),
         cmocka_unit_test(half_a_vorbis_head_is_damaged),
         cmocka_unit_test(a_wrong_vorbis_head_is_damaged),
