@@ -30,7 +30,7 @@ const LOAD = {
 const loaded = {}; // the tabs that have been opened
 const stateBytes = {}; // of a request, for each tab's model
 let claimHolds = true; // that memory keeps one size: of a model that is served, or none is known yet
-const TASKS = { couplet: 'couplets', image: 'images', poem: 'poems' };
+const TASKS = { couplet: 'couplets', image: 'images', poem: 'poems', speech: 'speech' };
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
 
 /* --- tabs -------------------------------------------------------------------------------------- */
@@ -99,17 +99,16 @@ function makeTabs() {
 }
 
 async function findServed() {
-  served.couplets = await findModel('couplet') !== null;
-  served.images = await findModel('image') !== null;
-  served.poems = await findModel('poem') !== null;
-  served.speech = await findModel('speech') !== null;
+  const keepsOneSize = (model) => model?.meta?.state_bytes && !model.meta.state_grows && !isStrip(model);
+  for (const [task, tab] of Object.entries(TASKS)) {
+    const model = await findModel(task);
+    served[tab] = model !== null;
+    if (keepsOneSize(model)) stateBytes[tab] = model.meta.state_bytes;
+  }
   const models = await loadModels();
   served.strip = stripOf(models) !== null;
   served.race = racersOf(models).length > 0;
-  for (const { meta } of models.filter((m) => m.meta?.state_bytes && !m.meta.state_grows && !isStrip(m))) {
-    stateBytes[TASKS[meta.task]] ??= meta.state_bytes;
-    stateBytes.first ??= meta.state_bytes;
-  }
+  stateBytes.first = Object.values(stateBytes)[0] ?? models.find(keepsOneSize)?.meta.state_bytes;
   claimHolds = stateBytes.first !== undefined;
   if (location.hash === '' && served.couplets === false) followHash();
   requestRender();

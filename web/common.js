@@ -95,10 +95,11 @@ export function loadModels() {
 /* Whether the model makes strips of pictures, which have tabs of their own. */
 export const isStrip = ({ meta }) => meta?.period < meta?.height;
 
-/* The first model of this task ('couplet', 'image', 'poem', 'speech'); null when there is none. */
+/* The first model of this task ('couplet', 'image', 'poem', 'speech'), one that can be asked for its classes before one
+   that cannot; null when there is none. */
 export async function findModel(task) {
-  const models = await loadModels();
-  return models.find((m) => m.meta?.task === task && !isStrip(m)) ?? null;
+  const models = (await loadModels()).filter((m) => m.meta?.task === task && !isStrip(m));
+  return models.find(({ meta }) => meta.classes?.length > 0) ?? models[0] ?? null;
 }
 
 /* --- words ------------------------------------------------------------------------------------- */

@@ -84,8 +84,9 @@ int64_t lx_request_work_bytes(const lx_request *rq);
 /* 503: so many bytes are not left for reading the body. */
 void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 
-/* The model of that name, or the first one of the modality when name is "". LX_ERR_NOT_FOUND when
-   there is none, LX_ERR_INVALID with the right route when it makes something else. */
+/* The model of that name, or the first one of the modality when name is "", one with classes before
+   one without. LX_ERR_NOT_FOUND when there is none, LX_ERR_INVALID with the right route when it
+   makes something else. */
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err) LX_MUST_USE;
 
@@ -95,7 +96,7 @@ lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise)
 /* What a request that names so many milliseconds has, never more than the server's; 0: that. */
 int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms);
 
-/* The first model of the task, for a page that knows that task; LX_ERR_NOT_FOUND. */
+/* The first model of the task, as above, for a page that knows that task; LX_ERR_NOT_FOUND. */
 lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out,
                            lx_error *err) LX_MUST_USE;
 

@@ -51,16 +51,21 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs)
     lx_respond_status(rs, LX_ERR_UNAVAILABLE, &err);
 }
 
-/* The first model of that task or, with task NULL, of any that makes this. */
+/* The first model of that task or, with task NULL, of any that makes this; one that can be asked
+   for its classes goes before one that cannot. */
 static lx_served_model *first_of(lx_api *api, const char *task, lx_modality modality)
 {
+    lx_served_model *first = NULL;
     for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
         lx_served_model *m = lx_serving_at(api->serving, i);
         const lx_task_ops *t = m->model->task;
-        if (task != NULL ? strcmp(t->name, task) == 0 : t->modality == modality)
+        if (task != NULL ? strcmp(t->name, task) != 0 : t->modality != modality)
+            continue;
+        if (m->model->config.n_classes > 0)
             return m;
+        first = first == NULL ? m : first;
     }
-    return NULL;
+    return first;
 }
 
 lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out, lx_error *err)

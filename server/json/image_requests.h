@@ -20,7 +20,7 @@ typedef enum lx_stream_unit {
 } lx_stream_unit;
 
 typedef struct lx_image_params {
-    char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
+    char model[LX_MAX_MODEL_NAME]; /* "": see lx_api_find_model */
     char size[24];                 /* "": any */
     int32_t n;
     lx_sampling_params sampling;
@@ -53,7 +53,7 @@ lx_status lx_form_read_edit(const char *content_type, const char *body, size_t b
                             lx_image_params *p, lx_error *err) LX_MUST_USE;
 
 typedef struct lx_score_params {
-    char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
+    char model[LX_MAX_MODEL_NAME]; /* "": see lx_api_find_model */
     lx_upload image;
     char *prompt, *completion; /* owned; NULL: absent */
     size_t prompt_bytes, completion_bytes;

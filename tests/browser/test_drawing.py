@@ -119,8 +119,9 @@ DIGITS = [f"{i} {word}" for i, word in enumerate("zero one two three four five s
 
 @pytest.fixture(scope="session")
 def asked(tmp_path_factory):
-    """A server of a model that can be asked for digits; its weights are random."""
+    """A server of a model that can be asked for digits, listed behind one that cannot be asked; their weights are random."""
     folder = tmp_path_factory.mktemp("models")
+    image_model.write(folder / "colours", 32, 32, channels=3)
     image_model.write(folder / "digits", 28, 28, classes=DIGITS)
     with running(folder) as address:
         yield address
@@ -129,6 +130,7 @@ def asked(tmp_path_factory):
 def test_digits_that_obey(asked, open_page):
     page = open_page("#images", at=asked)
     painted(page)
+    assert page.locator("#pad").evaluate("(pad) => pad.width") == 28
     buttons = page.locator("#wishes button")
     assert buttons.all_inner_texts() == [*"0123456789", "surprise"]
     expect(buttons.last).to_have_attribute("aria-pressed", "true")
