@@ -119,8 +119,8 @@ def test_mnist_kinds(monkeypatch, tmp_path, capsys):
     program.write_text('#!/bin/sh\necho "$@" >>"$0.called"\necho \'{"bits_per_dim": 0.5}\'\n')
     program.chmod(0o755)
     runs = tmp_path / "runs"
-    flags = ["--data", str(tmp_path), "--runs", str(runs), "--only", "lsh-4", "linear", "--tokens", "9408", "--linnet", str(program),
-             "--validate-on", "12"]
+    flags = ["--data", str(tmp_path), "--runs", str(runs), "--only", "lsh-4", "linear", "--tokens", "1568", "--batch-tokens", "1568",
+             "--validate-on", "2", "--linnet", str(program)]
     for trained in (2, 0):  # what is complete is not trained again
         monkeypatch.setattr(sys, "argv", ["mnist_kinds.py", *flags])
         mnist_kinds.main()
