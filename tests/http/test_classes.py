@@ -4,14 +4,13 @@ import base64
 
 import pytest
 
-import image_model
 import png
 from client import call
 from images import (
-    CLASS_NAMES, CLASSES, GENERATIONS, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, content, edit_json, edit_ok, files, generate,
+    CLASS_NAMES, CLASSES, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, content, edit_json, edit_ok, files, generate,
     generate_ok, of_kind, picture_from, stream_ok,
 )
-from server import Server, run
+from server import run
 
 SEED = 11
 TOP = png.write(WIDTH, HEIGHT // 2, a_picture()[: PIXELS // 2])
@@ -140,16 +139,3 @@ def test_command_line_refusals(image_models, tmp_path, model, flags, part):
     result = run("generate", "--model", image_models / model, "--png", tmp_path / "x.png", *flags)
     assert result.returncode != 0 and part in result.stderr and len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "x.png").exists()
-
-
-def test_a_model_with_classes_goes_before_one_without(tmp_path):
-    """Where a request names none; by its name it would be the second."""
-    image_model.write(tmp_path / "colours", 4, 4, channels=3)
-    image_model.write(tmp_path / "shapes", 4, 4, classes=CLASS_NAMES)
-    with Server("--models", tmp_path) as server:
-        listed = [m["id"] for m in call(server.port, "GET", "/v1/models").json()["data"]]
-        unnamed = call(server.port, "POST", GENERATIONS, {"prompt": "a box", "seed": SEED})
-        named = call(server.port, "POST", GENERATIONS, {"model": "shapes", "prompt": "a box", "seed": SEED})
-    assert listed[:2] == ["colours", "shapes"]
-    assert unnamed.status == named.status == 200, unnamed.text
-    assert content(unnamed.json()) == content(named.json())

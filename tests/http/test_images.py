@@ -70,10 +70,12 @@ def test_answer(image_port):
 
 
 def test_nothing_is_required(image_port):
-    """Not even the model: the first one that makes images is taken."""
+    """Not even the model: the first one that can be asked for its classes is taken."""
     reply = call(image_port, "POST", images.GENERATIONS, {})
     assert reply.status == 200, reply.text
-    assert reply.json()["model"] == SMALL
+    listed = [m["id"] for m in call(image_port, "GET", "/v1/models").json()["data"]]
+    assert listed.index(SMALL) < listed.index(CLASSES)
+    assert reply.json()["model"] == CLASSES
     assert len(reply.json()["data"]) == 1
 
 
