@@ -137,6 +137,7 @@ if check build 200 configure_and_build; then
         check golden-mixture 30 "$build/golden" tests/golden/mixture tests/golden/mixture cuda
         check golden-mnist 30 "$build/golden" weights/mnist tests/golden/mnist cuda
         check golden-mnist-softmax 30 "$build/golden" weights/mnist-softmax tests/golden/mnist-softmax cuda
+        check golden-cifar10 30 "$build/golden" weights/cifar10 tests/golden/cifar10 cuda
         check golden-poem 30 "$build/golden" weights/poem tests/golden/poem cuda
     else
         left_out golden "built without the server's packages"

@@ -1,6 +1,7 @@
 /*
  * idx files of 8-bit images (MNIST's format): big-endian magic 2051, count, rows, columns, then the
- * bytes. Plain or gzip-compressed.
+ * bytes; with magic 2052 a fourth dimension behind them, 3 for red, green and blue. Plain or
+ * gzip-compressed.
  */
 #ifndef LINNET_MODEL_IDX_H
 #define LINNET_MODEL_IDX_H
@@ -10,8 +11,8 @@
 #include <stdint.h>
 
 typedef struct lx_idx {
-    int32_t n, height, width;
-    uint8_t *values; /* [n, height, width], owned */
+    int32_t n, height, width, channels; /* channels: 1 or 3 */
+    uint8_t *values;                    /* [n, height, width, channels], owned */
 } lx_idx;
 
 /* Reads at most `limit` images (0: all). LX_ERR_IO, or LX_ERR_FORMAT with the file's name. */

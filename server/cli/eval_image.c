@@ -28,7 +28,7 @@ typedef struct group {
 } group;
 
 typedef struct result {
-    int64_t n_images, n_pixels;
+    int64_t n_images, n_pixels, n_values;
     double bits, seconds;
 } result;
 
@@ -74,32 +74,33 @@ static lx_status score_all(const lx_idx *x, lx_scorer *scorer, group *g, result 
     lx_progress bar;
     lx_status st = LX_OK;
     int64_t start = lx_now_ns(), n_values = g->n_values;
-    lx_progress_begin(&bar, "pixels", x->n * n_values);
+    lx_progress_begin(&bar, "pixels", x->n * n_values / x->channels);
     for (int32_t i = 0; i < x->n && st == LX_OK; i += g->capacity) {
         int32_t n = x->n - i < g->capacity ? x->n - i : g->capacity;
         st = score_group(g, scorer, x->values + i * n_values, n, r, err);
-        lx_progress_update(&bar, (i + n) * n_values);
+        lx_progress_update(&bar, (i + n) * n_values / x->channels);
     }
     lx_progress_end(&bar);
     r->n_images = x->n;
-    r->n_pixels = x->n * n_values;
+    r->n_values = x->n * n_values;
+    r->n_pixels = r->n_values / x->channels;
     r->seconds = (double)(lx_now_ns() - start) / (double)LX_NS_PER_S;
     return st;
 }
 
 static lx_status check_fit(const lx_idx *x, const lx_config *c, const char *path, lx_error *err)
 {
-    if (x->width == c->width && x->height == c->height && c->n_channels == 1)
+    if (x->width == c->width && x->height == c->height && x->channels == c->n_channels)
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, NULL,
-                   "%s: holds grey images of %dx%d, the model's are %s ones of %dx%d", path,
-                   x->width, x->height, c->n_channels == 1 ? "grey" : "colour", c->width,
-                   c->height);
+                   "%s: holds %s images of %dx%d, the model's are %s ones of %dx%d", path,
+                   x->channels == 1 ? "grey" : "colour", x->width, x->height,
+                   c->n_channels == 1 ? "grey" : "colour", c->width, c->height);
 }
 
 static void print_result(const lx_eval_options *o, const char *model, const result *r)
 {
-    double bits = r->bits / (double)r->n_pixels, rate = (double)r->n_pixels / r->seconds;
+    double bits = r->bits / (double)r->n_values, rate = (double)r->n_pixels / r->seconds;
     if (o->json) {
         (void)printf("{\"model\": ");
         lx_cli_print_json_string(model);

@@ -169,6 +169,7 @@ def idx_files() -> dict[str, bytes]:
     return {
         "plain": whole,
         "gzip": gzip.compress(whole, mtime=0),
+        "colours": struct.pack(">5i", 2052, 2, 1, 2, 3) + bytes(range(12)),
         "cut": whole[:-1],
         "cut-gzip": gzip.compress(whole, mtime=0)[:-9],
         "many": struct.pack(">iiii", 2051, 1 << 24, 8, 8) + bytes(64),

@@ -236,7 +236,9 @@ def test_eval_refuses_other_files(image_models, model, idx, tmp_path):
     other = save(tmp_path, idx_file([bytes(9 * 7)], 9, 7), "other.idx")
     line = refusal("eval", "--model", model, other)
     assert "other.idx" in line and "9x7" in line and f"{WIDTH}x{HEIGHT}" in line
-    assert "colour" in refusal("eval", "--model", image_models / COLOUR, idx)
+    assert "holds grey images" in refusal("eval", "--model", image_models / COLOUR, idx)
+    coloured = save(tmp_path, struct.pack(">5I", 2052, 1, HEIGHT, WIDTH, 3) + bytes(3 * PIXELS), "coloured.idx")
+    assert "holds colour images" in refusal("eval", "--model", model, coloured)
     for name, data in {
         "cut.idx": idx.read_bytes()[:-1],
         "labels.idx": struct.pack(">II", 2049, 4) + bytes(4),

@@ -10,7 +10,7 @@ import pytest
 import images
 import png
 from client import call
-from images import CLASSES, COLOUR, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, data_url, generate_ok
+from images import CLASSES, COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, data_url, generate_ok
 from server import run
 from settings import MODEL, MODEL_DIR
 
@@ -79,17 +79,23 @@ def test_a_likely_picture_is_less_surprising(image_port):
     assert figures[0] < figures[1]
 
 
-def test_image_matches_eval(image_port, image_models, tmp_path):
-    rasters = [a_picture(), bytes(PIXELS), bytes(reversed(a_picture()))]
+@pytest.mark.parametrize("model, width, height, channels", [(SMALL, WIDTH, HEIGHT, 1), (COLOUR, COLOUR_WIDTH, COLOUR_HEIGHT, 3)])
+def test_image_matches_eval(image_port, image_models, tmp_path, model, width, height, channels):
+    values = a_picture(width, height, channels)
+    rasters = [values, bytes(len(values)), bytes(reversed(values))]
+    shape = (len(rasters), height, width, channels)[: 3 if channels == 1 else 4]
     file = tmp_path / "images.idx"
-    file.write_bytes(struct.pack(">IIII", 2051, len(rasters), HEIGHT, WIDTH) + b"".join(rasters))
-    result = run("eval", "--model", image_models / SMALL, "--json", file)
+    file.write_bytes(struct.pack(f">{1 + len(shape)}I", 2048 + len(shape), *shape) + b"".join(rasters))
+    result = run("eval", "--model", image_models / model, "--json", file)
     assert result.returncode == 0, result.stderr
+    kind = png.GREY if channels == 1 else png.RGB
     figures = [
-        score_ok(image_port, model=SMALL, image=data_url(png.write(WIDTH, HEIGHT, values)))["bits_per_dim"]
-        for values in rasters
+        score_ok(image_port, model=model, image=data_url(png.write(width, height, raster, kind)))["bits_per_dim"]
+        for raster in rasters
     ]
-    assert json.loads(result.stdout)["bits_per_dim"] == pytest.approx(sum(figures) / 3, rel=1e-5)
+    report = json.loads(result.stdout)
+    assert report["pixels"] == 3 * width * height
+    assert report["bits_per_dim"] == pytest.approx(sum(figures) / 3, rel=1e-5)
 
 
 def test_couplet(image_port):

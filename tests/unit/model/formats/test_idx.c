@@ -61,6 +61,7 @@ static void expect_images(const uint8_t *bytes, size_t n, int32_t limit, int32_t
     assert_int_equal(x.n, images);
     assert_int_equal(x.height, HEIGHT);
     assert_int_equal(x.width, WIDTH);
+    assert_int_equal(x.channels, 1);
     assert_memory_equal(x.values, good + 16, (size_t)images * SIZE);
     lx_idx_fini(&x);
     assert_null(x.values);
@@ -79,6 +80,24 @@ static void images_are_read(void **state)
         expect_images(gzip, GZIP_BYTES, cases[i].limit, cases[i].n);
     }
     expect_images(good, BYTES - 1, 2, 2); /* what is behind the limit is not looked at */
+}
+
+/* Its last dimension is three values a pixel. */
+static const uint8_t coloured[20 + 2 * 6] = {
+    0, 0, 8, 4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0,  0,  2,
+    0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+};
+
+static void colours_are_read(void **state)
+{
+    (void)state;
+    lx_idx x;
+    lx_error err = {0};
+    if (load(coloured, sizeof coloured, 0, &x, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_true(x.n == 2 && x.height == 1 && x.width == 2 && x.channels == 3);
+    assert_memory_equal(x.values, coloured + 20, 12);
+    lx_idx_fini(&x);
 }
 
 static void expect_refused(const uint8_t *bytes, size_t n, const char *part)
@@ -119,6 +138,32 @@ static void a_bad_header_is_refused(void **state)
         bad[cases[i].at] = cases[i].to;
         expect_refused(bad, BYTES, cases[i].part);
     }
+}
+
+static void bad_colours_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        uint8_t to;
+        const char *part;
+    } cases[] = {
+        {3, 5, "not an idx file"},
+        {19, 0, "images have 0 values a pixel"},
+        {19, 4, "images have 4 values a pixel"},
+        {16, 1, "images have 16777219 values a pixel"},
+        {4, 64, "not within limits"},
+        {7, 3, "ends or is damaged in image 3 of 3"},
+        {19, 1, "longer than its 2 images"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t bad[sizeof coloured];
+        memcpy(bad, coloured, sizeof bad);
+        bad[cases[i].at] = cases[i].to;
+        expect_refused(bad, sizeof bad, cases[i].part);
+    }
+    for (size_t n = 1; n < sizeof coloured; n++)
+        expect_refused(coloured, n, n < 20 ? "not an idx file" : "ends or is damaged");
 }
 
 static void a_cut_file_is_refused(void **state)
@@ -170,7 +215,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_are_read),
+        cmocka_unit_test(colours_are_read),
         cmocka_unit_test(a_bad_header_is_refused),
+        cmocka_unit_test(bad_colours_are_refused),
         cmocka_unit_test(a_cut_file_is_refused),
         cmocka_unit_test(damage_that_gzip_can_see_is_refused),
         cmocka_unit_test(a_missing_file_is_named),
