@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=tests/emulation.sh
 . tests/emulation.sh
 
-readonly LIMIT_MB=170 MEMORY_MB=192 GRACE_S=45
+readonly LIMIT_MB=160 MEMORY_MB=192 GRACE_S=45
 base=${BASE:-debian:bookworm-slim}
 work=${KEEP:-$(mktemp -d -p /var/tmp linnet-container.XXXXXX)}
 image=localhost/linnet:under-test arm_image=localhost/linnet:under-test-arm64
