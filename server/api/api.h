@@ -96,7 +96,8 @@ lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise)
 /* What a request that names so many milliseconds has, never more than the server's; 0: that. */
 int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms);
 
-/* The first model of the task, as above, for a page that knows that task; LX_ERR_NOT_FOUND. */
+/* The first model of the task, one with classes before one without, for a page that knows that
+   task; LX_ERR_NOT_FOUND. */
 lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out,
                            lx_error *err) LX_MUST_USE;
 

@@ -121,10 +121,19 @@ DIGITS = [f"{i} {word}" for i, word in enumerate("zero one two three four five s
 def asked(tmp_path_factory):
     """A server of a model that can be asked for digits, listed behind one that cannot be asked; their weights are random."""
     folder = tmp_path_factory.mktemp("models")
-    image_model.write(folder / "colours", 32, 32, channels=3)
+    image_model.write(folder / "colours", 32, 32, channels=3, head_sizes=(64, 64))
     image_model.write(folder / "digits", 28, 28, classes=DIGITS)
     with running(folder) as address:
         yield address
+
+
+def test_the_claim_tells_the_state_of_the_tabs_own_model(asked, open_page):
+    page = open_page("#images", at=asked)
+    painted(page)
+    models = page.request.get(f"{asked}/v1/models").json()["data"]
+    sizes = {m["id"]: m["meta"]["state_bytes"] / 1024 for m in models}
+    assert models[0]["id"] == "colours" and sizes["colours"] > 2 * sizes["digits"]
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({round(sizes['digits'])} KiB)")
 
 
 def test_digits_that_obey(asked, open_page):

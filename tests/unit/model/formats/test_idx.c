@@ -110,14 +110,29 @@ static void expect_refused(const uint8_t *bytes, size_t n, const char *part)
     assert_int_equal(x.n, 77);
 }
 
+/* A byte of a file, what it becomes, and a part of the refusal. */
+typedef struct change {
+    size_t at;
+    uint8_t to;
+    const char *part;
+} change;
+
+static void expect_changes_refused(const uint8_t *whole, size_t n, const change *changes,
+                                   size_t n_changes)
+{
+    for (size_t i = 0; i < n_changes; i++) {
+        uint8_t bad[BYTES];
+        assert_true(n <= sizeof bad);
+        memcpy(bad, whole, n);
+        bad[changes[i].at] = changes[i].to;
+        expect_refused(bad, n, changes[i].part);
+    }
+}
+
 static void a_bad_header_is_refused(void **state)
 {
     (void)state;
-    static const struct {
-        size_t at;
-        uint8_t to;
-        const char *part;
-    } cases[] = {
+    static const change cases[] = {
         {0, 1, "not an idx file"},
         {2, 9, "not an idx file"},
         {3, 1, "not an idx file"},
@@ -132,22 +147,13 @@ static void a_bad_header_is_refused(void **state)
         {7, 4, "ends or is damaged in image 4 of 4"},
         {7, 2, "longer than its 2 images"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t bad[BYTES];
-        memcpy(bad, good, BYTES);
-        bad[cases[i].at] = cases[i].to;
-        expect_refused(bad, BYTES, cases[i].part);
-    }
+    expect_changes_refused(good, BYTES, cases, sizeof cases / sizeof *cases);
 }
 
 static void bad_colours_are_refused(void **state)
 {
     (void)state;
-    static const struct {
-        size_t at;
-        uint8_t to;
-        const char *part;
-    } cases[] = {
+    static const change cases[] = {
         {3, 5, "not an idx file"},
         {19, 0, "images have 0 values a pixel"},
         {19, 4, "images have 4 values a pixel"},
@@ -156,12 +162,7 @@ static void bad_colours_are_refused(void **state)
         {7, 3, "ends or is damaged in image 3 of 3"},
         {19, 1, "longer than its 2 images"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t bad[sizeof coloured];
-        memcpy(bad, coloured, sizeof bad);
-        bad[cases[i].at] = cases[i].to;
-        expect_refused(bad, sizeof bad, cases[i].part);
-    }
+    expect_changes_refused(coloured, sizeof coloured, cases, sizeof cases / sizeof *cases);
     for (size_t n = 1; n < sizeof coloured; n++)
         expect_refused(coloured, n, n < 20 ? "not an idx file" : "ends or is damaged");
 }
