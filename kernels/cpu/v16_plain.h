@@ -97,10 +97,35 @@ V16_FN v16 v16_div(v16 a, v16 b)
 {
     V16_EACH(a.f[i] / b.f[i]);
 }
+#ifdef __FP_FAST_FMAF
 V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
 {
-    V16_EACH(v16_one_fma(a.f[i], b.f[i], c.f[i]));
+    V16_EACH(__builtin_fmaf(a.f[i], b.f[i], c.f[i]));
 }
+#else
+/* A sum in double rounds to f32 as if it had been exact, but where it is the midpoint of two f32.
+   These end with a one and 28 zeros; those of denormal f32 in other ways, so that all such sums
+   count. */
+V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    v16 r;
+    int again = 0;
+    for (int i = 0; i < 16; i++) {
+        double s = (double)a.f[i] * (double)b.f[i] + (double)c.f[i];
+        uint64_t bits;
+        memcpy(&bits, &s, sizeof bits);
+        uint32_t high = (uint32_t)(bits >> 32) & 0x7fffffff;
+        again |= ((uint32_t)bits & 0x1fffffff) == 0x10000000;
+        again |= high - 1 < 0x380fffff; /* below 2^-126, and not 0 */
+        r.f[i] = (float)s;
+    }
+    if (again) {
+        for (int i = 0; i < 16; i++)
+            r.f[i] = v16_one_fma(a.f[i], b.f[i], c.f[i]);
+    }
+    return r;
+}
+#endif
 V16_FN v16 v16_max(v16 a, v16 b)
 {
     V16_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);

@@ -11,6 +11,19 @@ static double activate(double x, lx_activation activation)
     return x;
 }
 
+/* Four sums: one would wait for itself. */
+static double dot(const float *w, const float *x, int64_t n)
+{
+    double sums[4] = {0};
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4)
+        for (int j = 0; j < 4; j++)
+            sums[j] += (double)w[k + j] * (double)x[k + j];
+    for (; k < n; k++)
+        sums[0] += (double)w[k] * (double)x[k];
+    return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
 lx_status lx_reference_linear(const lx_batch *b, const void *args, lx_error *err)
 {
     const lx_linear_args *a = args;
@@ -20,9 +33,7 @@ lx_status lx_reference_linear(const lx_batch *b, const void *args, lx_error *err
     for (int64_t row = 0; row < rows; row++) {
         const float *x = a->x->data + row * cols;
         for (int64_t o = 0; o < outputs; o++) {
-            double sum = (double)w->bias[o];
-            for (int64_t k = 0; k < cols; k++)
-                sum += (double)w->w[o * cols + k] * (double)x[k];
+            double sum = (double)w->bias[o] + dot(w->w + o * cols, x, cols);
             double y = activate(sum, a->activation);
             if (a->residual != NULL)
                 y += (double)a->residual->data[row * outputs + o];
