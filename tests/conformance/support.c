@@ -95,13 +95,11 @@ float *random_floats(rng *r, int64_t n, pattern p, float low, float high)
 /* To f16 by truncation; tiny values become subnormal or 0, big ones the largest. */
 static uint16_t to_f16(float f)
 {
-    uint16_t best = 0;
-    for (int bit = 14; bit >= 0; bit--) {
-        uint16_t tried = (uint16_t)(best | 1u << bit);
-        if (tried < 0x7c00 && lx_f16_to_f32(tried) <= fabsf(f))
-            best = tried;
-    }
-    return (uint16_t)(best | (f < 0 ? 0x8000u : 0u));
+    float size = fminf(fabsf(f), 65504);
+    uint32_t bits;
+    memcpy(&bits, &size, sizeof bits);
+    uint32_t half = size < 0x1p-14f ? (uint32_t)(size * 0x1p24f) : (bits >> 13) - (112u << 10);
+    return (uint16_t)(half | (f < 0 ? 0x8000u : 0u));
 }
 
 lx_host_tensor tensor_of(float *values, int64_t rows, int64_t cols, lx_dtype dtype)
