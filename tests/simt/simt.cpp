@@ -25,6 +25,8 @@
 #define BETWEEN ((size_t)64)           /* bytes between arrays of shared memory */
 #define SHARED_BYTES (4 * MOST_SHARED) /* with what lies between */
 #define STACK_BYTES ((size_t)(SANITIZED ? 256 : 64) << 10) /* its frames are larger */
+#define STAGGER ((size_t)192)
+#define STAGGERS 64u
 #define WARP 32u
 
 enum phase { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
@@ -39,8 +41,11 @@ struct fiber {
     unsigned turn; /* exchanges so far: two sets of values, since lanes leave one by one */
     uint32_t values[2];
     unsigned char *stack;
+#if defined(__x86_64__)
     void *stack_pointer;
+#else
     ucontext_t context;
+#endif
 };
 
 struct machine {
@@ -48,8 +53,11 @@ struct machine {
     unsigned char *stacks;
     unsigned n;
     fiber *running;
+#if defined(__x86_64__)
     void *scheduler_pointer;
+#else
     ucontext_t scheduler;
+#endif
     const void *scheduler_stack; /* for the address sanitizer */
     size_t scheduler_bytes;
     unsigned char *shared; /* [SHARED_BYTES], used up to `end` */
@@ -143,10 +151,12 @@ static void prepare(fiber *f, unsigned i)
 {
     unsigned char *stack = f->stack = m.stacks + i * STACK_BYTES;
 #if SANITIZED /* body()'s frame of the fiber before, which never returned */
-    __asan_unpoison_memory_region(stack + STACK_BYTES - 4096, 4096);
+    size_t used = STAGGERS * STAGGER + 4096;
+    __asan_unpoison_memory_region(stack + STACK_BYTES - used, used);
 #endif
 #if defined(__x86_64__)
-    void **top = reinterpret_cast<void **>(stack + STACK_BYTES) - 1; /* as after a call */
+    /* As after a call; not all at one distance, or a cache would keep few of them. */
+    void **top = reinterpret_cast<void **>(stack + STACK_BYTES - i % STAGGERS * STAGGER) - 1;
     top[0] = nullptr;
     *--top = reinterpret_cast<void *>(body);
     for (int k = 0; k < 6; k++)
