@@ -158,6 +158,9 @@ def tokenizers() -> dict[str, bytes]:
     files["fallback"]["model"] |= {"byte_fallback": True}
     seeds = {name: json.dumps(file).encode() + b"\0 ab <s> b's 12\xc3\xa9" for name, file in files.items()}
     seeds["metaspace"] = json.dumps(files["metaspace"]).encode() + b"\0 ab <s> ba  b"
+    # A name of the file is said in an error.
+    seeds["bad-name"] = seeds["metaspace"].replace(b'"<s>": {"id": "<s>", "ids": [400]', b'"<s\x7f>": {"id": "<s>", "ids": 400')
+    seeds["bad-name"] = seeds["bad-name"].replace(b'[{"SpecialToken": {"id": "<s>"}}', b'[{"SpecialToken": {"id": "<s\x7f>"}}')
     world = "".join(f"{b + 1} {bytes([b])!r} 1\n" for b in range(256)) + "300 'ab' 2\n301 'a\\u00e9' 3\n"
     seeds["world"] = world.encode() + b"\0aba\xc3\xa9"
     seeds["characters"] = "<unk>\n<s>\na\né\n".encode() + b"\0a\xc3\xa9b"

@@ -170,6 +170,22 @@ static void a_field_that_is_not_known_is_refused(void **state)
     free(text);
 }
 
+/* Where an error says which part is wrong, too. */
+static void a_name_of_the_file_is_quoted(void **state)
+{
+    (void)state;
+    static const char file[] =
+        "{\"version\": \"1.0\", \"added_tokens\": [], \"model\": {\"type\": \"BPE\", \"vocab\": "
+        "{\"a\": 0}, \"merges\": []}, \"post_processor\": {\"type\": \"TemplateProcessing\", "
+        "\"single\": [{\"SpecialToken\": {\"id\": \"<\x7f>\"}}], \"special_tokens\": "
+        "{\"<\x7f>\": {\"ids\": 4}}}}";
+    lx_error err = {0};
+    lx_tokenizer *t = NULL;
+    const char *path = scratch_write("tokenizer.json", file, strlen(file));
+    scratch_expect(lx_tokenizer_load_file(path, &t, &err), &err, LX_ERR_FORMAT,
+                   "post_processor.special_tokens.<?>.ids must be a list");
+}
+
 /* Every allocation of loading and encoding fails once: an error each time, and nothing leaks. */
 static void failing_allocations_are_errors(void **state)
 {
@@ -202,6 +218,7 @@ int main(void)
         cmocka_unit_test(ids_and_texts_out_of_bounds_are_errors),
         cmocka_unit_test(characters_without_unknown_refuse_what_they_lack),
         cmocka_unit_test(a_field_that_is_not_known_is_refused),
+        cmocka_unit_test(a_name_of_the_file_is_quoted),
         cmocka_unit_test(failing_allocations_are_errors),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
