@@ -126,7 +126,12 @@ export nvcc
 
 export LD_LIBRARY_PATH=$PWD/$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 sanitizer=$(type -P compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-small="attend_matches_oracle,linear_rounds_inputs_as_it_says,norm_matches_oracle,sample_rows_are_independent,mixture_rows_are_independent"
+# A test of each operation, at odd sizes and of few launches (scripts/check-cuda).
+small="attend_matches_oracle,linear_rounds_inputs_as_it_says,norm_matches_oracle,sample_rows_are_independent"
+small+=",mixture_rows_are_independent,embed_adds_table_rows,gather_copies_output_rows"
+small+=",rows_give_the_classical_formula,thousands_of_rows_match_oracle,recurrence_neighbours_do_not_matter"
+small+=",chunks_match_oracle,gate_matches_oracle,head_norm_matches_oracle,kept_inputs_match_oracle"
+small+=",bonus_matches_oracle,rotary_matches_oracle"
 if check build 200 configure_and_build; then
     check rows-independent 60 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
     check conformance 90 on_gpu "$build/conformance" --backend cuda

@@ -11,6 +11,7 @@
 #ifndef LINNET_KERNELS_CUDA_LAUNCH_H
 #define LINNET_KERNELS_CUDA_LAUNCH_H
 
+#include <assert.h>
 #include <cuda_runtime_api.h>
 
 #include "kernels/kernels.h"
@@ -41,6 +42,13 @@ typedef struct lx_cuda_row {
     int64_t bias_at; /* in bytes, as their size divides no power of 2 */
     int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
+
+/* What lies in memory for both: the host's compiler and the device's must lay it out alike. */
+static_assert(sizeof(lx_cuda_live) == 12, "three numbers");
+static_assert(sizeof(lx_cuda_row) == 96, "nothing between, and 4 bytes behind");
+static_assert(sizeof(lx_sample) == 8 && sizeof(lx_bias) == 12, "nothing between, nor behind");
+static_assert(sizeof(lx_rows_pattern) == 48,
+              "after each group of flags the next number is aligned");
 
 #ifdef __cplusplus
 }

@@ -91,6 +91,33 @@ static bool written_chunks_are_summed(device *dut, device *oracle)
     return true;
 }
 
+/* As many sequences as fill the memory that a device has for where they begin, and behind them the
+   number of a slot that is larger than all tokens: no sum goes on there. */
+static bool chunks_end_with_their_sequences(device *dut, device *oracle)
+{
+    enum { SEQS = 15, SLOTS = 40, TOKENS = SEQS + 1 };
+    const chunk_case *c = &cases[1];
+    int32_t slot[SEQS] = {SLOTS - 1}, length[SEQS] = {2}, zero[SEQS] = {0};
+    carried op = carried_of(c);
+    rng r = {53};
+    float *x = random_floats(&r, (int64_t)TOKENS * width(c), UNIFORM, 2, 2);
+    float *got = floats((int64_t)TOKENS * c->d_value), *want = floats((int64_t)TOKENS * c->d_value);
+    for (int32_t i = 1; i < SEQS; i++) {
+        slot[i] = i;
+        length[i] = 1;
+    }
+    memset(got, 0, (size_t)TOKENS * (size_t)c->d_value * sizeof *got);
+    memset(want, 0, (size_t)TOKENS * (size_t)c->d_value * sizeof *want);
+    if (!carried_step(dut, &op, carried_states(dut, &op, SLOTS), SEQS, length, slot, zero, x,
+                      got) ||
+        !carried_step(oracle, &op, carried_states(oracle, &op, SLOTS), SEQS, length, slot, zero, x,
+                      want))
+        return false;
+    for (int32_t i = 0; i < TOKENS * c->d_value; i++)
+        CHECK(fabs((double)got[i] - (double)want[i]) <= op.bound * op.scale, "value %d", i);
+    return true;
+}
+
 static void queue_args(device *d, const void *args)
 {
     d->k->chunk_sums(d->be, args);
@@ -131,6 +158,7 @@ const test chunk_tests[] = {
     {"chunks_match_oracle", chunks_match_oracle},
     {"chunks_any_split_is_equal", chunks_any_split_is_equal},
     {"written_chunks_are_summed", written_chunks_are_summed},
+    {"chunks_end_with_their_sequences", chunks_end_with_their_sequences},
     {"broken_chunks_are_refused", broken_chunks_are_refused},
     {NULL, NULL},
 };

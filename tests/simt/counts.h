@@ -10,6 +10,7 @@ typedef struct simt_counts {
     long meetings; /* so far: of a thread of a kernel with others, at barriers and in exchanges */
     /* so far: of the matrix library's products as it estimates, and of the quickest */
     long product_time, least_product_time;
+    long products;    /* so far: calls that multiply */
     long allocations; /* so far: of the runtime, and malloc and the like of the whole library */
 } simt_counts;
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Deletes each barrier, bound, mask, wait and event of the CUDA back end in turn and counts what the tests without a GPU catch.
+"""Deletes each barrier, bound, mask, wait and event of the CUDA back end in turn, or lets a loop take one step more, and counts
+what the tests without a GPU catch.
 
     tests/simt/mutate.py                       every place that has no result yet, then the table
     tests/simt/mutate.py --only PATH --limit 5 --seed 1   five places of the files whose path holds PATH, drawn
     tests/simt/mutate.py --again               likewise, and those that have survived
     tests/simt/mutate.py --table               the table of what has run so far
     tests/simt/mutate.py --list                the places
+    tests/simt/mutate.py --least 95 --out FOLDER   fails where less than 95 % of those that ran and can differ are caught; with
+                                               a new folder, for a result is not tried again because a test has changed
 
 Works in a copy of the tree under --out (build-mutants), built once: every place is there with a switch, `lx_deleted(N) ?
 without : with`, that LINNET_DELETED sets for a run. First each test runs with nothing deleted, which must pass and tells its
@@ -32,7 +35,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# kind, pattern, what stands there then
+# kind, pattern, what stands there then; where a part of the pattern has the name `place`, only in its stead
 DEVICE = [
     ("barrier", re.compile(r"__syncthreads\(\);"), ";"),
     ("barrier of a warp", re.compile(r"__syncwarp\([^;]*\);"), ";"),
@@ -42,6 +45,11 @@ DEVICE = [
     ("bound", re.compile(r"(?<=if \().*(<|>=) .*(?=\)$)"), "false"),
     ("bound", re.compile(r"(?<=if \()[^;]*( < | >= )[^;]*(?=\)( \{)?$)"), "true"),
     ("bound", re.compile(r"\b[\w.]+( [-+*] [\w.]+)* < [\w.]+(?= \?)"), "true"),
+    # Of a loop whose elements the threads share, and of one over tokens: one step more.
+    ("loop", re.compile(r"for \(\w+ \w+ = [^;]*(first_element|threadIdx|\blane|\bme\b)[^;]*; (?P<place>(?P<a>\w+) < (?P<b>[^;&]+?))(;| &&)"), r"\g<a> <= \g<b>"),
+    ("loop", re.compile(r"for \(int64_t t = [^;]*; (?P<place>(?P<a>t) < (?P<b>[^;]+)); t\+\+\)"), r"\g<a> <= \g<b>"),
+    ("bound", re.compile(r"bool \w+ = (?P<place>[^;&|]* < [^;&|]*)( &&|;)"), "true"),
+    ("bound", re.compile(r"bool \w+ = [^;&|]* && (?P<place>[^;&|]* < [^;&|]*);"), "true"),
 ]
 HOST = [
     ("wait", re.compile(r"cuda(Event|Stream)Synchronize\([^;]*?\)(?=;|\))"), "cudaSuccess"),
@@ -75,7 +83,7 @@ extern "C" __attribute__((visibility("hidden"))) bool lx_deleted(int place)
 """
 CHECKS = [("order 0", "simt", "0"), ("races", "races", "1"), ("order 1", "simt", "1"), ("order 2", "simt", "2"), ("order 3", "simt", "3")]
 TESTS = ROOT / "tests" / "conformance"
-PROGRAMS = ["cuda_failures", "cuda_products"]  # of the host part
+PROGRAMS = ["cuda_failures", "cuda_products", "cuda_draws"]  # beside those tests
 NO_TEST = "0 passed, 0 failed"  # of this back end, or none of that name
 Place = collections.namedtuple("Place", "id path line kind old new start")
 
@@ -96,11 +104,13 @@ def changes(path, lines):
             for found in pattern.finditer(code):
                 if pattern.pattern.endswith("(?=\\)$)") and "return" not in lines[number + 1]:
                     continue
-                if found[0] == new.strip() or found.span() in seen:
+                part = "place" if "place" in pattern.groupindex else 0
+                (start, end), old, now = found.span(part), found[part], found.expand(new)
+                if old == now.strip() or (start, end) in seen:
                     continue
-                seen.add(found.span())
-                changed = code[: found.start()] + new + code[found.end() :] + line[len(code) :]
-                yield number, kind, found[0], new, found.start(), changed
+                seen.add((start, end))
+                changed = code[:start] + now + code[end:] + line[len(code) :]
+                yield number, kind, old, now, start, changed
 
 
 def places():
@@ -118,6 +128,12 @@ def places():
             yield Place(name, str(path.relative_to(ROOT)), number, kind, old, new, start)
 
 
+def is_named(p, path, kind, named):
+    """By what is deleted; ` @ ` and a part of its line or the next tell it from others of that name."""
+    old, _, near = named.partition(" @ ")
+    return (p.path, p.kind, p.old) == (path, kind, old) and near in "".join((ROOT / path).read_text().split("\n")[p.line : p.line + 2])
+
+
 def equivalents(everything):
     """Why a deletion cannot change a result, by the place's id."""
     reasons = {}
@@ -125,7 +141,7 @@ def equivalents(everything):
         if line.startswith("#"):
             continue
         path, kind, old, why = line.split(" | ")
-        found = [p.id for p in everything if (p.path, p.kind, p.old) == (path, kind, old)]
+        found = [p.id for p in everything if is_named(p, path, kind, old)]
         if len(found) != 1:
             sys.exit(f"mutate.py: equivalent.txt: {path}: {len(found)} places delete the {kind} {old}")
         reasons[found[0]] = why
@@ -257,6 +273,7 @@ class Build:
 
 
 def table(results, all_places, reasons):
+    """Prints it; the part that is caught of those that ran and can differ, in percent."""
     kinds = collections.defaultdict(collections.Counter)
     by = collections.Counter()
     for p in all_places:
@@ -284,6 +301,7 @@ def table(results, all_places, reasons):
             print(f"cannot change a result: {p.path}:{p.line + 1}: {p.kind}: {p.old}: {reasons[p.id]}")
         elif results.get(p.id) == "":
             print(f"survived: {p.path}:{p.line + 1}: {p.kind}: {p.old}")
+    return 100 * total["caught"] / ran if ran else 0.0
 
 
 def main():
@@ -295,6 +313,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--most", type=float, default=1e9, help="leave out tests that take more seconds than this")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build-mutants")
+    parser.add_argument("--least", type=float, help="fail where less than so many percent are caught")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
@@ -327,7 +346,9 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             for _ in pool.map(one, todo):
                 pass
-    table(results, everything, reasons)
+    caught = table(results, everything, reasons)
+    if args.least is not None and caught < args.least:
+        sys.exit(f"mutate.py: {caught:.1f} % are caught, which is less than {args.least:g} %")
 
 
 if __name__ == "__main__":

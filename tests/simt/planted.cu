@@ -80,6 +80,12 @@ LX_KERNEL(THREADS) unwritten(const planted a)
     a.out[threadIdx.x] = box[threadIdx.x];
 }
 
+/* What a launch was given lies on the host. */
+LX_KERNEL(THREADS) of_host(const planted a)
+{
+    a.out[threadIdx.x] = *a.in;
+}
+
 extern "C" int planted_run(enum planted_kind kind, const planted *a, cudaStream_t stream)
 {
     switch (kind) {
@@ -97,6 +103,8 @@ extern "C" int planted_run(enum planted_kind kind, const planted *a, cudaStream_
         return LX_LAUNCH(counting, 2, THREADS, 0, stream, *a);
     case PLANTED_UNWRITTEN:
         return LX_LAUNCH(unwritten, 1, THREADS, 0, stream, *a);
+    case PLANTED_HOST:
+        return LX_LAUNCH(of_host, 1, THREADS, 0, stream, *a);
     default:
         return cudaErrorInvalidValue;
     }

@@ -14,12 +14,14 @@ enum planted_kind {
     PLANTED_BLOCKS,      /* two blocks of a launch share memory */
     PLANTED_COUNT,       /* an atomic sum is read beside it */
     PLANTED_UNWRITTEN,   /* shared memory without a value is read */
+    PLANTED_HOST,        /* a pointer is the host's */
     PLANTED_KINDS
 };
 
 typedef struct planted {
-    int32_t *out; /* [128] */
-    bool sound;   /* without what is planted */
+    int32_t *out;      /* [128] */
+    bool sound;        /* without what is planted */
+    const int32_t *in; /* [1] behind what out is given, for PLANTED_HOST the host's */
 } planted;
 
 #ifdef __cplusplus

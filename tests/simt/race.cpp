@@ -1,10 +1,12 @@
 /* See race.h. Blocks run one after the other, which keeps what must be remembered small. */
 #include "tests/simt/race.h"
+#include "tests/simt/fake/place.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <link.h>
 #include <memory>
 #include <unordered_map>
 
@@ -35,6 +37,8 @@ struct cell {
 };
 
 struct page {
+    uint64_t life; /* of the launch that was found to touch memory of its own here */
+    bool constant; /* numbers of the library */
     cell cells[PAGE / 4];
 };
 
@@ -52,8 +56,8 @@ uintptr_t last_number;
 page *last_page;
 
 uint64_t lives, life, block_life; /* so far; of the launch, and of the block's shared memory */
-range stacks, shared[64];
-unsigned n_shared;
+range shared[64], own[4];
+unsigned n_shared, n_own;
 uint32_t block, phase, clocks[MOST_THREADS][WARP]; /* what a thread knows of its warp's lanes */
 unsigned me;
 thread_local bool running; /* host code of other threads is compiled with these calls, too */
@@ -135,12 +139,39 @@ page *page_of(uintptr_t at)
     return last_page;
 }
 
+/* For dl_iterate_phdr: whether the address lies in what a program or library cannot write. */
+int holds_constant(dl_phdr_info *of, size_t, void *at)
+{
+    for (unsigned i = 0; i < of->dlpi_phnum; i++) {
+        const ElfW(Phdr) &part = of->dlpi_phdr[i];
+        uintptr_t begin = of->dlpi_addr + part.p_vaddr;
+        if (part.p_type == PT_LOAD && (part.p_flags & PF_W) == 0 &&
+            range{begin, begin + part.p_memsz}.holds((uintptr_t)at))
+            return 1;
+    }
+    return 0;
+}
+
+/* A kernel touches the device's memory and reads constants; all of a page belongs to one. */
+void check_place(page *p, uintptr_t at, bool writes, const access &now)
+{
+    if (p->life == life && !(p->constant && writes))
+        return;
+    p->constant = simt_place_of((const void *)at, 1) != SIMT_DEVICE;
+    if (p->constant && (writes || dl_iterate_phdr(holds_constant, (void *)at) == 0))
+        tell("a kernel touches what is not the device's", at, now, nullptr);
+    p->life = life;
+}
+
 cell *cell_of(uintptr_t at, uint8_t halves, bool writes, const access &now)
 {
-    cell *c = &page_of(at)->cells[at % PAGE / 4];
+    page *p = page_of(at);
+    cell *c = &p->cells[at % PAGE / 4];
     bool is_shared = false;
     for (unsigned i = 0; i < n_shared; i++)
         is_shared = is_shared || shared[i].holds(at);
+    if (!is_shared)
+        check_place(p, at, writes, now);
     uint64_t current = is_shared ? block_life : life;
     if (c->life != current) {
         *c = cell{};
@@ -177,7 +208,10 @@ void touch_cell(uintptr_t at, uint8_t halves, bool writes, bool atomic, const vo
 void touch(const void *p, size_t n_bytes, bool writes, bool atomic, const void *code)
 {
     uintptr_t at = (uintptr_t)p, end = at + n_bytes;
-    if (!running || stacks.holds(at))
+    bool looks = running;
+    for (unsigned i = 0; i < n_own; i++)
+        looks = looks && !own[i].holds(at);
+    if (!looks)
         return;
     while (at < end) {
         uintptr_t next = at / 4 * 4 + 4;
@@ -191,6 +225,7 @@ void touch(const void *p, size_t n_bytes, bool writes, bool atomic, const void *
 
 void race_launch()
 {
+    n_own = 0;
     if (pages.size() > MOST_PAGES) {
         pages.clear();
         last_page = nullptr;
@@ -198,13 +233,19 @@ void race_launch()
     life = ++lives;
 }
 
-void race_block(uint32_t number, const void *at, size_t n_bytes)
+void race_own(const void *at, size_t n_bytes)
+{
+    if (n_own == sizeof own / sizeof own[0])
+        abort();
+    own[n_own++] = {(uintptr_t)at, (uintptr_t)at + n_bytes};
+}
+
+void race_block(uint32_t number)
 {
     block = number;
     phase = 0;
     block_life = ++lives;
     n_shared = 0;
-    stacks = {(uintptr_t)at, (uintptr_t)at + n_bytes};
     memset(clocks, 0, sizeof clocks);
     for (unsigned i = 0; i < MOST_THREADS; i++)
         clocks[i][i % WARP] = 1;

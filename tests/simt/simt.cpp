@@ -63,7 +63,7 @@ struct machine {
     unsigned char *shared; /* [SHARED_BYTES], used up to `end` */
     size_t n_shared, fixed, end;
     uint64_t block; /* so far, of all launches */
-    const std::function<void()> *kernel;
+    const simt_call *kernel;
 };
 
 static machine m; /* of the launch that runs; the lock keeps others out */
@@ -141,7 +141,7 @@ static void body()
 {
     fiber *f = m.running;
     arrive(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
-    (*m.kernel)();
+    m.kernel->run(m.kernel->given);
     f->state = ENDED;
     to_scheduler(f);
     abort(); /* it is not resumed */
@@ -425,7 +425,7 @@ static void begin_shared(size_t dynamic)
 static void run_one(int64_t b, int64_t blocks, size_t shared, order o)
 {
     m.block++;
-    IF_RACES(race_block((uint32_t)b, m.stacks, MOST_THREADS * STACK_BYTES));
+    IF_RACES(race_block((uint32_t)b));
     begin_shared(shared);
     for (unsigned i = 0; i < m.n; i++) {
         fiber *f = &m.fibers[i];
@@ -446,8 +446,7 @@ static int check_launch(int64_t blocks, int64_t threads, size_t shared)
     return possible ? 0 : 9; /* cudaErrorInvalidConfiguration */
 }
 
-static int run_kernel(int64_t blocks, int64_t threads, size_t shared,
-                      const std::function<void()> &kernel)
+static int run_kernel(int64_t blocks, int64_t threads, size_t shared, const simt_call &kernel)
 {
     std::lock_guard<std::mutex> one_launch(lock);
     const order o = wanted_order();
@@ -458,6 +457,10 @@ static int run_kernel(int64_t blocks, int64_t threads, size_t shared,
     m.n = (unsigned)threads;
     m.kernel = &kernel;
     IF_RACES(race_launch());
+    IF_RACES(race_own(m.stacks, MOST_THREADS * STACK_BYTES));
+    IF_RACES(race_own(m.fibers, MOST_THREADS * sizeof *m.fibers));
+    IF_RACES(race_own(&simt_at, sizeof simt_at));
+    IF_RACES(race_own(kernel.given, kernel.n_bytes));
     for (int64_t b = 0; b < blocks; b++)
         run_one(o == WARP_FIRST_FALLING ? blocks - 1 - b : b, blocks, shared, o);
     return 0;
@@ -468,7 +471,7 @@ static int run_kernel(int64_t blocks, int64_t threads, size_t shared,
 struct launch {
     int64_t blocks, threads;
     size_t shared;
-    std::function<void()> kernel;
+    simt_call kernel;
 };
 
 static int run_launch(void *work)
@@ -479,16 +482,20 @@ static int run_launch(void *work)
 
 static void drop_launch(void *work)
 {
-    delete static_cast<launch *>(work);
+    launch *l = static_cast<launch *>(work);
+    l->kernel.drop(l->kernel.given);
+    delete l;
 }
 
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
-                std::function<void()> kernel)
+                simt_call kernel)
 {
     int error = simt_fail_now();
     if (error == 0)
         error = check_launch(blocks, threads, shared);
-    if (error == 0)
+    if (error != 0)
+        kernel.drop(kernel.given);
+    else
         simt_queue(stream, run_launch, drop_launch, new launch{blocks, threads, shared, kernel});
     return error;
 }

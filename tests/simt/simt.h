@@ -30,7 +30,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <tuple>
 
 #include "tests/simt/fake/cuda_runtime_api.h"
@@ -189,15 +188,28 @@ static inline void simt_mma(float *d, const uint32_t *a, const uint32_t *b, cons
     }
 }
 
+/* A kernel with its arguments by value, for a launch may be captured. */
+struct simt_call {
+    void *given; /* [n_bytes] */
+    size_t n_bytes;
+    void (*run)(const void *given);
+    void (*drop)(void *given);
+};
+
+template <class F> static inline simt_call simt_keep(const F &f)
+{
+    return {new F(f), sizeof f, [](const void *given) { (*static_cast<const F *>(given))(); },
+            [](void *given) { delete static_cast<F *>(given); }};
+}
+
 /* Queues a launch; 0, or the runtime's error for one that no device would accept. */
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
-                std::function<void()> kernel);
+                simt_call kernel);
 
-/* A launch keeps its arguments by value, for it may be captured. */
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
     ((cudaError_t)simt_launch((stream), (blocks), (threads), (size_t)(shared),                     \
-                              [given = std::make_tuple(__VA_ARGS__)] {                             \
+                              simt_keep([given = std::make_tuple(__VA_ARGS__)] {                   \
                                   std::apply([](const auto &...one) { kernel(one...); }, given);   \
-                              }))
+                              })))
 
 #endif

@@ -99,7 +99,8 @@ static int run_planted(enum planted_kind kind, bool sound)
     if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess ||
         cudaMalloc(&out, 128 * sizeof(int32_t)) != cudaSuccess)
         return 2;
-    const planted a = {out, sound};
+    static int32_t of_host;
+    const planted a = {out, sound, sound ? (int32_t *)out + 64 : &of_host};
     return planted_run(kind, &a, stream) == 0 && cudaStreamSynchronize(stream) == cudaSuccess ? 0
                                                                                               : 2;
 }
@@ -157,6 +158,7 @@ int main(void)
         {"blocks that share memory", NULL, PLANTED_BLOCKS, race, -SIGABRT},
         {"a read beside atomics", NULL, PLANTED_COUNT, race, -SIGABRT},
         {"shared memory without a value", NULL, PLANTED_UNWRITTEN, "was not written", -SIGABRT},
+        {"a pointer of the host", NULL, PLANTED_HOST, "is not the device's", -SIGABRT},
         {"a pinned buffer in use", reuse_pinned, 0, "pinned memory was changed", -SIGABRT},
         {"a missing wait for an event", forget_event, 0, NULL, 3},
         {"the device's memory", mix_up, 0, NULL, -SIGSEGV},

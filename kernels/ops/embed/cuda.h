@@ -12,6 +12,7 @@ typedef struct lx_cuda_table {
     const void *data; /* [rows, d] */
     int32_t dtype, rows;
 } lx_cuda_table;
+static_assert(sizeof(lx_cuda_table) == 16, "in memory for both, so it has one layout");
 
 typedef struct lx_cuda_embed {
     float *y;

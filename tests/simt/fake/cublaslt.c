@@ -343,6 +343,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                    .rows = d_layout->cols};
     simt_queue(stream, multiply, free, m);
     simt_add(&simt_counts_now.product_time, time_of(algorithm->id, m->rows));
+    simt_add(&simt_counts_now.products, 1);
     simt_add(&simt_counts_now.least_product_time, least_time(m->rows));
     desc->has_run = true;
     return CUBLAS_STATUS_SUCCESS;

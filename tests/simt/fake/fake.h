@@ -4,6 +4,7 @@
 
 #include "tests/simt/counts.h"
 #include "tests/simt/fake/cuda_runtime_api.h"
+#include "tests/simt/fake/place.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,10 +34,7 @@ void *simt_real_malloc(size_t n); /* that is not counted: the runtime's own */
 /* What the back end did wrong, in words; ends the test. */
 _Noreturn void simt_broken(const char *what);
 
-/* memory.c */
-enum simt_place { SIMT_PAGEABLE, SIMT_PINNED, SIMT_DEVICE };
-/* Where n_bytes lie; ends the test when they begin in an allocation and end behind it. */
-enum simt_place simt_place_of(const void *p, size_t n_bytes);
+/* memory.c, beside place.h */
 void simt_allow_device(bool allowed); /* the host to read and write the device's memory */
 
 /* streams.c */

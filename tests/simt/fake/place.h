@@ -1,0 +1,17 @@
+/* Whose memory an address is in: of the fake runtime for its own files, and for the race checker.
+ */
+#ifndef LINNET_TESTS_FAKE_PLACE_H
+#define LINNET_TESTS_FAKE_PLACE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+enum simt_place { SIMT_PAGEABLE, SIMT_PINNED, SIMT_DEVICE };
+/* Where n_bytes lie; ends the test when they begin in an allocation and end behind it. */
+enum simt_place simt_place_of(const void *p, size_t n_bytes);
+#ifdef __cplusplus
+}
+#endif
+#endif
