@@ -49,8 +49,8 @@ template <int KEEP> struct norm_row {
     }
 };
 
-/* ... or, of long rows, read again from where they lie, TOGETHER at a time before f writes: y may be
-   x. */
+/* ... or, of long rows, read again from where they lie, TOGETHER at a time before f writes: y may
+   be x. */
 template <> struct norm_row<0> {
     const float *x;
     int32_t lane, d;
