@@ -153,7 +153,8 @@ struct lx_cuda {
     lx_cuda_scratch rounded, product, bits;
     lx_cuda_graph graphs[LX_CUDA_MAX_GRAPHS];
     int32_t n_graphs;
-    uint64_t n_steps; /* that ran as graphs */
+    uint64_t n_steps;                    /* that ran as graphs */
+    _Atomic int64_t n_captured, n_plain; /* steps that became graphs so far, and that could not */
     lx_cuda_freed freed;
     uint64_t *key; /* [key_capacity], of the step that is being started */
     size_t n_key, key_capacity;

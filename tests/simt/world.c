@@ -78,8 +78,8 @@ void world_close(world *w)
     w->be = NULL;
 }
 
-/* A step with every operation, not waited for. */
-static lx_status start_step(world *w, const lx_batch *b, uint64_t *number, lx_error *err)
+/* A step with every operation, which is not ended. */
+static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
 {
     const lx_table *tables[] = {w->table};
     const lx_kernels *k = w->k;
@@ -130,7 +130,14 @@ static lx_status start_step(world *w, const lx_batch *b, uint64_t *number, lx_er
     k->linear(w->be, &head);
     k->sample(w->be, &sample);
     k->sample_mixture(w->be, &mixture);
-    return k->end(w->be, number, err);
+    return LX_OK;
+}
+
+/* Not waited for. */
+static lx_status start_step(world *w, const lx_batch *b, uint64_t *number, lx_error *err)
+{
+    lx_status st = record_step(w, b, err);
+    return st == LX_OK ? w->k->end(w->be, number, err) : st;
 }
 
 static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
@@ -153,16 +160,28 @@ lx_status world_prompt(world *w, lx_error *err)
     return run_step(w, &b, err);
 }
 
+static lx_batch single_rows(const world *w, int32_t n)
+{
+    return (lx_batch){.n_tokens = n,
+                      .n_seqs = n,
+                      .seq_start = w->order,
+                      .slot = w->slot,
+                      .n_outputs = n,
+                      .output_row = w->order,
+                      .position = w->position};
+}
+
 lx_status world_decode(world *w, int32_t n, lx_error *err)
 {
-    const lx_batch b = {.n_tokens = n,
-                        .n_seqs = n,
-                        .seq_start = w->order,
-                        .slot = w->slot,
-                        .n_outputs = n,
-                        .output_row = w->order,
-                        .position = w->position};
+    const lx_batch b = single_rows(w, n);
     return run_step(w, &b, err);
+}
+
+lx_status world_prepare(world *w, int32_t n, lx_error *err)
+{
+    const lx_batch b = single_rows(w, n);
+    lx_status st = record_step(w, &b, err);
+    return st == LX_OK ? w->k->prepare(w->be, err) : st;
 }
 
 lx_status world_start(world *w, int32_t slot, int32_t branch, uint64_t *number, lx_error *err)
