@@ -92,7 +92,7 @@ static void cuda_close(lx_backend *be)
 }
 
 /* With the steps that were captured so far, for a GPU that launches them one by one is slow and
-   otherwise as good (tests/bench/gpu_graphs.c). */
+   otherwise as good: tests/gpu.sh looks at it. */
 static void cuda_describe(const lx_backend *be, char *text, size_t size)
 {
     const lx_cuda *c = (const lx_cuda *)be;
