@@ -61,8 +61,13 @@ else()
   return()
 endif()
 
-# Machine code for these, and PTX of the last for what comes after.
-set(LINNET_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "GPU architectures")
+# Machine code for these, and PTX of the last for what comes after. An nvcc before 12.8 refuses 100.
+execute_process(COMMAND ${LINNET_NVCC} --list-gpu-arch OUTPUT_VARIABLE linnet_known ERROR_QUIET)
+set(linnet_architectures 80-real 90)
+if(linnet_known MATCHES "compute_100")
+  set(linnet_architectures 80-real 90-real 100)
+endif()
+set(LINNET_CUDA_ARCHITECTURES ${linnet_architectures} CACHE STRING "GPU architectures")
 set(CMAKE_CUDA_ARCHITECTURES ${LINNET_CUDA_ARCHITECTURES})
 enable_language(CUDA)
 # Debian 12's CMake (3.25.1) sets a property of this target without looking whether it is there; CUDA 13 has

@@ -69,6 +69,9 @@ struct lx_states {
     int32_t *mapped;       /* [n_slots] how many from the first on are, likewise */
     int32_t *device_pages; /* a device's copy of it; NULL where there is no device */
     int32_t *drawn;        /* [n_slots, LX_DRAWN] */
+    /* A device's, [n_slots] each; NULL where there is none. */
+    uint64_t *last_step; /* that had a row of the slot */
+    bool *changed;       /* the slot was zeroed, mapped or copied since then */
 };
 
 /* Zeroed, 64-byte aligned; NULL without memory. The same size goes to lx_host_release. */

@@ -9,8 +9,10 @@
 
 #ifdef __CUDACC__
 #define LX_RANGES_FN static __device__ __forceinline__
+#define LX_RANGES_UNROLL _Pragma("unroll")
 #else
 #define LX_RANGES_FN static inline
+#define LX_RANGES_UNROLL
 #endif
 
 #define LX_ROWS_BLOCK 256 /* rows whose weighted sum is formed before it is added to the others */
@@ -31,8 +33,14 @@ LX_RANGES_FN void lx_ranges_add(lx_rows_ranges *r, int32_t start, int32_t stride
                                 int32_t count)
 {
     lx_rows_range one = {start, stride, width, count};
-    if (width > 0 && count > 0)
-        r->of[r->n++] = one;
+    if (width <= 0 || count <= 0)
+        return;
+    /* No index that is computed: on a GPU the ranges would lie in memory for it. */
+    if (r->n == 0)
+        r->of[0] = one;
+    else
+        r->of[1] = one;
+    r->n++;
 }
 
 /* Rows `from` to `to`. */
@@ -105,6 +113,7 @@ LX_RANGES_FN lx_rows_ranges lx_ranges_of(const lx_rows_pattern *p, int32_t i)
 LX_RANGES_FN int32_t lx_ranges_rows(const lx_rows_ranges *r)
 {
     int32_t rows = 0;
+    LX_RANGES_UNROLL
     for (int i = 0; i < 2; i++)
         rows += r->of[i].width * r->of[i].count;
     return rows;
@@ -125,6 +134,7 @@ LX_RANGES_FN int32_t lx_range_run(const lx_rows_range *r, int32_t row)
 LX_RANGES_FN int32_t lx_ranges_next(const lx_rows_ranges *r, int32_t tile)
 {
     int32_t first = LX_ROWS_NO_TILE;
+    LX_RANGES_UNROLL
     for (int i = 0; i < 2; i++) {
         const lx_rows_range *one = &r->of[i];
         int32_t run = lx_range_run(one, tile * LX_ROWS_TILE);
@@ -142,6 +152,7 @@ LX_RANGES_FN uint32_t lx_ranges_lanes(const lx_rows_ranges *r, int32_t tile)
 {
     uint32_t lanes = 0;
     int32_t row = tile * LX_ROWS_TILE;
+    LX_RANGES_UNROLL
     for (int i = 0; i < 2; i++) {
         const lx_rows_range *one = &r->of[i];
         for (int32_t a = lx_range_run(one, row); a < one->count; a++) {

@@ -14,7 +14,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 export build="build-gpu" server=OFF name=
-table=() failed=0 whole=470 # seconds for everything
+# Seconds for everything. A step's limit is what it may take at most; together they are more than this, as few come near
+# theirs, so what bounds the whole is that no step gets more than is left (run). What is then not run is no success.
+table=() failed=0 whole=470
 
 no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 
@@ -93,8 +95,8 @@ if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcr
 
 configure_and_build() {
     local capability
-    local targets="kernels_cuda conformance gpu_copy gpu_kernels"
-    [ $server = OFF ] || targets+=" linnet golden http_load"
+    local targets="kernels_cuda conformance gpu_copy gpu_kernels gpu_graphs"
+    [ $server = OFF ] || targets+=" linnet golden test_mixers http_load"
     capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
     cmake -B "$build" -DCMAKE_BUILD_TYPE=Release -DLINNET_CUDA=ON -DLINNET_TESTS=ON -DLINNET_SERVER=$server \
         -DLINNET_CUDA_ARCHITECTURES="$capability-real" -DCMAKE_CUDA_COMPILER="$nvcc" || return
@@ -111,6 +113,17 @@ on_gpu() {
     fi
 }
 
+# The models that copy, one a kind of attention; two kinds are not on a GPU.
+golden_copies() {
+    local model
+    for model in weights/copy/*/; do
+        case $model in
+            */lsh/ | */memory_compressed/) ;;
+            *) "$build/golden" "$model" tests/golden/copy cuda || return ;;
+        esac
+    done
+}
+
 # Each kernel, for one stream, for a small batch and for a large one, and what part of the roofline that is.
 kernel_times() {
     local rate rows
@@ -119,7 +132,7 @@ kernel_times() {
         "$build/gpu_kernels" "$rows" "$rate" && "$build/gpu_kernels" "$rows" "$rate" own || return
     done
 }
-export -f configure_and_build on_gpu kernel_times
+export -f configure_and_build on_gpu golden_copies kernel_times
 export nvcc
 
 # --- checks
@@ -134,6 +147,7 @@ small+=",chunks_match_oracle,gate_matches_oracle,head_norm_matches_oracle,kept_i
 small+=",bonus_matches_oracle,rotary_matches_oracle"
 if check build 200 configure_and_build; then
     check rows-independent 60 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
+    check graphs 30 "$build/gpu_graphs"
     check conformance 90 on_gpu "$build/conformance" --backend cuda
     check equal-bytes 30 on_gpu "$build/conformance" --threads 1 \
         --test every_cpu_gives_equal_bytes,mixture_has_equal_bytes_on_every_cpu
@@ -144,6 +158,8 @@ if check build 200 configure_and_build; then
         check golden-mnist-softmax 30 "$build/golden" weights/mnist-softmax tests/golden/mnist-softmax cuda
         check golden-cifar10 30 "$build/golden" weights/cifar10 tests/golden/cifar10 cuda
         check golden-poem 30 "$build/golden" weights/poem tests/golden/poem cuda
+        check golden-copies 40 on_gpu golden_copies
+        check mixers 60 on_gpu "$build/test_mixers" all cuda
     else
         left_out golden "built without the server's packages"
     fi

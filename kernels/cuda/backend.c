@@ -91,9 +91,17 @@ static void cuda_close(lx_backend *be)
     free(c);
 }
 
+/* With the steps that were captured so far, for a GPU that launches them one by one is slow and
+   otherwise as good: tests/gpu.sh looks at it. */
 static void cuda_describe(const lx_backend *be, char *text, size_t size)
 {
-    (void)snprintf(text, size, "%s", ((const lx_cuda *)be)->about);
+    const lx_cuda *c = (const lx_cuda *)be;
+    long long captured = c->n_captured, plain = c->n_plain;
+    if (captured + plain == 0)
+        (void)snprintf(text, size, "%s", c->about);
+    else
+        (void)snprintf(text, size, "%s, steps: %lld as graphs, %lld not", c->about, captured,
+                       plain);
 }
 
 static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)

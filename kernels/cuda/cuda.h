@@ -2,6 +2,8 @@
 #ifndef LINNET_KERNELS_CUDA_CUDA_H
 #define LINNET_KERNELS_CUDA_CUDA_H
 
+#include <stdatomic.h>
+
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
 #include "kernels/op.h"
@@ -118,7 +120,7 @@ struct lx_cuda {
     cudaStream_t stream;
     cudaStream_t capture;    /* steps are captured here: copies of other threads go to `stream` */
     cudaStream_t moves;      /* states to and from the host, beside the steps in `stream` */
-    cudaEvent_t settled;     /* in `stream`: a state that moves is what it is to be */
+    cudaEvent_t settled;     /* in `stream`: all states that were zeroed, mapped or copied are so */
     cudaStream_t target;     /* where run.c queues: one of these two */
     const lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
     lx_cuda_blas *blas;      /* NULL: exact or own */
@@ -131,7 +133,8 @@ struct lx_cuda {
 
     /* steps in order: those up to n_finished have been handed out, those up to n_ended started */
     lx_cuda_frame frames[LX_CUDA_STEPS]; /* step i has number i % LX_CUDA_STEPS */
-    uint64_t n_ended, n_finished;
+    uint64_t n_ended;
+    _Atomic uint64_t n_finished; /* threads that move states look at it without the turn */
 
     /* the step that is being recorded */
     lx_cuda_frame *frame;
@@ -150,7 +153,8 @@ struct lx_cuda {
     lx_cuda_scratch rounded, product, bits;
     lx_cuda_graph graphs[LX_CUDA_MAX_GRAPHS];
     int32_t n_graphs;
-    uint64_t n_steps; /* that ran as graphs */
+    uint64_t n_steps;                    /* that ran as graphs */
+    _Atomic int64_t n_captured, n_plain; /* steps that became graphs so far, and that could not */
     lx_cuda_freed freed;
     uint64_t *key; /* [key_capacity], of the step that is being started */
     size_t n_key, key_capacity;
@@ -201,6 +205,8 @@ lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids,
 void lx_cuda_mask_free(lx_backend *be, lx_mask *m);
 
 /* states.c */
+/* The step of this number has a row of each of the batch's slots, and is queued. */
+void lx_cuda_states_note(const lx_states *s, const lx_batch *b, uint64_t step);
 lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                              lx_states **out, lx_error *err);
 void lx_cuda_states_free(lx_backend *be, lx_states *s);

@@ -19,7 +19,9 @@
 #ifdef __CUDACC__
 #define LX_DEVICE static __device__ __forceinline__
 #define LX_METHOD __device__ __forceinline__
-#define LX_KERNEL(threads) static __global__ void __launch_bounds__(threads)
+/* Threads of a block; and so many blocks a multiprocessor at least, where the compiler would take
+   fewer registers than are there for them and spill. */
+#define LX_KERNEL(...) static __global__ void __launch_bounds__(__VA_ARGS__)
 #define LX_SHARED(type, name, dims) __shared__ type name dims
 #define LX_NUMBERS static __device__ const
 #define LX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]

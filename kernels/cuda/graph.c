@@ -244,6 +244,8 @@ static lx_status add(lx_cuda *c, lx_cuda_graph **out)
     memcpy(key, c->key, c->n_key * sizeof *key);
     *out = make_room(c);
     **out = (lx_cuda_graph){.exec = exec, .key = key, .n_key = c->n_key};
+    c->n_captured += exec != NULL;
+    c->n_plain += exec == NULL;
     return LX_OK;
 }
 

@@ -40,12 +40,13 @@ static void hand_out(const lx_cuda_frame *f, const lx_cuda_draw *d)
 static lx_status finish(lx_cuda *c, uint64_t step, lx_error *err)
 {
     while (c->n_finished < step) {
-        const lx_cuda_frame *f = &c->frames[++c->n_finished % LX_CUDA_STEPS];
+        const lx_cuda_frame *f = &c->frames[(c->n_finished + 1) % LX_CUDA_STEPS];
         cudaError_t e = cudaEventSynchronize(f->done);
         if (e != cudaSuccess)
             return lx_cuda_lose(c, e, "a step", err);
         for (int32_t i = 0; i < f->n_draws; i++)
             hand_out(f, &f->draws[i]);
+        c->n_finished++;
     }
     return LX_OK;
 }
@@ -207,6 +208,18 @@ lx_status lx_cuda_prepare(lx_backend *be, lx_error *err)
     return st;
 }
 
+/* Operations look at one model's states, so next to each other at the same. */
+static void note_slots(lx_cuda *c)
+{
+    const lx_states *noted = NULL;
+    for (int32_t i = 0; i < c->n_ops; i++) {
+        const lx_states *s = c->ops[i].uses.states;
+        if (s != NULL && s != noted)
+            lx_cuda_states_note(s, c->batch, c->n_ended);
+        noted = s != NULL ? s : noted;
+    }
+}
+
 lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
@@ -219,6 +232,8 @@ lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err)
         *err = c->error;
     c->frame->results = c->results.host;
     c->n_ended += st == LX_OK;
+    if (st == LX_OK)
+        note_slots(c);
     *step = c->n_ended;
     c->batch = NULL;
     lx_turn_give(&c->turn);

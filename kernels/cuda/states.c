@@ -1,10 +1,20 @@
 /*
  * States on the device: all slots in one allocation, all pages in another. What goes to and from
- * the host has a stream of its own, so that it does not wait for steps that are queued later.
+ * the host has a stream of its own and waits only for what was queued for its slot, so that other
+ * slots' steps go on meanwhile.
  */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
+
+static lx_status allocate_notes(lx_states *s, lx_error *err)
+{
+    s->last_step = calloc((size_t)s->n_slots, sizeof *s->last_step);
+    s->changed = calloc((size_t)s->n_slots, sizeof *s->changed);
+    return s->last_step != NULL && s->changed != NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for states");
+}
 
 static lx_status allocate_states(lx_cuda *c, lx_states *s, lx_error *err)
 {
@@ -36,6 +46,8 @@ lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int3
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for states");
     lx_status st = lx_host_states_init(s, layout, n_slots, err);
     if (st == LX_OK)
+        st = allocate_notes(s, err);
+    if (st == LX_OK)
         st = lx_cuda_use(c, err);
     if (st == LX_OK)
         st = allocate_states(c, s, err);
@@ -61,7 +73,22 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
     lx_cuda_device_free(c, s->drawn);
     free(s->pages);
     free(s->mapped);
+    free(s->last_step);
+    free(s->changed);
     free(s);
+}
+
+void lx_cuda_states_note(const lx_states *s, const lx_batch *b, uint64_t step)
+{
+    for (int32_t i = 0; i < b->n_seqs; i++) {
+        for (int32_t of = 0; of < 2; of++) {
+            int32_t slot = of == 0 ? b->slot[i] : b->branch != NULL ? b->branch[i] : -1;
+            if (slot >= 0) {
+                s->last_step[slot] = step;
+                s->changed[slot] = false;
+            }
+        }
+    }
 }
 
 static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32_t n_pages)
@@ -81,12 +108,25 @@ static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_byt
     return n_bytes == 0 ? LX_OK : check_copy(c, cudaMemcpyAsync(to, from, n_bytes, kind, stream));
 }
 
-/* What is queued as moves from here on comes after what was queued for the state until now. Where
-   another thread records the event too, before it is waited for, it only comes later. */
-static lx_status begin_moves(lx_cuda *c)
+/* What was queued for the slot since its last step comes before what is moved from there. */
+static lx_status settle(lx_cuda *c, const lx_states *s, int32_t slot)
 {
-    lx_status st = check_copy(c, cudaEventRecord(c->settled, c->stream));
-    return st == LX_OK ? check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0)) : st;
+    s->changed[slot] = true;
+    return check_copy(c, cudaEventRecord(c->settled, c->stream));
+}
+
+/* What is queued as moves from here on comes after the slot's last step and what has changed it
+   since; pages may have been copied by way of another slot. Another thread may record either event
+   anew before it is waited for here: then this only comes later. */
+static lx_status begin_moves(lx_cuda *c, const lx_states *s, int32_t slot)
+{
+    uint64_t step = s->last_step[slot];
+    lx_status st = LX_OK;
+    if (step > c->n_finished)
+        st = check_copy(c, cudaStreamWaitEvent(c->moves, c->frames[step % LX_CUDA_STEPS].done, 0));
+    if (st == LX_OK && (s->changed[slot] || s->pool != NULL))
+        st = check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0));
+    return st;
 }
 
 static lx_status wait_for_moves(lx_cuda *c)
@@ -104,8 +144,9 @@ lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t 
     if (st != LX_OK)
         return st;
     /* Pageable memory has been read when the call returns. */
-    return queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
-                      (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
+    st = queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
+                    (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
+    return st == LX_OK ? settle(c, s, slot) : st;
 }
 
 lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
@@ -116,7 +157,7 @@ lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot)
         return st;
     cudaError_t e =
         cudaMemsetAsync(s->data + slot * s->stride, 0, lx_cuda_floats(s->floats), c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "zeroing a state", NULL);
+    return e == cudaSuccess ? settle(c, s, slot) : lx_cuda_lose(c, e, "zeroing a state", NULL);
 }
 
 lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
@@ -136,7 +177,8 @@ lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
             st = queue_copy(c, page, lx_host_page(s, from, i), lx_cuda_floats(s->page_floats),
                             cudaMemcpyDeviceToDevice, c->stream);
     }
-    return st;
+    s->changed[from] = true; /* nothing may come there before it was read */
+    return st == LX_OK ? settle(c, s, to) : st;
 }
 
 /* A state's parts to the host's `dst`, or from its `src` where dst is NULL. */
@@ -145,7 +187,7 @@ static lx_status move_state(lx_cuda *c, const lx_states *s, int32_t slot, float 
 {
     lx_status st = check_pages(c, s, slot, n_pages);
     if (st == LX_OK)
-        st = begin_moves(c);
+        st = begin_moves(c, s, slot);
     if (st != LX_OK)
         return st;
     int64_t at = 0;

@@ -9,7 +9,7 @@
 
 #define NORM_BOUND 1e-6 /* docs/numerics.md */
 
-static const int32_t widths[] = {1, 2, 7, 16, 33, 60, 64, 256, 300, 531};
+static const int32_t widths[] = {1, 2, 7, 16, 33, 60, 64, 256, 300, 600};
 static const int32_t row_counts[] = {1, 3, 17, 64, 257};
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 

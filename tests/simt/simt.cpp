@@ -25,8 +25,7 @@
 #define BETWEEN ((size_t)64)           /* bytes between arrays of shared memory */
 #define SHARED_BYTES (4 * MOST_SHARED) /* with what lies between */
 #define STACK_BYTES ((size_t)(SANITIZED ? 256 : 64) << 10) /* its frames are larger */
-#define STAGGER ((size_t)192)
-#define STAGGERS 64u
+#define BELOW(i) ((i) % 64u * (size_t)192) /* of stacks at one distance a cache keeps few */
 #define WARP 32u
 
 enum phase { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
@@ -151,12 +150,11 @@ static void prepare(fiber *f, unsigned i)
 {
     unsigned char *stack = f->stack = m.stacks + i * STACK_BYTES;
 #if SANITIZED /* body()'s frame of the fiber before, which never returned */
-    size_t used = STAGGERS * STAGGER + 4096;
-    __asan_unpoison_memory_region(stack + STACK_BYTES - used, used);
+    __asan_unpoison_memory_region(stack + STACK_BYTES - BELOW(i) - 4096, 4096);
 #endif
 #if defined(__x86_64__)
-    /* As after a call; not all at one distance, or a cache would keep few of them. */
-    void **top = reinterpret_cast<void **>(stack + STACK_BYTES - i % STAGGERS * STAGGER) - 1;
+    void **top =
+        reinterpret_cast<void **>(stack + STACK_BYTES - BELOW(i)) - 1; /* as after a call */
     top[0] = nullptr;
     *--top = reinterpret_cast<void *>(body);
     for (int k = 0; k < 6; k++)

@@ -63,7 +63,7 @@ template <class T> static inline void __stcs(T *at, T x)
 
 #define LX_DEVICE static inline
 #define LX_METHOD inline
-#define LX_KERNEL(threads) static void
+#define LX_KERNEL(...) static void
 #define LX_NUMBERS static const
 #define LX_SHARED(type, name, dims)                                                                \
     using name##_type = type dims;                                                                 \

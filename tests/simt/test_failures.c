@@ -1,7 +1,8 @@
 /*
  * The host part of the cuda back end, tested without a GPU: opening it without driver or device, a
  * device that is lost at any call of the runtime (an error with a text, nothing crashes, goes on
- * silently or is left over), and which steps are captured, replayed and thrown away as graphs.
+ * silently or is left over), which steps are captured, replayed and thrown away as graphs, and what
+ * states that are moved wait for (test_moves.c).
  *
  *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
@@ -13,6 +14,7 @@
 #include <time.h>
 
 #include "tests/simt/checks.h"
+#include "tests/simt/test_moves.h"
 #include "tests/simt/world.h"
 
 enum { MOST_CAPTURED = 1024 }; /* rows of a step that runs as a graph */
@@ -430,5 +432,6 @@ int main(int argc, char **argv)
     test_no_capture(&s);
     test_spare_blocks(&s, &exact);
     test_spare_blocks(&s, &own);
+    test_moves(&s);
     return checks_end();
 }

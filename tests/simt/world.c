@@ -78,8 +78,8 @@ void world_close(world *w)
     w->be = NULL;
 }
 
-/* A step with every operation. */
-static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
+/* A step with every operation, which is not ended. */
+static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
 {
     const lx_table *tables[] = {w->table};
     const lx_kernels *k = w->k;
@@ -116,7 +116,6 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     lx_linear_args head = {w->wide, w->y, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};
     lx_sample_args sample = {w->wide, WORLD_IDS, w->how, w->samples, w->states};
     lx_sample_mixture_args mixture = {w->wide, 3, 256, w->how, w->samples + WORLD_ROWS, NULL};
-    uint64_t number = 0;
     lx_status st = k->begin(w->be, b, err);
     if (st != LX_OK)
         return st;
@@ -124,14 +123,28 @@ static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
     k->norm(w->be, &norm);
     k->linear(w->be, &qkv);
     k->attend_linear(w->be, &attend);
-    k->attend_rows(w->be, &rows);
+    if (b->branch == NULL) /* kept rows cannot branch */
+        k->attend_rows(w->be, &rows);
     k->linear(w->be, &out);
     k->gather(w->be, &gather);
     k->linear(w->be, &head);
     k->sample(w->be, &sample);
     k->sample_mixture(w->be, &mixture);
-    st = k->end(w->be, &number, err);
-    return st == LX_OK ? k->sync(w->be, number, err) : st;
+    return LX_OK;
+}
+
+/* Not waited for. */
+static lx_status start_step(world *w, const lx_batch *b, uint64_t *number, lx_error *err)
+{
+    lx_status st = record_step(w, b, err);
+    return st == LX_OK ? w->k->end(w->be, number, err) : st;
+}
+
+static lx_status run_step(world *w, const lx_batch *b, lx_error *err)
+{
+    uint64_t number = 0;
+    lx_status st = start_step(w, b, &number, err);
+    return st == LX_OK ? w->k->sync(w->be, number, err) : st;
 }
 
 lx_status world_prompt(world *w, lx_error *err)
@@ -147,14 +160,42 @@ lx_status world_prompt(world *w, lx_error *err)
     return run_step(w, &b, err);
 }
 
+static lx_batch single_rows(const world *w, int32_t n)
+{
+    return (lx_batch){.n_tokens = n,
+                      .n_seqs = n,
+                      .seq_start = w->order,
+                      .slot = w->slot,
+                      .n_outputs = n,
+                      .output_row = w->order,
+                      .position = w->position};
+}
+
 lx_status world_decode(world *w, int32_t n, lx_error *err)
 {
-    const lx_batch b = {.n_tokens = n,
-                        .n_seqs = n,
-                        .seq_start = w->order,
-                        .slot = w->slot,
-                        .n_outputs = n,
-                        .output_row = w->order,
-                        .position = w->position};
+    const lx_batch b = single_rows(w, n);
     return run_step(w, &b, err);
+}
+
+lx_status world_prepare(world *w, int32_t n, lx_error *err)
+{
+    const lx_batch b = single_rows(w, n);
+    lx_status st = record_step(w, &b, err);
+    return st == LX_OK ? w->k->prepare(w->be, err) : st;
+}
+
+lx_status world_start(world *w, int32_t slot, int32_t branch, uint64_t *number, lx_error *err)
+{
+    int32_t rows = branch >= 0 ? 2 : 1;
+    const int32_t start[] = {0, rows}, row[] = {rows - 1}, first[] = {1};
+    const lx_batch b = {.n_tokens = rows,
+                        .n_seqs = 1,
+                        .seq_start = start,
+                        .slot = &slot,
+                        .n_outputs = 1,
+                        .output_row = row,
+                        .position = w->position,
+                        .branch = branch >= 0 ? &branch : NULL,
+                        .branch_row = first};
+    return start_step(w, &b, number, err);
 }

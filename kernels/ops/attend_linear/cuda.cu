@@ -161,19 +161,13 @@ LX_DEVICE void map_tile(const float *q, const float *k, float *z, int32_t n, boo
     }
 }
 
-LX_DEVICE float tree16(const float *partial)
+/* The sum of 16 numbers, of which p has those STRIDE apart: added 8, 4, 2, 1 apart. */
+template <int STRIDE> LX_DEVICE float tree16(const float *p)
 {
-    float p[16];
-    LX_UNROLL
-    for (int i = 0; i < 16; i++)
-        p[i] = partial[i];
-    LX_UNROLL
-    for (int half = 8; half >= 1; half /= 2) {
-        LX_UNROLL
-        for (int i = 0; i < half; i++)
-            p[i] += p[i + half];
-    }
-    return p[0];
+    if constexpr (STRIDE == 16)
+        return p[0];
+    else
+        return tree16<2 * STRIDE>(p) + tree16<2 * STRIDE>(p + STRIDE);
 }
 
 /* One token, whose results lie from `to` on: s and z of a head are the block's alone. Barriers come
@@ -204,7 +198,7 @@ LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k
             if (threadIdx.x < 16u)
                 partial[threadIdx.x] = dot;
             __syncthreads();
-            norm = tree16(partial) + a.eps;
+            norm = tree16<1>(partial) + a.eps;
         }
         if (m < a.d_value) {
             float y = sum / norm;
@@ -224,7 +218,7 @@ LX_DEVICE void copy_floats(float *to, const float *from, int64_t n)
         to[i] = from[i];
 }
 
-template <int MAP> LX_KERNEL(THREADS) attend_any(const lx_cuda_attend a, int in_shared)
+template <int MAP> LX_KERNEL(THREADS, 7) attend_any(const lx_cuda_attend a, int in_shared)
 {
     LX_DYNAMIC_SHARED(float, shared);
     int64_t seq = blockIdx.x / (unsigned)a.n_heads, at = blockIdx.x % (unsigned)a.n_heads;

@@ -264,7 +264,7 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
     __syncthreads(); /* all have read before the next token writes */
 }
 
-template <int WARPS> LX_KERNEL(WARPS * 32) attend_rows(const lx_cuda_rows a)
+template <int WARPS> LX_KERNEL(WARPS * 32, 16 / WARPS) attend_rows(const lx_cuda_rows a)
 {
     LX_DYNAMIC_SHARED(float, shared);
     LX_SHARED(uint32_t, lanes, [WARPS * LX_ROWS_BLOCK_TILES]);

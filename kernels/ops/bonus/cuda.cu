@@ -3,6 +3,33 @@
 #include "kernels/ops/bonus/cuda.h"
 
 #define THREADS 256
+#define TOGETHER 4 /* values of a lane, fetched before one of them is stored */
+
+/* Values first + 16 k of a head: y may be x, and a load behind a store waits for its own turn. */
+LX_DEVICE void bonus_values(const lx_cuda_bonus &a, int64_t row, int64_t value, int64_t to,
+                            int32_t first, float sum)
+{
+    float v[TOGETHER], x[TOGETHER], z[TOGETHER];
+    LX_UNROLL
+    for (int32_t k = 0; k < TOGETHER; k++) {
+        bool there = first + 16 * k < a.d_value;
+        int64_t m = value + first + 16 * k;
+        v[k] = there ? a.v[row * a.v_width + m] : 0.0f;
+        x[k] = there ? a.x[row * a.x_width + m] : 0.0f;
+        z[k] = there && a.z != NULL ? a.z[row * a.z_width + m] : 1.0f;
+    }
+    LX_UNROLL
+    for (int32_t k = 0; k < TOGETHER; k++) {
+        int32_t m = first + 16 * k;
+        if (m >= a.d_value)
+            return;
+        float y = fmaf(sum, v[k], x[k]) * z[k];
+        if (a.y != NULL)
+            a.y[to + m] = y;
+        if (a.twin != NULL)
+            a.twin[to + m] = lx_to_bf16(y);
+    }
+}
 
 LX_KERNEL(THREADS) bonus(const lx_cuda_bonus a)
 {
@@ -17,16 +44,8 @@ LX_KERNEL(THREADS) bonus(const lx_cuda_bonus a)
         sum = fmaf(a.u[key + d] * a.q[row * a.q_width + key + d], a.k[row * a.k_width + key + d],
                    sum);
     sum = lx_sum16(sum);
-    for (int32_t m = lane; m < a.d_value; m += 16) {
-        int64_t to = which * a.d_value + m;
-        float y = fmaf(sum, a.v[row * a.v_width + value + m], a.x[row * a.x_width + value + m]);
-        if (a.z != NULL)
-            y = y * a.z[row * a.z_width + value + m];
-        if (a.y != NULL)
-            a.y[to] = y;
-        if (a.twin != NULL)
-            a.twin[to] = lx_to_bf16(y);
-    }
+    for (int32_t first = lane; first < a.d_value; first += 16 * TOGETHER)
+        bonus_values(a, row, value, which * a.d_value, first, sum);
 }
 
 extern "C" cudaError_t lx_cuda_launch_bonus(const lx_cuda_bonus *a, cudaStream_t stream)

@@ -4,6 +4,7 @@
 #include "kernels/ops/head_norm/cuda.h"
 
 #define THREADS 256
+#define TOGETHER 4 /* elements of a lane, fetched before one of them is stored */
 
 /* Where a head of a row begins. */
 struct head {
@@ -28,6 +29,45 @@ LX_DEVICE head head_of(const lx_cuda_head_norm &a, int64_t row, int64_t at)
 LX_DEVICE float head_load(const lx_cuda_head_norm &a, const head &h, int32_t i)
 {
     return h.gate != NULL && a.gate_first ? h.x[i] * lx_apply(h.gate[i], a.f) : h.x[i];
+}
+
+/* Elements first + 16 k of a head, as they are and with what they are multiplied by and added to: a
+   load behind a store would wait for its own turn. */
+struct head_part {
+    float x[TOGETHER], gate[TOGETHER], gamma[TOGETHER], beta[TOGETHER];
+};
+
+LX_DEVICE head_part head_fetch(const lx_cuda_head_norm &a, const head &h, int32_t first)
+{
+    head_part p;
+    LX_UNROLL
+    for (int32_t k = 0; k < TOGETHER; k++) {
+        int32_t i = first + 16 * k;
+        p.x[k] = i < a.d ? h.x[i] : 0.0f;
+        p.gate[k] = h.gate != NULL && i < a.d ? h.gate[i] : 0.0f;
+        p.gamma[k] = h.gamma != NULL && i < a.d ? h.gamma[i] : 1.0f;
+        p.beta[k] = h.beta != NULL && i < a.d ? h.beta[i] : 0.0f;
+    }
+    return p;
+}
+
+LX_DEVICE void head_store(const lx_cuda_head_norm &a, const head &h, const head_part &p,
+                          int32_t first, float mean, float scale)
+{
+    LX_UNROLL
+    for (int32_t k = 0; k < TOGETHER; k++) {
+        int32_t i = first + 16 * k;
+        if (i >= a.d)
+            return;
+        float by = h.gate != NULL ? lx_apply(p.gate[k], a.f) : 1.0f;
+        float x = a.gate_first ? p.x[k] * by : p.x[k];
+        float y = fmaf((x - mean) * scale, p.gamma[k], p.beta[k]);
+        y = a.gate_first ? y : y * by;
+        if (h.y != NULL)
+            h.y[i] = y;
+        if (h.twin != NULL)
+            h.twin[i] = lx_to_bf16(y);
+    }
 }
 
 LX_DEVICE float head_scale(const lx_cuda_head_norm &a, float squares)
@@ -59,16 +99,9 @@ LX_KERNEL(THREADS) head_norm(const lx_cuda_head_norm a)
         squares = fmaf(x, x, squares);
     }
     float scale = head_scale(a, lx_sum16(squares));
-    for (int32_t i = lane; i < a.d; i += 16) {
-        float y = (head_load(a, h, i) - mean) * scale;
-        float beta = h.beta != NULL ? h.beta[i] : 0.0f;
-        y = h.gamma != NULL ? fmaf(y, h.gamma[i], beta) : y + beta;
-        if (h.gate != NULL && !a.gate_first)
-            y = y * lx_apply(h.gate[i], a.f);
-        if (h.y != NULL)
-            h.y[i] = y;
-        if (h.twin != NULL)
-            h.twin[i] = lx_to_bf16(y);
+    for (int32_t first = lane; first < a.d; first += 16 * TOGETHER) {
+        const head_part p = head_fetch(a, h, first);
+        head_store(a, h, p, first, mean, scale);
     }
 }
 

@@ -49,7 +49,8 @@ template <int KEEP> struct norm_row {
     }
 };
 
-/* ... or, of long rows, read again from where they lie. */
+/* ... or, of long rows, read again from where they lie, TOGETHER at a time before f writes: y may
+   be x. */
 template <> struct norm_row<0> {
     const float *x;
     int32_t lane, d;
@@ -66,8 +67,22 @@ template <> struct norm_row<0> {
 
     template <class F> LX_METHOD void each_scaled(const float *gamma, const float *beta, F f) const
     {
-        for (int32_t i = lane; i < d; i += 16)
-            f(i, x[i], gamma[i], beta[i]);
+        for (int32_t from = lane; from < d; from += 16 * TOGETHER) {
+            float v[TOGETHER], g[TOGETHER], b[TOGETHER];
+            LX_UNROLL
+            for (int32_t k = 0; k < TOGETHER; k++) {
+                int32_t i = from + 16 * k;
+                v[k] = i < d ? x[i] : 0.0f;
+                g[k] = i < d ? gamma[i] : 0.0f;
+                b[k] = i < d ? beta[i] : 0.0f;
+            }
+            LX_UNROLL
+            for (int32_t k = 0; k < TOGETHER; k++) {
+                int32_t i = from + 16 * k;
+                if (i < d)
+                    f(i, v[k], g[k], b[k]);
+            }
+        }
     }
 };
 

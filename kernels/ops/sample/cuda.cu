@@ -203,7 +203,7 @@ LX_DEVICE void list_nothing(const row &r, lx_sample *top)
         top[k] = none;
 }
 
-LX_KERNEL(MOST_THREADS) sample(const lx_cuda_sample a)
+LX_KERNEL(MOST_THREADS, 4) sample(const lx_cuda_sample a)
 {
     LX_SHARED(shared_row, shared, );
     int64_t i = blockIdx.x;

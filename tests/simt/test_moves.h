@@ -1,0 +1,9 @@
+/* What a state that is moved to or from the host waits for: a part of cuda_failures. */
+#ifndef LINNET_TESTS_SIMT_TEST_MOVES_H
+#define LINNET_TESTS_SIMT_TEST_MOVES_H
+
+#include "tests/simt/checks.h"
+
+void test_moves(const simt *s);
+
+#endif
