@@ -78,15 +78,14 @@ void world_close(world *w)
     w->be = NULL;
 }
 
-/* A step with every operation, which is not ended. */
+/* A step with every operation, which is not ended; what its arguments name is there until then. */
 static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
 {
-    const lx_table *tables[] = {w->table};
     const lx_kernels *k = w->k;
-    int32_t ids[WORLD_ROWS];
+    w->tables[0] = w->table;
     for (int32_t i = 0; i < b->n_tokens; i++)
-        ids[i] = (i + 1) % WORLD_IDS;
-    lx_embed_args embed = {w->x, 1, tables, ids, w->states};
+        w->ids[i] = (i + 1) % WORLD_IDS;
+    lx_embed_args embed = {w->x, 1, w->tables, w->ids, w->states};
     lx_norm_args norm = {w->y,          w->x,        w->gamma != NULL ? w->gamma : w->ones,
                          w->ones,       WORLD_WIDTH, 1e-5f,
                          LX_ROWS_TOKENS};

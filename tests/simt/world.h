@@ -24,6 +24,8 @@ typedef struct world {
     lx_array *x, *y, *wide, *ones;
     lx_array *gamma; /* of the norm instead of `ones`; NULL at first, the caller's */
     lx_table *table;
+    const lx_table *tables[1];
+    int32_t ids[WORLD_ROWS];
     lx_matrix *qkv, *out, *head;
     lx_mask *mask;
     lx_states *states;

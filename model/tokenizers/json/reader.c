@@ -77,8 +77,8 @@ static lx_json_part below(lx_json_reader *r, const lx_json_part *p, const char *
 {
     lx_json_part part = {.object = NULL};
     char quoted[28]; /* a name may be a file's, and errors go to a terminal */
-    (void)snprintf(part.path, sizeof part.path, "%.50s%s%s", p->path,
-                   p->path[0] != '\0' ? "." : "", lx_file_quote(name, quoted, sizeof quoted));
+    (void)snprintf(part.path, sizeof part.path, "%.50s%s%s", p->path, p->path[0] != '\0' ? "." : "",
+                   lx_file_quote(name, quoted, sizeof quoted));
     if (value != NULL && !json_is_object(value))
         lx_json_wrong(r, &part, NULL, "must be an object");
     else
