@@ -26,8 +26,7 @@ typedef struct v16u {
 #define V16_FN static inline
 #endif
 
-/* p + z, rounded to odd: then to f32 it rounds as if it had been exact. Always inline: small, and
-   most of what plain C does. */
+/* p + z, rounded to odd: then to f32 it rounds as if it had been exact. */
 static inline __attribute__((always_inline)) double v16_add_odd(double p, double z)
 {
     double s = p + z, back = s - p;
@@ -43,11 +42,7 @@ static inline __attribute__((always_inline)) double v16_add_odd(double p, double
 
 V16_FN float v16_one_fma(float a, float b, float c)
 {
-#ifdef __FP_FAST_FMAF
-    return __builtin_fmaf(a, b, c);
-#else
     return (float)v16_add_odd((double)a * (double)b, (double)c);
-#endif
 }
 
 #define V16_EACH(expression)                                                                       \
@@ -97,17 +92,14 @@ V16_FN v16 v16_div(v16 a, v16 b)
 {
     V16_EACH(a.f[i] / b.f[i]);
 }
-#ifdef __FP_FAST_FMAF
-V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
-{
-    V16_EACH(__builtin_fmaf(a.f[i], b.f[i], c.f[i]));
-}
-#else
 /* A sum in double rounds to f32 as if it had been exact, but where it is the midpoint of two f32.
    These end with a one and 28 zeros; those of denormal f32 in other ways, so that all such sums
    count. */
 V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
 {
+#ifdef __FP_FAST_FMAF
+    V16_EACH(__builtin_fmaf(a.f[i], b.f[i], c.f[i]));
+#else
     v16 r;
     int again = 0;
     for (int i = 0; i < 16; i++) {
@@ -124,8 +116,8 @@ V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
             r.f[i] = v16_one_fma(a.f[i], b.f[i], c.f[i]);
     }
     return r;
-}
 #endif
+}
 V16_FN v16 v16_max(v16 a, v16 b)
 {
     V16_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);

@@ -1,5 +1,4 @@
-/* Whose memory an address is in: of the fake runtime for its own files, and for the race checker.
- */
+/* Whose memory an address is in, for the fake runtime's own files and for the race checker. */
 #ifndef LINNET_TESTS_FAKE_PLACE_H
 #define LINNET_TESTS_FAKE_PLACE_H
 

@@ -1,5 +1,4 @@
-/* The fused multiply-add of plain lanes, made of doubles, against the C library's: the same bits.
- */
+/* The fused multiply-add of plain lanes has the bits of the C library's. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
