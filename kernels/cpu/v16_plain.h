@@ -22,8 +22,11 @@ typedef struct v16u {
    by a sanitizer, they do even where the compiler may choose. */
 #if defined(LX_SANITIZE_ADDRESS) || defined(LX_SANITIZE_THREAD)
 #define V16_FN static __attribute__((noinline, unused))
+/* Those that touch nothing but their arguments: each lane would be looked at alone. */
+#define V16_LANES V16_FN __attribute__((no_sanitize("address", "thread")))
 #else
 #define V16_FN static inline
+#define V16_LANES V16_FN
 #endif
 
 /* p + z, rounded to odd: then to f32 it rounds as if it had been exact. */
@@ -40,7 +43,7 @@ static inline __attribute__((always_inline)) double v16_add_odd(double p, double
     return s;
 }
 
-V16_FN float v16_one_fma(float a, float b, float c)
+V16_LANES float v16_one_fma(float a, float b, float c)
 {
     return (float)v16_add_odd((double)a * (double)b, (double)c);
 }
@@ -51,7 +54,7 @@ V16_FN float v16_one_fma(float a, float b, float c)
         r.f[i] = (expression);                                                                     \
     return r
 
-V16_FN v16 v16_set1(float f)
+V16_LANES v16 v16_set1(float f)
 {
     V16_EACH(f);
 }
@@ -72,30 +75,30 @@ V16_FN void v16_store(float *p, v16 v)
 {
     v16_store_n(p, v, 16);
 }
-V16_FN v16 v16_keep_n(v16 v, int n)
+V16_LANES v16 v16_keep_n(v16 v, int n)
 {
     V16_EACH(i < n ? v.f[i] : 0.0f);
 }
-V16_FN v16 v16_add(v16 a, v16 b)
+V16_LANES v16 v16_add(v16 a, v16 b)
 {
     V16_EACH(a.f[i] + b.f[i]);
 }
-V16_FN v16 v16_sub(v16 a, v16 b)
+V16_LANES v16 v16_sub(v16 a, v16 b)
 {
     V16_EACH(a.f[i] - b.f[i]);
 }
-V16_FN v16 v16_mul(v16 a, v16 b)
+V16_LANES v16 v16_mul(v16 a, v16 b)
 {
     V16_EACH(a.f[i] * b.f[i]);
 }
-V16_FN v16 v16_div(v16 a, v16 b)
+V16_LANES v16 v16_div(v16 a, v16 b)
 {
     V16_EACH(a.f[i] / b.f[i]);
 }
 /* A sum in double rounds to f32 as if it had been exact, but where it is the midpoint of two f32.
    These end with a one and 28 zeros; those of denormal f32 in other ways, so that all such sums
    count. */
-V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
+V16_LANES v16 v16_fma(v16 a, v16 b, v16 c)
 {
 #ifdef __FP_FAST_FMAF
     V16_EACH(__builtin_fmaf(a.f[i], b.f[i], c.f[i]));
@@ -118,40 +121,40 @@ V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
     return r;
 #endif
 }
-V16_FN v16 v16_max(v16 a, v16 b)
+V16_LANES v16 v16_max(v16 a, v16 b)
 {
     V16_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);
 }
-V16_FN v16 v16_min(v16 a, v16 b)
+V16_LANES v16 v16_min(v16 a, v16 b)
 {
     V16_EACH(a.f[i] < b.f[i] ? a.f[i] : b.f[i]);
 }
-V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
+V16_LANES v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
 {
     V16_EACH(a.f[i] > b.f[i] ? x.f[i] : y.f[i]);
 }
-V16_FN v16 v16_abs(v16 v)
+V16_LANES v16 v16_abs(v16 v)
 {
     V16_EACH(__builtin_fabsf(v.f[i]));
 }
-V16_FN float v16_of_bits(uint32_t bits)
+V16_LANES float v16_of_bits(uint32_t bits)
 {
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
-V16_FN uint32_t v16_bits(float f)
+V16_LANES uint32_t v16_bits(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
 }
 /* A float, or 0 of its sign for a denormal one. */
-V16_FN float v16_flushed(uint32_t bits)
+V16_LANES float v16_flushed(uint32_t bits)
 {
     return v16_of_bits((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
 }
-V16_FN v16 v16_pow2(v16 t)
+V16_LANES v16 v16_pow2(v16 t)
 {
     V16_EACH(v16_of_bits((v16_bits(t.f[i]) << 23) + 0x3f800000u));
 }
@@ -159,7 +162,7 @@ V16_FN v16 v16_pick(const float *table, v16 t)
 {
     V16_EACH(table[v16_bits(t.f[i]) & 15]);
 }
-V16_FN float v16_sum(v16 v)
+V16_LANES float v16_sum(v16 v)
 {
     for (int half = 8; half >= 1; half /= 2) {
         for (int i = 0; i < half; i++)
@@ -177,11 +180,11 @@ V16_FN v16u v16_load_pairs(const uint32_t *p)
     memcpy(&w, p, sizeof w);
     return w;
 }
-V16_FN v16 v16_pair_low(v16u w)
+V16_LANES v16 v16_pair_low(v16u w)
 {
     V16_EACH(v16_of_bits(w.u[i] << 16));
 }
-V16_FN v16 v16_pair_high(v16u w)
+V16_LANES v16 v16_pair_high(v16u w)
 {
     V16_EACH(v16_of_bits(w.u[i] & 0xffff0000u));
 }
@@ -191,7 +194,7 @@ typedef int8_t v16_byte;
 #else
 typedef uint8_t v16_byte;
 #endif
-V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
+V16_LANES v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 {
     for (int i = 0; i < 16; i++) {
         for (int byte = 0; byte < 32; byte += 8)
@@ -200,7 +203,7 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
     }
     return sum;
 }
-V16_FN v16 v16_of_words(v16u w)
+V16_LANES v16 v16_of_words(v16u w)
 {
     V16_EACH((float)(int32_t)w.u[i]);
 }
