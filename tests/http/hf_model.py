@@ -1,6 +1,7 @@
 """Model folders as Hugging Face's libraries write them, made on the spot: the configs and shapes of
 tests/golden/folders.py, random numbers, and a tokenizer.json."""
 
+import functools
 import json
 import random
 import struct
@@ -45,10 +46,15 @@ def write_shards(folder, tensors, n):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
 
 
+@functools.cache
+def tokenizer_of_all():
+    return vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
+
+
 def write(folder, config, tensors_of, seed=1, shards=0):
     """tensors_of: of folders.py, what the config asks for; in so many shards, or in one file. Returns the tokenizer."""
     folder.mkdir(parents=True)
-    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
+    tokenizer = tokenizer_of_all()
     own = {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
     config = config | ({"text_config": config["text_config"] | own} if "text_config" in config else own)
     rng = random.Random(seed)

@@ -1,6 +1,7 @@
 """Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to
 compare on. Nothing of it is data of others; the same seeds give the same files."""
 
+import functools
 import json
 import random
 import unicodedata
@@ -27,6 +28,7 @@ def text(rng, n_words):
     return "".join(out)
 
 
+@functools.cache
 def corpus(seed=1, n_texts=200):
     rng = random.Random(seed)
     return [text(rng, 60) for _ in range(n_texts)]
