@@ -107,7 +107,7 @@ V16_FN v16 v16_load_bf16(const uint16_t *p)
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-/* ThreadSanitizer looks at no masked load: each word of the weights, which nobody writes while they
+/* ThreadSanitizer looks at no masked load: each word of the weights, which are only read while they
    are served, would be half of a step's time. What is freed with them is still looked at. */
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
