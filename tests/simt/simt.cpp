@@ -1,10 +1,10 @@
 /* The fibers behind simt.h: who runs next, and what they wait for. */
 #include "tests/simt/simt.h"
 #include "tests/simt/race.h"
+#include "tests/simt/switch.h"
 
 #include <mutex>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #if defined(LX_SANITIZE_ADDRESS)
 #include <sanitizer/asan_interface.h>
@@ -40,11 +40,7 @@ struct fiber {
     unsigned turn; /* exchanges so far: two sets of values, since lanes leave one by one */
     uint32_t values[2];
     unsigned char *stack;
-#if defined(__x86_64__)
-    void *stack_pointer;
-#else
-    ucontext_t context;
-#endif
+    simt_stack at; /* where it goes on */
 };
 
 struct machine {
@@ -52,11 +48,7 @@ struct machine {
     unsigned char *stacks;
     unsigned n;
     fiber *running;
-#if defined(__x86_64__)
-    void *scheduler_pointer;
-#else
-    ucontext_t scheduler;
-#endif
+    simt_stack scheduler;
     const void *scheduler_stack; /* for the address sanitizer */
     size_t scheduler_bytes;
     unsigned char *shared; /* [SHARED_BYTES], used up to `end` */
@@ -81,25 +73,6 @@ extern "C" long simt_meetings;
 
 /* --- switching --- */
 
-#if defined(__x86_64__)
-/* Goes on with another stack. Not a call, and back by no `ret`: a processor then foresees that the
-   fiber that comes next returns to where the one before was called from, which is the same place.
- */
-static inline __attribute__((always_inline)) void simt_switch(void **from, void *to)
-{
-    asm volatile("leaq -128(%%rsp), %%rsp\n\t" /* what lies below may be in use */
-                 "pushq %%rbp\n\tleaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
-                 "movq %%rsp, (%%rdi)\n\tmovq %%rsi, %%rsp\n\t"
-                 "popq %%rax\n\tjmpq *%%rax\n"
-                 "1:\tpopq %%rbp\n\tleaq 128(%%rsp), %%rsp"
-                 : "+D"(from), "+S"(to)
-                 :
-                 : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-                   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-                   "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
-}
-#endif
-
 /* The address sanitizer must know which stack comes next; with NULL that this one never comes back.
  */
 static void leave([[maybe_unused]] void **kept, [[maybe_unused]] const void *stack,
@@ -122,11 +95,7 @@ static void to_scheduler(fiber *f)
 {
     void *kept = nullptr;
     leave(f->state == ENDED ? nullptr : &kept, m.scheduler_stack, m.scheduler_bytes);
-#if defined(__x86_64__)
-    simt_switch(&f->stack_pointer, m.scheduler_pointer);
-#else
-    (void)swapcontext(&f->context, &m.scheduler);
-#endif
+    simt_switch(&f->at, &m.scheduler);
     arrive(kept, nullptr, nullptr);
 }
 
@@ -137,11 +106,7 @@ static inline __attribute__((always_inline)) void to_fiber(fiber *f)
     simt_at = &f->here;
     IF_RACES(race_thread(f->here.thread.x));
     leave(&kept, f->stack, STACK_BYTES);
-#if defined(__x86_64__)
-    simt_switch(&m.scheduler_pointer, f->stack_pointer);
-#else
-    (void)swapcontext(&m.scheduler, &f->context);
-#endif
+    simt_switch(&m.scheduler, &f->at);
     arrive(kept, nullptr, nullptr);
 }
 
@@ -161,19 +126,7 @@ static void prepare(fiber *f, unsigned i)
 #if SANITIZED /* body()'s frame of the fiber before, which never returned */
     __asan_unpoison_memory_region(stack + STACK_BYTES - BELOW(i) - 4096, 4096);
 #endif
-#if defined(__x86_64__)
-    void **top =
-        reinterpret_cast<void **>(stack + STACK_BYTES - BELOW(i)) - 1; /* as after a call */
-    top[0] = nullptr;
-    *--top = reinterpret_cast<void *>(body);
-    f->stack_pointer = top;
-#else
-    (void)getcontext(&f->context);
-    f->context.uc_stack.ss_sp = stack;
-    f->context.uc_stack.ss_size = STACK_BYTES;
-    f->context.uc_link = nullptr;
-    makecontext(&f->context, body, 0);
-#endif
+    simt_begin(&f->at, stack, STACK_BYTES - BELOW(i), body);
 }
 
 /* --- what kernels call --- */
