@@ -207,10 +207,11 @@ static void must_open(subject *s, const char *kind, const json_t *c, int32_t n_l
         fail_msg("%s is not on %s", kind, where->name);
 }
 
-static void check_laws(const char *kind, const json_t *c)
+/* On every `each`-th back end. */
+static void check_laws(const char *kind, const json_t *c, int each)
 {
     static results oracle, want;
-    for (int backend = 0; backend < n_backends; backend++) {
+    for (int backend = 0; backend < n_backends; backend += each) {
         subject s = {0};
         must_open(&s, kind, c, 2, &backends[backend]);
         bool grows = json_is_true(json_object_get(c, "grows"));
@@ -304,14 +305,14 @@ static void check_lacked(const char *kind, const json_t *c)
         fail_msg("%s has %s, which its file denies", asked[1].name, kind);
 }
 
-/* The branches wired in the other ways. */
+/* The branches wired in the other ways, of which back ends know nothing: on the first and the last. */
 static void check_wirings(const char *kind, const json_t *c)
 {
     static const char *const wirings[] = {"post", "reversible"};
     for (size_t i = 0; i < sizeof wirings / sizeof *wirings; i++) {
         json_t *wired = json_deep_copy(c);
         assert_int_equal(json_object_set_new(wired, "norm", json_string(wirings[i])), 0);
-        check_laws(kind, wired);
+        check_laws(kind, wired, n_backends > 1 ? n_backends - 1 : 1);
         json_decref(wired);
     }
 }
@@ -335,7 +336,7 @@ static void check_mixer(const char *kind)
             check_lacked(kind, c);
             continue;
         }
-        check_laws(kind, c);
+        check_laws(kind, c, 1);
         if (ONE_CASE)
             break;
         check_what_is_seen(kind, c);
