@@ -199,27 +199,27 @@ static const int32_t shapes[][3] = {/* heads, D, M */
 static const int32_t lengths[] = {1, 3, 17, 1, 64, 2, 1, 1, 40, 1, 5, 1};
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
+/* Every feature map with every shape, and each with every pattern; not every three of them. */
 static bool attend_matches_oracle(device *dut, device *oracle)
 {
     static const int32_t long_one[] = {257};
     rng r = {7};
     for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS; i++) {
-        for (int p = 0; p < PATTERNS; p++) {
-            const int32_t *s = shapes[i % COUNT(shapes)];
-            attend_case one = make_case(&r, s[0], s[1], s[2], 1, long_one, (pattern)p);
-            attend_case few = make_case(&r, s[0], s[1], s[2], 3, lengths, (pattern)p);
-            attend_case many = make_case(&r, s[0], s[1], s[2], COUNT(lengths), lengths, (pattern)p);
-            one.feature_map = few.feature_map = many.feature_map =
-                (lx_feature_map)(i / COUNT(shapes));
-            if (!check_case(dut, oracle, &one) || !check_case(dut, oracle, &few) ||
-                !check_case(dut, oracle, &many))
-                return false;
-        }
+        size_t map = i / COUNT(shapes), shape = i % COUNT(shapes);
+        const int32_t *s = shapes[shape];
+        pattern p = (pattern)((map + shape) % PATTERNS);
+        attend_case one = make_case(&r, s[0], s[1], s[2], 1, long_one, p);
+        attend_case few = make_case(&r, s[0], s[1], s[2], 3, lengths, p);
+        attend_case many = make_case(&r, s[0], s[1], s[2], COUNT(lengths), lengths, p);
+        one.feature_map = few.feature_map = many.feature_map = (lx_feature_map)map;
+        if (!check_case(dut, oracle, &one) || !check_case(dut, oracle, &few) ||
+            !check_case(dut, oracle, &many))
+            return false;
     }
     return true;
 }
 
-/* --- laws --- */
+/* --- laws: a shape each, whose feature map is the next one --- */
 
 /* One sequence in pieces that `next` chooses; y and the state must be what one step gives. */
 static bool check_split(device *d, const attend_case *c, rng *r, int32_t longest, const float *y,
@@ -246,11 +246,11 @@ static bool attend_any_split_is_equal(device *dut, device *oracle)
     (void)oracle;
     static const int32_t length[] = {61};
     rng r = {8};
-    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS; i++) {
-        const int32_t *shape = shapes[i % COUNT(shapes)];
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        const int32_t *shape = shapes[i];
         attend_case c = make_case(&r, shape[0], shape[1], shape[2], 1, length, UNIFORM);
         c.slot[0] = 0;
-        c.feature_map = (lx_feature_map)(i / COUNT(shapes));
+        c.feature_map = (lx_feature_map)(i % LX_FEATURE_MAPS);
         float *y = floats((int64_t)length[0] * c.heads * c.d_value);
         float *state = floats(c.n_slots * c.floats);
         if (!attend_all(dut, &c, y, state))
@@ -269,11 +269,11 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
     (void)oracle;
     rng r = {9};
     int32_t zero = 0;
-    for (size_t i = 0; i < COUNT(shapes) * LX_FEATURE_MAPS; i++) {
-        const int32_t *shape = shapes[i % COUNT(shapes)];
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        const int32_t *shape = shapes[i];
         attend_case c =
             make_case(&r, shape[0], shape[1], shape[2], COUNT(lengths), lengths, UNIFORM);
-        c.feature_map = (lx_feature_map)(i / COUNT(shapes));
+        c.feature_map = (lx_feature_map)(i % LX_FEATURE_MAPS);
         int64_t n_y = (int64_t)c.heads * c.d_value, row = 0;
         float *y = floats(total_rows(&c) * n_y), *alone = floats(total_rows(&c) * n_y);
         float *state = floats(c.n_slots * c.floats), *end = floats(c.floats);
