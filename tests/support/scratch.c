@@ -43,6 +43,7 @@ const char *scratch_path(const char *name)
 const char *scratch_write(const char *name, const void *bytes, size_t n)
 {
     const char *path = scratch_path(name);
+    (void)unlink(path); /* ext4 waits for the disk where a file that has bytes is written anew */
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(bytes, 1, n, f), n);
