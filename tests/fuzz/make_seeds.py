@@ -85,6 +85,7 @@ def configs() -> dict[str, bytes]:
     seeds = {task: json.dumps(config(task)).encode() for task in ("couplet", "image")}
     seeds["sizes"] = json.dumps(config("image") | {"d_key": 7, "d_value": 5, "norm": "post"}).encode()
     seeds["unknown"] = json.dumps(config("image") | {"rope": True}).encode()
+    seeds["base"] = json.dumps({"base": "../none", "d_model": 64}).encode()
     hears = {"sample_rate": 8000, "frame": 200, "hop": 80, "bands": 6, "lowest": 20, "stride": 3, "context": 1}
     seeds["speech"] = json.dumps(config("speech") | {"head": {"kind": "ctc", "size": 11}, "speech": hears}).encode()
     rwkv7 = {"model_type": "rwkv7", "hidden_size": 128, "head_dim": 64, "num_hidden_layers": 2, "vocab_size": 256}
