@@ -9,8 +9,8 @@ enum { GOLDEN_ROWS = 128 }; /* rows, and output rows, that the transformer allow
 /* Counts one comparison and says what failed. */
 void golden_count(bool ok, const char *fmt, ...) LX_PRINTF(2, 3);
 
-/* How many of n lines, images or an image's values to compare: the first quarter by the slow ones, the
-   reference back end and plain C, which the others are tested against elsewhere. */
+/* How many of n lines, images or an image's values to compare: the first quarter by the slow ones,
+   the reference back end and plain C, which the others are tested against elsewhere. */
 int32_t golden_part(int32_t n);
 
 /* Compare the transformer's results with the fixture in `dir`; `what` names the back end. */
