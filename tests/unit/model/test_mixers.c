@@ -305,8 +305,7 @@ static void check_lacked(const char *kind, const json_t *c)
         fail_msg("%s has %s, which its file denies", asked[1].name, kind);
 }
 
-/* The branches wired in the other ways, of which back ends know nothing: on the first and the last.
- */
+/* The branches wired in the other ways, which is above the back ends: on the first and the last. */
 static void check_wirings(const char *kind, const json_t *c)
 {
     static const char *const wirings[] = {"post", "reversible"};
