@@ -29,7 +29,7 @@ typedef struct device {
     lx_backend *be;
     const lx_kernels *k;
     const char *label; /* "cpu avx2, 3 threads" */
-    bool is_cpu, is_oracle;
+    bool is_cpu;
     int threads;
     bool rounds; /* activations to bf16, before a product with bf16 weights */
     bool int8;   /* products of whole numbers (lx_precision) */

@@ -31,8 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     lx_status st = lx_hf_config_load(path, &c, &is_theirs, &err);
     if (st == LX_OK && !is_theirs)
         st = lx_config_load(path, &c, &err);
-    if (st == LX_ERR_NOT_FOUND || st == LX_ERR_IO) { /* of the folder that "base" names */
-        subject_check_text(&err);
+    if (st == LX_ERR_NOT_FOUND || st == LX_ERR_IO) { /* of the folder that "base" names, no other */
+        subject_check_text(st, &err);
+        MUST(strstr(err.text, "/config.json: ") != NULL);
         return 0;
     }
     if (st != LX_OK) {

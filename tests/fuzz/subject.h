@@ -27,9 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 const char *subject_file(const uint8_t *data, size_t n);
 
 /* An error must say what it is, in one line. */
-void subject_check_text(const lx_error *err);
+void subject_check_text(lx_status got, const lx_error *err);
 
-/* And its status must blame the bytes. */
+/* Likewise, and its status must blame the bytes. */
 void subject_check_error(lx_status got, const lx_error *err);
 
 #endif

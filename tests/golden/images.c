@@ -1,7 +1,7 @@
 /*
  * Log-probabilities of images against images.bin: every value of every image, or the first of them,
- * and bits per value. The slow ones look at the first quarter of the first image.
- * The images are scored as `linnet eval` does it, many rows per step.
+ * and bits per value. The slow ones look at a quarter of the images, and of each at the first
+ * quarter. The images are scored as `linnet eval` does it, many rows per step.
  */
 #include <math.h>
 #include <stdio.h>
