@@ -11,6 +11,36 @@
 #include "kernels/cpu/body_math.h"
 #include "kernels/cpu/body_seen.h"
 
+/*
+ * Tokens of a sequence that go through its state together (attend_linear): a vector of the state is
+ * loaded and stored once for all of them, and what one waits for is hidden by the others. Sums are
+ * those of token after token. More than one where there are registers for it.
+ */
+#ifndef BODY_TOKENS
+#define BODY_TOKENS 1
+#endif
+_Static_assert(BODY_TOKENS <= LX_CPU_MAX_TOKENS, "scratch has room for as many");
+
+#ifdef __clang__
+#define V16_UNROLL /* it unrolls by itself, where it optimises */
+#else
+#define V16_UNROLL _Pragma("GCC unroll 4")
+#endif
+
+/* The first n lanes, all sixteen or less; n is known where this is used. */
+V16_FN v16 body_load(const float *p, const int n)
+{
+    return n == 16 ? v16_load(p) : v16_load_n(p, n, v16_set1(0.0f));
+}
+
+V16_FN void body_store(float *p, v16 v, const int n)
+{
+    if (n == 16)
+        v16_store(p, v);
+    else
+        v16_store_n(p, v, n);
+}
+
 #include "kernels/ops/linear/cpu.h"
 
 #include "kernels/ops/attend_both/cpu.h"

@@ -286,6 +286,7 @@ typedef struct lx_cpu_isa {
 #define LX_WHOLE_SHARED 16  /* tokens that share that */
 #define LX_CPU_BLOCK 256    /* ids summed in f32 before the sum goes on in double */
 #define LX_CPU_MAX_ROWS 16  /* rows of f32 that are copied at once, at most; of pairs, 32 */
+#define LX_CPU_MAX_TOKENS 4 /* of a sequence that go through its state together, at most */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
 #define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */
 #define LX_CPU_MIXTURE LX_MIXTURE_MAX_COMPONENTS
@@ -305,7 +306,7 @@ static inline int64_t lx_cpu_linear_scratch(int64_t cols)
 
 static inline int64_t lx_cpu_attend_scratch(int64_t d_key)
 {
-    return 2 * ((d_key + 15) / 16 * 16);
+    return 2 * LX_CPU_MAX_TOKENS * ((d_key + 15) / 16 * 16);
 }
 
 static inline int64_t lx_cpu_attend_kept_scratch(int64_t d_key, int64_t d_value)

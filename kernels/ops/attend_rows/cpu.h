@@ -196,11 +196,6 @@ static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
         seen_add(&query->all, largest, v16_sum(sum));
 }
 
-V16_FN v16 rows_load(const float *p, int n)
-{
-    return n == 16 ? v16_load(p) : v16_load_n(p, n, v16_set1(0.0f));
-}
-
 /* Adds this block's weighted values m .. of nq queries: nc times 16 columns, of the last n. A row
    that a query does not see is not multiplied: it may hold anything. One that none sees is not
    read. */
@@ -223,7 +218,7 @@ V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, co
             if (all != 0xffff && (any >> l & 1) == 0)
                 continue;
             for (int c = 0; c < nc; c++) {
-                v[c] = rows_load(row + 16 * c, c + 1 == nc ? n : 16);
+                v[c] = body_load(row + 16 * c, c + 1 == nc ? n : 16);
                 __builtin_prefetch(row + later + 16 * c, 0, 2);
             }
             for (int j = 0; j < nq; j++) {

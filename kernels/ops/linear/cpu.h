@@ -82,17 +82,17 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         return;
     }
 #endif
-#define BODY_START(r)                                                                              \
-    if (r < rows)                                                                                  \
-        copy_sums(sums + r * panels, bias, panels);
-    BODY_REPEAT(BODY_START)
-#undef BODY_START
 #ifdef BODY_INT8
     if (b->job->w->format == LX_CPU_INT8) {
         run_block_int8(b, bias, rows, panels);
         return;
     }
 #endif
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        copy_sums(sums + r * panels, bias, panels);
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
 #ifdef V16_TILES
     run_f32(b, sums, rows, panels);
 #else

@@ -62,9 +62,10 @@ V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int
     }
 }
 
-/* Adds the sums over a chunk, times both scales, to those of panel v over the chunks before. */
-V16_FN void fold_bytes(v16 *done, const v16u *sums, const uint32_t *x, const float *scales,
-                       const int v, const int rows, const int panels)
+/* Adds the sums over a chunk, times both scales, to those of panel v over the chunks before, or in
+   the first chunk to the bias. */
+V16_FN void fold_bytes(v16 *done, const v16 *bias, const v16u *sums, const uint32_t *x,
+                       const float *scales, const int v, const int rows, const int panels)
 {
     if (v < panels) {
         v16 scale = v16_load(scales + v * 16);
@@ -72,54 +73,66 @@ V16_FN void fold_bytes(v16 *done, const v16u *sums, const uint32_t *x, const flo
 #define BODY_FOLD(r)                                                                               \
     if (r < rows) {                                                                                \
         memcpy(&s, x + r * BODY_BYTES_STRIDE + LX_CPU_CHUNK / 4, sizeof s);                        \
-        done[r * panels + v] = v16_fma(v16_of_words(sums[r * panels + v]),                         \
-                                       v16_mul(scale, v16_set1(s)), done[r * panels + v]);         \
+        done[r * panels + v] =                                                                     \
+            v16_fma(v16_of_words(sums[r * panels + v]), v16_mul(scale, v16_set1(s)),               \
+                    bias != NULL ? bias[v] : done[r * panels + v]);                                \
     }
         BODY_REPEAT(BODY_FOLD)
 #undef BODY_FOLD
     }
 }
 
-/* `done` holds the sums in memory: between chunks the registers belong to the whole numbers. */
-V16_FN void run_int8(const block *b, v16 *done, const int rows, const int panels)
+/* The chunk of n inputs from x on; bias is NULL but in the first one. */
+V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uint32_t *x,
+                           const uint32_t *words, const uint32_t *starts, int64_t n, const int rows,
+                           const int panels)
 {
     const lx_matrix *w = b->job->w;
-    const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
     const float *scales = w->scales + b->panel * 16;
     int64_t starts_group = lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP;
-    const uint32_t *starts =
-        (const uint32_t *)w->starts + b->panel / 2 * starts_group + b->panel % 2 * 16;
-    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->shape.cols, k0);
-        v16u sums[96];
+    v16u sums[96];
 #define BODY_START_PANEL(v)                                                                        \
     start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);
-        BODY_REPEAT(BODY_START_PANEL)
+    BODY_REPEAT(BODY_START_PANEL)
 #undef BODY_START_PANEL
-        for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP) {
-            add_bytes_group(sums, x + k, words, 0, rows, panels);
-            if (panels > 2)
-                add_bytes_group(sums, x + k, words + w->group_words, 2, rows, panels);
-            if (panels > 4)
-                add_bytes_group(sums, x + k, words + 2 * w->group_words, 4, rows, panels);
-            if (panels > 6)
-                add_bytes_group(sums, x + k, words + 3 * w->group_words, 6, rows, panels);
-        }
-#define BODY_FOLD_PANEL(v) fold_bytes(done, sums, x, scales, v, rows, panels);
-        BODY_REPEAT(BODY_FOLD_PANEL)
-#undef BODY_FOLD_PANEL
-        starts += LX_CPU_GROUP;
+    for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP) {
+        add_bytes_group(sums, x + k, words, 0, rows, panels);
+        if (panels > 2)
+            add_bytes_group(sums, x + k, words + w->group_words, 2, rows, panels);
+        if (panels > 4)
+            add_bytes_group(sums, x + k, words + 2 * w->group_words, 4, rows, panels);
+        if (panels > 6)
+            add_bytes_group(sums, x + k, words + 3 * w->group_words, 6, rows, panels);
     }
+#define BODY_FOLD_PANEL(v) fold_bytes(done, bias, sums, x, scales, v, rows, panels);
+    BODY_REPEAT(BODY_FOLD_PANEL)
+#undef BODY_FOLD_PANEL
+}
+
+/* Between chunks the registers belong to the whole numbers. A compiler that is not told so copies
+   all sums to places of its own and back. */
+V16_FN void keep_in_memory(v16 *done)
+{
+    __asm__ volatile("" : : "r"(done) : "memory");
 }
 
 V16_FN void run_block_int8(const block *b, const v16 *bias, const int rows, const int panels)
 {
+    const lx_matrix *w = b->job->w;
+    const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
+    int64_t starts_group = lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP;
+    const uint32_t *starts =
+        (const uint32_t *)w->starts + b->panel / 2 * starts_group + b->panel % 2 * 16;
     v16 done[BODY_MAX_SUMS];
-#define BODY_START(r)                                                                              \
-    if (r < rows)                                                                                  \
-        copy_sums(done + r * panels, bias, panels);
-    BODY_REPEAT(BODY_START)
-#undef BODY_START
-    run_int8(b, done, rows, panels);
+    run_chunk_int8(b, done, bias, x, words, starts, chunk_inputs(w->shape.cols, 0), rows, panels);
+    for (int64_t k0 = LX_CPU_CHUNK; k0 < w->shape.cols; k0 += LX_CPU_CHUNK) {
+        keep_in_memory(done);
+        x += b->chunk_stride;
+        words += LX_CPU_CHUNK / 4 * LX_CPU_GROUP;
+        starts += LX_CPU_GROUP;
+        run_chunk_int8(b, done, NULL, x, words, starts, chunk_inputs(w->shape.cols, k0), rows,
+                       panels);
+    }
+    keep_in_memory(done);
     finish_block(b, done, rows, panels);
 }

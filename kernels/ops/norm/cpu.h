@@ -17,10 +17,11 @@ static void norm(float *y, const float *x, const float *gamma, const float *beta
     v16 v = v16_keep_n(v16_sub(v16_load_n(x + whole, rest, zero), centre), rest);
     squares = v16_fma(v, v, squares);
     v16 scale = v16_set1(1.0f / sqrtf(v16_sum(squares) / (float)d + eps));
-    for (int32_t i = 0; i < d; i += 16) {
-        int n = d - i < 16 ? d - i : 16;
-        v16 c = v16_mul(v16_sub(v16_load_n(x + i, n, zero), centre), scale);
-        c = v16_fma(c, v16_load_n(gamma + i, n, zero), v16_load_n(beta + i, n, zero));
-        v16_store_n(y + i, c, n);
+    for (int32_t i = 0; i < whole; i += 16) {
+        v16 c = v16_mul(v16_sub(v16_load(x + i), centre), scale);
+        v16_store(y + i, v16_fma(c, v16_load(gamma + i), v16_load(beta + i)));
     }
+    v = v16_mul(v, scale);
+    v = v16_fma(v, v16_load_n(gamma + whole, rest, zero), v16_load_n(beta + whole, rest, zero));
+    v16_store_n(y + whole, v, rest);
 }

@@ -1,11 +1,5 @@
 /* Some columns of one head of one sequence, token after token. Lanes are columns of the state. */
 
-#ifdef __clang__
-#define V16_UNROLL /* it unrolls by itself, where it optimises */
-#else
-#define V16_UNROLL _Pragma("GCC unroll 4")
-#endif
-
 /*
  * What a token needs of the pass that other vectors than its own cannot share: w k for the delta
  * rule with a decay a channel, bonus k for a read before the update. [d_key]
@@ -19,20 +13,6 @@ V16_FN const float *recur_products(const lx_cpu_recurrence *r, const float *x, c
         v16_store(r->scratch + d, product);
     }
     return r->scratch;
-}
-
-/* The first n columns, all sixteen or less; n is known where this is used. */
-V16_FN v16 recur_load(const float *p, int n)
-{
-    return n == 16 ? v16_load(p) : v16_load_n(p, n, v16_set1(0.0f));
-}
-
-V16_FN void recur_store(float *p, v16 v, int n)
-{
-    if (n == 16)
-        v16_store(p, v);
-    else
-        v16_store_n(p, v, n);
 }
 
 /*
@@ -62,7 +42,7 @@ V16_FN void recur_dot(const lx_cpu_recurrence *r, const float *x, int32_t m, int
         recur_ask(r, d, m, 0, 2, vectors);
         V16_UNROLL
         for (int i = 0; i < vectors; i++)
-            p[i] = v16_fma(left, recur_load(s + 16 * i, n), p[i]);
+            p[i] = v16_fma(left, body_load(s + 16 * i, n), p[i]);
     }
 }
 
@@ -88,7 +68,7 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
         recur_dot(r, decay == LX_DECAY_CHANNEL ? recur_products(r, w, k) : k, m, vectors, n, p);
     V16_UNROLL
     for (int i = 0; i < vectors; i++) {
-        v[i] = recur_load(r->v.at + t * r->v.stride + m + 16 * i, n);
+        v[i] = body_load(r->v.at + t * r->v.stride + m + 16 * i, n);
         u[i] = v[i];
         if (correction == LX_CORRECT_DELTA)
             u[i] = v16_fma(v16_sub(zero, w_head), p[i], v[i]);
@@ -105,7 +85,7 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
             recur_ask(r, d, m, 1, 2, vectors);
         V16_UNROLL
         for (int i = 0; i < vectors; i++) {
-            v16 x = recur_load(s + 16 * i, n);
+            v16 x = body_load(s + 16 * i, n);
             if (read == LX_READ_BEFORE)
                 y[i] =
                     v16_fma(query, mixed != NULL ? v16_fma(v16_set1(mixed[d]), v[i], x) : x, y[i]);
@@ -115,13 +95,13 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
             x = v16_fma(key, u[i], x);
             if (read == LX_READ_AFTER)
                 y[i] = v16_fma(query, x, y[i]);
-            recur_store(s + 16 * i, x, n);
+            body_store(s + 16 * i, x, n);
         }
     }
     V16_UNROLL
     for (int i = 0; i < vectors; i++) {
         y[i] = v16_fma(v16_set1(r->skip), v[i], v16_mul(v16_set1(r->scale), y[i]));
-        recur_store(r->y + t * r->y_stride + m + 16 * i, y[i], n);
+        body_store(r->y + t * r->y_stride + m + 16 * i, y[i], n);
     }
 }
 
