@@ -112,12 +112,13 @@ typedef struct lx_reloaded_model {
 } lx_reloaded_model;
 
 /* Requests that the folders are read again; `wake` (may be NULL) is called when that is done, from
-   the reloader's thread. out NULL: the result is not wanted. LX_ERR_UNAVAILABLE while loading or
-   draining, LX_ERR_BUSY when too many wait. */
+   the reloader's thread. Requests that come before a reload has begun share it. out NULL: the
+   result is not wanted. LX_ERR_UNAVAILABLE while loading or draining. */
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err) LX_MUST_USE;
 bool lx_reload_done(const lx_reload *r);
-/* After it is done: LX_OK with all models, borrowed; or the reason why nothing was changed. */
+/* After it is done: LX_OK with all models, borrowed; or the reason why nothing was changed.
+   LX_ERR_CONFLICT: a file was changed while it was read. */
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
                            lx_error *err) LX_MUST_USE;
 void lx_reload_release(lx_reload *r); /* no wake comes after it */
