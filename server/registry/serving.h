@@ -59,7 +59,8 @@ typedef enum lx_serving_state {
 } lx_serving_state;
 
 lx_status lx_serving_new(lx_serving **out, lx_error *err) LX_MUST_USE;
-/* Whether there are folders to load models from, and their configs can be read; loads nothing. */
+/* Whether the device is a word that is known, and there are folders with configs that can be read;
+   opens and loads nothing. */
 lx_status lx_serving_check(const lx_serving_options *options, lx_error *err) LX_MUST_USE;
 /* Loads every model, runs one real step of each and starts the engines. Once. */
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options,
