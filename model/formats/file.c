@@ -90,6 +90,13 @@ static bool has_changed(const lx_file *f)
            s.st_mtim.tv_sec != f->modified.tv_sec || s.st_mtim.tv_nsec != f->modified.tv_nsec;
 }
 
+lx_status lx_file_fail_changed(const char *label, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_CONFLICT, NULL,
+                   "%s: the file was changed while it was read: try again when it is complete",
+                   label);
+}
+
 lx_status lx_file_read_at(const lx_file *f, const char *label, uint64_t at, void *data, size_t n,
                           lx_error *err)
 {
@@ -104,12 +111,7 @@ lx_status lx_file_read_at(const lx_file *f, const char *label, uint64_t at, void
             break; /* the file has become shorter */
         done += (size_t)got;
     }
-    if (done < n || has_changed(f))
-        return lx_fail(err, LX_ERR_CONFLICT, NULL,
-                       "%s: the file was changed while it was read: "
-                       "try again when it is complete",
-                       label);
-    return LX_OK;
+    return done < n || has_changed(f) ? lx_file_fail_changed(label, err) : LX_OK;
 }
 
 lx_status lx_file_read(const char *path, size_t max_bytes, char **data, size_t *n_bytes,

@@ -38,6 +38,8 @@ lx_status lx_file_begin(const char *path, size_t max_bytes, lx_file *out,
 lx_status lx_file_read_at(const lx_file *f, const char *label, uint64_t at, void *data, size_t n,
                           lx_error *err) LX_MUST_USE;
 void lx_file_end(lx_file *f); /* also when it is closed already */
+/* LX_ERR_CONFLICT, for a file that has changed between two reads. */
+lx_status lx_file_fail_changed(const char *label, lx_error *err);
 
 /* The whole file, read as lx_file is; the caller frees *data, which has a NUL behind its n_bytes.
  */
