@@ -71,6 +71,7 @@ template <class T> static inline void __stcs(T *at, T x)
     name##_type &name = *static_cast<name##_type *>(simt_static(&name##_site, sizeof(name##_type)))
 #define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
 #define LX_UNROLL
+#define LX_UNROLL_4
 
 static inline float __uint_as_float(uint32_t bits)
 {
