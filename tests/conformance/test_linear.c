@@ -287,37 +287,6 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
-/* So many outputs of so many rows that a back end may compute them in larger pieces than a few. */
-static bool linear_of_many_has_the_bytes_of_few(device *dut, device *oracle)
-{
-    enum { PART = 16 };
-    (void)oracle;
-    rng r = {8};
-    for (int i = 0; i < 2; i++) {
-        linear_case c = {.cols = i == 0 ? 17 : 36,
-                         .outputs = 961,
-                         .rows = 193,
-                         .dtype = LX_F32,
-                         .activation = LX_ACT_GELU,
-                         .residual = i == 0 ? OWN_RESIDUAL : NO_RESIDUAL,
-                         .bias = true};
-        linear_data data = make_data(&c, &r);
-        lx_matrix *w = dev_matrix(dut, &data.w, data.bias);
-        float *all = floats(c.rows * c.outputs), *some = floats(c.rows * c.outputs);
-        if (!run_linear(dut, &c, &data, w, 0, c.rows, false, all))
-            return false;
-        for (int32_t first = 0; first < c.rows; first += PART) {
-            int32_t n = c.rows - first < PART ? c.rows - first : PART;
-            if (!run_linear(dut, &c, &data, w, first, n, false, some))
-                return false;
-            CHECK(same_bytes(some, all + first * c.outputs, n * c.outputs),
-                  "rows %d to %d differ from the same rows among %d", first, first + n - 1, c.rows);
-        }
-        dev_release(dut);
-    }
-    return true;
-}
-
 /* Rows of an array that holds nothing else give the bytes that they give elsewhere. */
 static bool linear_into_spare_rows(device *dut, device *oracle)
 {
@@ -522,7 +491,6 @@ const test linear_tests[] = {
     {"linear_of_large_matrices_matches_oracle", linear_of_large_matrices_matches_oracle},
     {"linear_rows_are_independent", linear_rows_are_independent},
     {"linear_into_spare_rows", linear_into_spare_rows},
-    {"linear_of_many_has_the_bytes_of_few", linear_of_many_has_the_bytes_of_few},
     {"linear_has_equal_bytes_on_every_cpu", linear_has_equal_bytes_on_every_cpu},
     {"linear_has_equal_bytes_of_extreme_values", linear_has_equal_bytes_of_extreme_values},
     {"linear_rounds_inputs_as_it_says", linear_rounds_inputs_as_it_says},
