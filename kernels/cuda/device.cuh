@@ -29,6 +29,7 @@
     (kernel<<<(unsigned)(blocks), (unsigned)(threads), (size_t)(shared), (stream)>>>(__VA_ARGS__), \
      cudaGetLastError())
 #define LX_UNROLL _Pragma("unroll")
+#define LX_UNROLL_4 _Pragma("unroll 4")
 #elif !defined(LX_SIMT)
 #error "device code is compiled by nvcc, or after tests/simt/simt.h"
 #endif

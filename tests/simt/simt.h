@@ -71,6 +71,7 @@ template <class T> static inline void __stcs(T *at, T x)
     name##_type &name = *static_cast<name##_type *>(simt_static(&name##_site, sizeof(name##_type)))
 #define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
 #define LX_UNROLL
+#define LX_UNROLL_4
 
 static inline float __uint_as_float(uint32_t bits)
 {
@@ -152,6 +153,36 @@ static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const ch
 {
     return __uint_as_float(simt_exchange(mask, __float_as_uint(x), lane, file, line));
 }
+
+/* Of a double, in two halves. */
+static inline double simt_shuffle(uint32_t mask, double x, unsigned lane, const char *file,
+                                  int line)
+{
+    uint32_t half[2];
+    memcpy(half, &x, sizeof x);
+    for (uint32_t &h : half)
+        h = simt_exchange(mask, h, lane, file, line);
+    memcpy(&x, half, sizeof x);
+    return x;
+}
+
+/* The least, or the greatest, of what all lanes of a warp give: only all of them may. */
+template <class F>
+static inline uint32_t simt_reduce(uint32_t mask, uint32_t x, F better, const char *file, int line)
+{
+    for (unsigned apart = 1; apart < 32u; apart *= 2u) {
+        uint32_t other = simt_exchange(mask, x, threadIdx.x % 32u ^ apart, file, line);
+        x = better(other, x) ? other : x;
+    }
+    return x;
+}
+
+#define __reduce_min_sync(mask, given)                                                             \
+    simt_reduce((mask), (given), [](uint32_t one, uint32_t two) { return one < two; }, __FILE__,   \
+                __LINE__)
+#define __reduce_max_sync(mask, given)                                                             \
+    simt_reduce((mask), (given), [](uint32_t one, uint32_t two) { return one > two; }, __FILE__,   \
+                __LINE__)
 
 #define __shfl_sync(mask, given, from, width)                                                      \
     simt_shuffle((mask), (given),                                                                  \
