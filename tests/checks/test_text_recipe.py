@@ -65,9 +65,9 @@ def test_documents_lie_between_ends_and_what_is_given_is_not_predicted():
     end = known.end
     assert part.values.tolist() == [end, 97, 98, 9, 99, 9, 100, end, 101, end]
     assert part.counted.tolist() == [True] + [False] * 5 + [True] * 4
-    ids, targets = part.arrays(part.rows(8))
-    assert ids[0].tolist()[:7] == [end, 97, 98, 9, 99, 9, 100] and targets[0].tolist() == [-100] * 5 + [100, end]
-    assert ids[1].tolist()[:2] == [end, 101] and targets[1].tolist() == [101, end] + [-100] * 5
+    ids, targets, places = part.arrays(part.rows(8))
+    assert ids[0].tolist()[:7] == [end, 97, 98, 9, 99, 9, 100] and ids[1].tolist()[:2] == [end, 101]
+    assert targets.tolist() == [100, end, 101, end] and places.tolist() == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("length, offset", [(7, 0), (7, 3), (7, 6), (100, 5), (1, 0)])

@@ -121,10 +121,10 @@ def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path,
              "--device", "cpu", "--levels", str(levels), *(["--colour"] if colour else [])]
     recipe = trained(monkeypatch, train("image.py", folder, out, *flags), image.Images, image.parse_arguments)
     picture = recipe.held_out[:1]
-    nothing = torch.tensor([len(recipe.classes)]).numpy()  # a score says no class
+    nothing = torch.tensor([len(recipe.classes)])  # a score says no class
     ids, targets = image_data.make_inputs(picture, nothing, recipe.streams, levels)
     with torch.no_grad():
-        logits = recipe.model(torch.from_numpy(ids))[0].double().log_softmax(-1)
+        logits = recipe.model(ids)[0].double().log_softmax(-1)
     want = [-logits[i, value].item() / math.log(2) for i, value in enumerate(targets[0].tolist())]  # bits, of images
     values = bytes(recipe.palette[level] for level in picture.flatten().tolist())
     with Server("--precision", "f32", model_dir=out) as server:
