@@ -55,14 +55,14 @@ struct few_fetched {
     float4 w[FOURS], x[FOURS];
 };
 
-LX_DEVICE void fetch_few(few_fetched *f, const lx_cuda_linear &a, bool wide, int64_t out0,
-                         int64_t row0, int32_t rows, int32_t k0)
+/* A thread's fours of a block's rows of weights or inputs. */
+LX_DEVICE void fetch_few(float4 (&to)[FOURS], const float *from, bool wide, int64_t row0,
+                         int32_t rows, int32_t k0, int32_t cols)
 {
     LX_UNROLL
     for (int i = 0; i < FOURS; i++) {
         int at = (int)threadIdx.x + i * THREADS, r = at / (CHUNK / 4), k = at % (CHUNK / 4) * 4;
-        f->w[i] = four_of(a.w, wide, out0 + r, a.outputs, k0 + k, a.cols);
-        f->x[i] = four_of(a.x, wide, row0 + r, rows, k0 + k, a.cols);
+        to[i] = four_of(from, wide, row0 + r, rows, k0 + k, cols);
     }
 }
 
@@ -73,13 +73,16 @@ LX_KERNEL(THREADS, 2) linear_few(const lx_cuda_linear a, bool wide)
     int32_t across = (a.outputs + FEW - 1) / FEW;
     int64_t row0 = (int64_t)(blockIdx.x / (unsigned)across) * FEW;
     int64_t out0 = (int64_t)(blockIdx.x % (unsigned)across) * FEW;
+    few_fetched f;
+    lx_let_next_begin();
+    fetch_few(f.w, a.w, wide, out0, a.outputs, 0, a.cols);
+    lx_wait_for_others(); /* weights were there before */
     int32_t rows = *a.live;
     if (row0 >= rows)
         return; /* the whole block */
     int tx = (int)threadIdx.x % FEW, ty = (int)threadIdx.x / FEW;
     bool there = row0 + ty < rows && out0 + tx < a.outputs;
-    few_fetched f;
-    fetch_few(&f, a, wide, out0, row0, rows, 0);
+    fetch_few(f.x, a.x, wide, row0, rows, 0, a.cols);
     float sum = there ? a.bias[out0 + tx] : 0.0f;
     for (int32_t k0 = 0; k0 < a.cols; k0 += CHUNK) {
         int32_t n = a.cols - k0 < CHUNK ? a.cols - k0 : CHUNK;
@@ -90,8 +93,10 @@ LX_KERNEL(THREADS, 2) linear_few(const lx_cuda_linear a, bool wide)
             x[at / (CHUNK / 4)][at % (CHUNK / 4)] = f.x[i];
         }
         __syncthreads();
-        if (k0 + CHUNK < a.cols)
-            fetch_few(&f, a, wide, out0, row0, rows, k0 + CHUNK);
+        if (k0 + CHUNK < a.cols) {
+            fetch_few(f.w, a.w, wide, out0, a.outputs, k0 + CHUNK, a.cols);
+            fetch_few(f.x, a.x, wide, row0, rows, k0 + CHUNK, a.cols);
+        }
         if (there) {
             int32_t k = 0;
             for (; k + TOGETHER <= n / 4; k += TOGETHER) { /* their loads overlap */
@@ -147,6 +152,8 @@ LX_KERNEL(THREADS) linear(const lx_cuda_linear a, bool wide)
     int32_t across = (a.outputs + TILE - 1) / TILE;
     int64_t row0 = (int64_t)(blockIdx.x / (unsigned)across) * TILE;
     int64_t out0 = (int64_t)(blockIdx.x % (unsigned)across) * TILE;
+    lx_let_next_begin();
+    lx_wait_for_others();
     int32_t rows = *a.live;
     if (row0 >= rows)
         return; /* the whole block */
@@ -203,6 +210,6 @@ extern "C" cudaError_t lx_cuda_launch_linear(const lx_cuda_linear *a, cudaStream
     if (blocks > 0x7fffffff)
         return cudaErrorInvalidValue;
     if (few)
-        return LX_LAUNCH(linear_few, blocks, THREADS, 0, stream, *a, wide);
-    return LX_LAUNCH(linear, blocks, THREADS, 0, stream, *a, wide);
+        return LX_LAUNCH_EARLY(linear_few, blocks, THREADS, 0, stream, *a, wide);
+    return LX_LAUNCH_EARLY(linear, blocks, THREADS, 0, stream, *a, wide);
 }

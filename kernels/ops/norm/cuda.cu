@@ -112,6 +112,8 @@ template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
 {
     int64_t row = (int64_t)blockIdx.x * (THREADS / 16) + threadIdx.x / 16;
     norm_row<KEEP> r(a.gamma, a.beta, (int32_t)(threadIdx.x % 16u), a.d);
+    lx_let_next_begin();
+    lx_wait_for_others(); /* what scales was there before */
     if (row >= *a.live)
         return; /* a whole half warp */
     r.fetch(a.x + row * a.d);
@@ -128,8 +130,8 @@ extern "C" cudaError_t lx_cuda_launch_norm(const lx_cuda_norm *a, cudaStream_t s
 {
     int per_block = THREADS / 16, blocks = (a->rows + per_block - 1) / per_block;
     if (a->d <= 256)
-        return LX_LAUNCH(norm<16>, blocks, THREADS, 0, stream, *a);
+        return LX_LAUNCH_EARLY(norm<16>, blocks, THREADS, 0, stream, *a);
     if (a->d <= 512)
-        return LX_LAUNCH(norm<32>, blocks, THREADS, 0, stream, *a);
-    return LX_LAUNCH(norm<0>, blocks, THREADS, 0, stream, *a);
+        return LX_LAUNCH_EARLY(norm<32>, blocks, THREADS, 0, stream, *a);
+    return LX_LAUNCH_EARLY(norm<0>, blocks, THREADS, 0, stream, *a);
 }

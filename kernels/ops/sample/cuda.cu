@@ -228,6 +228,8 @@ LX_DEVICE void put(const lx_cuda_sample &a, const lx_cuda_row &s, lx_sample out)
 LX_KERNEL(MOST_THREADS, 4) sample(const lx_cuda_sample a)
 {
     LX_SHARED(shared_row, shared, );
+    lx_let_next_begin();
+    lx_wait_for_others();
     if ((int64_t)blockIdx.x >= *a.live)
         return; /* the whole block */
     const lx_cuda_row s = a.rows[blockIdx.x];
@@ -239,6 +241,8 @@ template <int BLOCKS> LX_KERNEL(32, 16) sample_few(const lx_cuda_sample a)
 {
     LX_SHARED(shared_row, shared, );
     int64_t i = blockIdx.x;
+    lx_let_next_begin();
+    lx_wait_for_others();
     if (i >= *a.live)
         return; /* the whole block */
     const lx_cuda_row s = a.rows[i];
@@ -250,8 +254,8 @@ template <int BLOCKS> LX_KERNEL(32, 16) sample_few(const lx_cuda_sample a)
 extern "C" cudaError_t lx_cuda_launch_sample(const lx_cuda_sample *a, cudaStream_t stream)
 {
     if (a->n_ids <= BLOCK)
-        return LX_LAUNCH(sample_few<1>, a->n_rows, 32, 0, stream, *a);
+        return LX_LAUNCH_EARLY(sample_few<1>, a->n_rows, 32, 0, stream, *a);
     if (a->n_ids <= FEW_IDS)
-        return LX_LAUNCH(sample_few<FEW_IDS / BLOCK>, a->n_rows, 32, 0, stream, *a);
-    return LX_LAUNCH(sample, a->n_rows, MOST_THREADS, 0, stream, *a);
+        return LX_LAUNCH_EARLY(sample_few<FEW_IDS / BLOCK>, a->n_rows, 32, 0, stream, *a);
+    return LX_LAUNCH_EARLY(sample, a->n_rows, MOST_THREADS, 0, stream, *a);
 }
