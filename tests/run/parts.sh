@@ -92,7 +92,7 @@ environment() {
 python_env() { environment .venv tests/requirements.txt . && { [ -e .venv/tools ] || fetch_tools; }; }
 # The packages that the HTTP tests with the marker quick need, unless all are there.
 quick_env() {
-    if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers)'; fi
+    if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy)'; fi
 }
 # Of the tests that train, beside Debian's PyTorch and its numpy.
 training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tokenizers|openai)' --system-site-packages; }
