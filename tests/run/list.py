@@ -7,6 +7,7 @@
 import argparse
 import ast
 import re
+import signal
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ def main():
     parser.add_argument("folders", nargs="*", default=FOLDERS)
     parser.add_argument("--marked")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it without a word
     for path in (p for folder in arguments.folders for p in sorted((ROOT / folder).glob("test_*.py"))):
         markers, sentence = describe(path)
         name = path.relative_to(ROOT)
