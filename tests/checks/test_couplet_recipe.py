@@ -20,6 +20,8 @@ import couplet  # noqa: E402
 import couplet_data  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 PAIRS = [f"{a}{b}明月\t{b}{a}清风" for a in "春夏秋冬江河湖海天地山水" for b in "东南西北红黄蓝绿花草树木风雨云雪"]
 HELD_OUT = next(f"{a}{b}\t{b}{a}" for a in map(chr, range(0x4E00, 0x4F00)) for b in "一二三" if couplet_data.is_held_out((f"{a}{b}", "")))
 

@@ -19,6 +19,8 @@ import image  # noqa: E402
 import image_data as data  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--batch-tokens", "96", "--tokens", "500", "--threads", "1",
          "--device", "cpu"]
 

@@ -21,6 +21,8 @@ import mnist  # noqa: E402
 import mnist_kinds  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 
 def write_idx(path, values):
     head = numpy.array([2048 + values.ndim, *values.shape], ">i4").tobytes()

@@ -19,6 +19,8 @@ import text  # noqa: E402
 import text_data as data  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 LINES = ["宋\t春風\t明月", "a\tb\tcde", "唐\t\té\r", "", "x"] * 6
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "32", "--batch-tokens", "128", "--tokens", "1000",
          "--threads", "1", "--device", "cpu"]

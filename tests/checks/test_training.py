@@ -26,6 +26,8 @@ import trainer  # noqa: E402
 import unfit  # noqa: E402
 from mixers import delta, linear, lsh, memory_compressed  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 KINDS = {
     "gated_deltanet": {"conv": 4, "beta": "twice_sigmoid", "gate": "silu", "eps": 1e-6, "n_heads": 4, "key_heads": 2},
     "delta_net": {"conv": 3, "beta": "sigmoid", "gate": "none", "eps": 1e-6},

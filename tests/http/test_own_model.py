@@ -28,6 +28,8 @@ import image_data  # noqa: E402
 import poem  # noqa: E402
 import text  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 LINES = [f"{who} {does} {where}，{n}。" for n in range(1, 7) for who in ("the fox", "a bird", "春風")
          for does in ("sees", "leaves") for where in ("the hill", "明月")]
 SMALL = ["--layers", "2", "--width", "32", "--heads", "2", "--length", "64", "--batch-tokens", "512", "--tokens", "30000",

@@ -11,6 +11,8 @@ from client import call
 from server import Server, run, wait_until
 from sounds import MODEL, ROUTE, babble, form_of, transcribe, transcribe_ok, wav
 
+pytestmark = pytest.mark.quick
+
 BODY, UPLOAD = 1 << 20, 8 << 20
 SECONDS = 30
 
