@@ -142,7 +142,7 @@ static void consider(const lx_engine *e, const lx_fair_room *room, const waiter 
 /* The first of those that may have a place now; false: there is none, or it has to wait. */
 static bool find_first(const lx_engine *e, waiter *best)
 {
-    lx_fair_room room = {e->options.n_slots, lx_fair_spare(e->options.n_slots), e->n_seats,
+    lx_fair_room room = {e->options.n_slots, e->n_places - e->options.n_slots, e->n_seats,
                          e->n_sources, e->total_weight};
     *best = (waiter){.queued = -1, .run = -1};
     for (int32_t i = e->oldest; i >= 0; i = e->runs[i].newer) {

@@ -156,8 +156,7 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    /* [n_places + 1 + kept + spare]: behind the places one for probes, then prefixes, then drafts
-     */
+    /* [n_places + kept + spare]: after the places prefixes, then drafts */
     lx_states *states;
     int32_t n_places;
     lx_mask **masks; /* [lx_task_masks] */
