@@ -7,7 +7,7 @@ import test_large_folder
 from client import call, complete_ok
 from cluster import Redis
 from hf_model import folders
-from server import Server
+from server import Server, wait_until
 from test_states import blob_of, fork_one
 
 pytestmark = pytest.mark.heavy
@@ -52,9 +52,13 @@ def rest(port, state):
 def test_kept_states_are_counted_in_bytes(model, whole):
     """Three fit; a fourth is refused, until one goes."""
     limit = 3 * STATE_BYTES + (1 << 20)
-    with Server(*FLAGS, "--prefix-cache-mb", "0", "--max-state-bytes", str(limit), model_dir=model) as server:
+    flags = ("--prefix-cache-mb", "0", "--max-state-bytes", str(limit), "--probe-interval", "2")
+    with Server(*FLAGS, *flags, model_dir=model) as server:
+        empty, probes = server.resident_bytes(), server.metric("linnet_probe_steps_total")
         first, state = begun(server.port)
+        wait_until(lambda: server.metric("linnet_probe_steps_total") > probes, 60, "an idle engine has probed")
         before = server.resident_bytes()
+        assert before - empty < 2 * STATE_BYTES + (32 << 20), "a place and a kept state; a probe has none of its own"
         copies = [fork_one(server.port, state) for _ in range(2)]
         assert 2 * STATE_BYTES < server.metric("linnet_state_bytes") <= limit
         assert server.resident_bytes() - before < 2 * STATE_BYTES + (32 << 20)
