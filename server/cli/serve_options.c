@@ -65,8 +65,8 @@ static const lx_option options[] = {
      .max = 1 << 20,
      .value = "MIB",
      .help =
-         "memory for what grows in states, of kinds that keep rows, a model; 0: what the slots' "
-         "states can need, or as much of it as fits"},
+         "memory for what grows in states, of kinds that keep rows, per model; 0: what the slots' "
+         "states can need, or as much of it as fits; large requests have seven eighths of it"},
     {.name = "prefix-cache-mb",
      .env = "LINNET_PREFIX_CACHE_MB",
      .kind = LX_OPTION_INT,
