@@ -3,6 +3,7 @@
 import argparse
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -22,7 +23,14 @@ def make_parser(description: str, kinds, tokens: str) -> argparse.ArgumentParser
 def parse(p: argparse.ArgumentParser) -> argparse.Namespace:
     """What p does not know is for the recipe."""
     args, args.further = p.parse_known_args()
+    check_program(args.linnet)
     return args
+
+
+def check_program(linnet: pathlib.Path):
+    """Before anything is trained for it to look at."""
+    if shutil.which(linnet) is None:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: there is no program {linnet}: build it, or name it with --linnet")
 
 
 def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
@@ -31,7 +39,9 @@ def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
 
 def run_script(name: str, *words):
     """A script of this folder; its standard output is of no use here."""
-    subprocess.run([sys.executable, pathlib.Path(__file__).parent / name, *words], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, pathlib.Path(__file__).parent / name, *words], stdout=subprocess.DEVNULL)
+    if done.returncode:  # it has said why
+        sys.exit(done.returncode)
 
 
 def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str], *words):
@@ -46,4 +56,7 @@ def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str],
 
 def ask(args: argparse.Namespace, *words) -> dict:
     """What the program says."""
-    return json.loads(subprocess.run([args.linnet, *words, "--json"], check=True, capture_output=True, text=True).stdout)
+    said = subprocess.run([args.linnet, *words, "--json"], stdout=subprocess.PIPE, text=True)
+    if said.returncode:  # it has said why
+        sys.exit(said.returncode)
+    return json.loads(said.stdout)
