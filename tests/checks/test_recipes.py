@@ -221,14 +221,15 @@ class Timed(Recipe):
         return 0.0
 
 
-def test_minutes_end_in_time(monkeypatch, tmp_path):
+@pytest.mark.parametrize("every", ["50", "100000"])
+def test_minutes_end_in_time(monkeypatch, tmp_path, every):
     clock, bars, rates = Clock(), [], []
     monkeypatch.setattr(trainer, "time", clock)
     monkeypatch.setattr(trainer, "tqdm", lambda **options: bars.append(trainer_bar(**options)) or bars[-1])
     recipe = Timed(clock)
     true_rate = trainer.rate
     monkeypatch.setattr(trainer, "rate", lambda progress, *more: rates.append(progress) or true_rate(progress, *more))
-    run_recipe(tmp_path, [], "--minutes", "3", "--validate-every", "50", make=lambda args: recipe)
+    run_recipe(tmp_path, [], "--minutes", "3", "--validate-every", every, make=lambda args: recipe)
     assert 175 <= clock.now - trainer.BEGUN <= 180, "the last figure is in time, too"
     assert bars[0].total == 180 and bars[0].unit == "s" and 170 <= bars[0].n <= 180
     assert rates[:2] == [0, 0] and rates[2] < 0.02 and 0.98 < rates[-1] < 1  # what compiles is not the run

@@ -1,9 +1,11 @@
-"""What comparisons of kinds by one recipe share: mnist_kinds.py, poem_kinds.py, speech_kinds.py."""
+"""Code that scripts share which run recipes one after the other: ablate.py, copy_kinds.py, mnist_kinds.py, poem_kinds.py,
+speech_kinds.py."""
 
 import argparse
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -38,10 +40,18 @@ def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
 
 
 def run_script(name: str, *words):
-    """A script of this folder; its standard output is of no use here."""
-    done = subprocess.run([sys.executable, pathlib.Path(__file__).parent / name, *words], stdout=subprocess.DEVNULL)
-    if done.returncode:  # it has said why
-        sys.exit(done.returncode)
+    """A script of this folder; its standard output is of no use here. Signals leave the script the time to save its run: a
+    terminal sends Ctrl-C to both processes, SIGTERM is passed on."""
+    script = subprocess.Popen([sys.executable, pathlib.Path(__file__).parent / name, *words], stdout=subprocess.DEVNULL)
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+              signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: script.terminate())}
+    try:
+        status = script.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if status:  # the script has said why
+        sys.exit(status if status > 0 else 128 - status)
 
 
 def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str], *words):

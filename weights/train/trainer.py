@@ -308,8 +308,10 @@ class Run:
         c["step"], c["batch"] = c["step"] + 1, c["batch"] + 1
         self.look_at_clock()
         self.show()
-        if c["step"] % 50 == 0:
-            self.log(factor)
+        # A run by the clock has to know by its middle how long its figure takes, or it would end late.
+        unknown = self.args.minutes and not c["closing"] and self.progress() > 0.5
+        if c["step"] % 50 == 0 or unknown:
+            self.log(factor, unknown or c["step"] % self.args.validate_every == 0)
         if time.time() - self.last_save > 300:
             self.save()
 
@@ -323,14 +325,14 @@ class Run:
                             "broken data")
         return losses
 
-    def log(self, factor: float):
+    def log(self, factor: float, validates: bool):
         losses = self.known_losses()
         c, seconds = self.counters, time.time() - self.start
         record = {"step": c["step"], "tokens": c["tokens"], "loss": round(sum(losses) / len(losses), 4),
                   "seconds": round(seconds), "rate": round(factor, 4),
                   "tokens_per_second": round((c["tokens"] - self.start_tokens) / seconds)}
         self.losses = []
-        if c["step"] % self.args.validate_every == 0:
+        if validates:
             record[self.recipe.report] = round(self.validate(), 4)
         self.bar.write(json.dumps(record))
         print(json.dumps(record), file=self.log_file, flush=True)
