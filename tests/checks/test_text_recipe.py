@@ -150,6 +150,16 @@ def test_a_run_goes_on_and_not_with_another_text_or_size(monkeypatch, tmp_path, 
     assert "another --run" in refused(begin())
 
 
+def test_a_run_on_bytes_does_not_go_on_with_another_text(monkeypatch, tmp_path, file):
+    """Every text has the same 256 bytes as tokens, so no tokenizer tells them apart."""
+    def begin(*flags):
+        return arguments(monkeypatch, file, tmp_path / "run", "--tokenizer", "bytes", *flags)
+
+    trainer.run(text.Text, begin())
+    file.write_text("other words\n" * 40)
+    assert "other data" in refused(begin("--tokens", "2000")) and "--run" in refused(begin("--tokens", "2000"))
+
+
 @pytest.mark.parametrize("kind", text.THEIRS + text.OURS)
 def test_every_kind_learns_and_is_written(monkeypatch, tmp_path, file, kind):
     file.write_text("abcdefgh" * 400)

@@ -58,6 +58,7 @@ class Couplet:
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)
         self.pairs, self.held_out = ({n: torch.from_numpy(rows).to(args.device) for n, rows in part.items()}
                                      for part in (self.pairs, self.held_out))
+        self.data = [*self.pairs.values(), *self.held_out.values()]
         self.nats = self.nats_of
         if args.compile:
             options = trainer.compile_options(args, dynamic=True)

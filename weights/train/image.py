@@ -132,7 +132,7 @@ class Images:
         pictures.values = data.to_levels(pictures.values, self.palette)
         labels = pictures.labels if pictures.labels is not None else np.zeros(len(pictures.values), np.int64)
         self.train, self.held_out = (torch.from_numpy(pictures.values[part]).to(args.device) for part in (~held_out, held_out))
-        self.labels = labels[~held_out]
+        self.labels, self.data = labels[~held_out], [pictures.values, labels]
         self.streams = args.streams or streams_of(pictures)
         self.config = self.make_config()
         override(self.config, args.set)

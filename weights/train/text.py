@@ -146,6 +146,7 @@ class Text:
         if counts[0] < args.length or counts[1] < 1:
             raise Unfit(f"the text is too little: {counts[0]} tokens to train on and {counts[1]} held out, of at least "
                         f"{args.length} (--length) and 1")
+        self.data = [self.train.values, self.train.counted, self.held_out.values]
         print(f"{counts[0]} tokens to train on, {counts[1]} held out, {self.tokenizer.size} in the vocabulary", flush=True)
 
     def keep_tokenizer(self):

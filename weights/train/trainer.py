@@ -8,9 +8,11 @@ A recipe is an object with
   validate()               the figure on held-out data, of the weights the model has then
   report                   the name of that figure in the log
   config, vocabulary       of the exported model; vocabulary may be None
+  data                     only where it reads some: arrays with the training data, so that a run goes on with the data it had
   export(folder)           only where the model is written other than by export.py
 
-The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
+The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. Ctrl-C and SIGTERM end the
+run after the step that it is at, with a checkpoint; the second signal ends the process at once. The
 learning rate is constant after the warm-up and falls linearly to zero over the last part of
 --tokens, so a run may be resumed with another --tokens before that fall begins. With --minutes the
 process ends after that time with its figures and weights written, however many tokens it has seen, and the rate follows the
@@ -21,12 +23,15 @@ is drawn to RUN_DIR/curve.png at every validation.
 
 import argparse
 import contextlib
+import hashlib
 import json
 import math
 import os
 import pathlib
 import pickle
+import signal
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -38,6 +43,7 @@ from export import export_model, load_exported
 from muon import Muon, move_towards
 from unfit import Unfit
 
+FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "generation_config.json")  # of a model
 BEGUN = time.time()  # of this process, as far as --minutes goes
 
 
@@ -157,6 +163,51 @@ class Average:
             self.swap()
 
 
+class Stopped(Exception):
+    def __init__(self, text: str, number: int):
+        super().__init__(text)
+        self.signal = number
+
+
+class Stop:
+    """What signals ask for. The first SIGINT or SIGTERM sets `signal`, for the loop to end at the end of a step; from then
+    on, and outside the block, signals do what they did before."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self):
+        self.signal, self.before = None, {}
+
+    def __enter__(self):
+        heard = [number for number in self.SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup's stay ignored
+        self.signal, self.before = None, {number: signal.signal(number, self.take) for number in heard}
+
+    def take(self, number: int, _frame):
+        self.signal = number
+        self.give_back()
+        print("stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+
+    def give_back(self):
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def __exit__(self, *_error):
+        self.give_back()
+
+
+stop = Stop()
+
+
+def digest_of(arrays: list) -> str:
+    """Of numpy arrays and tensors."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        array = array.cpu().numpy() if isinstance(array, torch.Tensor) else array
+        digest.update(f"{array.dtype} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
 class Run:
     """What a checkpoint holds, and the clock and log of this process."""
 
@@ -164,6 +215,7 @@ class Run:
         self.recipe, self.args = recipe, args
         self.optimizers = make_optimizers(recipe.model, args)
         self.average = Average(recipe.model, args.ema)
+        self.data = digest_of(getattr(recipe, "data", []))
         self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
         # startup: those of the seconds before the first step of a process was done; closing: seconds from the last step to the end
         self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0, "startup": 0.0, "closing": 0.0}
@@ -175,8 +227,18 @@ class Run:
         self.start_seconds, self.start_startup = self.counters["seconds"], self.counters["startup"]
         self.first_step = self.counters["step"] + 1
         self.losses = []  # of the steps since the last record, on the device
-        self.bar = tqdm(total=round(args.tokens), initial=self.start_tokens, unit="token", unit_scale=True,
-                        smoothing=0.05, disable=None)
+        self.bar = self.make_bar()
+
+    def make_bar(self) -> tqdm:
+        """With --minutes it shows the time, else the tokens."""
+        if self.args.minutes:
+            return tqdm(total=round(60 * self.args.minutes), initial=round(self.start_seconds), unit="s", disable=None,
+                        bar_format="{l_bar}{bar}| {n_fmt} of {total_fmt} s{postfix}")
+        return tqdm(total=round(self.args.tokens), initial=self.start_tokens, unit="token", unit_scale=True, smoothing=0.05,
+                    disable=None)
+
+    def show(self):
+        self.bar.update(round(self.counters["seconds"] if self.args.minutes else self.counters["tokens"]) - self.bar.n)
 
     def load(self):
         if not self.path.exists():
@@ -185,6 +247,8 @@ class Run:
             return
         try:
             state = torch.load(self.path, map_location=self.args.device, weights_only=True)
+            if state.get("data", self.data) != self.data:
+                raise Unfit(f"{self.args.run} holds a run with other data: choose another --run; --init begins with an exported model")
             self.recipe.model.load_state_dict(state["model"])
             for o, s in zip(self.optimizers, state["optimizers"]):
                 o.load_state_dict({"state": s.get("state", s), "param_groups": o.state_dict()["param_groups"]})
@@ -201,7 +265,7 @@ class Run:
         """Tensors and texts alone: PyTorch 1 reads no other number without running what a file says. The rates follow
         from the arguments."""
         self.known_losses()  # weights that a broken loss led to do not replace good ones
-        state = {"model": self.recipe.model.state_dict(), "counters": json.dumps(self.counters),
+        state = {"model": self.recipe.model.state_dict(), "data": self.data, "counters": json.dumps(self.counters),
                  "optimizers": [o.state_dict()["state"] for o in self.optimizers], "average": self.average.means}
         torch.save(state, self.path.with_suffix(".tmp"))
         self.path.with_suffix(".tmp").replace(self.path)
@@ -241,10 +305,13 @@ class Run:
             o.zero_grad(set_to_none=True)
         self.average.update(c["step"])
         c["tokens"] += self.recipe.count(batch)
-        self.bar.update(self.recipe.count(batch))
         c["step"], c["batch"] = c["step"] + 1, c["batch"] + 1
-        if c["step"] % 50 == 0:
-            self.log(factor)
+        self.look_at_clock()
+        self.show()
+        # A run by the clock has to know by its middle how long its figure takes, or it would end late.
+        unknown = self.args.minutes and not c["closing"] and self.progress() > 0.5
+        if c["step"] % 50 == 0 or unknown:
+            self.log(factor, unknown or c["step"] % self.args.validate_every == 0)
         if time.time() - self.last_save > 300:
             self.save()
 
@@ -258,14 +325,14 @@ class Run:
                             "broken data")
         return losses
 
-    def log(self, factor: float):
+    def log(self, factor: float, validates: bool):
         losses = self.known_losses()
         c, seconds = self.counters, time.time() - self.start
         record = {"step": c["step"], "tokens": c["tokens"], "loss": round(sum(losses) / len(losses), 4),
                   "seconds": round(seconds), "rate": round(factor, 4),
                   "tokens_per_second": round((c["tokens"] - self.start_tokens) / seconds)}
         self.losses = []
-        if c["step"] % self.args.validate_every == 0:
+        if validates:
             record[self.recipe.report] = round(self.validate(), 4)
         self.bar.write(json.dumps(record))
         print(json.dumps(record), file=self.log_file, flush=True)
@@ -314,7 +381,7 @@ class Run:
             raise Unfit(f"the data is too little: it does not fill one batch of {self.args.batch_tokens} tokens (--batch-tokens)")
         for batch in batches[c["batch"] :]:
             self.step(batch)
-            if self.done():
+            if self.done() or stop.signal:
                 return
         c["epoch"], c["batch"] = c["epoch"] + 1, 0
 
@@ -329,23 +396,62 @@ def check_arguments(args):
             raise Unfit(f"--{name} {getattr(args, name):g} is not from 0 to 1")
 
 
+def check_device(name: str):
+    try:
+        torch.empty(1, device=name).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch has no kind of its own for it
+        raise Unfit(f"--device {name}: {str(error).splitlines()[0]}") from error
+
+
+def check_out(folder: pathlib.Path):
+    """Whether the files of a model can be written there, before hours are spent on them. Asking for rights is not enough: a
+    file system may be read-only, and root may do anything."""
+    known = folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        for path in folder.iterdir():
+            if path.name in FILES:
+                path.open("r+b").close()
+        if not known:  # a run that is refused for something else leaves no folder without a model
+            folder.rmdir()
+    except OSError as error:
+        raise Unfit(f"--out {folder} cannot be written: {error.strerror}") from error
+
+
 def train(make_recipe, args):
     check_arguments(args)
+    check_device(args.device)
+    if args.out:
+        check_out(args.out)
     torch.set_num_threads(args.threads)
     if torch.device(args.device).type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32
     torch.manual_seed(args.seed)
     recipe = make_recipe(args)
     state = Run(recipe, args)
-    while not state.done():
-        state.epoch()
+    with stop:
+        while not (state.done() or stop.signal):
+            state.epoch()
+    if stop.signal:
+        state.save()
+        state.bar.close()
+        raise Stopped(f"stopped at step {state.counters['step']}; the same command goes on from {state.path}", stop.signal)
     state.finish()
 
 
 def run(make_recipe, args):
     """Trains for args.tokens tokens, from the checkpoint if there is one, and exports. What cannot be done ends with one
     line and status 1."""
+    name = pathlib.Path(sys.argv[0]).name
     try:
         train(make_recipe, args)
     except (Unfit, OSError) as error:
-        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error}")
+        sys.exit(f"{name}: {error}")
+    except Stopped as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(128 + error.signal)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
