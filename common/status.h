@@ -20,11 +20,12 @@
     X(ERR_TIMEOUT, "deadline passed", 504)         /* the request's time is over */                \
     X(ERR_CANCELLED, "request was cancelled", 499) /* the client left */                           \
     X(ERR_FORMAT, "malformed file", 500)           /* a weights file breaks its format */          \
-    X(ERR_IO, "input/output error", 500)           /* open, read, mmap failed */                   \
+    X(ERR_IO, "input/output error", 500)           /* open or read failed */                       \
     X(ERR_NO_MEMORY, "out of memory", 503)         /* an allocation failed */                      \
     X(ERR_UNSUPPORTED, "not supported", 501)       /* well-formed, but not built in */             \
     X(ERR_DEVICE, "device failure", 503)           /* the back end's device is lost */             \
-    X(ERR_INTERNAL, "internal error", 500)         /* our own bug */
+    X(ERR_INTERNAL, "internal error", 500)         /* our own bug */                               \
+    X(ERR_CONFLICT, "conflict", 409)               /* a file changes while it is read */
 
 typedef enum lx_status {
 #define X(name, text, http) LX_##name,

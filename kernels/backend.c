@@ -71,14 +71,28 @@ static lx_status choose_auto(const lx_backend_options *options, lx_backend **out
     return lx_backend_open("cpu", options, out, err);
 }
 
+lx_status lx_device_check(const char *device, lx_error *err)
+{
+    if (is_plugin(device))
+        return lx_plugin_check(device, err);
+    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "device",
+                   "--device: \"%s\" is not one of auto, cpu, cuda, cuda:N", device);
+}
+
 lx_status lx_backend_choose(const char *device, const lx_backend_options *options, lx_backend **out,
                             char *why, size_t size, lx_error *err)
 {
+    lx_error cause = {0};
+    lx_status st = lx_device_check(device, err);
+    if (st != LX_OK)
+        return st;
     if (strcmp(device, "auto") == 0)
         return choose_auto(options, out, why, size, err);
-    if (strcmp(device, "cpu") != 0 && !is_plugin(device))
-        return lx_fail(err, LX_ERR_INVALID, "device",
-                       "--device: \"%s\" is not one of auto, cpu, cuda, cuda:N", device);
     (void)snprintf(why, size, "%s, as asked for", device);
-    return lx_backend_open(device, options, out, err);
+    st = lx_backend_open(device, options, out, &cause);
+    if (st == LX_ERR_UNSUPPORTED && is_plugin(device))
+        return lx_fail(err, st, "device", "--device %s: %s; use --device cpu", device, cause.text);
+    return st == LX_OK ? LX_OK : lx_fail(err, st, cause.param, "%s", cause.text);
 }

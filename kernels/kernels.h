@@ -151,6 +151,9 @@ lx_status lx_backend_open(const char *name, const lx_backend_options *options, l
 lx_status lx_backend_choose(const char *device, const lx_backend_options *options, lx_backend **out,
                             char *why, size_t size, lx_error *err) LX_MUST_USE;
 
+/* Whether `device` is one of these words; opens nothing. */
+lx_status lx_device_check(const char *device, lx_error *err) LX_MUST_USE;
+
 struct lx_kernels {
     const char *name;
     /* Frees the back end; all its objects must be gone. NULL is allowed. */

@@ -43,22 +43,28 @@ static int32_t device_of(const char *colon)
     return digit && *end == '\0' && n <= MAX_DEVICE ? (int32_t)n : -1;
 }
 
+lx_status lx_plugin_check(const char *name, lx_error *err)
+{
+    if (device_of(strchr(name, ':')) >= 0)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "backend",
+                   "\"%s\": a device is a number from 0 to %d after the colon", name, MAX_DEVICE);
+}
+
 lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx_backend **out,
                          lx_error *err)
 {
     char file[64];
     const char *colon = strchr(name, ':');
     int n = colon != NULL ? (int)(colon - name) : (int)strlen(name);
-    int32_t device = device_of(colon);
-    if (device < 0)
-        return lx_fail(err, LX_ERR_INVALID, "backend",
-                       "\"%s\": a device is a number from 0 to %d after the colon", name,
-                       MAX_DEVICE);
+    lx_status st = lx_plugin_check(name, err);
+    if (st != LX_OK)
+        return st;
     (void)snprintf(file, sizeof file, "libkernels_%.*s.so", n, name);
     const lx_plugin *plugin = NULL;
-    lx_status st = load(file, &plugin, err);
+    st = load(file, &plugin, err);
     if (st == LX_OK)
-        return plugin->open(options, device, out, err);
+        return plugin->open(options, device_of(colon), out, err);
     return st == LX_ERR_NOT_FOUND ? LX_ERR_UNSUPPORTED : st;
 }
 

@@ -27,6 +27,9 @@ typedef struct lx_plugin {
 
 typedef const lx_plugin *(*lx_plugin_fn)(void);
 
+/* Whether the device in "NAME" or "NAME:DEVICE" is a number. */
+lx_status lx_plugin_check(const char *name, lx_error *err) LX_MUST_USE;
+
 /* Opens "NAME" or "NAME:DEVICE"; LX_ERR_UNSUPPORTED says what of library, driver or device lacks.
  */
 lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx_backend **out,

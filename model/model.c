@@ -189,17 +189,30 @@ static lx_status hash_file(lx_model *m, const char *path, lx_error *err)
     return st;
 }
 
+/* After a file was hashed and then loaded: that both read the same bytes, or a later reload would
+   take the model for one with the new bytes. `before` is the hash without the file. */
+static lx_status check_hash(lx_model *m, uint64_t before, const char *path, lx_error *err)
+{
+    uint64_t hashed = m->hash;
+    m->hash = before;
+    lx_status st = hash_file(m, path, err);
+    return st == LX_OK && m->hash != hashed ? lx_file_fail_changed(lx_file_label(path), err) : st;
+}
+
 static lx_status load_config(lx_model *m, lx_error *err)
 {
     char path[MAX_PATH];
     bool is_theirs = false;
+    uint64_t before = m->hash;
     lx_status st = join(path, m->dir, "", "config.json", err);
+    if (st == LX_OK)
+        st = hash_file(m, path, err);
     if (st == LX_OK)
         st = lx_hf_config_load(path, &m->config, &is_theirs, err);
     if (st == LX_OK && !is_theirs)
         st = lx_config_load(path, &m->config, err);
     if (st == LX_OK)
-        st = hash_file(m, path, err);
+        st = check_hash(m, before, path, err);
     if (st != LX_OK || m->config.base[0] == '\0')
         return st;
     st = join(path, m->dir, m->config.base, "config.json", err);
@@ -228,10 +241,13 @@ static lx_status load_tokenizer(lx_model *m, lx_error *err)
     char path[MAX_PATH];
     if (strcmp(m->config.tokenizer, "bytes") == 0)
         return lx_tokenizer_new_bytes(&m->tokenizer, err);
+    uint64_t before = m->hash;
     lx_status st = join(path, m->dir, m->config.base, m->config.tokenizer, err);
     if (st == LX_OK)
+        st = hash_file(m, path, err);
+    if (st == LX_OK)
         st = lx_tokenizer_load_file(path, &m->tokenizer, err);
-    return st == LX_OK ? hash_file(m, path, err) : st;
+    return st == LX_OK ? check_hash(m, before, path, err) : st;
 }
 
 /* The whole of a file that a folder may lack, into the model's hash, too; *bytes NULL: it is not

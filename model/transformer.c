@@ -32,16 +32,21 @@ static lx_status new_outputs(lx_transformer *t, lx_error *err)
 }
 
 /* What the heads of a branch are at first. */
-static void fill_initial(const lx_model *m, const lx_branch *b, float *state)
+static lx_status fill_initial(const lx_model *m, const lx_branch *b, float *state, lx_error *err)
 {
     const lx_mixer_parts *p = &b->parts;
     int64_t size = (int64_t)p->fields[0].rows * p->fields[0].cols;
     char name[96];
     (void)snprintf(name, sizeof name, "layers.%d.%s", p->layer, p->tensors[p->initial].name);
-    const lx_host_tensor *t = &lx_model_tensor(m, name)->t;
-    for (int64_t i = 0; i < p->n_heads * size; i++)
-        state[b->state_offset + i / size * lx_mixer_head_floats(p) + i % size] =
-            lx_host_tensor_at(t, i);
+    const lx_tensor *t = lx_model_tensor(m, name);
+    float *numbers = malloc((size_t)(t->t.rows * t->t.cols) * sizeof *numbers);
+    if (numbers == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an initial state");
+    lx_status st = lx_safetensors_numbers(m->weights, t, numbers, err);
+    for (int64_t i = 0; i < p->n_heads * size && st == LX_OK; i++)
+        state[b->state_offset + i / size * lx_mixer_head_floats(p) + i % size] = numbers[i];
+    free(numbers);
+    return st;
 }
 
 /* t->initial, where any layer begins with something else than zeros. */
@@ -56,7 +61,9 @@ static lx_status new_initial(lx_transformer *t, lx_error *err)
             t->initial = calloc((size_t)m->state.fixed_floats, sizeof *t->initial);
         if (t->initial == NULL)
             return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an initial state");
-        fill_initial(m, b, t->initial);
+        lx_status st = fill_initial(m, b, t->initial, err);
+        if (st != LX_OK)
+            return st;
     }
     return LX_OK;
 }

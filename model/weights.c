@@ -5,26 +5,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const lx_host_tensor *tensor(const lx_weights *w, const char *prefix, const char *suffix)
-{
-    char name[128];
-    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
-    return &lx_model_tensor(w->model, name)->t;
-}
-
-/* A tensor's numbers as f32; the caller frees them. NULL when there is no memory. */
-static float *numbers(const lx_host_tensor *t)
-{
-    int64_t n = t->rows * t->cols;
-    float *v = malloc((size_t)n * sizeof *v);
-    for (int64_t i = 0; v != NULL && i < n; i++)
-        v[i] = lx_host_tensor_at(t, i);
-    return v;
-}
+/* Tensors are read one at a time, into the same memory: fresh pages for each would take as long as
+   reading. */
+typedef struct loader {
+    lx_weights *w;
+    void *values; /* of the tensor that was read last */
+    size_t n_bytes;
+} loader;
 
 static lx_status no_memory(const char *prefix, const char *suffix, lx_error *err)
 {
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s%s", prefix, suffix);
+}
+
+static const lx_tensor *find(const loader *l, const char *prefix, const char *suffix)
+{
+    char name[128];
+    (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
+    return lx_model_tensor(l->w->model, name);
+}
+
+/* A tensor with its values, which last until the next one is read. */
+static lx_status read_tensor(loader *l, const char *prefix, const char *suffix, lx_host_tensor *out,
+                             lx_error *err)
+{
+    const lx_tensor *t = find(l, prefix, suffix);
+    size_t n_bytes = lx_safetensors_bytes(t);
+    if (n_bytes > l->n_bytes) {
+        free(l->values);
+        l->values = malloc(n_bytes);
+        l->n_bytes = l->values != NULL ? n_bytes : 0;
+    }
+    if (l->values == NULL)
+        return no_memory(prefix, suffix, err);
+    *out = t->t;
+    out->data = l->values;
+    return lx_safetensors_read(l->w->model->weights, t, l->values, err);
+}
+
+/* A tensor's numbers as f32; the caller frees them. */
+static lx_status read_numbers(const loader *l, const char *prefix, const char *suffix, float **out,
+                              lx_error *err)
+{
+    const lx_tensor *t = find(l, prefix, suffix);
+    float *v = malloc((size_t)(t->t.rows * t->t.cols) * sizeof *v);
+    if (v == NULL)
+        return no_memory(prefix, suffix, err);
+    lx_status st = lx_safetensors_numbers(l->w->model->weights, t, v, err);
+    if (st != LX_OK)
+        free(v);
+    else
+        *out = v;
+    return st;
 }
 
 static lx_status make_array(lx_weights *w, const float *values, int64_t n, lx_array **out,
@@ -38,35 +70,44 @@ static lx_status make_array(lx_weights *w, const float *values, int64_t n, lx_ar
 }
 
 /* The tensor's numbers, to each of which `plus` is added. */
-static lx_status load_array(lx_weights *w, const char *prefix, const char *suffix, float plus,
+static lx_status load_array(const loader *l, const char *prefix, const char *suffix, float plus,
                             lx_array **out, lx_error *err)
 {
-    const lx_host_tensor *host = tensor(w, prefix, suffix);
-    float *values = numbers(host);
-    if (values == NULL)
-        return no_memory(prefix, suffix, err);
-    for (int64_t i = 0; plus != 0 && i < host->rows * host->cols; i++)
+    const lx_host_tensor *t = &find(l, prefix, suffix)->t;
+    float *values = NULL;
+    lx_status st = read_numbers(l, prefix, suffix, &values, err);
+    if (st != LX_OK)
+        return st;
+    for (int64_t i = 0; plus != 0 && i < t->rows * t->cols; i++)
         values[i] += plus;
-    lx_status st = make_array(w, values, host->rows * host->cols, out, err);
+    st = make_array(l->w, values, t->rows * t->cols, out, err);
     free(values);
     return st;
 }
 
-static lx_status load_norm(lx_weights *w, const char *prefix, lx_norm_weights *n, lx_error *err)
+static lx_status load_norm(const loader *l, const char *prefix, lx_norm_weights *n, lx_error *err)
 {
-    const lx_config *c = &w->model->config;
-    lx_status st = load_array(w, prefix, ".weight", c->norm_plus_one ? 1 : 0, &n->gamma, err);
+    const lx_config *c = &l->w->model->config;
+    lx_status st = load_array(l, prefix, ".weight", c->norm_plus_one ? 1 : 0, &n->gamma, err);
     if (st == LX_OK && !c->rms_norm)
-        st = load_array(w, prefix, ".bias", 0, &n->beta, err);
+        st = load_array(l, prefix, ".bias", 0, &n->beta, err);
     return st;
 }
 
-static lx_status load_product(lx_weights *w, const char *prefix, lx_matrix **out, lx_error *err)
+static lx_status load_matrix(loader *l, const char *prefix, const float *bias, lx_matrix **out,
+                             lx_error *err)
 {
-    float *bias = numbers(tensor(w, prefix, ".bias"));
-    if (bias == NULL)
-        return no_memory(prefix, ".bias", err);
-    lx_status st = w->be->ops->matrix_new(w->be, tensor(w, prefix, ".weight"), bias, out, err);
+    lx_host_tensor t;
+    lx_status st = read_tensor(l, prefix, ".weight", &t, err);
+    return st == LX_OK ? l->w->be->ops->matrix_new(l->w->be, &t, bias, out, err) : st;
+}
+
+static lx_status load_product(loader *l, const char *prefix, lx_matrix **out, lx_error *err)
+{
+    float *bias = NULL;
+    lx_status st = read_numbers(l, prefix, ".bias", &bias, err);
+    if (st == LX_OK)
+        st = load_matrix(l, prefix, bias, out, err);
     free(bias);
     return st;
 }
@@ -103,15 +144,21 @@ static void copy_row(assembly *to, const lx_host_tensor *from, int64_t at)
         ((float *)(void *)row)[i] = lx_host_tensor_at(from, at + i);
 }
 
-static void add_part(assembly *to, lx_weights *w, const char *prefix, const lx_mixer_tensor *t)
+static lx_status add_part(assembly *to, loader *l, const char *prefix, const lx_mixer_tensor *t,
+                          lx_error *err)
 {
-    const lx_host_tensor *from = tensor(w, prefix, ".weight");
-    const lx_host_tensor *bias = to->bias != NULL ? tensor(w, prefix, ".bias") : NULL;
-    for (int64_t i = 0; i < t->rows; i++, to->rows++) {
-        copy_row(to, from, file_row(t, i) * from->cols + t->first);
+    lx_host_tensor from;
+    float *bias = NULL;
+    lx_status st = to->bias != NULL ? read_numbers(l, prefix, ".bias", &bias, err) : LX_OK;
+    if (st == LX_OK)
+        st = read_tensor(l, prefix, ".weight", &from, err);
+    for (int64_t i = 0; i < t->rows && st == LX_OK; i++, to->rows++) {
+        copy_row(to, &from, file_row(t, i) * from.cols + t->first);
         if (bias != NULL)
-            to->bias[to->rows] = lx_host_tensor_at(bias, file_row(t, i));
+            to->bias[to->rows] = bias[file_row(t, i)];
     }
+    free(bias);
+    return st;
 }
 
 /* "layers.I.NAME" */
@@ -121,44 +168,54 @@ static const char *full_name(char name[96], int32_t layer, const lx_mixer_tensor
     return name;
 }
 
-/* The n tensors from t on, or their parts, as one matrix. */
-static lx_status load_assembled(lx_weights *w, int32_t layer, const lx_mixer_tensor *t, int32_t n,
-                                lx_matrix **out, lx_error *err)
+/* Memory for the n tensors from t on, or their parts, as one matrix. */
+static lx_status new_assembly(const loader *l, int32_t layer, const lx_mixer_tensor *t, int32_t n,
+                              assembly *all, lx_error *err)
 {
     char name[96];
     int64_t rows = 0;
-    assembly all = {.cols = t->cols};
+    *all = (assembly){.cols = t->cols};
     for (int32_t i = 0; i < n; i++) {
-        lx_dtype dtype = tensor(w, full_name(name, layer, &t[i]), ".weight")->dtype;
-        all.dtype = i == 0 || dtype == all.dtype ? dtype : LX_F32;
+        lx_dtype dtype = find(l, full_name(name, layer, &t[i]), ".weight")->t.dtype;
+        all->dtype = i == 0 || dtype == all->dtype ? dtype : LX_F32;
         rows += t[i].rows;
     }
-    all.size = size_of(all.dtype);
-    all.data = malloc((size_t)(rows * all.cols) * all.size);
-    all.bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all.bias) : NULL;
-    bool ok = all.data != NULL && (t->role != LX_TENSOR_PRODUCT || all.bias != NULL);
-    for (int32_t i = 0; i < n && ok; i++)
-        add_part(&all, w, full_name(name, layer, &t[i]), &t[i]);
-    const lx_host_tensor host = {all.dtype, rows, all.cols, all.data};
-    lx_status st = ok ? w->be->ops->matrix_new(w->be, &host, all.bias, out, err)
-                      : no_memory(full_name(name, layer, t), ".weight", err);
+    all->size = size_of(all->dtype);
+    all->data = malloc((size_t)(rows * all->cols) * all->size);
+    all->bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all->bias) : NULL;
+    if (all->data == NULL || (t->role == LX_TENSOR_PRODUCT && all->bias == NULL))
+        return no_memory(full_name(name, layer, t), ".weight", err);
+    return LX_OK;
+}
+
+static lx_status load_assembled(loader *l, int32_t layer, const lx_mixer_tensor *t, int32_t n,
+                                lx_matrix **out, lx_error *err)
+{
+    char name[96];
+    assembly all;
+    lx_status st = new_assembly(l, layer, t, n, &all, err);
+    for (int32_t i = 0; i < n && st == LX_OK; i++)
+        st = add_part(&all, l, full_name(name, layer, &t[i]), &t[i], err);
+    const lx_host_tensor host = {all.dtype, all.rows, all.cols, all.data};
+    if (st == LX_OK)
+        st = l->w->be->ops->matrix_new(l->w->be, &host, all.bias, out, err);
     free(all.data);
     free(all.bias);
     return st;
 }
 
-static lx_status load_parameters(lx_weights *w, const char *prefix, lx_tensor_role role,
+static lx_status load_parameters(loader *l, const char *prefix, lx_tensor_role role,
                                  lx_matrix **product, lx_array **array, lx_error *err)
 {
     if (role == LX_TENSOR_ARRAY)
-        return load_array(w, prefix, "", 0, array, err);
+        return load_array(l, prefix, "", 0, array, err);
     if (role == LX_TENSOR_MAP)
-        return w->be->ops->matrix_new(w->be, tensor(w, prefix, ".weight"), NULL, product, err);
-    return load_product(w, prefix, product, err);
+        return load_matrix(l, prefix, NULL, product, err);
+    return load_product(l, prefix, product, err);
 }
 
 /* Tensor i of a branch, with those that it is joined with; *i becomes the last of them. */
-static lx_status load_tensor(lx_weights *w, const lx_mixer_parts *parts, int32_t *i,
+static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
                              lx_branch_weights *to, lx_error *err)
 {
     const lx_mixer_tensor *t = &parts->tensors[*i];
@@ -167,82 +224,93 @@ static lx_status load_tensor(lx_weights *w, const lx_mixer_parts *parts, int32_t
     while (parts->tensors[*i].joins_next)
         ++*i;
     if (*i > first || t->all_cols > 0 || t->block > 0)
-        return load_assembled(w, parts->layer, t, *i - first + 1, &to->products[first], err);
-    return load_parameters(w, full_name(name, parts->layer, t), t->role, &to->products[first],
+        return load_assembled(l, parts->layer, t, *i - first + 1, &to->products[first], err);
+    return load_parameters(l, full_name(name, parts->layer, t), t->role, &to->products[first],
                            &to->arrays[first], err);
 }
 
-/* The arrays that numbers are derived from, one behind the other; likewise. */
-static float *all_numbers(lx_weights *w, const lx_mixer_parts *parts, const lx_mixer_derived *d)
+/* The arrays that numbers are derived from, one after the other; the caller frees them. */
+static lx_status all_numbers(const loader *l, const lx_mixer_parts *parts,
+                             const lx_mixer_derived *d, float **out, lx_error *err)
 {
-    const lx_host_tensor *arrays[LX_MAX_MIXER_TENSORS];
+    char name[96];
     int64_t n = 0, at = 0;
     for (int32_t i = 0; i < d->n_from; i++) {
-        char name[96];
-        arrays[i] = tensor(w, full_name(name, parts->layer, &parts->tensors[d->from + i]), "");
-        n += arrays[i]->rows * arrays[i]->cols;
+        const lx_tensor *t =
+            find(l, full_name(name, parts->layer, &parts->tensors[d->from + i]), "");
+        n += t->t.rows * t->t.cols;
     }
     float *v = malloc((size_t)n * sizeof *v);
-    for (int32_t i = 0; v != NULL && i < d->n_from; i++) {
-        for (int64_t j = 0; j < arrays[i]->rows * arrays[i]->cols; j++)
-            v[at++] = lx_host_tensor_at(arrays[i], j);
+    lx_status st = v != NULL ? LX_OK : no_memory("numbers derived from weights", "", err);
+    for (int32_t i = 0; i < d->n_from && st == LX_OK; i++) {
+        const lx_tensor *t =
+            find(l, full_name(name, parts->layer, &parts->tensors[d->from + i]), "");
+        st = lx_safetensors_numbers(l->w->model->weights, t, v + at, err);
+        at += t->t.rows * t->t.cols;
     }
-    return v;
+    if (st != LX_OK)
+        free(v);
+    else
+        *out = v;
+    return st;
 }
 
-static lx_status load_derived(lx_weights *w, const lx_branch *b, const lx_mixer_derived *d,
+static lx_status load_derived(const loader *l, const lx_branch *b, const lx_mixer_derived *d,
                               lx_array **out, lx_error *err)
 {
-    float *values = calloc((size_t)d->n, sizeof *values);
-    float *from = d->n_from > 0 ? all_numbers(w, &b->parts, d) : NULL;
-    lx_status st = LX_OK;
-    if (values == NULL || (d->n_from > 0 && from == NULL)) {
-        st = no_memory("numbers derived from weights", "", err);
-    } else {
+    float *values = calloc((size_t)d->n, sizeof *values), *from = NULL;
+    lx_status st = values != NULL ? LX_OK : no_memory("numbers derived from weights", "", err);
+    if (st == LX_OK && d->n_from > 0)
+        st = all_numbers(l, &b->parts, d, &from, err);
+    if (st == LX_OK) {
         d->fill(b->config, &b->parts, d, from, values);
-        st = make_array(w, values, d->n, out, err);
+        st = make_array(l->w, values, d->n, out, err);
     }
     free(from);
     free(values);
     return st;
 }
 
-static lx_status load_branch(lx_weights *w, int32_t index, int32_t b, lx_error *err)
+static lx_status load_branch(loader *l, int32_t index, int32_t b, lx_error *err)
 {
-    const lx_branch *branch = &w->model->layers[index].branches[b];
+    const lx_branch *branch = &l->w->model->layers[index].branches[b];
     const lx_mixer_parts *parts = &branch->parts;
-    lx_branch_weights *to = &w->layers[index].branches[b];
+    lx_branch_weights *to = &l->w->layers[index].branches[b];
     char prefix[64];
     (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
-    lx_status st = load_norm(w, prefix, &to->norm, err);
+    lx_status st = load_norm(l, prefix, &to->norm, err);
     for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++)
-        st = load_tensor(w, parts, &i, to, err);
+        st = load_tensor(l, parts, &i, to, err);
     for (int32_t i = 0; i < parts->n_derived && st == LX_OK; i++)
-        st = load_derived(w, branch, &parts->derived[i], &to->derived[i], err);
+        st = load_derived(l, branch, &parts->derived[i], &to->derived[i], err);
     return st;
 }
 
-static lx_status load_all(lx_weights *w, lx_error *err)
+static lx_status load_all(loader *l, lx_error *err)
 {
+    lx_weights *w = l->w;
     const lx_config *c = &w->model->config;
     lx_status st = LX_OK;
     for (int32_t i = 0; i < c->n_inputs && st == LX_OK; i++) {
         char prefix[16 + LX_MAX_NAME];
         (void)snprintf(prefix, sizeof prefix, "embed.%s", c->inputs[i].name);
-        st = w->be->ops->table_new(w->be, tensor(w, prefix, ".weight"), &w->tables[i], err);
+        lx_host_tensor t;
+        st = read_tensor(l, prefix, ".weight", &t, err);
+        if (st == LX_OK)
+            st = w->be->ops->table_new(w->be, &t, &w->tables[i], err);
     }
     if (st == LX_OK && c->mel.n_bands > 0)
-        st = load_product(w, "features", &w->features, err);
+        st = load_product(l, "features", &w->features, err);
     if (st == LX_OK && c->input_norm)
-        st = load_norm(w, "input_norm", &w->input_norm, err);
+        st = load_norm(l, "input_norm", &w->input_norm, err);
     for (int32_t i = 0; i < c->n_layers; i++) {
         for (int32_t b = 0; b < w->model->layers[i].n_branches && st == LX_OK; b++)
-            st = load_branch(w, i, b, err);
+            st = load_branch(l, i, b, err);
     }
     if (st == LX_OK)
-        st = load_norm(w, "final_norm", &w->final_norm, err);
+        st = load_norm(l, "final_norm", &w->final_norm, err);
     lx_tensor_role head = c->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT;
-    return st == LX_OK ? load_parameters(w, "head", head, &w->head, NULL, err) : st;
+    return st == LX_OK ? load_parameters(l, "head", head, &w->head, NULL, err) : st;
 }
 
 lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out, lx_error *err)
@@ -252,12 +320,13 @@ lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out
                     .layers = calloc((size_t)model->config.n_layers, sizeof *w.layers)};
     if (w.layers == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");
-    lx_status st = load_all(&w, err);
+    loader l = {.w = &w};
+    lx_status st = load_all(&l, err);
+    free(l.values);
     if (st != LX_OK) {
         lx_weights_free(&w);
         return st;
     }
-    lx_safetensors_let_go(model->weights); /* the back end has them in its own order */
     *out = w;
     return LX_OK;
 }

@@ -1,12 +1,14 @@
 /*
  * Files of a model folder (see file.h). O_NONBLOCK keeps the open itself from waiting for the other
- * end of a pipe; the size is taken from the open file, so nothing can change between check and use
- * but the content.
+ * end of a pipe. The size is taken from the open file, so only the content can change between check
+ * and use. No file is mapped: an access behind the end of a file that was shortened would end the
+ * process (docs/adr/0030-files-are-read-not-mapped.md).
  */
 #include "model/formats/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,8 +22,9 @@ const char *lx_file_label(const char *path)
     return n <= LABEL_BYTES ? path : path + n - LABEL_BYTES;
 }
 
+/* Where `modified` is not NULL it becomes the time of the file's last change. */
 static lx_status check_open_file(int fd, const char *path, size_t max_bytes, size_t *n_bytes,
-                                 lx_error *err)
+                                 struct timespec *modified, lx_error *err)
 {
     struct stat s;
     const char *label = lx_file_label(path);
@@ -35,17 +38,20 @@ static lx_status check_open_file(int fd, const char *path, size_t max_bytes, siz
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %jd bytes, at most %zu are allowed", label,
                        (intmax_t)s.st_size, max_bytes);
     *n_bytes = (size_t)s.st_size;
+    if (modified != NULL)
+        *modified = s.st_mtim;
     return LX_OK;
 }
 
-lx_status lx_file_open(const char *path, size_t max_bytes, int *fd, size_t *n_bytes, lx_error *err)
+static lx_status open_file(const char *path, size_t max_bytes, int *fd, size_t *n_bytes,
+                           struct timespec *modified, lx_error *err)
 {
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (f < 0) {
         lx_status st = errno == ENOENT || errno == ENOTDIR ? LX_ERR_NOT_FOUND : LX_ERR_IO;
         return lx_fail(err, st, NULL, "%s: %s", lx_file_label(path), strerror(errno));
     }
-    lx_status st = check_open_file(f, path, max_bytes, n_bytes, err);
+    lx_status st = check_open_file(f, path, max_bytes, n_bytes, modified, err);
     if (st != LX_OK) {
         (void)close(f);
         return st;
@@ -54,54 +60,92 @@ lx_status lx_file_open(const char *path, size_t max_bytes, int *fd, size_t *n_by
     return LX_OK;
 }
 
-/* Reads exactly n bytes; a file that shrank meanwhile is an error. */
-static lx_status read_all(int fd, const char *path, char *data, size_t n, lx_error *err)
+lx_status lx_file_open(const char *path, size_t max_bytes, int *fd, size_t *n_bytes, lx_error *err)
 {
-    for (size_t at = 0; at < n;) {
-        ssize_t got = read(fd, data + at, n - at);
+    return open_file(path, max_bytes, fd, n_bytes, NULL, err);
+}
+
+/* --- reading in parts --- */
+
+lx_status lx_file_begin(const char *path, size_t max_bytes, lx_file *out, lx_error *err)
+{
+    lx_file f = {.fd = -1};
+    lx_status st = open_file(path, max_bytes, &f.fd, &f.n_bytes, &f.modified, err);
+    if (st == LX_OK)
+        *out = f;
+    return st;
+}
+
+void lx_file_end(lx_file *f)
+{
+    if (f->fd >= 0)
+        (void)close(f->fd);
+    f->fd = -1;
+}
+
+static bool has_changed(const lx_file *f)
+{
+    struct stat s;
+    return fstat(f->fd, &s) != 0 || s.st_size != (off_t)f->n_bytes ||
+           s.st_mtim.tv_sec != f->modified.tv_sec || s.st_mtim.tv_nsec != f->modified.tv_nsec;
+}
+
+lx_status lx_file_fail_changed(const char *label, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_CONFLICT, NULL,
+                   "%s: the file was changed while it was read: try again when it is complete",
+                   label);
+}
+
+lx_status lx_file_read_at(const lx_file *f, const char *label, uint64_t at, void *data, size_t n,
+                          lx_error *err)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(f->fd, (char *)data + done, n - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return lx_fail(err, LX_ERR_IO, NULL, "%s: %s", lx_file_label(path), strerror(errno));
+            return lx_fail(err, LX_ERR_IO, NULL, "%s: %s", label, strerror(errno));
         if (got == 0)
-            return lx_fail(err, LX_ERR_IO, NULL, "%s: ended at byte %zu of %zu",
-                           lx_file_label(path), at, n);
-        at += (size_t)got;
+            break; /* the file has become shorter */
+        done += (size_t)got;
     }
-    return LX_OK;
+    return done < n || has_changed(f) ? lx_file_fail_changed(label, err) : LX_OK;
 }
 
 lx_status lx_file_read(const char *path, size_t max_bytes, char **data, size_t *n_bytes,
                        lx_error *err)
 {
-    int fd = -1;
-    size_t n = 0;
-    lx_status st = lx_file_open(path, max_bytes, &fd, &n, err);
+    lx_file f = {.fd = -1};
+    lx_status st = lx_file_begin(path, max_bytes, &f, err);
     if (st != LX_OK)
         return st;
-    char *text = malloc(n + 1);
+    char *text = malloc(f.n_bytes + 1);
     if (text == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for %zu bytes",
-                     lx_file_label(path), n);
+                     lx_file_label(path), f.n_bytes);
     else
-        st = read_all(fd, path, text, n, err);
-    (void)close(fd);
+        st = lx_file_read_at(&f, lx_file_label(path), 0, text, f.n_bytes, err);
+    lx_file_end(&f);
     if (st != LX_OK) {
         free(text);
         return st;
     }
-    text[n] = '\0';
+    text[f.n_bytes] = '\0';
     *data = text;
-    *n_bytes = n;
+    *n_bytes = f.n_bytes;
     return LX_OK;
 }
+
+/* --- hashes --- */
 
 static uint64_t hash_word(uint64_t hash, uint64_t word)
 {
     return (hash ^ word) * UINT64_C(0x100000001b3);
 }
 
-/* Words as they lie in memory: weights are used in place, so the machine is little-endian anyway.
+/* A word as it lies in memory: weights are used in place, so the machine is little-endian anyway.
  */
 static uint64_t load_word(const unsigned char *bytes, size_t n)
 {
@@ -110,16 +154,38 @@ static uint64_t load_word(const unsigned char *bytes, size_t n)
     return word;
 }
 
-uint64_t lx_file_hash(uint64_t seed, const void *data, size_t n_bytes)
+void lx_hasher_add(lx_hasher *h, const void *data, size_t n_bytes)
 {
     const unsigned char *bytes = data;
-    uint64_t hash = seed;
-    size_t i = 0;
+    size_t i = 0, n_rest = h->n_bytes % 8;
+    uint64_t hash = h->hash;
+    h->n_bytes += n_bytes;
+    if (n_rest > 0) {
+        while (n_rest < 8 && i < n_bytes)
+            h->rest[n_rest++] = bytes[i++];
+        if (n_rest < 8)
+            return;
+        hash = hash_word(hash, load_word(h->rest, 8));
+    }
     for (; i + 8 <= n_bytes; i += 8)
         hash = hash_word(hash, load_word(bytes + i, 8));
-    if (i < n_bytes)
-        hash = hash_word(hash, load_word(bytes + i, n_bytes - i));
-    return hash_word(hash, n_bytes);
+    memcpy(h->rest, bytes + i, n_bytes - i);
+    h->hash = hash;
+}
+
+uint64_t lx_hasher_end(const lx_hasher *h)
+{
+    uint64_t hash = h->hash;
+    if (h->n_bytes % 8 > 0)
+        hash = hash_word(hash, load_word(h->rest, h->n_bytes % 8));
+    return hash_word(hash, h->n_bytes);
+}
+
+uint64_t lx_file_hash(uint64_t seed, const void *data, size_t n_bytes)
+{
+    lx_hasher h = {.hash = seed};
+    lx_hasher_add(&h, data, n_bytes);
+    return lx_hasher_end(&h);
 }
 
 const char *lx_file_quote(const char *text, char *out, size_t size)

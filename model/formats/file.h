@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "common/status.h"
 
@@ -18,7 +19,30 @@ const char *lx_file_label(const char *path);
 lx_status lx_file_open(const char *path, size_t max_bytes, int *fd, size_t *n_bytes,
                        lx_error *err) LX_MUST_USE;
 
-/* The whole file; the caller frees *data, which has a NUL behind its n_bytes. */
+/*
+ * A file that is read in parts over some time. Another process may shorten or overwrite the file
+ * meanwhile: each read therefore checks that the file's size and time of change are still those
+ * of the start, and is LX_ERR_CONFLICT otherwise. Another file that is renamed to the path changes
+ * nothing.
+ */
+typedef struct lx_file {
+    int fd; /* -1: closed */
+    size_t n_bytes;
+    struct timespec modified;
+} lx_file;
+
+/* As lx_file_open. */
+lx_status lx_file_begin(const char *path, size_t max_bytes, lx_file *out,
+                        lx_error *err) LX_MUST_USE;
+/* n bytes from byte `at` on; `label` names the file in errors. From any thread. */
+lx_status lx_file_read_at(const lx_file *f, const char *label, uint64_t at, void *data, size_t n,
+                          lx_error *err) LX_MUST_USE;
+void lx_file_end(lx_file *f); /* also when it is closed already */
+/* LX_ERR_CONFLICT, for a file that has changed between two reads. */
+lx_status lx_file_fail_changed(const char *label, lx_error *err);
+
+/* The whole file, read as lx_file is; the caller frees *data, which has a NUL behind its n_bytes.
+ */
 lx_status lx_file_read(const char *path, size_t max_bytes, char **data, size_t *n_bytes,
                        lx_error *err) LX_MUST_USE;
 
@@ -26,6 +50,14 @@ lx_status lx_file_read(const char *path, size_t max_bytes, char **data, size_t *
    `seed` is LX_HASH_SEED or the hash of what came before. */
 #define LX_HASH_SEED UINT64_C(0xcbf29ce484222325)
 uint64_t lx_file_hash(uint64_t seed, const void *data, size_t n_bytes);
+
+/* The same hash of bytes that come in parts: begin with {.hash = seed}. */
+typedef struct lx_hasher {
+    uint64_t hash, n_bytes;
+    unsigned char rest[8]; /* the last n_bytes % 8 bytes */
+} lx_hasher;
+void lx_hasher_add(lx_hasher *h, const void *data, size_t n_bytes);
+uint64_t lx_hasher_end(const lx_hasher *h);
 
 /* Copies `text` for an error message: what is not printable ASCII becomes '?'. Returns `out`. */
 const char *lx_file_quote(const char *text, char *out, size_t size);

@@ -1,19 +1,16 @@
 /*
- * The weights reader. The file is mapped, its header parsed with jansson into a list of tensors,
- * the list sorted by offset, and then one walk checks that the tensors tile the data area and that
- * every value is finite. After a successful open nothing about the file needs checking again, and
- * its hash is known.
+ * The weights reader. The file's header is parsed with jansson into a list of tensors, the list is
+ * sorted by offset, and then one walk in parts of PART_BYTES reads all data: it checks that the
+ * tensors tile the data area and that every value is finite, and it hashes the bytes. After a
+ * successful open the file's contents need no check again, as lx_file_read_at refuses a file that
+ * has changed since.
  *
  * All numbers of the header are checked against the file's size before they are used in arithmetic.
- * The mapping is read-only and private; a file in use must be replaced by renaming another over it,
- * never rewritten in place.
  */
 #include "model/formats/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "model/formats/file.h"
 #include "model/formats/json_memory.h"
@@ -21,25 +18,26 @@
 enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127, MAX_DIMS = 8 };
 #define MAX_FILE_BYTES ((size_t)1 << 40)
 #define MAX_HEADER_BYTES ((uint64_t)16 << 20)
+/* A multiple of every element's size, for a second-level cache. */
+#define PART_BYTES ((size_t)256 << 10)
 
 /* A tensor and its place in the data area. */
 typedef struct entry {
     lx_tensor tensor;
+    const lx_safetensors *file; /* whose data area it is */
     uint64_t begin, end;
     char name[MAX_TENSOR_NAME + 1];
 } entry;
 
 struct lx_safetensors {
-    const unsigned char *map;
-    size_t map_bytes;
-    const unsigned char *data; /* behind the header */
-    uint64_t data_bytes;
+    lx_file file;
+    uint64_t data_at, data_bytes; /* after the header */
     int32_t n;
     entry *entries; /* [n] in file order */
     int32_t n_joined;
-    lx_safetensors **joined; /* [n_joined] whose tensors these are; map is NULL then */
+    lx_safetensors **joined; /* [n_joined] whose tensors these are; then there is no file */
     uint64_t hash;
-    const char *label;
+    char *label;
 };
 
 static lx_status bad(const lx_safetensors *f, const char *name, lx_error *err, const char *what)
@@ -186,26 +184,12 @@ static lx_status parse_entries(lx_safetensors *f, json_t *root, lx_error *err)
     return LX_OK;
 }
 
-/* The length field, then the JSON; sets the data area. */
-static lx_status parse_header(lx_safetensors *f, lx_error *err)
+/* The entries of a header's text. */
+static lx_status parse_header(lx_safetensors *f, const char *text, size_t length, lx_error *err)
 {
-    uint64_t length = 0;
-    if (f->map_bytes < 8)
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %zu bytes, no room for a header", f->label,
-                       f->map_bytes);
-    for (int i = 0; i < 8; i++)
-        length |= (uint64_t)f->map[i] << (8 * i);
-    if (length > f->map_bytes - 8 || length > MAX_HEADER_BYTES)
-        return lx_fail(err, LX_ERR_FORMAT, NULL,
-                       "%s: a header of %llu bytes in a file of %zu (at most %llu)", f->label,
-                       (unsigned long long)length, f->map_bytes,
-                       (unsigned long long)MAX_HEADER_BYTES);
-    f->data = f->map + 8 + length;
-    f->data_bytes = f->map_bytes - 8 - length;
-
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
-    json_t *root = lx_json_load((const char *)f->map + 8, length, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load(text, length, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for the header", f->label);
     if (root == NULL)
@@ -217,6 +201,45 @@ static lx_status parse_header(lx_safetensors *f, lx_error *err)
     else
         st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: the header is not an object", f->label);
     json_decref(root);
+    return st;
+}
+
+static lx_status read_part(const lx_safetensors *f, uint64_t at, void *data, size_t n,
+                           lx_hasher *hasher, lx_error *err)
+{
+    lx_status st = lx_file_read_at(&f->file, f->label, at, data, n, err);
+    if (st == LX_OK)
+        lx_hasher_add(hasher, data, n);
+    return st;
+}
+
+/* The length field, then the JSON; sets the data area. */
+static lx_status read_header(lx_safetensors *f, lx_hasher *hasher, lx_error *err)
+{
+    unsigned char field[8] = {0};
+    uint64_t length = 0;
+    size_t n_bytes = f->file.n_bytes;
+    if (n_bytes < sizeof field)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %zu bytes, no room for a header", f->label,
+                       n_bytes);
+    lx_status st = read_part(f, 0, field, sizeof field, hasher, err);
+    if (st != LX_OK)
+        return st;
+    for (int i = 0; i < 8; i++)
+        length |= (uint64_t)field[i] << (8 * i);
+    if (length > n_bytes - sizeof field || length > MAX_HEADER_BYTES)
+        return lx_fail(err, LX_ERR_FORMAT, NULL,
+                       "%s: a header of %llu bytes in a file of %zu (at most %llu)", f->label,
+                       (unsigned long long)length, n_bytes, (unsigned long long)MAX_HEADER_BYTES);
+    f->data_at = sizeof field + length;
+    f->data_bytes = n_bytes - f->data_at;
+    char *text = malloc((size_t)length + 1);
+    if (text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for the header", f->label);
+    st = read_part(f, sizeof field, text, (size_t)length, hasher, err);
+    if (st == LX_OK)
+        st = parse_header(f, text, (size_t)length, err);
+    free(text);
     return st;
 }
 
@@ -273,70 +296,86 @@ static bool is_finite(const unsigned char *data, uint64_t n_bytes, lx_dtype dtyp
     return (seen & top) == 0;
 }
 
-static lx_status check_data(lx_safetensors *f, lx_error *err)
+/* Reads a tensor's values once, in parts. */
+static lx_status check_values(const lx_safetensors *f, const entry *e, unsigned char *part,
+                              lx_hasher *hasher, lx_error *err)
+{
+    for (uint64_t at = e->begin; at < e->end; at += PART_BYTES) {
+        size_t n = e->end - at < PART_BYTES ? (size_t)(e->end - at) : PART_BYTES;
+        lx_status st = read_part(f, f->data_at + at, part, n, hasher, err);
+        if (st != LX_OK)
+            return st;
+        if (!is_finite(part, n, e->tensor.t.dtype))
+            return bad(f, e->name, err, "has a value that is NaN or infinite");
+    }
+    return LX_OK;
+}
+
+static lx_status check_data(lx_safetensors *f, lx_hasher *hasher, lx_error *err)
 {
     qsort(f->entries, (size_t)f->n, sizeof *f->entries, compare_entries);
     lx_status st = check_tiling(f, err);
+    if (st != LX_OK)
+        return st;
+    unsigned char *part = malloc(PART_BYTES);
+    if (part == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory to read it", f->label);
     for (int32_t i = 0; i < f->n && st == LX_OK; i++) {
         entry *e = &f->entries[i];
         e->tensor.name = e->name;
         e->tensor.idx = i;
-        e->tensor.t.data = f->data + e->begin;
-        if (!is_finite(f->data + e->begin, e->end - e->begin, e->tensor.t.dtype))
-            st = bad(f, e->name, err, "has a value that is NaN or infinite");
+        e->file = f;
+        st = check_values(f, e, part, hasher, err);
     }
+    free(part);
     return st;
 }
 
 /* --- the file --- */
 
-static lx_status map_file(lx_safetensors *f, const char *path, lx_error *err)
-{
-    int fd = -1;
-    size_t n = 0;
-    lx_status st = lx_file_open(path, MAX_FILE_BYTES, &fd, &n, err);
-    if (st != LX_OK)
-        return st;
-    void *map = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    (void)close(fd);
-    if (map == MAP_FAILED)
-        return lx_fail(err, LX_ERR_IO, NULL, "%s: cannot be mapped (%zu bytes)", f->label, n);
-    f->map = map;
-    f->map_bytes = n;
-    return LX_OK;
-}
-
 lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *err)
 {
     lx_safetensors *f = calloc(1, sizeof *f);
-    if (f == NULL)
+    lx_hasher hasher = {.hash = LX_HASH_SEED};
+    if (f != NULL) {
+        f->file.fd = -1;
+        f->label = strdup(lx_file_label(path));
+    }
+    if (f == NULL || f->label == NULL) {
+        lx_safetensors_close(f);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
-    f->label = lx_file_label(path);
-    lx_status st = map_file(f, path, err);
+    }
+    lx_status st = lx_file_begin(path, MAX_FILE_BYTES, &f->file, err);
     if (st == LX_OK)
-        st = parse_header(f, err);
+        st = read_header(f, &hasher, err);
     if (st == LX_OK)
-        st = check_data(f, err);
-    f->label = NULL; /* the caller's */
+        st = check_data(f, &hasher, err);
     if (st != LX_OK) {
         lx_safetensors_close(f);
         return st;
     }
-    f->hash = lx_file_hash(LX_HASH_SEED, f->map, f->map_bytes);
+    f->hash = lx_hasher_end(&hasher);
     *out = f;
     return LX_OK;
+}
+
+void lx_safetensors_end(lx_safetensors *f)
+{
+    lx_file_end(&f->file);
+    for (int32_t i = 0; i < f->n_joined; i++)
+        lx_safetensors_end(f->joined[i]);
 }
 
 void lx_safetensors_close(lx_safetensors *f)
 {
     if (f == NULL)
         return;
-    if (f->map != NULL)
-        (void)munmap((void *)(uintptr_t)f->map, f->map_bytes);
+    lx_file_end(&f->file);
     for (int32_t i = 0; i < f->n_joined; i++)
         lx_safetensors_close(f->joined[i]);
     free(f->joined);
     free(f->entries);
+    free(f->label);
     free(f);
 }
 
@@ -359,12 +398,32 @@ const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
     return NULL;
 }
 
-void lx_safetensors_let_go(const lx_safetensors *f)
+size_t lx_safetensors_bytes(const lx_tensor *t)
 {
-    if (f->map != NULL)
-        (void)madvise((void *)(uintptr_t)f->map, f->map_bytes, MADV_DONTNEED); /* only a hint */
-    for (int32_t i = 0; i < f->n_joined; i++)
-        lx_safetensors_let_go(f->joined[i]);
+    return (size_t)(t->t.rows * t->t.cols) * (t->t.dtype == LX_F32 ? 4 : 2);
+}
+
+lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
+                              lx_error *err)
+{
+    const entry *e = &f->entries[t->idx];
+    return lx_file_read_at(&e->file->file, e->file->label, e->file->data_at + e->begin, data,
+                           (size_t)(e->end - e->begin), err);
+}
+
+/* The values are read to the end of `data` and converted from the first on: number i overwrites no
+   value after the i-th. */
+lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, float *data,
+                                 lx_error *err)
+{
+    int64_t n = t->t.rows * t->t.cols;
+    size_t n_bytes = lx_safetensors_bytes(t);
+    lx_host_tensor values = t->t;
+    values.data = (char *)data + (size_t)n * sizeof *data - n_bytes;
+    lx_status st = lx_safetensors_read(f, t, (void *)(uintptr_t)values.data, err);
+    for (int64_t i = 0; i < n && st == LX_OK && t->t.dtype != LX_F32; i++)
+        data[i] = lx_host_tensor_at(&values, i);
+    return st;
 }
 
 uint64_t lx_safetensors_hash(const lx_safetensors *f)
@@ -382,6 +441,7 @@ lx_status lx_safetensors_join(lx_safetensors *const *files, int32_t n, lx_safete
     for (int32_t i = 0; i < n; i++)
         total += files[i]->n;
     if (f != NULL) {
+        f->file.fd = -1;
         f->entries = calloc((size_t)total, sizeof *f->entries);
         f->joined = calloc((size_t)n, sizeof(lx_safetensors *));
     }

@@ -1,11 +1,14 @@
 /*
- * A safetensors file (or several as one: shards), memory-mapped read-only: 8 bytes of
- * little-endian header length N, N bytes of JSON {"name": {"dtype", "shape", "data_offsets":
- * [begin, end]}}, then the data.
+ * A safetensors file (or several as one: shards): 8 bytes of little-endian header length N, N bytes
+ * of JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}}, then the data.
  *
  * Opening checks everything: the header's size, every dtype (F32, BF16, F16), that shape and dtype
  * give exactly end - begin bytes, that the tensors tile the data area with no gap, overlap or rest,
  * and that no value is NaN or infinite. The first fault is LX_ERR_FORMAT naming file and tensor.
+ *
+ * The values stay in the file, which is open but not mapped: lx_safetensors_read copies a tensor's
+ * into the caller's memory. A file that someone shortens or overwrites between the opening and the
+ * last read makes opening or reading fail with LX_ERR_CONFLICT.
  */
 #ifndef LINNET_MODEL_SAFETENSORS_H
 #define LINNET_MODEL_SAFETENSORS_H
@@ -18,7 +21,7 @@ typedef struct lx_tensor {
     const char *name; /* owned by the file object */
     int32_t idx;      /* its place in the file, as for lx_safetensors_at */
     int32_t n_dims;   /* of more than 2 `t` has all but the last as rows */
-    lx_host_tensor t; /* a vector has rows = 1; data points into the mapping */
+    lx_host_tensor t; /* type and shape, a vector has rows = 1; data is NULL */
 } lx_tensor;
 
 lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *err) LX_MUST_USE;
@@ -32,9 +35,16 @@ int32_t lx_safetensors_count(const lx_safetensors *f);
 const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i);          /* in file order */
 const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name); /* or NULL */
 
-/* For when the values have been copied elsewhere: their memory goes back to the system, and a value
-   that is wanted all the same is read from the file again. */
-void lx_safetensors_let_go(const lx_safetensors *f);
+/* How many bytes the values of a tensor have. */
+size_t lx_safetensors_bytes(const lx_tensor *t);
+/* Copies the values of a tensor of `f` to `data`. From any thread. */
+lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
+                              lx_error *err) LX_MUST_USE;
+/* The same as f32: rows * cols of them. */
+lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, float *data,
+                                 lx_error *err) LX_MUST_USE;
+/* Closes the files: names, types and shapes stay, and nothing can be read any more. */
+void lx_safetensors_end(lx_safetensors *f);
 
 /* 64-bit hash of all bytes of the file (lx_file_hash), or of the hashes of joined ones. */
 uint64_t lx_safetensors_hash(const lx_safetensors *f);

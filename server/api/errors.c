@@ -32,6 +32,8 @@ static error_kind kind_of(lx_status status)
         return (error_kind){rate_limit, "server_is_overloaded"};
     case LX_ERR_LIMIT:
         return (error_kind){rate_limit, "rate_limit_exceeded"};
+    case LX_ERR_CONFLICT:
+        return (error_kind){invalid_request, "conflict"};
     case LX_ERR_UNAVAILABLE:
         return (error_kind){unavailable, "unavailable"};
     case LX_ERR_TIMEOUT:

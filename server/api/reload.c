@@ -13,6 +13,24 @@ static bool is_done(const void *context)
     return lx_reload_done(context);
 }
 
+/* A fault of a model's files is no fault of the server: the operator who put them there mends it.
+ */
+static void refuse(lx_status st, const lx_error *err, lx_response *rs)
+{
+    switch (st) {
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+    case LX_ERR_FORMAT:
+    case LX_ERR_IO:
+    case LX_ERR_UNSUPPORTED:
+        lx_respond_error(rs, 422, "invalid_model", err->param, err->text);
+        return;
+    default:
+        lx_respond_status(rs, st, err);
+    }
+}
+
 static void finish(void *context, lx_response *rs)
 {
     const lx_reloaded_model *models = NULL;
@@ -21,7 +39,7 @@ static void finish(void *context, lx_response *rs)
     lx_error err = {0};
     lx_status st = lx_reload_result(context, &models, &n, &err);
     if (st != LX_OK) {
-        lx_respond_status(rs, st, &err);
+        refuse(st, &err, rs);
         return;
     }
     for (int32_t i = 0; i < n; i++)

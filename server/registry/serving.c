@@ -72,7 +72,9 @@ static lx_status load_all(lx_serving *s, const lx_folder_list *l, lx_error *err)
 lx_status lx_serving_check(const lx_serving_options *options, lx_error *err)
 {
     lx_folder_list l = {.n = 0};
-    lx_status st = lx_folders_list(options, &l, err);
+    lx_status st = options->backend == NULL ? lx_device_check(options->device, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_folders_list(options, &l, err);
     lx_folders_free(&l);
     return st;
 }

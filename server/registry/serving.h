@@ -63,7 +63,8 @@ typedef enum lx_serving_state {
 } lx_serving_state;
 
 lx_status lx_serving_new(lx_serving **out, lx_error *err) LX_MUST_USE;
-/* Whether there are folders to load models from, and their configs can be read; loads nothing. */
+/* Whether the device is a word that is known, and there are folders with configs that can be read;
+   opens and loads nothing. */
 lx_status lx_serving_check(const lx_serving_options *options, lx_error *err) LX_MUST_USE;
 /* Loads every model, runs one real step of each and starts the engines. Once. */
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options,
@@ -120,12 +121,13 @@ typedef struct lx_reloaded_model {
 } lx_reloaded_model;
 
 /* Requests that the folders are read again; `wake` (may be NULL) is called when that is done, from
-   the reloader's thread. out NULL: the result is not wanted. LX_ERR_UNAVAILABLE while loading or
-   draining, LX_ERR_BUSY when too many wait. */
+   the reloader's thread. Requests that come before a reload has begun share it. out NULL: the
+   result is not wanted. LX_ERR_UNAVAILABLE while loading or draining. */
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err) LX_MUST_USE;
 bool lx_reload_done(const lx_reload *r);
-/* After it is done: LX_OK with all models, borrowed; or the reason why nothing was changed. */
+/* After it is done: LX_OK with all models, borrowed; or the reason why nothing was changed.
+   LX_ERR_CONFLICT: a file was changed while it was read. */
 lx_status lx_reload_result(const lx_reload *r, const lx_reloaded_model **models, int32_t *n,
                            lx_error *err) LX_MUST_USE;
 void lx_reload_release(lx_reload *r); /* no wake comes after it */

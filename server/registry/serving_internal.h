@@ -17,13 +17,20 @@
 
 #include "server/registry/serving.h"
 
-/* Old models that may still be with requests at once; more reloads are refused. */
-enum { LX_MAX_RETIRED = 2 * LX_MAX_MODELS };
-
 typedef struct lx_folder_list {
     char *dirs[LX_MAX_MODELS]; /* owned */
     int32_t n;
 } lx_folder_list;
+
+/* Reading all folders once, for all requests that joined it. */
+typedef struct lx_reload_pass {
+    _Atomic int32_t refs; /* the thread's, and one for each request */
+    lx_reload *first;     /* the requests, until the pass is done */
+    lx_status status;
+    lx_error error;
+    lx_reloaded_model models[LX_MAX_MODELS];
+    int32_t n;
+} lx_reload_pass;
 
 struct lx_serving {
     lx_backend *be;
@@ -38,15 +45,14 @@ struct lx_serving {
     pthread_mutex_t lock; /* for those below */
     lx_served_model *models[LX_MAX_MODELS];
     int32_t n;
-    lx_served_model *retired[LX_MAX_RETIRED];
+    lx_served_model *retired[LX_MAX_MODELS];
     int32_t n_retired;
 
     /* the reloader: one thread, started by the first reload */
     pthread_cond_t changed; /* a reload was asked for, a model lost its last reference, the end */
     pthread_t thread;
     bool thread_started, stopping;
-    struct lx_reload *first, *last; /* waiting, oldest first */
-    int32_t n_waiting;
+    lx_reload_pass *waiting; /* it has not begun, and the next request joins it; NULL: none */
 };
 
 /* --- serving_load.c --- */

@@ -278,7 +278,7 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
 {
     lx_served_model *m = calloc(1, sizeof *m);
     if (m == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for model %s", dir);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
     m->serving = s;
     atomic_store(&m->refs, 1);
     lx_status st = lx_model_load(dir, &m->model, err);
@@ -318,12 +318,10 @@ static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error 
     return st;
 }
 
-lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
-                          const lx_served_model *old, lx_error *err)
+static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_models,
+                              const lx_served_model *old, lx_error *err)
 {
     const lx_serving_options *o = &s->options;
-    if (m->model->task->modality == LX_SPEECH)
-        return start_speech(s, m, err);
     int64_t bytes = 0;
     lx_status st = state_memory(s, n_models, &bytes, err);
     if (st != LX_OK)
@@ -359,5 +357,14 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
                m->model->name, m->model->config.task, (long long)m->model->n_parameters,
                m->model->config.n_layers, (long long)lx_serving_state_bytes(m), m->n_slots,
                m->fingerprint);
+    return st;
+}
+
+lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
+                          const lx_served_model *old, lx_error *err)
+{
+    lx_status st = m->model->task->modality == LX_SPEECH ? start_speech(s, m, err)
+                                                         : start_engine(s, m, n_models, old, err);
+    lx_safetensors_end(m->model->weights); /* the back end has them in its own order */
     return st;
 }

@@ -185,9 +185,19 @@ class Server:
     def requests(self, outcome):
         return self.metric("linnet_requests_total", outcome=outcome)
 
-    def resident_bytes(self):
+    def memory(self, name):
         status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) * 1024
+        return int(re.search(rf"{name}:\s+(\d+) kB", status).group(1)) * 1024
+
+    def resident_bytes(self):
+        return self.memory("VmRSS")
+
+    def peak_bytes(self):
+        """The most memory since the start, or since `forget_peak`."""
+        return self.memory("VmHWM")
+
+    def forget_peak(self):
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def cpu_seconds(self):
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()

@@ -3,6 +3,7 @@
 The cuda back end here is the one of tests/simt: the product's own kernels, run on the CPU."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -54,12 +55,27 @@ def test_instruction_set_means_cpu(fake_gpu):
 
 
 def test_device_that_is_not_there(fake_gpu):
-    result = server.run("serve", "--model", MODEL_DIR, "--device", "cuda:3")
+    result = server.run("serve", "--model", MODEL_DIR, "--port", "0", "--device", "cuda:3")
     assert result.returncode == 1
     assert "no device 3" in result.stderr
-    result = server.run("serve", "--model", MODEL_DIR, "--device", "gpu")
+    result = server.run("serve", "--model", MODEL_DIR, "--port", "0", "--device", "gpu")
     assert result.returncode == 2
     assert "auto, cpu, cuda" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "generate", "bench", "eval", "chat"])
+def test_a_device_is_refused_in_one_line(command, monkeypatch):
+    plain = server.environment
+    monkeypatch.setattr(server, "environment", lambda: plain() | {"LD_LIBRARY_PATH": str(MODEL_DIR)})
+    port = ["--port", "0"] if command == "serve" else []
+    for device in ("foo", "CUDA", "cuda:x", "cuda:", ""):
+        result = server.run(command, "--model", MODEL_DIR, *port, "--device", device, stdin=subprocess.DEVNULL)
+        assert (result.returncode, result.stdout) == (2, ""), (device, result)
+        assert re.fullmatch(rf'linnet {command}: [^\n]*"{device}"[^\n]*\n', result.stderr), result.stderr
+    result = server.run(command, "--model", MODEL_DIR, *port, "--device", "cuda:1023", stdin=subprocess.DEVNULL)
+    assert result.returncode == 1, result
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("linnet ")]
+    assert re.fullmatch(rf"linnet {command}: --device cuda:1023: .*; use --device cpu", line), line
 
 
 @pytest.mark.parametrize("device", ["cuda", "auto"])

@@ -138,7 +138,7 @@ def test_a_bad_file_changes_nothing(server, models, in_place):
         else:
             replace(path, bad)
         reply = reload(server)
-        assert reply.status == 500, (kind, reply.text)
+        assert reply.status == 422 and reply.error["code"] == "invalid_model", (kind, reply.text)
         assert f"{MODEL}/{path.name}: " in reply.error["message"], "the model and the file"
         assert str(models) in server.log, "the path is the log's"
         assert reply.error["message"].startswith(f"{MODEL}/"), "not even the end of a long path"
@@ -170,7 +170,7 @@ def test_models_come_but_do_not_go(server, models):
     assert client.complete(server.port, model="second", prompt="月下").status == 200
     shutil.rmtree(models / "second")
     reply = reload(server)
-    assert reply.status == 404 and "second" in reply.error["message"]
+    assert reply.status == 422 and "second" in reply.error["message"]
     assert client.complete(server.port, model="second", prompt="月下").status == 200
 
 

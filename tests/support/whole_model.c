@@ -13,6 +13,7 @@
 
 #include "model/transformer.h"
 #include "tests/support/scratch.h"
+#include "tests/support/tensor_values.h"
 #include "tests/support/tiny_model.h"
 
 /* --- parameters --- */
@@ -29,14 +30,14 @@ static const lx_tensor *find(const lx_model *m, int32_t layer, const char *name,
     return t;
 }
 
-static double at(const lx_tensor *t, int64_t i)
+static double at(const lx_model *m, const lx_tensor *t, int64_t i)
 {
-    return (double)lx_host_tensor_at(&t->t, i);
+    return (double)tensor_value(m->weights, t, i);
 }
 
 double whole_at(const lx_model *m, int32_t layer, const char *name, const char *suffix, int64_t i)
 {
-    return at(find(m, layer, name, suffix), i);
+    return at(m, find(m, layer, name, suffix), i);
 }
 
 /* y = W x + b */
@@ -44,9 +45,9 @@ void whole_multiply(const lx_model *m, int32_t layer, const char *name, const do
 {
     const lx_tensor *w = find(m, layer, name, ".weight"), *bias = find(m, layer, name, ".bias");
     for (int64_t i = 0; i < w->t.rows; i++) {
-        y[i] = at(bias, i);
+        y[i] = at(m, bias, i);
         for (int64_t j = 0; j < w->t.cols; j++)
-            y[i] += at(w, i * w->t.cols + j) * x[j];
+            y[i] += at(m, w, i * w->t.cols + j) * x[j];
     }
 }
 
@@ -59,7 +60,7 @@ void whole_normalise(const lx_model *m, int32_t layer, const char *name, const d
     for (int32_t i = 0; i < D; i++)
         var += (x[i] - mean) * (x[i] - mean) / D;
     for (int32_t i = 0; i < D; i++)
-        y[i] = (x[i] - mean) / sqrt(var + 1e-5) * at(gamma, i) + at(beta, i);
+        y[i] = (x[i] - mean) / sqrt(var + 1e-5) * at(m, gamma, i) + at(m, beta, i);
 }
 
 double whole_dot(const double *a, const double *b, int32_t n)
@@ -95,7 +96,7 @@ static void expect(const lx_model *m, const int32_t *ids, rows logits,
     memset(x, 0, sizeof x);
     for (int32_t i = 0; i < ROWS * INPUTS * D; i++) {
         int32_t token = i / D / INPUTS, input = i / D % INPUTS, id = ids[i / D];
-        x[token][i % D] += at(find(m, -1, inputs[input], ".weight"), id * D + i % D);
+        x[token][i % D] += at(m, find(m, -1, inputs[input], ".weight"), id * D + i % D);
     }
     add(m, x);
     for (int32_t i = 0; i < ROWS; i++) {

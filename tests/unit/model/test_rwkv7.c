@@ -15,6 +15,7 @@
 
 #include "model/transformer.h"
 #include "tests/support/scratch.h"
+#include "tests/support/tensor_values.h"
 #include "tests/support/tiny_model.h"
 
 enum { LAYERS = 3, HEADS = 3, KEY = 5, VALUE = 7, D = 12, FF = 20, ROWS = 40, V = 70, INPUTS = 4 };
@@ -47,9 +48,9 @@ static const lx_tensor *find(const lx_model *m, int32_t layer, const char *name,
     return t;
 }
 
-static double at(const lx_tensor *t, int64_t i)
+static double at(const lx_model *m, const lx_tensor *t, int64_t i)
 {
-    return (double)lx_host_tensor_at(&t->t, i);
+    return (double)tensor_value(m->weights, t, i);
 }
 
 static double sigmoid(double x)
@@ -62,9 +63,9 @@ static void multiply(const lx_model *m, int32_t layer, const char *name, const d
 {
     const lx_tensor *w = find(m, layer, name, ".weight"), *bias = look_up(m, layer, name, ".bias");
     for (int64_t i = 0; i < w->t.rows; i++) {
-        y[i] = bias != NULL ? at(bias, i) : 0;
+        y[i] = bias != NULL ? at(m, bias, i) : 0;
         for (int64_t j = 0; j < w->t.cols; j++)
-            y[i] += at(w, i * w->t.cols + j) * x[j];
+            y[i] += at(m, w, i * w->t.cols + j) * x[j];
     }
 }
 
@@ -79,14 +80,15 @@ static void normalise(const lx_model *m, int32_t layer, const char *name, int32_
     for (int32_t i = 0; i < n; i++)
         var += (x[i] - mean) * (x[i] - mean) / n;
     for (int32_t i = 0; i < n; i++)
-        x[i] = (x[i] - mean) / sqrt(var + eps) * at(gamma, from + i) + at(beta, from + i);
+        x[i] = (x[i] - mean) / sqrt(var + eps) * at(m, gamma, from + i) + at(m, beta, from + i);
 }
 
 /* y = x + mixes (before - x). */
-static void mix(const lx_tensor *mixes, const double *x, const double *before, double *y)
+static void mix(const lx_model *m, const lx_tensor *mixes, const double *x, const double *before,
+                double *y)
 {
     for (int32_t i = 0; i < D; i++)
-        y[i] = x[i] + at(mixes, i) * (before[i] - x[i]);
+        y[i] = x[i] + at(m, mixes, i) * (before[i] - x[i]);
 }
 
 /* W_second f(W_first of a mix). */
@@ -112,10 +114,10 @@ static void step_head(const lx_model *m, int32_t layer, int32_t h, double (*s)[V
     const lx_tensor *r_k = find(m, layer, "attn.r_k", "");
     double e[KEY], k[KEY], length = 0, bonus = 0, next[KEY][VALUE];
     for (int32_t i = 0; i < KEY; i++) {
-        e[i] = plain[i] * at(k_k, h * KEY + i);
+        e[i] = plain[i] * at(m, k_k, h * KEY + i);
         length += e[i] * e[i];
-        k[i] = plain[i] * (1 + (a[i] - 1) * at(k_a, h * KEY + i));
-        bonus += r[i] * k[i] * at(r_k, h * KEY + i);
+        k[i] = plain[i] * (1 + (a[i] - 1) * at(m, k_a, h * KEY + i));
+        bonus += r[i] * k[i] * at(m, r_k, h * KEY + i);
     }
     for (int32_t i = 0; i < KEY; i++)
         e[i] /= fmax(sqrt(length), 1e-12);
@@ -143,7 +145,7 @@ static void time_mix(const lx_model *m, int32_t layer, const double *x, double *
     double mixed[MIXES][D], r[KEYS], w[KEYS], k[KEYS], a[KEYS], v[VALUES], g[VALUES], t[VALUES];
     double y[VALUES];
     for (int32_t c = 0; c < MIXES; c++)
-        mix(find(m, layer, mixes[c], ""), x, before->shift, mixed[c]);
+        mix(m, find(m, layer, mixes[c], ""), x, before->shift, mixed[c]);
     memcpy(before->shift, x, sizeof before->shift);
     multiply(m, layer, "attn.r", mixed[MIX_R], r);
     multiply(m, layer, "attn.k", mixed[MIX_K], k);
@@ -173,7 +175,7 @@ static void channel_mix(const lx_model *m, int32_t layer, const double *x, memor
                         double *out)
 {
     double mixed[D], hidden[FF];
-    mix(find(m, layer, "ff.x_k", ""), x, before->ff_shift, mixed);
+    mix(m, find(m, layer, "ff.x_k", ""), x, before->ff_shift, mixed);
     memcpy(before->ff_shift, x, sizeof before->ff_shift);
     multiply(m, layer, "ff.key", mixed, hidden);
     for (int32_t i = 0; i < FF; i++)
@@ -187,7 +189,7 @@ static void step(const lx_model *m, const int32_t *ids, memory *memories, double
                                          "embed.mirror"};
     double x[D] = {0}, normed[D], y[D], v_first[VALUES];
     for (int32_t i = 0; i < INPUTS * D; i++)
-        x[i % D] += at(find(m, -1, inputs[i / D], ".weight"), ids[i / D] * D + i % D);
+        x[i % D] += at(m, find(m, -1, inputs[i / D], ".weight"), ids[i / D] * D + i % D);
     normalise(m, -1, "input_norm", 0, D, 1e-5, x);
     for (int32_t layer = 0; layer < LAYERS; layer++) {
         memcpy(normed, x, sizeof x);

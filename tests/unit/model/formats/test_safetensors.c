@@ -10,12 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "model/formats/file.h"
 #include "model/formats/safetensors.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
+#include "tests/support/tensor_values.h"
 
 /* a: 2 x 3 F32 = 1 .. 6; b: 5 BF16; c: 1 x 2 F16. In the header b comes first. */
 static const char good_header[] =
@@ -82,9 +85,9 @@ static void a_good_file_is_read(void **state)
     assert_true(b->n_dims == 1 && b->t.rows == 1 && b->t.cols == 5 && b->t.dtype == LX_BF16);
     assert_true(c->n_dims == 2 && c->t.rows == 1 && c->t.cols == 2 && c->t.dtype == LX_F16);
     for (int i = 0; i < 6; i++)
-        assert_true(lx_host_tensor_at(&a->t, i) == (float)(i + 1));
-    assert_true(lx_host_tensor_at(&b->t, 1) == -1.0f);
-    assert_true(lx_host_tensor_at(&c->t, 1) == 65504.0f);
+        assert_true(tensor_value(f, a, i) == (float)(i + 1));
+    assert_true(tensor_value(f, b, 1) == -1.0f);
+    assert_true(tensor_value(f, c, 1) == 65504.0f);
     assert_null(lx_safetensors_find(f, "d"));
     lx_safetensors_close(f);
     lx_safetensors_close(NULL);
@@ -296,7 +299,7 @@ static void read_all(const lx_safetensors *f)
     for (int32_t i = 0; i < lx_safetensors_count(f); i++) {
         const lx_tensor *t = lx_safetensors_at(f, i);
         for (int64_t j = 0; j < t->t.rows * t->t.cols; j++)
-            assert_true(isfinite(lx_host_tensor_at(&t->t, j)));
+            assert_true(isfinite(tensor_value(f, t, j)));
         assert_ptr_equal(lx_safetensors_find(f, t->name), t);
     }
 }
@@ -354,6 +357,95 @@ static void every_allocation_may_fail(void **state)
     assert_in_range(n, 50, 1000); /* the parser's too */
 }
 
+/* An odd tensor first, so that the second begins within a word of the hash; it is read in parts. */
+enum { N_LARGE = 140000 };
+
+static size_t build_large(unsigned char **file)
+{
+    static const uint16_t small = 0x3c00;
+    char header[256];
+    int k = snprintf(header, sizeof header,
+                     "{\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]},"
+                     "\"b\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[2,%d]}}",
+                     N_LARGE, 2 + 4 * N_LARGE);
+    unsigned char *data = malloc(2 + 4 * N_LARGE);
+    *file = malloc(512 + 4 * N_LARGE);
+    assert_true(data != NULL && *file != NULL);
+    memcpy(data, &small, 2);
+    for (int32_t i = 0; i < N_LARGE; i++) {
+        float value = (float)i;
+        memcpy(data + 2 + (size_t)i * 4, &value, 4);
+    }
+    size_t n = build(*file, header, (size_t)k, (uint64_t)k, data, 2 + 4 * N_LARGE);
+    free(data);
+    return n;
+}
+
+static void a_large_tensor_is_read_in_parts(void **state)
+{
+    (void)state;
+    static const int32_t places[] = {0, 1, 65535, 65536, 131071, 131072, N_LARGE - 1};
+    unsigned char *file;
+    lx_safetensors *f;
+    lx_error err = {0};
+    size_t n = build_large(&file);
+    must(open_bytes(file, n, &f, &err), &err);
+    assert_true(lx_safetensors_hash(f) == lx_file_hash(LX_HASH_SEED, file, n));
+    const lx_tensor *b = lx_safetensors_find(f, "b");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        assert_true(tensor_value(f, b, places[i]) == (float)places[i]);
+    lx_safetensors_close(f);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        uint32_t infinite = 0x7f800000, before;
+        unsigned char *at = file + n - (size_t)(N_LARGE - places[i]) * 4;
+        memcpy(&before, at, 4);
+        memcpy(at, &infinite, 4);
+        scratch_expect(open_bytes(file, n, &f, &err), &err, LX_ERR_FORMAT,
+                       "tensor b: has a value that is NaN or infinite");
+        memcpy(at, &before, 4);
+    }
+    free(file);
+}
+
+/* Someone copies another file over an open one: it is cut off first, at once or at any place. */
+static void a_file_that_is_shortened_is_refused(void **state)
+{
+    (void)state;
+    unsigned char *file;
+    size_t n = build_large(&file);
+    float *numbers = malloc(sizeof *numbers * N_LARGE);
+    assert_non_null(numbers);
+    for (size_t left = 0; left < n; left += n / 50) {
+        lx_safetensors *f;
+        lx_error err = {0};
+        must(open_bytes(file, n, &f, &err), &err);
+        assert_int_equal(truncate(scratch_path("w.safetensors"), (off_t)left), 0);
+        for (int32_t i = 0; i < 2; i++)
+            scratch_expect(lx_safetensors_numbers(f, lx_safetensors_at(f, i), numbers, &err), &err,
+                           LX_ERR_CONFLICT,
+                           "w.safetensors: the file was changed while it was read");
+        lx_safetensors_close(f);
+    }
+    free(numbers);
+    free(file);
+}
+
+static void names_and_shapes_outlast_the_files(void **state)
+{
+    (void)state;
+    unsigned char file[1024];
+    float numbers[6];
+    lx_safetensors *f;
+    lx_error err = {0};
+    must(open_bytes(file, build_good(file), &f, &err), &err);
+    lx_safetensors_end(f);
+    lx_safetensors_end(f);
+    const lx_tensor *a = lx_safetensors_find(f, "a");
+    assert_true(a->t.rows == 2 && a->t.cols == 3 && a->t.data == NULL);
+    scratch_expect(lx_safetensors_numbers(f, a, numbers, &err), &err, LX_ERR_IO, "w.safetensors");
+    lx_safetensors_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +457,9 @@ int main(void)
         cmocka_unit_test(no_value_may_be_infinite),
         cmocka_unit_test(no_truncation_and_no_rest_is_accepted),
         cmocka_unit_test(no_damage_is_fatal),
+        cmocka_unit_test(a_large_tensor_is_read_in_parts),
+        cmocka_unit_test(a_file_that_is_shortened_is_refused),
+        cmocka_unit_test(names_and_shapes_outlast_the_files),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

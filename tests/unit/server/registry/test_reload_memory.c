@@ -1,4 +1,5 @@
 /*
+ * Reloads: which requests share one, and when a model before the current one must be gone.
  * How much memory for growing states a model has after a reload: as much as it had. Only a device,
  * which would have to find it twice at once, may have less until the next reload.
  */
@@ -13,6 +14,8 @@
 
 #include "common/log.h"
 #include "server/registry/serving_internal.h"
+#include "tests/support/patience.h"
+#include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"
 
 enum { MIB = 1 << 20, SLOTS = 4 };
@@ -88,14 +91,21 @@ static void replace_weights(void)
     tiny_model_remove(other);
 }
 
-static void reload(lx_serving *s)
+static lx_reload *ask(lx_serving *s)
 {
     lx_reload *r = NULL;
+    lx_error err = {0};
+    if (lx_reload_start(s, wake, NULL, &r, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    return r;
+}
+
+/* Waits for its end: whether it brought new weights. */
+static bool has_changed(lx_reload *r)
+{
     const lx_reloaded_model *models = NULL;
     int32_t n = 0;
     lx_error err = {0};
-    replace_weights();
-    assert_int_equal(lx_reload_start(s, wake, NULL, &r, &err), LX_OK);
     (void)pthread_mutex_lock(&lock);
     while (!lx_reload_done(r))
         (void)pthread_cond_wait(&changed, &lock);
@@ -103,8 +113,15 @@ static void reload(lx_serving *s)
     if (lx_reload_result(r, &models, &n, &err) != LX_OK)
         fail_msg("%s", err.text);
     assert_int_equal(n, 1);
-    assert_true(models[0].changed);
+    bool is_new = models[0].changed;
     lx_reload_release(r);
+    return is_new;
+}
+
+static void reload(lx_serving *s)
+{
+    replace_weights();
+    assert_true(has_changed(ask(s)));
 }
 
 static int64_t pool(lx_serving *s)
@@ -158,6 +175,69 @@ static void what_was_asked_for_stays(void **state)
     stop(s);
 }
 
+/* --- requests for reloads --- */
+
+static int32_t n_joined(lx_serving *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    int32_t n = s->waiting != NULL ? s->waiting->refs - 1 : -1;
+    (void)pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+static void requests_join_the_reload_that_waits(void **state)
+{
+    (void)state;
+    enum { MANY = 40 };
+    lx_reload *first, *others[MANY];
+    free_memory = 64 * MIB;
+    lx_serving *s = serve(0);
+    int32_t turn = lx_serving_enter(s);
+    lx_served_model *old = lx_serving_at(s, 0);
+    lx_served_ref(old); /* as a request does */
+    lx_serving_leave(s, turn);
+    reload(s);
+    replace_weights();
+    first = ask(s);              /* waits for `old` */
+    wait_until(n_joined(s) < 0); /* it has begun */
+    for (int32_t i = 0; i < MANY; i++) {
+        others[i] = ask(s);
+        assert_int_equal(n_joined(s), i + 1);
+    }
+    assert_false(lx_reload_done(first) || lx_reload_done(others[0]));
+    lx_served_unref(old);
+    assert_true(has_changed(first));
+    for (int32_t i = 0; i < MANY; i++)
+        assert_false(has_changed(others[i]));
+    stop(s);
+}
+
+static void the_end_answers_those_that_wait(void **state)
+{
+    (void)state;
+    lx_error err = {0};
+    const lx_reloaded_model *models = NULL;
+    int32_t n = 0;
+    free_memory = 64 * MIB;
+    lx_serving *s = serve(0);
+    int32_t turn = lx_serving_enter(s);
+    lx_served_ref(lx_serving_at(s, 0)); /* for good */
+    lx_serving_leave(s, turn);
+    reload(s);
+    replace_weights();
+    lx_reload *begun = ask(s);
+    wait_until(n_joined(s) < 0); /* it has begun */
+    lx_reload *waiting = ask(s);
+    stop(s);
+    assert_true(lx_reload_done(begun) && lx_reload_done(waiting));
+    scratch_expect(lx_reload_result(begun, &models, &n, &err), &err, LX_ERR_UNAVAILABLE,
+                   "stopping");
+    scratch_expect(lx_reload_result(waiting, &models, &n, &err), &err, LX_ERR_UNAVAILABLE,
+                   "stopping");
+    lx_reload_release(begun);
+    lx_reload_release(waiting);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -171,6 +251,8 @@ int main(void)
         cmocka_unit_test(a_reload_keeps_the_memory_of_what_grows),
         cmocka_unit_test(a_device_may_have_less_until_the_next_reload),
         cmocka_unit_test(what_was_asked_for_stays),
+        cmocka_unit_test(requests_join_the_reload_that_waits),
+        cmocka_unit_test(the_end_answers_those_that_wait),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
