@@ -34,7 +34,7 @@ function(linnet_plugin target device)
   set_target_properties(${device} ${target}_host PROPERTIES LINNET_PLUGIN ON
     POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
     CUDA_VISIBILITY_PRESET hidden)
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME kernels_cuda BUILD_RPATH "")
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME kernels_cuda INSTALL_RPATH "$ORIGIN")
 endfunction()
 
 if(LINNET_CUDA STREQUAL "OFF")
@@ -86,7 +86,9 @@ if(LINNET_WERROR)
 endif()
 linnet_plugin(kernels_cuda kernels_cuda_device ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(kernels_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt)
-set_target_properties(kernels_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+# The loader finds CUDA's own libraries next to this one or in the toolkit.
+set_target_properties(kernels_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+  INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
 install(TARGETS kernels_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # What tests/gpu.sh measures beside it.

@@ -12,7 +12,7 @@ struct lx_reserve {
 void lx_budget_init(lx_budget *b, const char *flag, int64_t limit)
 {
     b->flag = flag;
-    b->limit = limit;
+    atomic_init(&b->limit, limit);
     atomic_init(&b->used, 0);
     atomic_init(&b->refused, 0);
 }
@@ -21,7 +21,7 @@ bool lx_budget_try(lx_budget *b, int64_t bytes)
 {
     int64_t used = atomic_load(&b->used);
     do {
-        if (bytes > b->limit - used) {
+        if (bytes > atomic_load(&b->limit) - used) {
             atomic_fetch_add(&b->refused, 1);
             return false;
         }
@@ -41,16 +41,17 @@ lx_status lx_reserve_new(lx_budget *b, int64_t bytes, const char *param, lx_rese
     if (r == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");
     if (!lx_budget_try(b, bytes)) {
+        int64_t limit = atomic_load(&b->limit);
         free(r);
-        if (bytes > b->limit)
+        if (bytes > limit)
             return lx_fail(err, LX_ERR_INVALID, param,
                            "%s: the request may need %lld bytes, but all requests together may "
                            "have %lld (--%s)",
-                           param, (long long)bytes, (long long)b->limit, b->flag);
+                           param, (long long)bytes, (long long)limit, b->flag);
         return lx_fail(err, LX_ERR_BUSY, param,
                        "%s: the request may need %lld bytes, which the %lld of all requests "
                        "(--%s) do not have left now",
-                       param, (long long)bytes, (long long)b->limit, b->flag);
+                       param, (long long)bytes, (long long)limit, b->flag);
     }
     r->budget = b;
     r->bytes = bytes;

@@ -16,7 +16,7 @@
 
 typedef struct lx_budget {
     const char *flag; /* the option that sets the limit, for error texts; static */
-    int64_t limit;
+    _Atomic int64_t limit;
     _Atomic int64_t used;
     _Atomic uint64_t refused; /* reservations that did not fit, then or ever */
 } lx_budget;

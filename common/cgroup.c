@@ -34,14 +34,43 @@ static int read_numbers(const char *dir, const char *name, double out[2])
     return count;
 }
 
-static void take_memory(lx_cgroup *c, const char *dir, const char *name)
+/* The number after a name at the start of a line of memory.stat, 0 without such a line. */
+static int64_t read_stat(const char *dir, const char *name)
 {
-    double v[2];
+    char path[MAX_PATH + 64], line[128];
+    int n = snprintf(path, sizeof path, "%s/memory.stat", dir);
+    FILE *f = n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
+    int64_t value = 0;
+    size_t length = strlen(name);
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            value = strtoll(line + length, NULL, 10);
+    if (f != NULL)
+        (void)fclose(f);
+    return value;
+}
+
+/* How the two versions of control groups name the same numbers. */
+typedef struct memory_names {
+    const char *limit, *used, *files, *shared;
+} memory_names;
+
+/* Cached files give way when memory is wanted. Shared memory counts as files and does not. */
+static void take_memory(lx_cgroup *c, const char *dir, const memory_names *names)
+{
+    double v[2], used[2] = {0, 0};
     /* Version 1 says "no limit" with a number near 2^63. */
-    if (read_numbers(dir, name, v) < 1 || v[0] <= 0 || v[0] > 1e18)
+    if (read_numbers(dir, names->limit, v) < 1 || v[0] <= 0 || v[0] > 1e18)
         return;
-    if (c->memory_bytes == 0 || (int64_t)v[0] < c->memory_bytes)
-        c->memory_bytes = (int64_t)v[0];
+    int64_t limit = (int64_t)v[0], held = 0;
+    if (read_numbers(dir, names->used, used) >= 1)
+        held = (int64_t)used[0] - read_stat(dir, names->files) + read_stat(dir, names->shared);
+    int64_t left = held > 0 ? limit - held : limit;
+    left = left > 0 ? left : 0;
+    if (c->memory_bytes == 0 || left < c->memory_free)
+        c->memory_free = left;
+    if (c->memory_bytes == 0 || limit < c->memory_bytes)
+        c->memory_bytes = limit;
 }
 
 static void take_cpus(lx_cgroup *c, double quota, double period)
@@ -52,9 +81,12 @@ static void take_cpus(lx_cgroup *c, double quota, double period)
 
 static void take_group(lx_cgroup *c, const char *dir)
 {
+    static const memory_names first = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                       "total_cache", "total_shmem"};
+    static const memory_names second = {"memory.max", "memory.current", "file", "shmem"};
     double v[2], period[2];
-    take_memory(c, dir, "memory.max");
-    take_memory(c, dir, "memory.limit_in_bytes");
+    take_memory(c, dir, &second);
+    take_memory(c, dir, &first);
     if (read_numbers(dir, "cpu.max", v) == 2)
         take_cpus(c, v[0], v[1]);
     if (read_numbers(dir, "cpu.cfs_quota_us", v) >= 1 &&
@@ -109,17 +141,28 @@ lx_cgroup lx_cgroup_own(void)
     return lx_cgroup_read("/sys/fs/cgroup", "/proc/self/cgroup");
 }
 
-int64_t lx_cgroup_free_memory(void)
+/* The number in kB after a label of a file of /proc, as bytes; 0 without one. */
+static int64_t read_kb(const char *path, const char *label)
 {
-    long long available_kb = 0;
+    int64_t kb = 0;
     char line[128];
-    FILE *f = fopen("/proc/meminfo", "re");
-    static const char label[] = "MemAvailable:";
-    while (f != NULL && available_kb == 0 && fgets(line, sizeof line, f) != NULL)
-        if (strncmp(line, label, sizeof label - 1) == 0)
-            available_kb = strtoll(line + sizeof label - 1, NULL, 10);
+    FILE *f = fopen(path, "re");
+    while (f != NULL && kb == 0 && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, label, strlen(label)) == 0)
+            kb = strtoll(line + strlen(label), NULL, 10);
     if (f != NULL)
         (void)fclose(f);
-    int64_t limit = lx_cgroup_own().memory_bytes;
-    return limit > 0 && limit < available_kb * 1024 ? limit : available_kb * 1024;
+    return kb * 1024;
+}
+
+int64_t lx_cgroup_free_memory(void)
+{
+    int64_t available = read_kb("/proc/meminfo", "MemAvailable:");
+    lx_cgroup own = lx_cgroup_own();
+    return own.memory_bytes > 0 && own.memory_free < available ? own.memory_free : available;
+}
+
+int64_t lx_cgroup_own_memory(void)
+{
+    return read_kb("/proc/self/status", "RssAnon:");
 }

@@ -6,6 +6,7 @@
 
 typedef struct lx_cgroup {
     int64_t memory_bytes; /* 0: no limit */
+    int64_t memory_free;  /* with a limit: what the processes of the groups leave of it */
     double cpus;          /* CPU time a second of time, 0: no limit */
 } lx_cgroup;
 
@@ -20,9 +21,12 @@ lx_cgroup lx_cgroup_read(const char *mount, const char *self);
 lx_cgroup lx_cgroup_own(void);
 
 /*
- * Bytes the machine has free, or a container's limit where that is fewer; 0 where neither is known.
- * What is shared out by it (slots, states) is a fixed part each, so that the parts fit together.
+ * Bytes this process may still take: what the machine has free, or what a control group's limit
+ * leaves where that is fewer. Cached files count as free. 0 where neither is known.
  */
 int64_t lx_cgroup_free_memory(void);
+
+/* Bytes of this process's own memory, files that it maps not counted; 0 where that is unknown. */
+int64_t lx_cgroup_own_memory(void);
 
 #endif

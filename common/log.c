@@ -7,6 +7,9 @@
 #include <time.h>
 
 #include "common/log_sink.h"
+#include "common/visible.h"
+
+enum { MESSAGE_BYTES = 1024 };
 
 static _Atomic int threshold = LX_LOG_INFO;
 static _Atomic bool as_json;
@@ -58,40 +61,22 @@ static void put(json_line *l, const char *bytes, size_t n)
     l->n += n;
 }
 
-/* Bytes of the well-formed UTF-8 character at s, 0 when there is none. */
-static size_t character_bytes(const unsigned char *s)
-{
-    static const unsigned char first_min[] = {0, 0x00, 0xc2, 0xe0, 0xf0, 0xf5};
-    size_t n = 1;
-    while (n < 5 && *s >= first_min[n + 1])
-        n++;
-    if (*s < 0x80)
-        return 1;
-    if (*s < 0xc2 || n > 4)
-        return 0;
-    bool overlong = (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xf0 && s[1] < 0x90);
-    bool beyond = (*s == 0xed && s[1] > 0x9f) || (*s == 0xf4 && s[1] > 0x8f);
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return overlong || beyond ? 0 : n;
-}
-
 static void put_string(json_line *l, const char *text)
 {
     put(l, "\"", 1);
-    for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
-        size_t n = character_bytes(s);
+    for (const char *s = text; *s != '\0';) {
+        lx_character c = lx_character_at(s);
         char code[8];
-        if (n == 0)
+        if (c.bytes == 0)
             put(l, "?", 1);
         else if (*s == '"' || *s == '\\')
-            put(l, (const char[]){'\\', (char)*s}, 2);
-        else if (*s < 0x20 || *s == 0x7f)
-            put(l, code, (size_t)snprintf(code, sizeof code, "\\u%04x", *s));
+            put(l, (const char[]){'\\', *s}, 2);
+        else if (!c.visible)
+            put(l, code,
+                (size_t)snprintf(code, sizeof code, "\\u%04x", (unsigned)(c.code & 0xffff)));
         else
-            put(l, (const char *)s, n);
-        s += n == 0 ? 1 : n;
+            put(l, s, c.bytes);
+        s += c.bytes == 0 ? 1 : c.bytes;
     }
     put(l, "\"", 1);
 }
@@ -136,12 +121,15 @@ void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n)
 
 static void log_text(lx_log_level level, const char *message)
 {
-    char line[1024 + 64];
+    char line[2 * MESSAGE_BYTES];
     size_t n = write_time(line, sizeof line);
     n += (size_t)snprintf(line + n, sizeof line - n, " %s ", level_names[level]);
-    for (; *message != '\0' && n < sizeof line - 1; message++) {
-        bool control = (unsigned char)*message < 0x20 || *message == 0x7f;
-        line[n++] = control ? '?' : *message;
+    while (*message != '\0' && n < sizeof line - LX_VISIBLE_BYTES) {
+        lx_character c = lx_character_at(message);
+        if (c.visible)
+            memcpy(line + n, message, c.bytes);
+        n += c.visible ? c.bytes : lx_visible_escape(c, line + n);
+        message += c.bytes == 0 ? 1 : c.bytes;
     }
     line[n++] = '\n';
     lx_log_sink_write(line, n);
@@ -151,7 +139,7 @@ void lx_log(lx_log_level level, const char *fmt, ...)
 {
     if ((int)level < atomic_load(&threshold))
         return;
-    char message[1024];
+    char message[MESSAGE_BYTES];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(message, sizeof message, fmt, args);

@@ -28,12 +28,13 @@ typedef struct lx_log_field {
 } lx_log_field;
 
 /* A line of JSON with these members after time and level, in any format. Text that is no UTF-8 gets
-   '?' for the bytes at fault; what does not fit a line of LX_LOG_LINE bytes is left out, member by
-   member. */
+   '?' for the bytes at fault; what acts on a terminal is written as JSON's escapes; what does not
+   fit a line of LX_LOG_LINE bytes is left out, member by member. */
 enum { LX_LOG_LINE = 16384 };
 void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n);
 
-/* Control characters of the message are replaced by '?', so that a line stays one line. */
+/* Characters of the message that act on a terminal are escaped (common/visible.h), so that a line
+ * stays one line. */
 void lx_log(lx_log_level level, const char *fmt, ...) LX_PRINTF(2, 3);
 
 /* Says that so many lines were dropped: for lx_log_sink_start. */

@@ -16,18 +16,29 @@ static int64_t scratch_floats(const lx_model *m, int32_t b, int32_t i)
     return most;
 }
 
+int64_t lx_forward_row_floats(const lx_model *m)
+{
+    const lx_config *c = &m->config;
+    int64_t n = (c->wiring == LX_WIRING_REVERSIBLE ? 3 : 2) * (int64_t)c->d_model;
+    n += m->layers[0].branches[0].parts.carried;
+    for (int32_t b = 0; b < LX_MAX_BRANCHES; b++)
+        for (int32_t i = 0; i < LX_MAX_MIXER_SCRATCH; i++)
+            n += scratch_floats(m, b, i);
+    return n;
+}
+
 /* width 0: none. */
 static lx_status add_rows(lx_forward *f, int64_t rows, int64_t width, lx_array **out, lx_error *err)
 {
     if (width == 0)
         return LX_OK;
-    f->bytes += rows * width * (int64_t)sizeof(float);
     return f->be->ops->rows_new(f->be, rows, width, out, err);
 }
 
 static lx_status new_activations(lx_forward *f, int64_t rows, lx_error *err)
 {
     const lx_config *c = &f->model->config;
+    f->bytes = rows * lx_forward_row_floats(f->model) * (int64_t)sizeof(float);
     lx_status st = add_rows(f, rows, c->d_model, &f->streams[0], err);
     if (st == LX_OK && c->wiring == LX_WIRING_REVERSIBLE)
         st = add_rows(f, rows, c->d_model, &f->streams[1], err);

@@ -29,6 +29,8 @@ typedef struct lx_forward {
 lx_status lx_forward_init(lx_forward *f, const lx_model *model, lx_backend *be, int32_t max_rows,
                           lx_error *err) LX_MUST_USE;
 void lx_forward_fini(lx_forward *f); /* all zero is allowed */
+/* The activations of a row. */
+int64_t lx_forward_row_floats(const lx_model *model);
 
 /* y[r] = W x[r] + b + residual[r]; residual NULL: none. */
 void lx_forward_product(const lx_forward *f, lx_array *y, const lx_array *x, const lx_matrix *w,

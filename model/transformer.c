@@ -119,6 +119,13 @@ void lx_transformer_free(lx_transformer *t)
     free(t);
 }
 
+int64_t lx_transformer_row_bytes(const lx_model *model)
+{
+    const lx_config *c = &model->config;
+    int64_t floats = lx_forward_row_floats(model) + lx_config_output_width(c) + c->head_size;
+    return floats * (int64_t)sizeof(float);
+}
+
 const lx_model *lx_transformer_model(const lx_transformer *t)
 {
     return t->model;

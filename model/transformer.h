@@ -22,6 +22,8 @@ typedef struct lx_transformer lx_transformer;
 lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
                              int32_t max_outputs, lx_transformer **out, lx_error *err) LX_MUST_USE;
 void lx_transformer_free(lx_transformer *t); /* NULL is allowed */
+/* Bytes of the activations of a row that is also an output row. */
+int64_t lx_transformer_row_bytes(const lx_model *model);
 
 const lx_model *lx_transformer_model(const lx_transformer *t);
 lx_backend *lx_transformer_backend(const lx_transformer *t);

@@ -2,12 +2,15 @@
  * The program: picks the command and turns its result into an exit status (0 done, 1 failed, 2
  * wrong arguments). The only file that may end the process.
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/version.h"
+#include "common/visible.h"
 #include "server/cli/commands.h"
 #include "server/cli/completions.h"
 #include "server/cli/manual.h"
@@ -76,8 +79,25 @@ static int finish(int status)
     return status == EXIT_SUCCESS ? EXIT_FAILURE : status;
 }
 
+/*
+ * Descriptors 0 to 2, if one is closed: else the next file or socket that is opened takes its
+ * number, and the log is written into it. Standard output is opened for reading, so that results
+ * which go nowhere are still an error.
+ */
+static bool hold_standard_descriptors(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", modes[fd]) != fd) /* the lowest that is free */
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!hold_standard_descriptors())
+        return EXIT_FAILURE; /* without a word: there may be no descriptor for it */
     if (argc < 2) {
         print_usage(stderr);
         return 2;
@@ -95,6 +115,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].is->name) == 0)
             return finish(commands[i].run(argc - 2, argv + 2));
-    (void)fprintf(stderr, "linnet: unknown command \"%s\"; see linnet --help\n", argv[1]);
+    lx_visible_line(stderr, "linnet: unknown command \"%s\"; see linnet --help", argv[1]);
     return 2;
 }

@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.." || exit 2
 export build="build-gpu" server=OFF name=
 # Seconds for everything. A step's limit is what it may take at most; together they are more than this, as few come near
 # theirs, so what bounds the whole is that no step gets more than is left (run). What is then not run is no success.
-table=() failed=0 whole=470
+names=() times=() begun=() whole=${GPU_SECONDS:-470}
+ulimit -n "$(ulimit -Hn)" 2>/dev/null # a thousand clients, and their server
 
 no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 
@@ -42,6 +43,11 @@ nvidia-smi -L >/dev/null 2>&1 || no "no GPU here (nvidia-smi finds none)"
 nvcc=$(type -P nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || no "no nvcc here"
 mkdir -p "$build"
+# As long as a process has the device open the driver need not start it for each of ours; and the log says what it did.
+nvidia-smi dmon -s pucm -o T >"$build/dmon.log" 2>/dev/null &
+watcher=$!
+trap 'kill "$watcher" 2>/dev/null' EXIT
+trap 'exit 1' INT TERM
 
 # run NAME SECONDS COMMAND...: a command or function, its output in a file; no longer than there is time for all.
 run() {
@@ -51,24 +57,45 @@ run() {
     name=$1 timeout "$limit" bash -c '"$@"' run "${@:3}" >"$build/$1.log" 2>&1
 }
 
-# check NAME SECONDS COMMAND...: one line of the table.
+# check NAME SECONDS COMMAND...: one line of the table, in $build/NAME.row.
 check() {
+    names+=("$1")
+    checked "$@"
+}
+
+# beside NAME SECONDS COMMAND...: the same in the background, for checks that measure nothing; `ended` waits for all of them.
+beside() {
+    names+=("$1")
+    checked "$@" &
+    begun+=($!)
+}
+ended() {
+    [ ${#begun[@]} -eq 0 ] || wait "${begun[@]}"
+    begun=()
+}
+
+checked() {
     local name=$1 limit=$2 start=$SECONDS status said
     run "$@"
     status=$?
     said=$(grep -E 'passed, [0-9]+ failed|ERROR SUMMARY|RACECHECK SUMMARY' "$build/$name.log" | tail -1)
     if [ "$status" -eq 0 ]; then
-        table+=("$(printf '%-22s ok      %4d s  %s' "$name" $((SECONDS - start)) "$said")")
+        row "$name" ok "$start" "$said"
         return 0
     fi
-    failed=$((failed + 1))
     [ "$status" -ne 124 ] || said="longer than $limit s, or no time left"
-    table+=("$(printf '%-22s FAILED  %4d s  %s' "$name" $((SECONDS - start)) "$said")")
+    row "$name" FAILED "$start" "$said"
     tail -20 "$build/$name.log"
     return 1
 }
 
-left_out() { table+=("$(printf '%-22s left out: %s' "$1" "$2")"); }
+# row NAME WORD START TEXT
+row() { printf '%-22s %-7s %4d s  %s\n' "$1" "$2" $((SECONDS - $3)) "$4" >"$build/$1.row"; }
+
+left_out() {
+    names+=("$1")
+    printf '%-22s left out: %s\n' "$1" "$2" >"$build/$1.row"
+}
 
 # The packages' files under $build/root, and where pkg-config, the compiler and the loader look for them.
 unpack() {
@@ -90,8 +117,29 @@ unpack() {
     [ ! -d "$folder/python" ] || export PYTHONPATH=$folder/python${PYTHONPATH:+:$PYTHONPATH}
 }
 
+# cuBLASLt: of the toolkit, even where the loader does not look there; else that of PyTorch's wheels.
+find_cublas() {
+    local toolkit wheels header library
+    toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+    header=$(find -L "$toolkit" -maxdepth 5 -name cublasLt.h 2>/dev/null | head -1)
+    library=$(find -L "$toolkit" -maxdepth 5 -name 'libcublasLt.so.1?' 2>/dev/null | head -1)
+    if [ -z "$header" ] || [ -z "$library" ]; then
+        wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null) || return 0
+        header=$(find -L "$wheels" -name cublasLt.h 2>/dev/null | head -1)
+        library=$(find -L "$wheels" -name 'libcublasLt.so.1?' 2>/dev/null | head -1)
+        [ -n "$header" ] && [ -n "$library" ] || return 0
+        mkdir -p "$build/cublas"
+        ln -sfn "$library" "$build/cublas/libcublasLt.so"
+        header=$(dirname "$header")
+        export CPATH=$header${CPATH:+:$CPATH} CMAKE_LIBRARY_PATH=$PWD/$build/cublas
+    fi
+    library=$(dirname "$library")
+    export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$library
+}
+
 [ $# -eq 0 ] || unpack "$1"
-if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sndfile samplerate kissfft-float cmocka 2>/dev/null; then server=ON; fi
+find_cublas
+if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sndfile samplerate vorbis ogg libedit kissfft-float cmocka 2>/dev/null; then server=ON; fi
 
 configure_and_build() {
     local capability
@@ -103,6 +151,7 @@ configure_and_build() {
     # shellcheck disable=SC2086 # a list of words
     cmake --build "$build" --parallel "$(nproc)" --target $targets
 }
+export server
 
 # These tests leave a back end out that cannot be opened; here that is a failure.
 on_gpu() {
@@ -144,66 +193,94 @@ small="attend_matches_oracle,linear_rounds_inputs_as_it_says,norm_matches_oracle
 small+=",mixture_rows_are_independent,embed_adds_table_rows,gather_copies_output_rows"
 small+=",rows_give_the_classical_formula,thousands_of_rows_match_oracle,recurrence_neighbours_do_not_matter"
 small+=",chunks_match_oracle,gate_matches_oracle,head_norm_matches_oracle,kept_inputs_match_oracle"
-small+=",bonus_matches_oracle,rotary_matches_oracle"
-if check build 200 configure_and_build; then
-    check rows-independent 60 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
-    check graphs 30 "$build/gpu_graphs"
-    check conformance 90 on_gpu "$build/conformance" --backend cuda
-    check equal-bytes 30 on_gpu "$build/conformance" --threads 1 \
+small+=",linear_of_many_has_the_bytes_of_few,a_list_changes_no_draw,bonus_matches_oracle,rotary_matches_oracle"
+# golden NAME MODEL FIXTURES: where the model was brought along.
+golden() {
+    if [ -e "$2/model.safetensors" ]; then
+        beside "golden-$1" 60 "$build/golden" "$2" "$3" cuda
+    else
+        left_out "golden-$1" "no $2"
+    fi
+}
+
+# measure NAME SECONDS COMMAND...: its lines come into the table, and a target that is missed is no failure of a check.
+measure() {
+    local name=$1 start=$SECONDS
+    names+=("$name")
+    run "$@"
+    case $? in
+        0) row "$name" ok "$start" "" ;;
+        1) row "$name" missed "$start" "(a target, or see $build/$name.log)" ;;
+        *) row "$name" missed "$start" "failed or took longer than $2 s: $build/$name.log" ;;
+    esac
+    mapfile -t -O ${#times[@]} times <"$build/$name.log"
+}
+
+# The whole model with either product, one line per number of streams.
+bench_products() {
+    local products
+    for products in cublas own; do
+        "$build/linnet" bench --device cuda --cuda-products $products --model weights/mnist --batch 1,2,8,16,64,256,1000,4096,10000 --steps 64 || return
+    done
+    for model in weights/poem weights/copy/softmax; do
+        [ ! -e "$model/model.safetensors" ] || "$build/linnet" bench --device cuda --model "$model" --batch 1,64,1000 --steps 64 || return
+    done
+}
+export -f bench_products
+
+rm -f "$build"/*.row
+if check build 120 configure_and_build || { [ $server = ON ] && server=OFF && rm -f "$build/CMakeCache.txt" && check build-kernels 60 configure_and_build; }; then
+    # All that rests on nothing else and measures nothing runs at once; then times, alone on the GPU; then the sanitizers.
+    # A check that fails keeps no other from running.
+    beside rows-independent 30 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
+    beside graphs 60 "$build/gpu_graphs"
+    beside conformance 90 on_gpu "$build/conformance" --backend cuda
+    beside equal-bytes 60 on_gpu "$build/conformance" --threads 1 \
         --test every_cpu_gives_equal_bytes,mixture_has_equal_bytes_on_every_cpu
     if [ $server = ON ]; then
-        check golden-couplet 30 "$build/golden" weights/couplet tests/golden/couplet cuda
-        check golden-mixture 30 "$build/golden" tests/golden/mixture tests/golden/mixture cuda
-        check golden-mnist 30 "$build/golden" weights/mnist tests/golden/mnist cuda
-        check golden-mnist-softmax 30 "$build/golden" weights/mnist-softmax tests/golden/mnist-softmax cuda
-        check golden-cifar10 30 "$build/golden" weights/cifar10 tests/golden/cifar10 cuda
-        check golden-poem 30 "$build/golden" weights/poem tests/golden/poem cuda
-        check golden-copies 40 on_gpu golden_copies
-        check mixers 60 on_gpu "$build/test_mixers" all cuda
+        for model in mnist poem cifar10 mnist-softmax couplet; do golden $model weights/$model tests/golden/$model; done
+        golden mixture tests/golden/mixture tests/golden/mixture
+        beside golden-copies 60 on_gpu golden_copies
+        beside mixers 90 on_gpu "$build/test_mixers" all cuda
     else
         left_out golden "built without the server's packages"
     fi
+    ended
+    ! check kernel-times 60 kernel_times || mapfile -t -O ${#times[@]} times <"$build/kernel-times.log"
+    if [ $server = ON ]; then
+        measure products 60 bench_products
+        if python3 -c 'import numpy' 2>/dev/null; then
+            measure benchmark 120 python3 tests/bench/gpu.py --build "$build" --out "$build/benchmark.json"
+        else
+            left_out benchmark "python3 has no numpy"
+        fi
+        measure http 60 python3 tests/bench/http_load.py --build "$build" --device cuda --threads 4 --clients 1000 --units rows --seconds 6
+    else
+        measure copy 20 "$build/gpu_copy"
+    fi
     if [ -x "$sanitizer" ]; then
-        # Our kernels alone: every one of them takes a structure of that name.
-        ours=()
-        ! "$sanitizer" --help | grep -q -e --kernel-name || ours=(--kernel-name kns=lx_cuda_)
-        for tool in synccheck memcheck racecheck initcheck; do
-            check $tool 40 on_gpu "$sanitizer" --tool $tool "${ours[@]}" --error-exitcode 9 \
+        # Our kernels alone: every one of them takes a structure of that name. The runtime's errors are the program's to report.
+        ours=(--report-api-errors no)
+        ! "$sanitizer" --help | grep -q -e --kernel-name || ours+=(--kernel-name kns=lx_cuda_)
+        for tool in memcheck racecheck synccheck; do
+            beside $tool 100 on_gpu "$sanitizer" --tool $tool "${ours[@]}" --error-exitcode 9 \
                 "$build/conformance" --backend cuda --test "$small"
         done
+        # All kernels: bytes that the library wrote count as written only where its kernels are tracked.
+        beside initcheck 100 on_gpu "$sanitizer" --tool initcheck --report-api-errors no --error-exitcode 9 \
+            "$build/conformance" --backend cuda --test "$small"
+        ended
     else
         left_out compute-sanitizer "not installed"
     fi
 fi
 
-# --- benchmark: its lines come into the table, and a target that is missed is no failure of a check
-
-# measure NAME SECONDS COMMAND...
-measure() {
-    local name=$1 start=$SECONDS
-    run "$@"
-    case $? in
-        0) table+=("$(printf '%-22s ok      %4d s' "$name" $((SECONDS - start)))") ;;
-        1) table+=("$(printf '%-22s missed  %4d s  (a target, or see %s)' "$name" $((SECONDS - start)) "$build/$name.log")") ;;
-        *) left_out "$name" "failed or took longer than $2 s" ;;
-    esac
-    mapfile -t -O ${#table[@]} table <"$build/$name.log"
-}
-
-[ $failed -ne 0 ] || ! check kernel-times 60 kernel_times || mapfile -t -O ${#table[@]} table <"$build/kernel-times.log"
-if [ $failed -eq 0 ] && [ $server = ON ]; then
-    if python3 -c 'import numpy' 2>/dev/null; then
-        measure benchmark 120 python3 tests/bench/gpu.py --build "$build" --out "$build/benchmark.json"
-    else
-        left_out benchmark "python3 has no numpy"
-    fi
-    measure http 60 python3 tests/bench/http_load.py --build "$build" --device cuda --clients 1000 --units rows --seconds 8
-elif [ $failed -eq 0 ]; then
-    left_out benchmark "built without the server's packages"
-    measure copy 20 "$build/gpu_copy"
-fi
-
+failed=0
 printf '\n%s\n' "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)"
-printf '%s\n' "${table[@]}"
+printf '%s\n' "${times[@]}" ''
+for name in "${names[@]}"; do
+    cat "$build/$name.row" || echo "$name FAILED: no row"
+    if [ ! -e "$build/$name.row" ] || grep -q ' FAILED ' "$build/$name.row"; then failed=$((failed + 1)); fi
+done
 printf '%d failed, %d s\n' "$failed" "$SECONDS"
 [ "$failed" -eq 0 ]

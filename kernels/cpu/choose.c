@@ -85,6 +85,10 @@ static bool has_plain(void)
 #define ROUNDED (BIT(LX_PRECISION_AUTO) | BIT(LX_PRECISION_INT8))
 #define ANY (BIT(LX_PRECISION_F32) | ROUNDED)
 
+/* Stands for a table that this build does not have (cmake/instruction_sets.cmake). */
+extern const lx_cpu_isa lx_cpu_left_out;
+const lx_cpu_isa lx_cpu_left_out = {.name = "left out"};
+
 typedef struct choice {
     lx_isa isa;
     unsigned precisions; /* that it is for */
@@ -133,10 +137,22 @@ lx_status lx_cpu_choose(const lx_backend_options *o, const lx_cpu_isa **out, lx_
         if (!allowed && o->isa != LX_ISA_AUTO)
             return lx_fail(err, LX_ERR_INVALID, "isa", "%s is for precision %s", name,
                            precisions_of(c));
+        if (c->table == &lx_cpu_left_out) {
+            if (o->isa == LX_ISA_AUTO)
+                continue;
+            return lx_fail(err, LX_ERR_UNSUPPORTED, "isa",
+                           "%s is not in this build, which is for one machine; build with "
+                           "-DLINNET_INSTRUCTION_SETS=all",
+                           name);
+        }
         if (allowed && c->is_there()) {
             *out = c->table;
             return LX_OK;
         }
     }
+    if (o->isa == LX_ISA_AUTO)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, "isa",
+                       "this build is for another processor; build with "
+                       "-DLINNET_INSTRUCTION_SETS=all");
     return lx_fail(err, LX_ERR_UNSUPPORTED, "isa", "this processor has no %s", name);
 }

@@ -38,8 +38,11 @@ static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
     if (e != cudaSuccess)
         return no_memory(c, larger.capacity * LX_CUDA_STEPS, e);
     e = cudaMalloc((void **)&larger.device, larger.capacity);
+    if (e == cudaSuccess) /* results are copied with the gaps between them */
+        e = cudaMemsetAsync(larger.device, 0, larger.capacity, c->stream);
     if (e != cudaSuccess) {
         (void)cudaFreeHost(larger.all);
+        (void)cudaFree(larger.device);
         return no_memory(c, larger.capacity, e);
     }
     lx_cuda_arena_turn(&larger, c->n_ended + 1);
@@ -104,7 +107,10 @@ lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s)
     s->data = NULL;
     s->capacity = 0;
     cudaError_t e = cudaMalloc(&s->data, capacity);
+    if (e == cudaSuccess) /* the library reads rows to spare, too */
+        e = cudaMemsetAsync(s->data, 0, capacity, c->stream);
     if (e != cudaSuccess) {
+        (void)cudaFree(s->data);
         s->data = NULL;
         return no_memory(c, capacity, e);
     }

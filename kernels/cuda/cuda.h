@@ -277,7 +277,12 @@ lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what);
 
 /* draws.c: what sampling operations put down and hand out. */
 lx_status lx_cuda_put(lx_cuda *c, const void *data, size_t n_bytes, size_t room, size_t *at);
-lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op);
+/* What the rows of an operation have beside numbers. */
+typedef struct lx_cuda_lists {
+    size_t banned, biases, top; /* entries of all rows */
+    bool masks;
+} lx_cuda_lists;
+lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists);
 /* with_top: the rows' `top` is handed out too, from op->top on. */
 lx_status lx_cuda_note_draw(lx_cuda *c, const lx_cuda_op *op, bool with_top);
 

@@ -13,6 +13,10 @@
 #ifndef LINNET_KERNELS_CUDA_DEVICE_CUH
 #define LINNET_KERNELS_CUDA_DEVICE_CUH
 
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#endif
+
 #include "kernels/cuda/launch.h"
 #include "kernels/gelu.h"
 
@@ -28,7 +32,28 @@
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
     (kernel<<<(unsigned)(blocks), (unsigned)(threads), (size_t)(shared), (stream)>>>(__VA_ARGS__), \
      cudaGetLastError())
+/* Of a kernel that calls lx_wait_for_others in every thread: it may begin before the kernel before
+   it has ended, where the device can do that. */
+#define LX_LAUNCH_EARLY(kernel, blocks, threads, shared, stream, ...)                              \
+    lx_launch_early(kernel, (blocks), (threads), (size_t)(shared), (stream), __VA_ARGS__)
+template <class... Given, class... Taken>
+static cudaError_t lx_launch_early(void (*kernel)(Taken...), int64_t blocks, int64_t threads,
+                                   size_t shared, cudaStream_t stream, const Given &...given)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t c = {};
+    c.gridDim = dim3((unsigned)blocks);
+    c.blockDim = dim3((unsigned)threads);
+    c.dynamicSmemBytes = shared;
+    c.stream = stream;
+    c.attrs = &early;
+    c.numAttrs = lx_cuda_launches_early ? 1 : 0;
+    return cudaLaunchKernelEx(&c, kernel, given...);
+}
 #define LX_UNROLL _Pragma("unroll")
+#define LX_UNROLL_4 _Pragma("unroll 4")
 #elif !defined(LX_SIMT)
 #error "device code is compiled by nvcc, or after tests/simt/simt.h"
 #endif
@@ -36,6 +61,63 @@
 #define LX_INFINITY __uint_as_float(0x7f800000u)
 #define LX_NAN __uint_as_float(0x7fc00000u)
 #define LX_ALL_LANES 0xffffffffu
+
+/* --- the order of kernels --- */
+
+/* From here on the next kernel may begin, as far as its own lx_wait_for_others. */
+LX_DEVICE void lx_let_next_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/* Until all kernels before this one have ended, and their results are there. Every thread of a
+   kernel of LX_LAUNCH_EARLY calls it, also one that has nothing to do: else the kernel could end
+   before those, and the next one with it. Before it only what no kernel writes may be read. */
+LX_DEVICE void lx_wait_for_others(void)
+{
+#if defined(LX_SIMT)
+    simt_wait_for_others();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* --- copies to shared memory that go on beside what the thread does next --- */
+
+/* 16 bytes, or zeros where they are not there; `from` is a valid address all the same. */
+LX_DEVICE void lx_copy16(void *to, const void *from, bool there)
+{
+#ifdef LX_SIMT
+    simt_copy16(to, there ? from : nullptr);
+#else
+    unsigned place = (unsigned)__cvta_generic_to_shared(to), n = there ? 16u : 0u;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(n)
+                 : "memory");
+#endif
+}
+
+/* Ends this thread's group of copies. */
+LX_DEVICE void lx_end_copies(void)
+{
+#ifdef LX_SIMT
+    simt_end_copies();
+#else
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/* Until all of this thread's groups but the last PENDING are there; a barrier must follow before
+   other threads read them. */
+template <int PENDING> LX_DEVICE void lx_wait_for_copies(void)
+{
+#ifdef LX_SIMT
+    simt_wait_for_copies(PENDING);
+#else
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
 
 /* --- branches --- */
 
@@ -200,10 +282,10 @@ LX_DEVICE void lx_mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint
     const uint32_t a[] = {a0, a1, a2, a3}, b[] = {b0, b1};
     simt_mma(d, a, b, __FILE__, __LINE__);
 #else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 #endif
 }
 

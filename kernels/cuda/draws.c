@@ -8,21 +8,33 @@ lx_status lx_cuda_put(lx_cuda *c, const void *data, size_t n_bytes, size_t room,
     return lx_cuda_arena_put(c, &c->inputs, data, n_bytes, room, at);
 }
 
-static lx_cuda_row row_of(const lx_sampling *s)
+static int32_t count_of(int32_t n)
 {
-    return (lx_cuda_row){.seed = s->seed,
-                         .sample = s->sample,
-                         .step = s->step,
-                         .temperature = s->temperature,
-                         .top_p = s->top_p,
-                         .min_p = s->min_p,
-                         .typical_p = s->typical_p,
-                         .top_k = s->top_k,
-                         .forced = s->forced};
+    return n > 0 ? n : 0;
 }
 
-/* Room for the results and the rows. */
-lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op)
+/* Field by field: a large step has many, and a whole one would be put together elsewhere. */
+static void put_row(lx_cuda_row *to, const lx_sampling *s, int64_t keep_at)
+{
+    to->seed = s->seed;
+    to->sample = s->sample;
+    to->step = s->step;
+    to->temperature = s->temperature;
+    to->top_p = s->top_p;
+    to->min_p = s->min_p;
+    to->typical_p = s->typical_p;
+    to->top_k = s->top_k;
+    to->forced = s->forced;
+    to->mask = NULL;
+    to->keep_at = keep_at;
+    to->banned_at = to->top_at = to->bias_at = 0;
+    to->n_banned = count_of(s->n_banned);
+    to->n_biases = count_of(s->n_biases);
+    to->n_top = count_of(s->n_top);
+}
+
+/* Room for the results and the rows; says what lists the rows have, for only those need more. */
+lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists)
 {
     lx_drawing d = op->kind->op->drawing(&op->args);
     size_t n = (size_t)c->n_outputs, room = (size_t)c->bucket.outputs;
@@ -32,12 +44,18 @@ lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op)
     if (st != LX_OK)
         return st;
     lx_cuda_row *to = (void *)(c->inputs.host + op->in);
+    lx_cuda_lists all = {0};
     int32_t seq = 0;
     for (size_t i = 0; i < n; i++) {
+        const lx_sampling *s = &d.rows[i];
         int32_t slot = d.states != NULL ? lx_host_keeper(c->batch, (int32_t)i, &seq) : -1;
-        to[i] = row_of(&d.rows[i]);
-        to[i].keep_at = slot >= 0 ? lx_drawn_place(slot, d.rows[i].step) : -1;
+        put_row(&to[i], s, slot >= 0 ? lx_drawn_place(slot, s->step) : -1);
+        all.banned += (size_t)to[i].n_banned;
+        all.biases += (size_t)to[i].n_biases;
+        all.top += (size_t)to[i].n_top;
+        all.masks = all.masks || s->mask != NULL;
     }
+    *lists = all;
     return LX_OK;
 }
 

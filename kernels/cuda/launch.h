@@ -20,6 +20,10 @@
 extern "C" {
 #endif
 
+/* Whether the device can begin a kernel before the one before it has ended: compute capability 9.0
+   and later. Set when the back end is opened. */
+extern bool lx_cuda_launches_early;
+
 /* What of a bucket is there; the first thing in a step's inputs. */
 typedef struct lx_cuda_live {
     int32_t tokens, seqs, outputs;

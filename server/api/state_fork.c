@@ -11,14 +11,13 @@ enum { MAX_LIST = 1 << 20 };
 typedef struct fork_entry {
     char id[LX_STATE_ID_MAX + 1];
     lx_store_call *call;
-    lx_saved_state facts; /* points into the source */
+    lx_saved_state facts;
     size_t bytes;
 } fork_entry;
 
-/* First the state is fetched, then its copies are kept. */
+/* The source itself is gone by now: it may be large, and clients may take their answer slowly. */
 typedef struct fork_request {
     lx_api *api;
-    lx_saved_state source;
     int32_t n;
     fork_entry entries[]; /* [n] */
 } fork_request;
@@ -45,7 +44,7 @@ static void fork_finish(void *context, lx_response *rs)
     for (int32_t i = 0; st == LX_OK && i < f->n; i++) {
         const fork_entry *e = &f->entries[i];
         st = lx_store_call_status(e->call, &err);
-        facts[i] = (lx_json_state){e->id, lx_state_model_name(f->api, &f->source), &e->facts,
+        facts[i] = (lx_json_state){e->id, lx_state_model_name(f->api, &e->facts), &e->facts,
                                    e->bytes, f->api->state_ttl_ms};
     }
     if (st == LX_OK) {
@@ -65,25 +64,25 @@ static void fork_release(void *context)
     fork_request *f = context;
     for (int32_t i = 0; i < f->n; i++)
         lx_store_call_free(f->entries[i].call);
-    lx_state_fini(&f->source);
     free(f);
 }
 
 /* Copy i continues with random numbers of its own: those of another seed, or of the next sample. */
-static lx_status start_copy(fork_request *f, int32_t i, const lx_state_fork *p,
-                            const lx_request *rq, lx_error *err)
+static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *source,
+                            const lx_state_fork *p, const lx_request *rq, lx_error *err)
 {
     fork_entry *e = &f->entries[i];
-    e->facts = f->source;
+    lx_saved_state copy = *source;
     if (p->seeds != NULL)
-        e->facts.seed = p->seeds[i];
+        copy.seed = p->seeds[i];
     else
-        e->facts.start.first_sample += (uint32_t)i;
+        copy.start.first_sample += (uint32_t)i;
+    e->facts = lx_state_facts(&copy);
     lx_state_make_id(e->id);
     lx_buffer blob;
     lx_store_waiter waiter = lx_api_waiter(rq);
     lx_buffer_init(&blob, SIZE_MAX / 2);
-    lx_status st = lx_state_to_blob(f->api, &e->facts, &blob, err);
+    lx_status st = lx_state_to_blob(f->api, &copy, &blob, err);
     e->bytes = blob.length;
     if (st == LX_OK)
         st = lx_store_call_start(f->api->states, LX_STORE_PUT, e->id, blob.data, blob.length,
@@ -101,12 +100,10 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
     fork_request *f = st == LX_OK ? calloc(1, bytes) : NULL;
     if (st == LX_OK && f == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the copies");
-    if (st == LX_OK) {
+    if (st == LX_OK)
         f->api = api;
-        st = lx_state_copy(state, &f->source, err);
-    }
     for (int32_t i = 0; st == LX_OK && i < p->n; i++)
-        st = start_copy(f, i, p, rq, err);
+        st = start_copy(f, i, state, p, rq, err);
     if (st != LX_OK) {
         lx_respond_status(rs, st, err);
         if (f != NULL)

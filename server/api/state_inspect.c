@@ -15,7 +15,7 @@ static lx_status read_index(const lx_request *rq, const char *name, int32_t *out
     if (text == NULL)
         return LX_OK;
     long x = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || x < 0 || x > 1 << 20)
+    if (*text < '0' || *text > '9' || *end != '\0' || x > 1 << 20) /* strtol takes " 1" and "+1" */
         return lx_fail(err, LX_ERR_INVALID, name, "%s must be a whole number from 0 on", name);
     *out = (int32_t)x;
     return LX_OK;

@@ -38,13 +38,14 @@ static void finish(void *context, lx_response *rs)
     else
         lx_respond_status(rs, st, &err);
     lx_serving_leave(r->api->serving, turn);
+    lx_store_call_free(r->call); /* a slow client has the answer alone */
+    r->call = NULL;
 }
 
 void lx_state_request_free(void *context)
 {
     lx_state_request *r = context;
     lx_store_call_free(r->call);
-    lx_state_fini(&r->uploaded);
     lx_reserve_unref(r->reserve);
     free(r);
 }

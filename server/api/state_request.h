@@ -13,7 +13,7 @@ typedef struct lx_state_request {
     lx_store_call *call;
     /* Makes the answer of what the store has found; called without its failure. */
     void (*answer)(struct lx_state_request *r, lx_response *rs);
-    lx_saved_state uploaded; /* PUT */
+    lx_saved_state uploaded; /* PUT: its facts */
     size_t uploaded_bytes;
     lx_reserve *reserve;
     int32_t layer, head; /* inspect */

@@ -55,6 +55,14 @@ static bool is_done(const void *context)
     return lx_store_call_done(((const pending *)context)->call);
 }
 
+static void free_fetched(pending *p)
+{
+    lx_store_call_free(p->call);
+    lx_reserve_unref(p->reserve);
+    p->call = NULL;
+    p->reserve = NULL;
+}
+
 static void finish(void *context, lx_response *rs)
 {
     pending *p = context;
@@ -65,13 +73,13 @@ static void finish(void *context, lx_response *rs)
     int32_t turn = lx_serving_enter(p->api->serving);
     go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
     lx_serving_leave(p->api->serving, turn);
+    free_fetched(p); /* the answer may take long */
 }
 
 static void release(void *context)
 {
     pending *p = context;
-    lx_store_call_free(p->call);
-    lx_reserve_unref(p->reserve);
+    free_fetched(p);
     free_params(&p->source);
     free(p);
 }

@@ -90,15 +90,18 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     if (r == NULL)
         return;
     lx_error err = {0};
+    lx_saved_state s = {0};
     lx_served_model *served = NULL;
     lx_plan *plan = NULL;
-    lx_status st = lx_state_from_blob(api, rq->body, rq->body_bytes, &r->uploaded, &err);
+    lx_status st = lx_state_from_blob(api, rq->body, rq->body_bytes, &s, &err);
     if (st == LX_OK)
-        st = lx_state_model(api, &r->uploaded, &served, &err);
+        st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
-        st = lx_state_plan(&r->uploaded, served->model, false, &plan, &err);
+        st = lx_state_plan(&s, served->model, false, &plan, &err);
     lx_plan_free(plan);
     r->answer = answer_uploaded;
+    r->uploaded = lx_state_facts(&s);
+    lx_state_fini(&s);
     r->uploaded_bytes = rq->body_bytes;
     if (st == LX_OK) {
         lx_state_request_store(r, LX_STORE_PUT, rq->body, rq->body_bytes, rq, rs);

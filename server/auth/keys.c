@@ -213,15 +213,21 @@ static const struct key_option {
     {"max-state-bytes", read_max_state_bytes},
 };
 
-/* "NAME" or "NAME=VALUE". */
-static lx_status read_option(lx_key *key, char *text, lx_error *err)
+/* "NAME" or "NAME=VALUE". seen: a bit per option that the line has had. */
+static lx_status read_option(lx_key *key, char *text, unsigned *seen, lx_error *err)
 {
     char *equals = strchr(text, '=');
     if (equals != NULL)
         *equals = '\0';
-    for (size_t i = 0; i < sizeof key_options / sizeof *key_options; i++)
-        if (strcmp(text, key_options[i].name) == 0)
-            return key_options[i].read(key, equals != NULL ? equals + 1 : NULL, err);
+    for (size_t i = 0; i < sizeof key_options / sizeof *key_options; i++) {
+        if (strcmp(text, key_options[i].name) != 0)
+            continue;
+        if ((*seen & 1u << i) != 0)
+            return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                           "the option %s comes twice in a line", key_options[i].name);
+        *seen |= 1u << i;
+        return key_options[i].read(key, equals != NULL ? equals + 1 : NULL, err);
+    }
     return lx_fail(err, LX_ERR_INVALID, "api-key-file",
                    "option %d after a name and a key is unknown",
                    key->keys->n); /* not repeated: it may be a key */
@@ -237,11 +243,12 @@ static lx_status add_line(lx_keys *k, char *line, lx_error *err)
         return LX_OK;
     const char *second = strtok_r(NULL, blank, &rest);
     lx_key *key = NULL;
+    unsigned seen = 0;
     lx_status st =
         add_key(k, second != NULL ? first : NULL, second != NULL ? second : first, &key, err);
     for (char *option = strtok_r(NULL, blank, &rest); st == LX_OK && option != NULL;
          option = strtok_r(NULL, blank, &rest))
-        st = read_option(key, option, err);
+        st = read_option(key, option, &seen, err);
     return st;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cgroup.h"
+#include "common/visible.h"
 #include "server/cli/manual.h"
 #include "server/cli/places.h"
 
@@ -121,7 +122,7 @@ void lx_cli_close(lx_cli_model *m)
 int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err)
 {
     const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
-    (void)fprintf(stderr, "linnet %s: %s\n", c->name, text);
+    lx_visible_line(stderr, "linnet %s: %s", c->name, text);
     return status == LX_ERR_INVALID ? 2 : 1;
 }
 

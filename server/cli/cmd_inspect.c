@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/visible.h"
 #include "model/drafts/draft.h"
 #include "model/model.h"
 #include "model/tasks/speech.h"
@@ -126,7 +127,7 @@ static void print_text(const lx_model *m, bool tensors)
 {
     static const char *const wirings[] = {"pre", "post", "reversible"}; /* as in lx_wiring */
     const lx_config *c = &m->config;
-    (void)printf("model        %s (%s)\n", m->name, m->dir);
+    lx_visible_line(stdout, "model        %s (%s)", m->name, m->dir);
     (void)printf("task         %s\n", m->task->name);
     (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
                  c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
@@ -283,7 +284,7 @@ static void print_kinds(bool json)
 static void print_fault(void *context, const lx_error *fault)
 {
     int32_t *n = context;
-    (void)fprintf(stderr, "linnet inspect: %s\n", fault->text);
+    lx_visible_line(stderr, "linnet inspect: %s", fault->text);
     ++*n;
 }
 

@@ -6,14 +6,12 @@
  * refused, the listening socket closes, running answers finish within --drain-timeout, the rest get
  * an error that says so, HTTP stops, then the engines. A second signal skips the waiting.
  */
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/log_sink.h"
@@ -22,22 +20,15 @@
 #include "server/auth/secret.h"
 #include "server/cli/commands.h"
 #include "server/cli/drain.h"
+#include "server/cli/memory.h"
 #include "server/cli/notify.h"
 #include "server/cli/places.h"
 #include "server/cli/serve_options.h"
-#include "server/json/scan.h"
 #include "server/routes/painter.h"
 #include "server/routes/routes.h"
 #include "server/states/redis_url.h"
 
-enum {
-    RESERVED_FDS = 64,
-    LAST_LINES_MS = 500,
-    MAX_PEM = 1 << 20,
-    MAX_PASSWORD = 4096,
-    LARGE_BLOCK = 1 << 20
-};
-enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
+enum { RESERVED_FDS = 64, LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
 
 static void set_log_level(const char *name)
 {
@@ -163,32 +154,10 @@ static void free_parts(parts *p)
     free_secret(p->state_key);
 }
 
-static lx_status check_room(const lx_serve_options *o, const char *flag, int64_t need,
-                            lx_error *err)
+static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, lx_api *api,
+                            parts *p, lx_http **out, lx_error *err)
 {
-    if (o->body_memory << 20 >= need)
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, "body-memory",
-                   "--body-memory is %lld MiB, but one body of --%s may need %lld",
-                   (long long)o->body_memory, flag, (long long)((need >> 20) + 1));
-}
-
-/* So that no body that is allowed can never be read: it, what is decoded of it, and its tree of
-   JSON (lx_request_work_bytes). */
-static lx_status check_body_memory(const lx_serve_options *o, lx_error *err)
-{
-    const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
-    lx_status st =
-        check_room(o, "max-body", 3 * o->max_body + 1 + lx_json_tree_bytes(&largest), err);
-    return st == LX_OK ? check_room(o, "max-upload", 3 * o->max_upload + 1, err) : st;
-}
-
-static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
-                            lx_error *err)
-{
-    lx_status st = check_body_memory(o, err);
-    if (st == LX_OK)
-        st = make_gate(o, p, err);
+    lx_status st = make_gate(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
     if (st != LX_OK)
@@ -198,7 +167,7 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         .host = o->host,
         .port = (int32_t)o->port,
         .n_threads = (int32_t)o->http_threads,
-        .max_connections = connection_limit(o->max_connections),
+        .max_connections = connection_limit(memory->connections),
         .idle_timeout_s = (int32_t)o->connection_timeout,
         .read_timeout_s = (int32_t)o->read_timeout,
         .ping_s = (int32_t)o->ping,
@@ -259,15 +228,6 @@ static lx_status find_models(const lx_serve_options *o, served *s, lx_error *err
     return st == LX_OK ? lx_serving_check(&s->options, err) : st;
 }
 
-/* --max-state-bytes, or what goes well with slots and weights in the same memory. */
-static int64_t state_bytes(int64_t wanted)
-{
-    int64_t share = lx_cgroup_free_memory() / 8;
-    if (wanted > 0)
-        return wanted;
-    return share > 0 && share < MAX_STATE_BYTES ? share : MAX_STATE_BYTES;
-}
-
 /* A copy of a secret, whose original in argv or the environment is wiped, as ps and /proc would
    show it. */
 static lx_status take_secret(const char *text, char **out, lx_error *err)
@@ -303,7 +263,8 @@ static lx_status take_state_key(const lx_serve_options *o, lx_api *api, parts *p
     return st;
 }
 
-static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, lx_error *err)
+static lx_status open_states(const lx_serve_options *o, int64_t max_bytes, lx_api *api, parts *p,
+                             lx_error *err)
 {
     char *where = strdup(o->state_store), *password = NULL;
     lx_status st = LX_OK;
@@ -318,8 +279,8 @@ static lx_status open_states(const lx_serve_options *o, lx_api *api, parts *p, l
         lx_state_store_options s = {
             .where = where,
             .password = password,
-            .max_states = o->max_states,
-            .max_bytes = state_bytes(o->max_state_bytes),
+            .max_states = lx_memory_most_states(o->max_states, max_bytes),
+            .max_bytes = max_bytes,
             .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
         };
         st = lx_state_store_open(&s, &api->states, err);
@@ -424,12 +385,20 @@ static void tell_ready(const char *host, int32_t port, bool tls)
     lx_notify("READY=1");
 }
 
-/* Large blocks go back to the system when they are freed: otherwise the C library, once it has
-   freed one, keeps later ones of its size in heaps whose holes stay, and the process grows past
-   what is reserved. */
-static void return_large_blocks(void)
+/* Without what is opened and started later. */
+static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api *api)
 {
-    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+    *api = (lx_api){.max_n = (int32_t)o->max_n,
+                    .max_prompt = (int32_t)o->max_prompt,
+                    .max_tokens = (int32_t)o->max_tokens,
+                    .max_images = (int32_t)o->max_images,
+                    .timeout_ns = (int64_t)(o->timeout * 1e9),
+                    .queue_timeout_ns = (int64_t)(o->queue_timeout * 1e9),
+                    .first_token_timeout_ns = (int64_t)(o->first_token_timeout * 1e9),
+                    .state_ttl_ms = o->state_ttl * 1000,
+                    .max_forks = (int32_t)o->max_n};
+    lx_budget_init(&api->answers, "answer-memory", memory->answers);
+    lx_budget_init(&api->bodies, "body-memory", memory->bodies);
 }
 
 int lx_command_serve(int argc, char **argv)
@@ -438,41 +407,35 @@ int lx_command_serve(int argc, char **argv)
     int exit_status = 0;
     if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
         return exit_status;
-    return_large_blocks();
     set_log_level(o.log_level);
     lx_log_set_json(strcmp(o.log_format, "json") == 0);
     served models;
+    lx_memory memory;
     lx_error err = {0};
     lx_status st = find_models(&o, &models, &err);
+    if (st == LX_OK)
+        st = lx_memory_plan(&o, &models.options, &memory, &err);
     if (st != LX_OK)
         return lx_cli_fail(&lx_serve_command, st, &err);
     sigset_t signals;
     block_signals(&signals);
-    lx_api api = {.max_n = (int32_t)o.max_n,
-                  .max_prompt = (int32_t)o.max_prompt,
-                  .max_tokens = (int32_t)o.max_tokens,
-                  .max_images = (int32_t)o.max_images,
-                  .timeout_ns = (int64_t)(o.timeout * 1e9),
-                  .queue_timeout_ns = (int64_t)(o.queue_timeout * 1e9),
-                  .first_token_timeout_ns = (int64_t)(o.first_token_timeout * 1e9),
-                  .state_ttl_ms = o.state_ttl * 1000,
-                  .max_forks = (int32_t)o.max_n};
+    lx_api api;
+    init_api(&o, &memory, &api);
     lx_http *http = NULL;
     parts p = {0};
-    lx_budget_init(&api.answers, "answer-memory", o.answer_memory << 20);
-    lx_budget_init(&api.bodies, "body-memory", o.body_memory << 20);
     st = lx_log_sink_start(lx_log_report_loss, &err);
     if (st == LX_OK)
         st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)
-        st = open_states(&o, &api, &p, &err);
+        st = open_states(&o, memory.kept, &api, &p, &err);
     if (st == LX_OK)
         st = start_painter(&o, &api, &p, &err);
     if (st == LX_OK)
-        st = start_http(&o, &api, &p, &http, &err);
+        st = start_http(&o, &memory, &api, &p, &http, &err);
     if (st == LX_OK)
         st = lx_serving_load(api.serving, &models.options, &err);
     if (st == LX_OK) {
+        lx_memory_settle(&memory, &api);
         tell_ready(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals, &o, api.serving, http);
         lx_notify("STOPPING=1");

@@ -34,8 +34,10 @@ static lx_status set_number(const lx_option *o, void *field, const char *text, c
     char *end = NULL;
     errno = 0;
     double real = strtod(text, &end);
-    bool whole = o->kind == LX_OPTION_REAL || (isfinite(real) && real == trunc(real));
-    if (end == text || *end != '\0' || errno == ERANGE || !isfinite(real))
+    bool decimal =
+        text[strspn(text, "0123456789.-e")] == '\0'; /* strtod takes 0x10 and " 1" as well */
+    bool whole = o->kind == LX_OPTION_REAL || text[strspn(text, "0123456789-")] == '\0';
+    if (end == text || *end != '\0' || errno == ERANGE || !isfinite(real) || !decimal)
         return lx_fail(err, LX_ERR_INVALID, o->name, "%s: \"%s\" is not a number", source, text);
     if (!whole || real < o->min || real > o->max)
         return lx_fail(err, LX_ERR_INVALID, o->name, "%s: %s is not %s from %.16g to %.16g", source,

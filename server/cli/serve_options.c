@@ -44,9 +44,9 @@ static const lx_option options[] = {
      .min = 0,
      .max = 65536,
      .value = "N",
-     .help =
-         "samples computed at once, per model; 0: what fits a quarter of free memory, up to 256, "
-         "or three quarters of a GPU's, up to 16384"},
+     .help = "samples computed at once, per model; 0: as many as its part of the memory holds, up "
+             "to 256, "
+             "or three quarters of a GPU's, up to 16384"},
     {.name = "queue",
      .env = "LINNET_QUEUE",
      .kind = LX_OPTION_INT,
@@ -65,8 +65,8 @@ static const lx_option options[] = {
      .max = 1 << 20,
      .value = "MIB",
      .help =
-         "memory for what grows in states, of kinds that keep rows, a model; 0: what the slots' "
-         "states can need, or as much of it as fits"},
+         "memory for what grows in states, of kinds that keep rows, per model; 0: what the slots' "
+         "states can need, or as much of it as fits; large requests have seven eighths of it"},
     {.name = "prefix-cache-mb",
      .env = "LINNET_PREFIX_CACHE_MB",
      .kind = LX_OPTION_INT,
@@ -77,7 +77,7 @@ static const lx_option options[] = {
      .value = "MIB",
      .help =
          "states kept for prompts that begin alike, per model; 0: none; on a CPU at most an eighth "
-         "of free memory for all models; what grows in them is in --state-mb and gives way"},
+         "of the memory for all models; what grows in them is in --state-mb and gives way"},
     {.name = "prefix-every",
      .env = "LINNET_PREFIX_EVERY",
      .kind = LX_OPTION_INT,
@@ -107,7 +107,9 @@ static const lx_option options[] = {
      .min = 1,
      .max = 1000000,
      .value = "N",
-     .help = "open connections; fewer if the limit of open files is lower"},
+     .help = "open connections; fewer if the limit of open files is lower, or a sixteenth of the "
+             "memory "
+             "holds fewer"},
     {.name = "connection-timeout",
      .env = "LINNET_CONNECTION_TIMEOUT",
      .kind = LX_OPTION_INT,
@@ -157,22 +159,22 @@ static const lx_option options[] = {
      .env = "LINNET_ANSWER_MEMORY",
      .kind = LX_OPTION_INT,
      .offset = FIELD(answer_memory),
-     .fallback = "1024",
-     .min = 1,
+     .fallback = "0",
+     .min = 0,
      .max = 1 << 20,
      .value = "MIB",
-     .help =
-         "memory for all requests and answers; a request that finds too little left is refused"},
+     .help = "memory for all requests and answers; a request that finds too little left is "
+             "refused; 0: what weights, slots and limits leave of the memory, up to 1024"},
     {.name = "body-memory",
      .env = "LINNET_BODY_MEMORY",
      .kind = LX_OPTION_INT,
      .offset = FIELD(body_memory),
-     .fallback = "128",
-     .min = 1,
+     .fallback = "0",
+     .min = 0,
      .max = 1 << 20,
      .value = "MIB",
-     .help =
-         "memory for all bodies and reading them; a body that finds too little left is not read"},
+     .help = "memory for all bodies and reading them; a body that finds too little left is not "
+             "read; 0: an eighth of the memory, up to 128, and enough for one body"},
     {.name = "max-n",
      .env = "LINNET_MAX_N",
      .kind = LX_OPTION_INT,
@@ -311,7 +313,7 @@ static const lx_option options[] = {
      .min = 0,
      .max = 1e15,
      .value = "BYTES",
-     .help = "bytes of the states kept in memory, 0: an eighth of what is free, up to 1 GiB"},
+     .help = "bytes of the states kept in memory, 0: an eighth of the memory, up to 1 GiB"},
     {.name = "api-key",
      .env = "LINNET_API_KEY",
      .kind = LX_OPTION_STRING,

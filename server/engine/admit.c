@@ -97,7 +97,6 @@ void lx_count_sources(lx_engine *e, int32_t request, int32_t n)
 typedef struct waiter {
     int32_t queued, run; /* one of them is -1 */
     int32_t request;
-    int32_t pages; /* that it must find */
     lx_fair_claim claim;
 } waiter;
 
@@ -109,6 +108,8 @@ static lx_fair_claim claim_of(const lx_engine *e, int32_t request, bool wants_so
         .client_weight = e->clients.clocks[r->client].weight,
         .client_seats = c->seats,
         .client_requests = c->n_requests,
+        .client_pages = c->pages,
+        .has_key = c->key != NULL,
         .request_seats = r->seats,
         .client_sources = c->sources,
         .request_sources = r->sources,
@@ -117,70 +118,141 @@ static lx_fair_claim claim_of(const lx_engine *e, int32_t request, bool wants_so
     };
 }
 
-/* Pages that a run's next sample must find: the last one has those of the source. */
-static int32_t sample_pages(const lx_run *r)
+static waiter waiting_run(const lx_engine *e, int32_t run)
 {
+    const lx_run *r = &e->runs[run];
+    waiter w = {-1, run, r->request, claim_of(e, r->request, false, r->order)};
+    /* The last sample has the pages of the source. */
     bool last = r->next_sample + r->granted == r->params->n - 1;
-    return last ? 0 : r->pages - r->shared_pages;
+    w.claim.pages = last ? 0 : r->pages - r->shared_pages;
+    w.claim.large = lx_fair_is_large(e->pages.n, r->pages);
+    return w;
 }
 
-/* The first waiter waits for pages while a run will give some back: a large one must not wait for
-   ever while smaller ones pass it. */
-static bool fits(const lx_engine *e, const waiter *w)
+static waiter waiting_job(const lx_engine *e, int32_t queued)
 {
-    return w->pages <= atomic_load(&e->pages.left);
+    const lx_queued *q = &e->queue[queued];
+    int32_t request = *lx_job_request_note(q->job);
+    bool wants_source = lx_job_get_params(q->job)->n > 1;
+    waiter w = {queued, -1, request, claim_of(e, request, wants_source, q->order)};
+    w.claim.pages = lx_job_first_pages(e, q->job);
+    w.claim.large = lx_fair_is_large(e->pages.n, lx_job_pages(e, q->job));
+    return w;
 }
 
-static void consider(const lx_engine *e, const lx_fair_room *room, const waiter *w, waiter *best)
+/* --- pages --- */
+
+static void count_pages(lx_engine *e, lx_fair_room *room, int32_t request, int32_t n, bool large)
+{
+    e->clients.at[e->requests.at[request].client].pages += n;
+    room->small_pages += large ? 0 : n;
+}
+
+/* What runs have: pages that several of them share count for each. */
+static void count_all_pages(lx_engine *e, lx_fair_room *room)
+{
+    room->n_pages = e->pages.n;
+    for (int32_t i = 0; i < e->clients.n_used; i++)
+        e->clients.at[i].pages = 0;
+    for (int32_t i = e->oldest; e->pages.n > 0 && i >= 0; i = e->runs[i].newer) {
+        const lx_run *r = &e->runs[i];
+        bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
+        int32_t n_states = r->n_places + r->granted - last;
+        int32_t n = r->shared_pages + n_states * (r->pages - r->shared_pages);
+        count_pages(e, room, r->request, n, lx_fair_is_large(e->pages.n, r->pages));
+    }
+}
+
+/* While nothing is computed no run gives pages back, so whatever fits goes on. */
+static bool has_pages(const lx_engine *e, const lx_fair_room *room, const waiter *w, bool passes)
+{
+    return e->n_seats == 0 ? w->claim.pages <= room->pages_left
+                           : lx_fair_has_pages(&w->claim, room, passes);
+}
+
+/* --- who is first --- */
+
+/* What find_first looks for: any claim, one that has pages, or one that may pass the first. */
+typedef enum pass { ANY, FITTING, PASSING } pass;
+
+static void consider(const lx_engine *e, const lx_fair_room *room, pass which, const waiter *w,
+                     waiter *best)
 {
     bool none = best->queued < 0 && best->run < 0;
-    if (lx_fair_may(&w->claim, room) && (e->n_seats > 0 || fits(e, w)) &&
+    if (lx_fair_may(&w->claim, room) && (which == ANY || has_pages(e, room, w, which == PASSING)) &&
         (none || lx_fair_before(&w->claim, &best->claim)))
         *best = *w;
 }
 
-/* The first of those that may have a place now; false: there is none, or it has to wait. */
-static bool find_first(const lx_engine *e, waiter *best)
+/* False: there is none. */
+static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, waiter *best)
 {
-    lx_fair_room room = {e->options.n_slots, lx_fair_spare(e->options.n_slots), e->n_seats,
-                         e->n_sources, e->total_weight};
     *best = (waiter){.queued = -1, .run = -1};
     for (int32_t i = e->oldest; i >= 0; i = e->runs[i].newer) {
         const lx_run *r = &e->runs[i];
         if (!r->ready || r->ending || r->failed || r->next_sample + r->granted == r->params->n)
             continue;
-        waiter w = {-1, i, r->request, sample_pages(r), claim_of(e, r->request, false, r->order)};
-        consider(e, &room, &w, best);
+        waiter w = waiting_run(e, i);
+        consider(e, room, which, &w, best);
     }
     for (int32_t i = 0; i < e->n_queue; i++) {
-        lx_job *job = e->queue[i].job;
-        if (job == NULL)
+        if (e->queue[i].job == NULL)
             continue;
-        int32_t request = *lx_job_request_note(job);
-        bool wants_source = lx_job_get_params(job)->n > 1;
-        waiter w = {i, -1, request, lx_job_first_pages(e, job),
-                    claim_of(e, request, wants_source, e->queue[i].order)};
-        consider(e, &room, &w, best);
+        waiter w = waiting_job(e, i);
+        consider(e, room, which, &w, best);
     }
-    return (best->queued >= 0 || best->run >= 0) && fits(e, best);
+    return best->queued >= 0 || best->run >= 0;
 }
 
-static void grant(lx_engine *e, const waiter *w)
+/* The first of those that may have a place now; false: there is none, or it has to wait. The first
+   of all waits for pages while a run will give some back: a large one must not wait for ever while
+   smaller ones pass it. Small ones may, as far as pages are kept back for them. */
+static bool find_first(const lx_engine *e, lx_fair_room *room, waiter *best)
+{
+    room->n_seats = e->n_seats;
+    room->n_sources = e->n_sources;
+    room->pages_left = atomic_load(&e->pages.left);
+    if (e->n_seats == 0)
+        return find_best(e, room, FITTING, best);
+    if (!find_best(e, room, ANY, best))
+        return false;
+    return has_pages(e, room, best, false) || find_best(e, room, PASSING, best);
+}
+
+static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)
 {
     lx_count_seats(e, w->request, 1);
     if (w->run >= 0) {
-        lx_pages_reserve(&e->pages, w->pages);
+        lx_pages_reserve(&e->pages, w->claim.pages);
+        count_pages(e, room, w->request, w->claim.pages, w->claim.large);
         e->runs[w->run].granted++;
         e->n_granted++;
         return;
     }
     lx_queued *q = &e->queue[w->queued];
-    int32_t n = lx_job_get_params(q->job)->n;
+    int32_t n = lx_job_get_params(q->job)->n, n_pages = lx_job_pages(e, q->job);
     lx_count_sources(e, w->request, n > 1);
-    lx_pages_reserve(&e->pages, lx_job_pages(e, q->job));
+    lx_pages_reserve(&e->pages, n_pages);
+    count_pages(e, room, w->request, n_pages, w->claim.large);
     e->admitted_order[e->n_admitted] = q->order;
     e->admitted[e->n_admitted++] = q->job;
     q->job = NULL;
+}
+
+static bool anything_waits(const lx_engine *e)
+{
+    return e->n_queue + e->n_pending > e->n_granted + e->n_admitted;
+}
+
+static void give_places(lx_engine *e)
+{
+    lx_fair_room room = {.n_slots = e->options.n_slots,
+                         .n_spare = e->n_places - e->options.n_slots,
+                         .total_weight = e->total_weight};
+    waiter first;
+    count_all_pages(e, &room);
+    while (anything_waits(e) && find_first(e, &room, &first))
+        grant(e, &room, &first);
 }
 
 static void drop_ended(lx_engine *e, int64_t now)
@@ -205,12 +277,11 @@ static void close_gaps(lx_engine *e)
 
 void lx_engine_admit(lx_engine *e, int64_t now)
 {
-    waiter first;
     int32_t to_come = 0; /* samples that admitted jobs will ask for */
     e->n_admitted = e->n_dropped = 0;
     drop_ended(e, now);
-    while (e->n_queue + e->n_pending > e->n_granted + e->n_admitted && find_first(e, &first))
-        grant(e, &first);
+    if (anything_waits(e))
+        give_places(e);
     for (int32_t i = 0; i < e->n_admitted; i++)
         to_come += lx_job_get_params(e->admitted[i])->n - 1;
     close_gaps(e);

@@ -23,20 +23,27 @@
    beside weights and states. */
 enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SPARE_BYTES = 32 << 20 };
 
-/* Places that may have a second state: few where states are large, none where one is too large. */
+int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
+{
+    int64_t each = m->state.fixed_floats * (int64_t)sizeof(float);
+    if (draft == 0 || !lx_model_can_draft(m))
+        return 0;
+    int64_t n = MOST_SPARE_BYTES / each;
+    return n < LX_MOST_SPARE ? (int32_t)n : LX_MOST_SPARE;
+}
+
+/* Places that may have a second state. */
 static int32_t count_spare(const lx_engine *e)
 {
-    int64_t each = e->model->state.fixed_floats * (int64_t)sizeof(float);
-    int64_t n = MOST_SPARE_BYTES / each;
-    n = n < LX_MOST_SPARE ? n : LX_MOST_SPARE;
-    return n < e->n_places ? (int32_t)n : e->n_places;
+    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->n_places / 2;
+    return n < half ? n : half;
 }
 
 lx_status lx_drafts_init(lx_engine *e, lx_error *err)
 {
     lx_drafts *d = &e->drafts;
     int32_t room = (e->options.max_tokens - e->options.n_slots) / 2; /* guesses, and as many late */
-    if (e->options.draft == 0 || room == 0 || !lx_model_can_draft(e->model) || count_spare(e) == 0)
+    if (room == 0 || count_spare(e) == 0)
         return LX_OK;
     d->most_rows = room < MOST_ROWS ? room : MOST_ROWS;
     d->n_all = count_spare(e);

@@ -247,7 +247,9 @@ static lx_status reserve(lx_engine *e, const lx_job *job, lx_error *err)
     if (!atomic_load(&e->healthy))
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device this model runs on has failed");
     int32_t n_pages = lx_job_first_pages(e, job);
-    if (e->credit > 0 && e->page_credit >= n_pages) {
+    bool large = lx_fair_is_large(e->pages.n, lx_job_pages(e, job));
+    int32_t kept_back = large ? e->pages.n - lx_fair_most_pages(e->pages.n) : 0;
+    if (e->credit > 0 && e->page_credit >= n_pages + kept_back) {
         int32_t n = lx_job_get_params(job)->n;
         e->page_credit -= n_pages;
         e->credit = n < e->credit ? e->credit - n : 0;
@@ -266,11 +268,13 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
     if (lx_job_plan(job)->model != e->model)
         return lx_fail(err, LX_ERR_INVALID, "model", "the request was made for another model");
     int64_t page_bytes = lx_engine_page_bytes(e);
-    if (lx_job_first_pages(e, job) > e->pages.n || lx_job_pages(e, job) > e->slot_pages)
+    int32_t most = lx_fair_most_pages(e->pages.n);
+    if (lx_job_first_pages(e, job) > most || lx_job_pages(e, job) > e->slot_pages)
         return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "the request needs %lld bytes for its states, more than the %lld there are",
+                       "the request needs %lld bytes for its states, more than the %lld that one "
+                       "request may have of %lld (--state-mb)",
                        (long long)(lx_job_first_pages(e, job) * page_bytes),
-                       (long long)(e->pages.n * page_bytes));
+                       (long long)(most * page_bytes), (long long)(e->pages.n * page_bytes));
     (void)pthread_mutex_lock(&e->mutex);
     lx_status st = reserve(e, job, err);
     if (st == LX_OK) {

@@ -31,7 +31,8 @@
 typedef struct lx_engine lx_engine;
 
 typedef struct lx_engine_options {
-    int32_t n_slots;       /* samples in a step, >= 1; lx_fair_spare more have a state */
+    int32_t n_slots;       /* samples in a step, >= 1 */
+    int32_t n_spare;       /* samples beyond them that have a state, 0: as lx_fair_spare says */
     int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
     int32_t max_tokens;    /* rows per step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
@@ -59,6 +60,9 @@ enum { LX_MAX_AHEAD = LX_DRAWN - 1 };
 int32_t lx_engine_best_ahead(const lx_backend *be);
 /* `wanted` guesses, or with -1 what is best here: on a device, which goes ahead, none. */
 int32_t lx_engine_draft_of(int64_t wanted, const lx_backend *be);
+/* The most second states that samples which guess may have, 0 of a model that cannot: few where
+   states are large. An engine makes at most half as many as it has places. */
+int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft);
 
 /* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The
    transformer allows max_tokens rows and as many output rows (a scored job's). */

@@ -1,7 +1,7 @@
 /* Fair sharing (see fair.h). */
 #include "server/engine/fair.h"
 
-enum { LEAST_SPARE = 64, MOST_SPARE = 256 };
+enum { LEAST_SPARE = 64, MOST_SPARE = 256, KEPT_BACK = 8 };
 
 /* --- a heap sort: no memory, and a known time --- */
 
@@ -144,12 +144,48 @@ bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room)
            used + c->wants_source < part(room->n_spare, c->client_seats, c->request_seats);
 }
 
+static int32_t kept_back(int32_t n_pages)
+{
+    return n_pages / KEPT_BACK;
+}
+
+bool lx_fair_is_large(int32_t n_pages, int32_t pages_of_a_sample)
+{
+    int32_t small = kept_back(n_pages) / 2;
+    return pages_of_a_sample > (small > 1 ? small : 1);
+}
+
+int32_t lx_fair_most_pages(int32_t n_pages)
+{
+    return n_pages - kept_back(n_pages);
+}
+
+bool lx_fair_has_pages(const lx_fair_claim *c, const lx_fair_room *room, bool passes)
+{
+    if (c->pages > room->pages_left)
+        return false;
+    int32_t large = room->n_pages - room->pages_left - room->small_pages;
+    int32_t for_others = c->has_key && c->client_pages > 0 ? kept_back(room->n_pages) : 0;
+    if (c->large)
+        return !passes && large + c->pages <= lx_fair_most_pages(room->n_pages) - for_others;
+    return !passes || room->small_pages + c->pages <= kept_back(room->n_pages);
+}
+
+/* Less than zero: a of one client's weight is less than b of the other's. */
+static int64_t compare_shares(int64_t a, int32_t a_weight, int64_t b, int32_t b_weight)
+{
+    return a * b_weight - b * a_weight;
+}
+
 bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b)
 {
-    int64_t x = (int64_t)(a->client_seats + 1) * b->client_weight;
-    int64_t y = (int64_t)(b->client_seats + 1) * a->client_weight;
-    if (x != y)
-        return x < y;
+    int64_t less =
+        compare_shares(a->client_pages, a->client_weight, b->client_pages, b->client_weight);
+    if (less == 0)
+        less = compare_shares((int64_t)a->client_seats + 1, a->client_weight,
+                              (int64_t)b->client_seats + 1, b->client_weight);
+    if (less != 0)
+        return less < 0;
     if (a->request_seats != b->request_seats)
         return a->request_seats < b->request_seats;
     return a->order < b->order;

@@ -51,7 +51,11 @@ typedef struct lx_fair_claim {
     int32_t request_seats;
     int32_t client_sources, request_sources; /* places of shared prompts */
     bool wants_source;
-    uint64_t order; /* smaller is older */
+    uint64_t order;       /* smaller is older */
+    int32_t pages;        /* of growing states, that must be left */
+    int32_t client_pages; /* that runs of the client have */
+    bool large;           /* of a run whose samples have many, see lx_fair_is_large */
+    bool has_key;         /* there may be other clients */
 } lx_fair_claim;
 
 typedef struct lx_fair_room {
@@ -59,6 +63,9 @@ typedef struct lx_fair_room {
     int32_t n_spare; /* places beyond */
     int32_t n_seats, n_sources;
     int64_t total_weight; /* of the clients that have requests */
+    /* Pages of the pool; those that no run has reserved; those that small runs have. Large runs
+       have the others. */
+    int32_t n_pages, pages_left, small_pages;
 } lx_fair_room;
 
 /* How many places there are beyond the slots. */
@@ -71,8 +78,19 @@ int32_t lx_fair_spare(int32_t n_slots);
  * places at most: so a free slot always finds a place.
  */
 bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room);
-/* Which of two that may comes first: the client with fewer seats by weight, the request with fewer,
-   the older one. */
+/*
+ * Pages are kept until their run ends, so they cannot take turns as slots do: an eighth of the pool
+ * is never given to large runs, and a small request finds pages there. Another eighth is for large
+ * runs of clients that have no pages yet. A large run has the rest to wait for, and small ones may
+ * pass it only within their eighth: neither starves.
+ */
+bool lx_fair_is_large(int32_t n_pages, int32_t pages_of_a_sample);
+/* The most pages that one run may need. */
+int32_t lx_fair_most_pages(int32_t n_pages);
+/* Whether there are pages for the claim now. `passes`: a claim that comes first waits for pages. */
+bool lx_fair_has_pages(const lx_fair_claim *c, const lx_fair_room *room, bool passes);
+/* Which of two that may comes first: the client with fewer pages by weight, the one with fewer
+   seats by weight, the request with fewer, the older one. */
 bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b);
 
 #endif

@@ -34,6 +34,7 @@ typedef struct lx_run {
     int32_t granted;      /* samples that may start now */
     int32_t pages;        /* of a growing state that a place of it has, reserved when granted */
     int32_t shared_pages; /* n > 1: of those, full in the source: all samples read the same */
+    int32_t n_places;     /* that it has */
     int32_t request;      /* see lx_party */
     bool ready;           /* n > 1: that state is complete, samples may start from it */
     bool advanced;        /* got a token in this step that its reader waits for */
@@ -56,6 +57,7 @@ typedef struct lx_party {
     int32_t n_requests; /* a client's; likewise */
     int32_t seats;      /* samples, and prompts being computed, that have a place */
     int32_t sources;    /* places of shared prompts */
+    int32_t pages;      /* a client's: that its runs have, of when places were last given out */
 } lx_party;
 
 /* Parties and their clocks, in the same places of two arrays, since the clocks are what a pure
@@ -156,8 +158,7 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    /* [n_places + 1 + kept + spare]: behind the places one for probes, then prefixes, then drafts
-     */
+    /* [n_places + kept + spare]: after the places prefixes, then drafts */
     lx_states *states;
     int32_t n_places;
     lx_mask **masks; /* [lx_task_masks] */

@@ -28,7 +28,7 @@ enum { MIN_BRANCH = 3 };
 
 static int32_t slot_of_place(const lx_engine *e, int32_t place)
 {
-    return e->n_places + 1 + place;
+    return e->n_places + place;
 }
 
 static bool shares(const lx_engine *e, const lx_run *r)

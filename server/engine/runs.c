@@ -87,6 +87,7 @@ static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_
     int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages, n_new = n - n_shared;
     e->slots[slot] = (lx_slot){
         .run = run, .sample = -1, .state = slot, .spare = -1, .order = e->next_place_order++};
+    e->runs[run].n_places++;
     *out = slot;
     int32_t n_used = n_new + lx_pages_share(&e->pages, LX_PAGES_RUN, shared);
     lx_prefix_make_room(e, n_new);
@@ -108,6 +109,7 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
     if (e->slots[slot].phase != LX_SLOT_FREE)
         lx_runs_leave_seat(e, slot);
+    e->runs[e->slots[slot].run].n_places--;
     lx_pages_reserve(&e->pages, -lx_pages_drop(&e->pages, LX_PAGES_RUN, e->slots[slot].pages));
     lx_drafts_give_back(e, slot);
     e->slots[slot] = (lx_slot){.run = -1, .pages = -1, .state = slot, .spare = -1};

@@ -181,22 +181,19 @@ static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
     return lx_prefix_cache_new(*n, e->model->config.n_inputs, &e->prefixes, err);
 }
 
-/* Places, one for probes, those for prompts' states and second ones of drafts. A probe's row needs
- * a page of its own. */
+/* Places, those for prompts' states and second ones of drafts. A probe's row needs a page of its
+   own. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
-    bool grows = e->pages.n > 0;
     int32_t n_kept = 0;
     lx_status st = make_prefixes(e, &n_kept, err);
     if (st == LX_OK)
         st = lx_drafts_init(e, err);
-    int32_t first_spare = e->n_places + 1 + n_kept;
+    int32_t first_spare = e->n_places + n_kept;
     if (st == LX_OK)
         st = lx_transformer_states_pool(e->transformer, first_spare + e->drafts.n_all,
                                         e->pages.n + 1, e->slot_pages, &e->states, err);
     lx_drafts_place(e, first_spare);
-    if (st == LX_OK && grows)
-        st = lx_transformer_state_map(e->transformer, e->states, e->n_places, 1, &e->pages.n, err);
     return st;
 }
 
@@ -261,7 +258,8 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     e->be = lx_transformer_backend(t);
     e->metrics = metrics;
     e->options = *options;
-    e->n_places = options->n_slots + lx_fair_spare(options->n_slots);
+    int32_t n_spare = options->n_spare > 0 ? options->n_spare : lx_fair_spare(options->n_slots);
+    e->n_places = options->n_slots + n_spare;
     count_pages(e);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());

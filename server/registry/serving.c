@@ -139,6 +139,14 @@ int64_t lx_serving_state_bytes(const lx_served_model *m)
     return lx_model_state_floats(m->model, m->model->max_rows) * (int64_t)sizeof(float);
 }
 
+int64_t lx_serving_held_bytes(lx_serving *s)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < lx_serving_count(s); i++)
+        bytes += lx_serving_at(s, i)->held;
+    return bytes;
+}
+
 const char *lx_serving_backend(const lx_serving *s)
 {
     return atomic_load(&s->loaded) ? s->backend_text : "";

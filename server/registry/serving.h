@@ -26,8 +26,9 @@ typedef struct lx_served_model {
     lx_engine *engine;
     lx_transcriber *transcriber; /* of a model of speech; otherwise NULL */
     lx_metrics metrics;
-    int32_t n_slots;
+    int32_t n_slots, n_spare;
     int64_t page_bytes;            /* of growing parts: what it had at start, a reload keeps it */
+    int64_t held;                  /* bytes that its states and steps may take, see lx_room */
     int64_t created;               /* Unix time at which it was loaded */
     _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
     char fingerprint[96];
@@ -41,10 +42,13 @@ typedef struct lx_serving_options {
     const char *models_dir; /* "DIR:DIR": of each every subfolder with a config.json, or itself if
                                it has one; NULL: none */
     const char *model_dir;  /* one more; NULL for none */
-    int32_t n_slots;        /* a model; 0: from the memory that is free */
+    int64_t state_bytes;    /* of all models' states and steps where these are in the process's
+                               memory */
+    int32_t n_slots;        /* a model; 0: from these bytes, or those that a device has free */
     int32_t max_queue;      /* jobs, a model */
-    int64_t page_bytes;     /* of states' growing parts, a model; 0: from the memory that is free */
+    int64_t page_bytes;     /* of states' growing parts, a model; 0: likewise */
     int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
+    int64_t prefix_most;    /* of those of all models, in the process's memory */
     int32_t prefix_every;   /* see lx_engine_options */
     int64_t draft;          /* likewise, -1: what is best */
     int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
@@ -72,6 +76,10 @@ lx_serving_state lx_serving_get_state(lx_serving *s);
 int64_t lx_serving_last_step_ms(lx_serving *s);
 /* The most bytes that one sample's state has. */
 int64_t lx_serving_state_bytes(const lx_served_model *m);
+/* How many folders of models the options name, and the bytes of the files of their weights. */
+int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models);
+/* Bytes of this process's memory that states and steps of all models may take; after loading. */
+int64_t lx_serving_held_bytes(lx_serving *s);
 /* What the back end is, one line; "" while loading. */
 const char *lx_serving_backend(const lx_serving *s);
 int64_t lx_serving_start_ns(const lx_serving *s);

@@ -9,20 +9,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/cgroup.h"
 #include "common/log.h"
 #include "common/version.h"
-#include "server/engine/fair.h"
+#include "server/registry/room.h"
 #include "server/registry/serving_internal.h"
 
 enum {
     MAX_SLOTS = 256,
     MAX_DEVICE_SLOTS = 16384,
-    LEAST_GROWING = 16,
-    MIN_PROMPT_ROWS = 256,
+    STEP_ROW_BYTES = 4096, /* what a step is given of a row, and what comes of it */
     PROMPT_CHUNK = 256,
     PROMPT_BESIDE = 3,
 };
@@ -122,6 +121,35 @@ lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l, lx_err
     return st;
 }
 
+/* 0 of a folder that cannot be read: loading it will say why. */
+static int64_t weight_bytes(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int64_t bytes = 0;
+    for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        struct stat file;
+        const char *end = strrchr(e->d_name, '.');
+        if (end != NULL && strcmp(end, ".safetensors") == 0 &&
+            fstatat(dirfd(d), e->d_name, &file, 0) == 0)
+            bytes += file.st_size;
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    return bytes;
+}
+
+int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models)
+{
+    lx_folder_list l = {.n = 0};
+    int64_t bytes = 0;
+    if (lx_folders_list(options, &l, NULL) == LX_OK)
+        for (int32_t i = 0; i < l.n; i++)
+            bytes += weight_bytes(l.dirs[i]);
+    *n_models = l.n;
+    lx_folders_free(&l);
+    return bytes;
+}
+
 void lx_folders_free(lx_folder_list *l)
 {
     for (int32_t i = 0; i < l->n; i++)
@@ -131,50 +159,30 @@ void lx_folders_free(lx_folder_list *l)
 
 /* --- one model --- */
 
-/* About what a slot needs beside its state: the activations of a row, and what a step is given. */
-static int64_t row_bytes(const lx_config *c)
-{
-    int64_t keys = (int64_t)c->n_heads * c->d_key, values = (int64_t)c->n_heads * c->d_value;
-    int64_t activations = 3 * c->d_model + 2 * keys + 2 * values + c->d_ff + c->head_size;
-    return 2 * 4 * activations + 4096;
-}
-
-/* The most slots that have, with the places beyond them, room in so many. */
-static int32_t slots_of_places(int32_t n_places)
-{
-    int32_t low = 0, high = n_places;
-    while (low < high) {
-        int32_t middle = low + (high - low + 1) / 2;
-        if (middle + lx_fair_spare(middle) <= n_places)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
-/* Bytes for the states of one of n_models: a quarter of the process's free memory, or three
+/* Bytes for the states and steps of one of n_models: a part of what the options say, or three
    quarters of what a device has free. */
-static lx_status state_memory(lx_backend *be, int32_t n_models, int64_t *out, lx_error *err)
+static lx_status state_memory(const lx_serving *s, int32_t n_models, int64_t *out, lx_error *err)
 {
-    int64_t bytes = lx_cgroup_free_memory();
+    lx_backend *be = s->be;
+    int64_t bytes = s->options.state_bytes;
     lx_status st = be->ops->is_device ? be->ops->memory(be, &bytes, err) : LX_OK;
-    *out = (be->ops->is_device ? bytes / 4 * 3 : bytes / 4) / n_models;
+    *out = (be->ops->is_device ? bytes / 4 * 3 : bytes) / n_models;
     return st;
 }
 
-/* How many slots fit, with their states as large as they can be: at most MAX_SLOTS, on a device
-   MAX_DEVICE_SLOTS. States that grow are rarely that large, so LEAST_GROWING are there always. */
-static int32_t slots_from_memory(const lx_backend *be, const lx_served_model *m, int64_t bytes)
+/* How the model divides its share. In the place of an old one it has as many slots as that. */
+static lx_room choose_room(const lx_serving *s, const lx_served_model *m,
+                           const lx_served_model *old, int64_t bytes)
 {
-    int64_t most = be->ops->is_device ? MAX_DEVICE_SLOTS : MAX_SLOTS;
-    int64_t each = lx_serving_state_bytes(m);
-    int64_t least = m->model->state.page_floats > 0 ? LEAST_GROWING : 1;
-    if (be->ops->is_device)
-        each += row_bytes(&m->model->config);
-    int64_t n = each > 0 ? bytes / each : 2 * most;
-    n = n > 2 * most ? most : slots_of_places((int32_t)n);
-    return (int32_t)(n < least ? least : n > most ? most : n);
+    const lx_serving_options *o = &s->options;
+    return lx_room_choose(&(lx_room_sizes){
+        .bytes = bytes,
+        .state = lx_serving_state_bytes(m),
+        .fixed = m->model->state.fixed_floats * (int64_t)sizeof(float),
+        .row = lx_transformer_row_bytes(m->model) + STEP_ROW_BYTES,
+        .n_slots = old != NULL ? old->n_slots : o->n_slots,
+        .most_slots = s->be->ops->is_device ? MAX_DEVICE_SLOTS : MAX_SLOTS,
+        .most_drafts = lx_engine_most_drafts(m->model, lx_engine_draft_of(o->draft, s->be))});
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -183,26 +191,18 @@ static int64_t smaller(int64_t a, int64_t b)
 }
 
 /*
- * Of the pool that growing states share: what the slots' fixed parts leave, and no more than all of
- * them can ever use. A reload does not make it smaller, or requests that were served would be
- * refused: on a processor memory is taken when it is used, and the old pool's comes back as its
- * requests end. A device takes it at once, so there it is what fits beside the old one, until the
- * next reload.
+ * Of the pool that growing states share. A reload does not make it smaller, or requests that were
+ * served would be refused: on a processor memory is taken when it is used, and the old pool's comes
+ * back as its requests end. A device takes it at once, so there it is what fits beside the old one,
+ * until the next reload.
  */
 static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
                                  const lx_served_model *old, int64_t bytes)
 {
-    int64_t places = m->n_slots + lx_fair_spare(m->n_slots);
-    int64_t fixed = m->model->state.fixed_floats * (int64_t)sizeof(float);
-    int64_t most = places * (lx_serving_state_bytes(m) - fixed);
     bool had = old != NULL && old->page_bytes > 0;
     if (s->options.page_bytes > 0)
         return s->options.page_bytes;
-    if (most == 0)
-        return 0;
-    bytes -= places * fixed;
-    bytes = bytes > 1 ? bytes : 1; /* a page is made in any case; 0 would mean `most` */
-    m->page_bytes = smaller(had ? old->page_bytes : bytes, most);
+    m->page_bytes = had ? old->page_bytes : bytes;
     bytes = s->be->ops->is_device ? smaller(bytes, m->page_bytes) : m->page_bytes;
     if (bytes < m->page_bytes)
         lx_log(LX_LOG_WARN,
@@ -212,11 +212,11 @@ static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
     return bytes;
 }
 
-/* The bytes asked for prompts' states, or fewer: all models' take an eighth of free memory at most.
-   Where not one state fits, prompts share nothing, and nothing else would say so. */
+/* The bytes asked for prompts' states, or the model's part of those that all may take. Where not
+ * one state fits, prompts share nothing, and nothing else would say so. */
 static int64_t prefix_bytes(const lx_serving *s, const lx_served_model *m, int32_t n_models)
 {
-    int64_t wanted = s->options.prefix_bytes, most = lx_cgroup_free_memory() / 8 / n_models;
+    int64_t wanted = s->options.prefix_bytes, most = s->options.prefix_most / n_models;
     int64_t bytes = s->be->ops->is_device ? wanted : smaller(wanted, most);
     const lx_state_layout *state = &m->model->state;
     int64_t each = (state->fixed_floats + state->page_floats) * (int64_t)sizeof(float);
@@ -307,6 +307,8 @@ static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error 
     lx_status st = lx_transcriber_new(m->model, s->be, s->options.max_queue, &m->metrics,
                                       &m->transcriber, err);
     m->n_slots = (int32_t)atomic_load(&m->metrics.slots_total);
+    if (st == LX_OK && !s->be->ops->is_device)
+        m->held = lx_transcriber_bytes(m->transcriber);
     m->created = (int64_t)time(NULL);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "model %s: task %s, %lld parameters, %d layers, sounds of %.1f s, %s",
@@ -321,19 +323,22 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
 {
     const lx_serving_options *o = &s->options;
     int64_t bytes = 0;
-    lx_status st = state_memory(s->be, n_models, &bytes, err);
+    lx_status st = state_memory(s, n_models, &bytes, err);
     if (st != LX_OK)
         return st;
-    m->n_slots = old != NULL      ? old->n_slots
-                 : o->n_slots > 0 ? o->n_slots
-                                  : slots_from_memory(s->be, m, bytes);
-    int32_t max_tokens = m->n_slots + MIN_PROMPT_ROWS;
+    lx_room room = choose_room(s, m, old, bytes);
+    m->n_slots = room.n_slots;
+    m->n_spare = old != NULL ? old->n_spare : room.n_spare;
+    int32_t max_tokens = m->n_slots + room.prompt_rows;
+    int64_t page_bytes = choose_page_bytes(s, m, old, room.page_bytes);
+    m->held = s->be->ops->is_device ? 0 : room.held - room.page_bytes + page_bytes;
     lx_engine_options engine = {.n_slots = m->n_slots,
+                                .n_spare = m->n_spare,
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside = prompt_beside(s->be),
-                                .page_bytes = choose_page_bytes(s, m, old, bytes),
+                                .page_bytes = page_bytes,
                                 .prefix_bytes = prefix_bytes(s, m, n_models),
                                 .prefix_every = o->prefix_every,
                                 .draft = lx_engine_draft_of(o->draft, s->be),

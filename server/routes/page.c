@@ -46,7 +46,8 @@ static lx_status read_number(const char *name, const char *text, double min, dou
     char *end = NULL;
     errno = 0;
     double x = strtod(text, &end);
-    if (end == text || *end != '\0' || errno == ERANGE || !(x >= min && x <= max))
+    bool decimal = text[strspn(text, "0123456789.-e")] == '\0'; /* strtod takes 0x10 as well */
+    if (end == text || *end != '\0' || errno == ERANGE || !decimal || !(x >= min && x <= max))
         return lx_fail(err, LX_ERR_INVALID, name, "%s must be a number from %.15g to %.15g", name,
                        min, max);
     *out = x;

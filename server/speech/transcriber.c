@@ -361,6 +361,11 @@ const lx_listener *lx_transcriber_listener(const lx_transcriber *t)
     return t->listener;
 }
 
+int64_t lx_transcriber_bytes(const lx_transcriber *t)
+{
+    return lx_encoder_bytes(t->encoder);
+}
+
 lx_status lx_transcriber_submit(lx_transcriber *t, lx_hearing *h, lx_error *err)
 {
     lx_status st = LX_OK;

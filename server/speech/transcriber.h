@@ -28,6 +28,8 @@ lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_
 void lx_transcriber_stop(lx_transcriber *t);
 
 const lx_listener *lx_transcriber_listener(const lx_transcriber *t);
+/* Of a pass of its encoder. */
+int64_t lx_transcriber_bytes(const lx_transcriber *t);
 
 /* Those below: any thread; none waits for a pass. */
 

@@ -257,16 +257,14 @@ lx_status lx_state_read(const void *bytes, size_t n, const void *key, size_t key
     return LX_OK;
 }
 
-lx_status lx_state_copy(const lx_saved_state *s, lx_saved_state *out, lx_error *err)
+lx_saved_state lx_state_facts(const lx_saved_state *s)
 {
-    head h;
-    fill_head(s, false, &h);
-    unsigned char *memory = malloc(h.total_bytes);
-    if (memory == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    memcpy(memory, s->memory, h.total_bytes - CRC_BYTES);
-    point_into(&h, memory, out);
-    return LX_OK;
+    lx_saved_state facts = *s;
+    facts.request = NULL;
+    facts.start.tokens = NULL;
+    facts.start.state = NULL;
+    facts.memory = NULL;
+    return facts;
 }
 
 void lx_state_fini(lx_saved_state *s)

@@ -42,8 +42,8 @@ lx_status lx_state_write(const lx_saved_state *s, const void *key, size_t key_by
 lx_status lx_state_read(const void *bytes, size_t n, const void *key, size_t key_bytes,
                         lx_saved_state *out, lx_error *err) LX_MUST_USE;
 void lx_state_fini(lx_saved_state *s);
-/* A state of its own with the same content as one that was read. */
-lx_status lx_state_copy(const lx_saved_state *s, lx_saved_state *out, lx_error *err) LX_MUST_USE;
+/* What answers say of a state, without its content: it points to nothing. */
+lx_saved_state lx_state_facts(const lx_saved_state *s);
 
 /* What a state of this model says of it; made_by is left. */
 void lx_state_describe(const lx_model *model, lx_saved_state *s);

@@ -11,5 +11,5 @@ lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **
                        "--state-store-password-file: states in memory have no password");
     if (memory)
         return lx_state_memory_open(o->max_states, o->max_bytes, out, err);
-    return lx_state_redis_open(o->where, o->password, o->timeout_ms, out, err);
+    return lx_state_redis_open(o->where, o->password, o->timeout_ms, o->max_bytes, out, err);
 }

@@ -30,7 +30,6 @@ enum {
     N_WORKERS = 4,
     N_THREADS = N_WORKERS + 1, /* the last one is the watcher */
     MAX_CALLS = 4096,          /* waiting */
-    MAX_BYTES = 256 << 20,     /* of blobs in waiting calls */
     WATCH_UP_MS = 1000,
     WATCH_DOWN_MS = 200,
 };
@@ -57,7 +56,8 @@ typedef struct call {
 typedef struct redis_store {
     lx_state_store base;
     int64_t timeout_ns;
-    char name[300]; /* for the log: host, port, db */
+    size_t max_bytes; /* of blobs in calls that are not over */
+    char name[300];   /* for the log: host, port, db */
     lx_redis *links[N_THREADS];
     pthread_t threads[N_THREADS];
     int n_threads;
@@ -76,19 +76,24 @@ typedef struct redis_store {
 
 /* --- the end of calls --- */
 
-static void finish(call *c, lx_store_result *result, const lx_error *err)
+/* Its bytes are free before its caller knows, who may come again at once. */
+static void finish(redis_store *s, call *c, lx_store_result *result, const lx_error *err)
 {
+    call head = *c;
+    free(c);
+    (void)pthread_mutex_lock(&s->mutex);
+    s->n_bytes -= head.size;
+    (void)pthread_mutex_unlock(&s->mutex);
     if (result->status != LX_OK)
         result->err = err;
-    c->done(c->context, result);
-    free(c);
+    head.done(head.context, result);
 }
 
-static void fail_calls(call *c, const lx_error *err)
+static void fail_calls(redis_store *s, call *c, const lx_error *err)
 {
     while (c != NULL) {
         call *next = c->next;
-        finish(c, &(lx_store_result){.status = LX_ERR_UNAVAILABLE}, err);
+        finish(s, c, &(lx_store_result){.status = LX_ERR_UNAVAILABLE}, err);
         c = next;
     }
 }
@@ -100,7 +105,6 @@ static call *take_all(redis_store *s)
     s->first = NULL;
     s->end = &s->first;
     s->n_calls = 0;
-    s->n_bytes = 0;
     return all;
 }
 
@@ -124,7 +128,7 @@ static void set_down(redis_store *s, const lx_error *why)
         lx_log(LX_LOG_WARN, "state store %s is down: %s", s->name, why->text);
     lx_error err;
     (void)unreachable(why, &err);
-    fail_calls(waiting, &err);
+    fail_calls(s, waiting, &err);
 }
 
 static void set_up(redis_store *s, const char address[LX_REDIS_ADDRESS])
@@ -208,7 +212,7 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
         reported = why;
     if (result.status == LX_ERR_UNAVAILABLE && !lx_redis_connected(link))
         set_down(s, &why); /* before the caller, which may try again at once */
-    finish(c, &result, &reported);
+    finish(s, c, &result, &reported);
     free(bytes);
 }
 
@@ -224,7 +228,6 @@ static call *take_call(redis_store *s, lx_redis *link)
         s->first = c->next;
         s->end = s->first == NULL ? &s->first : s->end;
         s->n_calls--;
-        s->n_bytes -= c->size;
         lx_redis_connect_at(link, s->address);
     }
     (void)pthread_mutex_unlock(&s->mutex);
@@ -278,10 +281,12 @@ static lx_status admit(const redis_store *s, size_t size, lx_error *err)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
     if (s->down)
         return unreachable(&s->why, err);
-    if (s->n_calls >= MAX_CALLS || s->n_bytes + size > MAX_BYTES)
+    bool alone = s->n_bytes == 0; /* then a blob of any size may go */
+    if (s->n_calls >= MAX_CALLS || (!alone && s->n_bytes + size > s->max_bytes))
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the state store does not keep up: %d calls with %zu bytes wait", s->n_calls,
-                       s->n_bytes);
+                       "the state store does not keep up: %d calls wait, and %zu bytes are on "
+                       "their way",
+                       s->n_calls, s->n_bytes);
     return LX_OK;
 }
 
@@ -379,7 +384,7 @@ static void redis_close(lx_state_store *base)
     (void)pthread_mutex_unlock(&s->mutex);
     lx_error err;
     (void)lx_fail(&err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
-    fail_calls(waiting, &err);
+    fail_calls(s, waiting, &err);
     for (int i = 0; i < s->n_threads; i++)
         (void)pthread_join(s->threads[i], NULL);
     for (int i = 0; i < N_THREADS; i++)
@@ -423,7 +428,7 @@ static lx_status start_threads(redis_store *s, lx_error *err)
 }
 
 lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
-                              lx_state_store **out, lx_error *err)
+                              int64_t max_bytes, lx_state_store **out, lx_error *err)
 {
     lx_redis_url parsed;
     lx_status st = lx_redis_url_parse(url, password, &parsed, err);
@@ -437,6 +442,7 @@ lx_status lx_state_redis_open(const char *url, const char *password, int64_t tim
     s->base.ops = &redis_ops;
     s->end = &s->first;
     s->timeout_ns = timeout_ms * LX_NS_PER_MS;
+    s->max_bytes = (size_t)max_bytes;
     (void)snprintf(s->name, sizeof s->name, "redis %s port %d db %d", parsed.host, parsed.port,
                    parsed.db);
     for (int i = 0; i < N_THREADS && st == LX_OK; i++)

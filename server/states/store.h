@@ -78,10 +78,11 @@ lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_s
                                lx_error *err) LX_MUST_USE;
 
 typedef struct lx_state_store_options {
-    const char *where;             /* "memory", or a URL (redis_url.h) */
-    const char *password;          /* of a URL that has none, NULL: none */
-    int64_t max_states, max_bytes; /* of memory */
-    int64_t timeout_ms;            /* of Redis */
+    const char *where;    /* "memory", or a URL (redis_url.h) */
+    const char *password; /* of a URL that has none, NULL: none */
+    int64_t max_states;   /* of memory */
+    int64_t max_bytes;    /* kept in memory, or on their way to Redis */
+    int64_t timeout_ms;   /* of Redis */
 } lx_state_store_options;
 
 /* The store that the options name (open.c). LX_ERR_INVALID with the option's name. */

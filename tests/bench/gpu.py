@@ -43,6 +43,7 @@ def parse_arguments():
     p.add_argument("--seconds", type=float, default=0.3, help="for each figure of a peer")
     p.add_argument("--gb-per-s", type=float, help="the memory's bandwidth, not to be measured")
     p.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
+    p.add_argument("--energy-seconds", type=float, default=2.0, help="of steps, for each figure of energy")
     p.add_argument("--out", type=Path, help="where all figures go as JSON")
     return p.parse_args()
 
@@ -86,6 +87,37 @@ def measure_peers(args, layers):
 def of_paper(ms):
     """The step of the paper's library, or where it is missing of its equations step by step."""
     return ms.get("library f32", ms.get("equations f32"))
+
+
+# --- energy ----------------------------------------------------------------------------------------
+
+
+def energy_mj():
+    """The GPU's counter of energy in millijoules, by NVML; None where it is not to be had."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0))
+    except Exception as e:  # the package, the library or the counter is missing: said by the caller
+        return print(f"no energy by NVML: {e}")
+
+
+def joules_of_pictures(args, model, rows):
+    """Joules a picture: what a long run takes more than a short one, over the pictures that it makes more."""
+    tokens, result = tokens_of_image(model), []
+    for row in rows:
+        used, steps = [], [64, 64 + int(args.energy_seconds * 1e3 / row["ms"])]
+        for n in steps:
+            before = energy_mj()
+            if before is None:
+                return result
+            bench(args, model, "--batch", row["streams"], "--steps", n)
+            used.append((energy_mj() - before) / 1e3)
+        pictures = (steps[1] - steps[0]) * 1.2 * row["streams"] / tokens  # a fifth more steps go before as a warm-up
+        result.append({"streams": row["streams"], "joules": (used[1] - used[0]) / pictures})
+        print(f"{row['streams']:8,} streams: {result[-1]['joules']:.3f} J a picture", flush=True)
+    return result
 
 
 # --- one model -------------------------------------------------------------------------------------
@@ -133,12 +165,13 @@ def main():
         results = [measure_model(args, "mnist", ROOT / "weights" / "mnist", bandwidth)]
         results.append(measure_model(args, "cifar-shaped, random weights", cifar, bandwidth))
     print()
+    joules = joules_of_pictures(args, ROOT / "weights" / "mnist", results[0]["rows"][:: len(results[0]["rows"]) // 2])
     missed = 0
     for what, value, target, met in targets(results[0]["rows"]):
         print(f"{what + ':':34} {number(value):>8}, target {target:g}: {'met' if met else 'MISSED'}")
         missed += not met
     if args.out:
-        args.out.write_text(json.dumps({"gb_per_s": bandwidth / 1e9, "models": results}, indent=1))
+        args.out.write_text(json.dumps({"gb_per_s": bandwidth / 1e9, "models": results, "energy": joules}, indent=1))
     return 1 if missed else 0
 
 

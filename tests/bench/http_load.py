@@ -155,6 +155,8 @@ def measure_idle(args):
         "mnist": ("/v1/images/generations", {"model": "mnist", "stream": True, "stream_unit": "pixel"}),
     }
     for model, (path, body) in kinds.items():
+        if not (ROOT / "weights" / model / "model.safetensors").exists():
+            continue  # not brought along (tests/gpu.sh)
         step = 1e3 / bare(args, model, 1)
         with serve_linnet(args, 256) as server:
             r = load(args, server.port, path, body, 1, args.seconds / 3)["first_ms"]

@@ -18,6 +18,8 @@ import fast_transformers as converter  # noqa: E402
 import library_models  # noqa: E402
 from server import Server  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 BUILDERS = {
     "linear": {"attention_type": "causal-linear", "activation": "gelu", "eps": 1e-3},
     "recurrent": {"attention_type": "linear", "query_dimensions": 5, "final_normalization": False},

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("numpy")
+torch = pytest.importorskip("torch")
+numpy = pytest.importorskip("numpy")
 pytest.importorskip("tqdm")
 pytest.importorskip("matplotlib")
 
@@ -20,6 +20,8 @@ import couplet  # noqa: E402
 import couplet_data  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 PAIRS = [f"{a}{b}明月\t{b}{a}清风" for a in "春夏秋冬江河湖海天地山水" for b in "东南西北红黄蓝绿花草树木风雨云雪"]
 HELD_OUT = next(f"{a}{b}\t{b}{a}" for a in map(chr, range(0x4E00, 0x4F00)) for b in "一二三" if couplet_data.is_held_out((f"{a}{b}", "")))
 
@@ -30,11 +32,12 @@ def write(folder, content, bad="脏\n"):
     (folder / "badwords.txt").write_bytes(bad if isinstance(bad, bytes) else bad.encode())
 
 
-def train(monkeypatch, folder, *flags):
+def train(monkeypatch, folder, *flags, keep=None):
     monkeypatch.setattr(sys, "argv", ["couplet.py", "--data", str(folder), "--run", str(folder / "run"), "--device", "cpu", "--threads", "1",
                                       "--no-compile", "--batch-tokens", "300", "--tokens", "900", *flags,
                                       *(f for s in ("n_layers=1", "n_heads=2", "d_model=16", "d_ff=16") for f in ("--set", s))])
-    trainer.run(couplet.Couplet, couplet.parse_arguments())
+    made = [] if keep is None else keep
+    trainer.run(lambda args: made.append(couplet.Couplet(args)) or made[-1], couplet.parse_arguments())
 
 
 def refused(monkeypatch, folder, *flags):
@@ -91,3 +94,40 @@ def test_sequences_that_cannot_be_made(monkeypatch, tmp_path, flags, words):
     line = str(ended.value)
     assert line.startswith("copy_task.py: ") and "\n" not in line and all(word in line for word in words), line
     assert not (tmp_path / "run").exists()
+
+
+def test_inputs_are_those_of_the_task():
+    """A pair of each length in one batch, next to what the docstring of couplet_data says of each token."""
+    pairs = {n: torch.arange(10, 10 + 4 * n).view(2, 2, n).to(torch.int16) for n in (1, 3, 4)}
+    rows = torch.cat([torch.nn.functional.pad(p, (0, 4 - n)) for n, p in pairs.items()])
+    ids, places, targets = couplet_data.make_inputs(rows, torch.tensor([1, 1, 3, 3, 4, 4]))
+    for b, (n, i) in enumerate((n, i) for n in pairs for i in range(2)):
+        upper, lower = pairs[n][i].tolist()
+        want = [[couplet_data.BOS, 0, 0, couplet_data.NONE]]
+        want += [[c, j + 1, 0, couplet_data.NONE] for j, c in enumerate(upper)]
+        want += [[c, j + 1, n - j, upper[j]] for j, c in enumerate([couplet_data.SEP, *lower[:-1]])]
+        assert ids[b, : 2 * n + 1].tolist() == want
+        assert places[b, :n].tolist() == list(range(n + 1, 2 * n + 1))
+        assert targets[b].tolist() == lower + [-100] * (4 - n)
+        assert 0 <= ids[b].min() and ids[b, :, 1:3].max() <= couplet_data.MAX_CHARS and places[b].max() <= 8
+
+
+def test_full_batches_hold_every_pair_once():
+    data = {n: numpy.zeros((count, 2, n)) for n, count in ((1, 30), (2, 3), (3, 2), (7, 90), (32, 1))}
+    batches = couplet_data.full_batches(data, 150, numpy.random.default_rng(3))
+    seen = sorted((n, row) for batch in batches for n, rows in batch for row in rows.tolist())
+    assert seen == [(n, row) for n in data for row in range(len(data[n]))]
+    filled = sorted(sum(len(rows) for _, rows in batch) * (2 * max(n for n, _ in batch) + 1) for batch in batches)
+    assert filled[-1] <= 150 and filled[2] > 150 - 65  # all but the last two: a pair of 32 characters is alone
+    assert couplet_data.full_batches({}, 150, numpy.random.default_rng(3)) == []
+
+
+def test_a_pair_has_the_same_loss_whatever_it_is_filled_up_to(monkeypatch, tmp_path):
+    write(tmp_path, [*PAIRS, *(f"{p.split(chr(9))[0]}长\t{p.split(chr(9))[1]}短" for p in PAIRS[:9]), HELD_OUT])
+    made = []
+    train(monkeypatch, tmp_path, "--full-batches", keep=made)
+    recipe = made[0]
+    short, long = recipe.pairs[4][:3], recipe.pairs[5][:2]
+    with torch.no_grad():
+        alone, further, both = (recipe.loss_of(parts).item() for parts in ([short], [long], [short, long]))
+    assert both == pytest.approx((12 * alone + 10 * further) / 22, abs=2e-2)  # products in bf16

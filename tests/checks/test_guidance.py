@@ -22,6 +22,8 @@ import image  # noqa: E402
 import linear_transformer  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 SIDE, BRIGHT = 4, 0.6  # of the values of the first class; of the second one as many are dark
 
 

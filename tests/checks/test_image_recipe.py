@@ -19,6 +19,8 @@ import image  # noqa: E402
 import image_data as data  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--batch-tokens", "96", "--tokens", "500", "--threads", "1",
          "--device", "cpu"]
 
@@ -78,8 +80,8 @@ def test_idx_files_are_their_values(monkeypatch, tmp_path, channels):
 def test_inputs_are_what_lies_before():
     pictures = values(2, 3, 4)
     names = ["token", *data.NEIGHBOURS, "row", "column", "channel", "position", "class"]
-    ids, targets = data.make_inputs(pictures, numpy.array([5, 7]), names)
-    assert ids.shape == (2, 36, len(names)) and (targets == pictures.reshape(2, -1)).all()
+    ids, targets = data.make_inputs(torch.from_numpy(pictures), torch.tensor([5, 7]), names)
+    assert ids.shape == (2, 36, len(names)) and (targets.numpy() == pictures.reshape(2, -1)).all()
     for b in range(2):
         for t in range(36):
             y, x, c = t // 12, t // 3 % 4, t % 3
@@ -104,8 +106,8 @@ def test_few_levels_are_ids_and_config(monkeypatch, tmp_path):
     assert made.config["image"]["palette"] == [0, 85, 170, 255] and made.config["head"] == {"kind": "categorical", "size": 4}
     sizes = {stream["name"]: stream["size"] for stream in made.config["inputs"]}
     assert (sizes["token"], sizes["nn"], sizes["row"], sizes["column"]) == (5, 5, 3, 4)
-    assert set(numpy.unique(made.train)) <= set(range(4))
-    ids, targets = data.make_inputs(made.train[:2], numpy.array([0, 0]), made.streams, 4)
+    assert set(made.train.unique().tolist()) <= set(range(4))
+    ids, targets = data.make_inputs(made.train[:2], torch.tensor([0, 0]), made.streams, 4)
     assert ids[:, 0, 0].tolist() == [4, 4] and targets.max() <= 3 and ids[..., 0].max() == 4
     assert "--levels 1" in refused(arguments(monkeypatch, tmp_path / "in", "--levels", "1"))
 
@@ -115,7 +117,7 @@ def test_held_out_images_are_not_trained_on(monkeypatch, tmp_path):
     made = image.Images(arguments(monkeypatch, tmp_path / "in", "--held-out", "0.25"))
     assert len(made.held_out) == 10 and len(made.train) == len(made.labels) == 30
     assert 0 < made.labels.sum() < 20  # of both classes
-    assert not {v.tobytes() for v in made.train} & {v.tobytes() for v in made.held_out}
+    assert not {v.numpy().tobytes() for v in made.train} & {v.numpy().tobytes() for v in made.held_out}
 
 
 # --- what is refused

@@ -19,6 +19,8 @@ import poem  # noqa: E402
 import poem_kinds  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 WORDS = [f"{a}{b}{c}月光，疑是地上霜。" for a in "春夏秋冬" for b in "风花雪月" * 2 for c in "天地山水江河湖海东西南北红黄蓝绿"]
 
 

@@ -3,14 +3,16 @@
 import argparse
 import gzip
 import json
+import os
 import pathlib
+import signal
 import sys
 
 import pytest
 
 torch = pytest.importorskip("torch")
 numpy = pytest.importorskip("numpy")
-pytest.importorskip("tqdm")
+tqdm = pytest.importorskip("tqdm")
 pytest.importorskip("matplotlib")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -20,6 +22,8 @@ sys.path.insert(0, str(TRAIN))
 import mnist  # noqa: E402
 import mnist_kinds  # noqa: E402
 import trainer  # noqa: E402
+
+pytestmark = pytest.mark.training
 
 
 def write_idx(path, values):
@@ -86,10 +90,11 @@ class Recipe:
         return 0.0
 
 
-def run_recipe(folder, losses):
+def run_recipe(folder, losses, *flags, make=None):
     p = argparse.ArgumentParser()
     trainer.add_arguments(p, tokens=4, batch_tokens=7, head_lr=0.1, data=False)
-    trainer.run(lambda args: Recipe(losses), p.parse_args(["--run", str(folder), "--device", "cpu"]))
+    args = p.parse_args(["--run", str(folder), "--device", "cpu", "--no-compile", *flags])
+    trainer.run(make or (lambda args: Recipe(losses)), args)
 
 
 def test_a_run_ends(tmp_path):
@@ -109,6 +114,134 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path, value):
         run_recipe(tmp_path, [1.0, value])
     assert "step 2" in str(ended.value) and str(value) in str(ended.value) and "--muon-lr" in str(ended.value)
     assert not (tmp_path / "checkpoint.pt").exists()  # the broken weights are not kept
+
+
+class Stopping(Recipe):
+    """Sends itself a signal in its third step."""
+    data = [numpy.arange(3)]
+
+    def __init__(self, number):
+        super().__init__([1.0] * 5)
+        self.number, self.steps = number, 0
+
+    def loss(self, batch):
+        self.steps += 1
+        if self.number and self.steps == 3:
+            os.kill(os.getpid(), self.number)
+        return self.model.weight.square().sum() + batch
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, capsys, number):
+    before = signal.getsignal(number)
+    weights = []
+    for run, numbers in (("whole", [None]), ("halves", [number, None])):
+        for n in numbers:
+            torch.manual_seed(1)
+            recipe = Stopping(n)
+            if n is None:
+                run_recipe(tmp_path / run, [], "--tokens", "9", make=lambda args: recipe)  # noqa: B023 (it is called here)
+                continue
+            with pytest.raises(SystemExit) as ended:
+                run_recipe(tmp_path / run, [], "--tokens", "9", make=lambda args: recipe)  # noqa: B023
+            assert ended.value.code == 128 + number and recipe.steps == 3
+            assert "stopped at step 3" in capsys.readouterr().err.splitlines()[-1]
+            assert signal.getsignal(number) == before
+        weights.append(recipe.model.weight.item())
+    assert weights[0] == weights[1]
+    assert json.loads((tmp_path / "halves/log.jsonl").read_text().splitlines()[-1])["step"] == 9
+
+
+def test_a_second_signal_stops_at_once(tmp_path, capsys):
+    recipe = Stopping(signal.SIGINT)
+    recipe.loss = lambda batch: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)]
+    with pytest.raises(SystemExit) as ended:
+        run_recipe(tmp_path, [], make=lambda args: recipe)
+    assert ended.value.code == 130 and capsys.readouterr().err.endswith(": interrupted\n")
+
+
+def test_a_run_goes_on_with_its_own_data_only(tmp_path):
+    run_recipe(tmp_path, [], make=lambda args: Stopping(None))
+    run_recipe(tmp_path, [], "--tokens", "6", make=lambda args: Stopping(None))
+    other = Stopping(None)
+    other.data = [numpy.arange(4)]
+    with pytest.raises(SystemExit, match="other data") as ended:
+        run_recipe(tmp_path, [], "--tokens", "8", make=lambda args: other)
+    assert "\n" not in str(ended.value)
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)  # as checkpoints were written before
+    del state["data"]
+    torch.save(state, tmp_path / "checkpoint.pt")
+    run_recipe(tmp_path, [], "--tokens", "8", make=lambda args: other)
+
+
+@pytest.mark.parametrize("out", ["a-file", "a-file/below", "/proc/nothing/there"])
+def test_a_model_that_cannot_be_written_is_not_trained(tmp_path, out):
+    (tmp_path / "a-file").write_text("")
+    with pytest.raises(SystemExit, match="--out .* cannot be written") as ended:
+        run_recipe(tmp_path / "run", [], "--out", str(tmp_path / out), make=pytest.fail)
+    assert "\n" not in str(ended.value) and not (tmp_path / "run").exists()
+
+
+def test_a_refused_run_leaves_no_folder(tmp_path):
+    def refuse(args):
+        raise trainer.Unfit("no")
+
+    with pytest.raises(SystemExit):
+        run_recipe(tmp_path / "run", [], "--out", str(tmp_path / "out"), make=refuse)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("device", [*([] if torch.cuda.is_available() else ["cuda", "cuda:3"]), "foo"])
+def test_a_device_that_is_not_there(tmp_path, device):
+    with pytest.raises(SystemExit, match=f"--device {device}") as ended:
+        run_recipe(tmp_path / "run", [], "--device", device, make=pytest.fail)
+    assert "\n" not in str(ended.value)
+
+
+class Clock:
+    def __init__(self):
+        self.now = trainer.BEGUN
+
+    def time(self):
+        return self.now
+
+
+class Timed(Recipe):
+    """Its first step takes 30 seconds, each later one 1, and its figure 4."""
+
+    def __init__(self, clock):
+        super().__init__([1.0] * 1000)
+        self.clock, self.steps = clock, 0
+
+    def loss(self, batch):
+        self.clock.now += 1 if self.steps else 30
+        self.steps += 1
+        return super().loss(batch)
+
+    def validate(self):
+        self.clock.now += 4
+        return 0.0
+
+
+@pytest.mark.parametrize("every", ["50", "100000"])
+def test_minutes_end_in_time(monkeypatch, tmp_path, every):
+    clock, bars, rates = Clock(), [], []
+    monkeypatch.setattr(trainer, "time", clock)
+    monkeypatch.setattr(trainer, "tqdm", lambda **options: bars.append(trainer_bar(**options)) or bars[-1])
+    recipe = Timed(clock)
+    true_rate = trainer.rate
+    monkeypatch.setattr(trainer, "rate", lambda progress, *more: rates.append(progress) or true_rate(progress, *more))
+    run_recipe(tmp_path, [], "--minutes", "3", "--validate-every", every, make=lambda args: recipe)
+    assert 175 <= clock.now - trainer.BEGUN <= 180, "the last figure is in time, too"
+    assert bars[0].total == 180 and bars[0].unit == "s" and 170 <= bars[0].n <= 180
+    assert rates[:2] == [0, 0] and rates[2] < 0.02 and 0.98 < rates[-1] < 1  # what compiles is not the run
+    steps = recipe.steps
+    run_recipe(tmp_path, [], "--minutes", "3", make=lambda args: recipe)
+    assert recipe.steps == steps, "it is complete"
+
+
+def trainer_bar(**options):
+    return tqdm.tqdm(**options | {"disable": False, "file": open(os.devnull, "w", encoding="utf-8")})
 
 
 def test_mnist_kinds(monkeypatch, tmp_path, capsys):

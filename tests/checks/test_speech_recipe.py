@@ -25,6 +25,8 @@ import speech_kinds  # noqa: E402
 import trainer  # noqa: E402
 from mixers import bilstm, linear  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 SETTINGS = ["sample_rate", "frame", "hop", "bands", "lowest", "stride", "context"]
 
 

@@ -19,6 +19,8 @@ import text  # noqa: E402
 import text_data as data  # noqa: E402
 import trainer  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 LINES = ["宋\t春風\t明月", "a\tb\tcde", "唐\t\té\r", "", "x"] * 6
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--length", "32", "--batch-tokens", "128", "--tokens", "1000",
          "--threads", "1", "--device", "cpu"]
@@ -65,9 +67,9 @@ def test_documents_lie_between_ends_and_what_is_given_is_not_predicted():
     end = known.end
     assert part.values.tolist() == [end, 97, 98, 9, 99, 9, 100, end, 101, end]
     assert part.counted.tolist() == [True] + [False] * 5 + [True] * 4
-    ids, targets = part.arrays(part.rows(8))
-    assert ids[0].tolist()[:7] == [end, 97, 98, 9, 99, 9, 100] and targets[0].tolist() == [-100] * 5 + [100, end]
-    assert ids[1].tolist()[:2] == [end, 101] and targets[1].tolist() == [101, end] + [-100] * 5
+    ids, targets, places = part.arrays(part.rows(8))
+    assert ids[0].tolist()[:7] == [end, 97, 98, 9, 99, 9, 100] and ids[1].tolist()[:2] == [end, 101]
+    assert targets.tolist() == [100, end, 101, end] and places.tolist() == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("length, offset", [(7, 0), (7, 3), (7, 6), (100, 5), (1, 0)])
@@ -146,6 +148,16 @@ def test_a_run_goes_on_and_not_with_another_text_or_size(monkeypatch, tmp_path, 
     assert "not a checkpoint of this model" in refused(begin("--width", "32"))
     file.write_text("other words\n" * 40)
     assert "another --run" in refused(begin())
+
+
+def test_a_run_on_bytes_does_not_go_on_with_another_text(monkeypatch, tmp_path, file):
+    """Every text has the same 256 bytes as tokens, so no tokenizer tells them apart."""
+    def begin(*flags):
+        return arguments(monkeypatch, file, tmp_path / "run", "--tokenizer", "bytes", *flags)
+
+    trainer.run(text.Text, begin())
+    file.write_text("other words\n" * 40)
+    assert "other data" in refused(begin("--tokens", "2000")) and "--run" in refused(begin("--tokens", "2000"))
 
 
 @pytest.mark.parametrize("kind", text.THEIRS + text.OURS)

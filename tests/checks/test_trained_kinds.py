@@ -17,6 +17,8 @@ import kinds  # noqa: E402
 import unfit  # noqa: E402
 from mixers import mamba2, rwkv7  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 LENGTHS = [1, 2, 31, 32, 33, 64, 65, 150]
 
 

@@ -26,6 +26,8 @@ import trainer  # noqa: E402
 import unfit  # noqa: E402
 from mixers import delta, linear, lsh, memory_compressed  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 KINDS = {
     "gated_deltanet": {"conv": 4, "beta": "twice_sigmoid", "gate": "silu", "eps": 1e-6, "n_heads": 4, "key_heads": 2},
     "delta_net": {"conv": 3, "beta": "sigmoid", "gate": "none", "eps": 1e-6},
@@ -225,3 +227,19 @@ def test_a_model_without_its_classes_is_what_it_was_without_being_asked():
         assert torch.allclose(model(ids), before, atol=1e-12)
     with pytest.raises(unfit.Unfit):
         classes.fold(model, left)
+
+
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this PyTorch has no torch.compile")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_layer_is_compiled_for_all(dynamic):
+    """The tables, and one layer for both directions of three shapes; what is computed stays as it was."""
+    from torch._dynamo.testing import CompileCounter  # PyTorch 1 has none
+
+    torch._dynamo.reset()
+    config, model = make({"kind": "linear"} | linear.DEFAULTS)
+    ids = [torch.randint(256, (count, 9, 1)) for count in ((3, 4, 5) if dynamic else (3, 3, 3))]
+    want = [model.hidden(each) for each in ids]
+    counter = CompileCounter()
+    model.compile_parts(dynamic=dynamic, backend=counter)
+    assert len(model.layers) > 1 and all(torch.allclose(model.hidden(each), w, atol=1e-5) for each, w in zip(ids, want))
+    assert counter.frame_count == 2

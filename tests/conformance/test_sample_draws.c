@@ -207,8 +207,48 @@ static bool edges_belong_to_the_next_id(device *dut, device *oracle)
     return true;
 }
 
+/* A row that wants nothing beside a token gives the bytes that it gives with a list of top ids,
+   which a back end may go another way for. */
+static bool a_list_changes_no_draw(device *dut, device *oracle)
+{
+    enum { MOST = 513, DRAWN = 24 };
+    static const int32_t sizes[] = {1, 2, 31, 32, 33, 255, 256, 257, 300, 512, MOST};
+    static const float temperatures[] = {0, 0.5f, 1, 1.7f};
+    (void)oracle;
+    rng r = {23};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        lx_sampling how[DRAWN];
+        lx_sample bare[DRAWN], listed[DRAWN], top[DRAWN];
+        float *logits = random_floats(&r, DRAWN * sizes[i], UNIFORM, i % 2 == 0 ? 3.0f : 60.0f, 0);
+        for (int32_t k = 0; k < DRAWN; k++) {
+            how[k] = plain;
+            how[k].seed = (uint64_t)k + 1;
+            how[k].temperature = temperatures[k % 4];
+            how[k].forced = k % 7 == 6 ? sizes[i] - 1 : -1;
+        }
+        if (sizes[i] > 2)
+            logits[sizes[i] + 2] = NAN;
+        if (!sample_logits(dut, logits, DRAWN, sizes[i], how, bare))
+            return false;
+        for (int32_t k = 0; k < DRAWN; k++) {
+            how[k].n_top = 1;
+            how[k].top = &top[k];
+        }
+        if (!sample_logits(dut, logits, DRAWN, sizes[i], how, listed))
+            return false;
+        for (int32_t k = 0; k < DRAWN; k++)
+            CHECK(bare[k].token == listed[k].token &&
+                      memcmp(&bare[k].logprob, &listed[k].logprob, sizeof(float)) == 0,
+                  "row %d of %d ids: %d (%g), with a list %d (%g)", k, sizes[i], bare[k].token,
+                  (double)bare[k].logprob, listed[k].token, (double)listed[k].logprob);
+        dev_release(dut);
+    }
+    return true;
+}
+
 const test sample_draw_tests[] = {
     {"edges_belong_to_the_next_id", edges_belong_to_the_next_id},
+    {"a_list_changes_no_draw", a_list_changes_no_draw},
     {"frequencies_are_probabilities", frequencies_are_probabilities},
     {"typical_and_min_p_are_probabilities", typical_and_min_p_are_probabilities},
     {"the_likeliest_may_be_untypical", the_likeliest_may_be_untypical},

@@ -10,10 +10,6 @@ from server import Server
 from settings import LINNET, MODEL_DIR
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "heavy: too slow for a build with sanitizers")
-
-
 def pytest_sessionstart(session):
     for path in (LINNET, MODEL_DIR / "config.json"):
         if not path.exists():

@@ -72,8 +72,9 @@ class Server:
     """`linnet serve` with the given flags. Use as a context manager: leaving it sends SIGTERM and
     checks that the server ended by itself, with status 0 and without a sanitizer's report."""
 
-    def __init__(self, *flags, model_dir=MODEL_DIR):
+    def __init__(self, *flags, model_dir=MODEL_DIR, container=None):
         self.args = [LINNET, "serve", "--port", "0", "--model", model_dir, *flags]
+        self.container = container
         self.process = self.port = None
         self.ending = False  # a signal to end was sent
         self.log_file = tempfile.NamedTemporaryFile(prefix="linnet-log-", suffix=".txt")
@@ -93,6 +94,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=self.log_file,
             env=environment(),
+            preexec_fn=self.container and self.container.run_in,
         )
         wait_until(lambda: self.has_started(), START_TIMEOUT, f"start of {self.args}")
         wait_until(self.is_ready, START_TIMEOUT, "readyz")

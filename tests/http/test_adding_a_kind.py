@@ -27,8 +27,11 @@ KIND = "every_other"
 SAME = {"kind": "dilated_window", "window": 3, "dilation": [2]}  # a kind of the tree that sees the same tokens
 TRAINERS = ("torch", "numpy", "tqdm", "matplotlib")
 
-pytestmark = pytest.mark.skipif(SANITIZED or not all(path.exists() for path in LINKED.values()),
-                                reason="the build under test was not made by make, or with sanitizers, or has no unit tests")
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.skipif(SANITIZED or not all(path.exists() for path in LINKED.values()),
+                       reason="the build under test was not made by make, or with sanitizers, or has no unit tests"),
+]
 
 
 def files_of_the_page():

@@ -9,6 +9,8 @@ from client import call, complete_ok, join_stream, stream_ok
 from couplet_rules import broken_rules
 from settings import MODEL
 
+pytestmark = pytest.mark.quick
+
 UPPER = "山远云低，归舟一叶"
 
 

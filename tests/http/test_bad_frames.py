@@ -14,6 +14,8 @@ import client
 from server import Server, wait_until
 from settings import MODEL
 
+pytestmark = pytest.mark.asan
+
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 JSON = json.dumps({"model": MODEL, "prompt": "海上明月"}).encode()
 

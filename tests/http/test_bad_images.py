@@ -13,6 +13,8 @@ from images import HEIGHT, PIXELS, SMALL, WIDTH, a_picture, edit, edit_json, gen
 from server import Server
 from settings import MODEL
 
+pytestmark = pytest.mark.asan
+
 VALUES = a_picture()
 TOP = png.write(WIDTH, 3, VALUES[: 3 * WIDTH])
 FULL = png.write(WIDTH, HEIGHT, VALUES)

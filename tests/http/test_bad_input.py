@@ -11,6 +11,8 @@ import client
 from client import call, complete
 from settings import MODEL
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 GOOD = "海上明月"
 JSON = json.dumps({"model": MODEL, "prompt": GOOD}).encode()
 

@@ -11,6 +11,8 @@ from client import call, complete_ok, join_stream, stream_ok
 from server import Server
 from test_chat_templates import with_template
 
+pytestmark = pytest.mark.asan
+
 MIB = 1 << 20
 LARGE = "ab" * (5 * MIB)  # 10 MB
 JSON = {"Content-Type": "application/json"}

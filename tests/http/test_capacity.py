@@ -7,6 +7,8 @@ import holding
 from holding import ENDLESS, LONG, send
 from server import Server, wait_until
 
+pytestmark = pytest.mark.quick
+
 
 def capacity(server):
     reply = client.call(server.port, "GET", "/v1/capacity")

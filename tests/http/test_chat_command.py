@@ -14,6 +14,8 @@ from settings import MODEL_DIR
 from terminal import Terminal
 from test_chat_templates import CHATML, with_template, write_chatml
 
+pytestmark = pytest.mark.asan
+
 SEED = ("--seed", "1")
 TEN = ("--max-tokens", "10")
 CONTROL_1 = re.compile("[\x80-\x9f]")

@@ -16,6 +16,8 @@ from server import Server, run
 from settings import ROOT
 from test_states import fork_one
 
+pytestmark = pytest.mark.asan
+
 KINDS = {
     "linear": {"attention": image_model.LINEAR},
     "rows": {"attention": {"kind": "softmax"}, "streams": ("position", "token"), "seed": 2},

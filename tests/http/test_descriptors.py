@@ -12,6 +12,8 @@ from client import Connection
 from holding import LONG
 from server import Server, wait_until
 
+pytestmark = pytest.mark.asan
+
 OLDER = 8  # idle keep-alive connections that began before
 LEAVING = 24
 SOON = 30  # seconds; the connections' own time is an hour

@@ -15,6 +15,8 @@ from server import Server, wait_until
 from settings import MODEL
 from test_framing import CHUNKED, GET, JSON, LENGTH, ONE_CHUNK, POST, REFUSED
 
+pytestmark = pytest.mark.asan
+
 NGINX = """
 daemon off; master_process off; pid {folder}/pid; error_log stderr warn;
 events {{ worker_connections 256; }}

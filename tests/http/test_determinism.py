@@ -9,6 +9,8 @@ import lines
 from client import complete_ok, join_stream, stream_ok
 from server import Server
 
+pytestmark = pytest.mark.tsan
+
 UPPER = lines.of_length(17)
 N = 5
 SEED = 20240607
@@ -51,6 +53,7 @@ def test_asked_twice(port):
     assert first["id"] != second["id"]
 
 
+@pytest.mark.heavy  # test_all_65_are_what_they_are_alone sends these requests as well
 def test_alone_and_among_64_others(port):
     alone = content(complete_ok(port, prompt=UPPER, seed=SEED, n=N))
     others = company(64)

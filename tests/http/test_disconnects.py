@@ -13,6 +13,8 @@ import png
 from holding import ENDLESS, LONG, hold, send
 from server import Server, wait_until
 
+pytestmark = pytest.mark.asan
+
 SIDE = 512
 MORE_THAN_PLACES = 80  # of a server with one slot, see docs/adr/0020
 MANY = ("--slots", "1", "--queue", "200", "--answer-memory", "65536", *holding.FLAGS)  # takes so many requests

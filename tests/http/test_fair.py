@@ -8,9 +8,11 @@ import pytest
 
 import client
 import holding
+import image_model
+import images
 import lines
 from client import complete, complete_ok
-from server import Server, wait_until
+from server import Server, parse_metrics, wait_until
 
 SOON = 3  # steps until a small request has begun
 SLOTS = ("--slots", "8")
@@ -76,6 +78,38 @@ def test_a_large_request_has_the_same_bytes():
         thread.join(600)
         assert server.metric("linnet_preemptions_total") > before
         assert got == alone
+
+
+def test_a_small_request_finds_pages_beside_large_ones_of_another_key(tmp_path):
+    """States that grow keep their pages until their end. 512 rows are 8 pages, of 32 in all; three large pictures have 24
+    of them, and the rest is there for a small one at once."""
+    keys = tmp_path / "keys"
+    keys.write_text("alice ka\nbob kb\n")
+    keys.chmod(0o600)
+    image_model.write(tmp_path / "models" / "grows", 40, 40, attention={"kind": "softmax"})
+    flags = ("--models", tmp_path / "models", "--slots", 8, "--state-mb", 1, "--api-key-file", keys, "--prefix-cache-mb", 0)
+
+    def ask(key, **fields):
+        body = {"model": "grows", "seed": 1, **fields}
+        return client.call(server.port, "POST", images.GENERATIONS, body, {"Authorization": f"Bearer {key}"})
+
+    def of_all(name):
+        text = client.call(server.port, "GET", "/metrics", headers={"Authorization": "Bearer ka"}).text
+        return sum(value for (series, _), value in parse_metrics(text, name).items() if series == name)
+
+    with Server(*flags, "--public", "/readyz") as server, contextlib.ExitStack() as stack:
+        for _ in range(6):
+            sock = client.connect(server.port)
+            stack.callback(client.reset, sock)
+            body = {"model": "grows", "n": 400, "max_tokens": 512}
+            headers = {"Authorization": "Bearer ka"}
+            sock.sendall(client.encode_request("POST", images.GENERATIONS, body, headers, server.port))
+        wait_until(lambda: of_all("linnet_growing_bytes") >= 24 << 15, 60, "large pictures have their pages")
+        for _ in range(10):
+            reply = ask("kb", max_tokens=60)
+            assert reply.status == 200, reply.text
+            assert reply.json()["timings"]["queue_steps"] <= SOON
+        assert ask("kb", max_tokens=512).status == 200  # large ones take turns by key
 
 
 def test_what_a_key_may_ask_for():

@@ -12,6 +12,8 @@ from server import Server
 from settings import MODEL
 from test_tls import TlsServer, make_pair
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 JSON = json.dumps({"model": MODEL, "prompt": "海上明月", "seed": 1}).encode()
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

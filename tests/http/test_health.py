@@ -10,6 +10,8 @@ import client
 import server
 from server import run
 
+pytestmark = pytest.mark.quick
+
 
 def health(*args):
     return run("health", *args)

@@ -16,6 +16,8 @@ from hf_model import folders
 from server import Server, run
 from test_states import blob_of, fork_one
 
+pytestmark = pytest.mark.asan
+
 KINDS = {
     "gated_deltanet": (folders.GATED | {"num_v_heads": 4}, folders.delta_tensors),
     "delta_net": (folders.PLAIN | {"tie_word_embeddings": True}, folders.delta_tensors),

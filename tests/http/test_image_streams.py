@@ -31,6 +31,8 @@ from images import (
 )
 from server import Server, wait_until
 
+pytestmark = pytest.mark.asan
+
 SEED = 20240607
 HALF = HEIGHT // 2
 

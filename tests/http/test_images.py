@@ -32,6 +32,8 @@ from images import (
 from server import Server
 from settings import MODEL, ROOT
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 SEED = 20240607
 HALF = HEIGHT // 2
 

@@ -9,6 +9,8 @@ import client
 import holding
 from server import Server, run, wait_until
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 KEY, OTHER = "sk-first", "sk-second"
 
 

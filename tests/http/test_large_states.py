@@ -7,7 +7,7 @@ import test_large_folder
 from client import call, complete_ok
 from cluster import Redis
 from hf_model import folders
-from server import Server
+from server import Server, wait_until
 from test_states import blob_of, fork_one
 
 pytestmark = pytest.mark.heavy
@@ -41,6 +41,7 @@ def text(answer):
 
 def begun(port):
     answer = complete_ok(port, prompt=PROMPT, return_state=True, **FIELDS | {"max_tokens": 5})
+    assert answer["states"][0]["id"] is not None, answer["states"]  # its error says why
     return text(answer), answer["states"][0]["id"]
 
 
@@ -51,9 +52,13 @@ def rest(port, state):
 def test_kept_states_are_counted_in_bytes(model, whole):
     """Three fit; a fourth is refused, until one goes."""
     limit = 3 * STATE_BYTES + (1 << 20)
-    with Server(*FLAGS, "--prefix-cache-mb", "0", "--max-state-bytes", str(limit), model_dir=model) as server:
+    flags = ("--prefix-cache-mb", "0", "--max-state-bytes", str(limit), "--probe-interval", "2")
+    with Server(*FLAGS, *flags, model_dir=model) as server:
+        empty, probes = server.resident_bytes(), server.metric("linnet_probe_steps_total")
         first, state = begun(server.port)
+        wait_until(lambda: server.metric("linnet_probe_steps_total") > probes, 60, "an idle engine has probed")
         before = server.resident_bytes()
+        assert before - empty < 2 * STATE_BYTES + (32 << 20), "a place and a kept state; a probe has none of its own"
         copies = [fork_one(server.port, state) for _ in range(2)]
         assert 2 * STATE_BYTES < server.metric("linnet_state_bytes") <= limit
         assert server.resident_bytes() - before < 2 * STATE_BYTES + (32 << 20)
@@ -66,12 +71,14 @@ def test_kept_states_are_counted_in_bytes(model, whole):
 
 def test_nothing_is_lost_with_the_server(model, whole):
     with Redis() as redis:
-        first = Server(*FLAGS, "--state-store", redis.url, model_dir=model).start()
+        # 68 MB of a state on a busy machine take longer than the 2 s that a Redis next door is given by default.
+        store = ("--state-store", redis.url, "--state-store-timeout", "60")
+        first = Server(*FLAGS, *store, model_dir=model).start()
         try:
             beginning, state = begun(first.port)
         finally:
             first.kill()
-        with Server(*FLAGS, "--state-store", redis.url, model_dir=model) as second:
+        with Server(*FLAGS, *store, model_dir=model) as second:
             assert beginning + rest(second.port, state) == whole
 
 

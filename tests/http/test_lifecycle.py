@@ -14,6 +14,8 @@ from holding import ENDLESS, LONG, hold, send
 from server import STOP_TIMEOUT, Server, run, wait_until
 from settings import MODEL_DIR
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 # Seconds for what is done at once, on a machine of any speed: less than any time the server waits
 # for a request (30 for clients, more for connections).
 AT_ONCE = 20

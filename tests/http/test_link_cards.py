@@ -12,6 +12,8 @@ from client import call, complete_ok, connect
 from server import Server, run, wait_until
 from settings import ROOT
 
+pytestmark = pytest.mark.quick
+
 FONT = Path("/usr/share/fonts/truetype/wqy/wqy-microhei.ttc")  # Debian's fonts-wqy-microhei, of scripts/deps test
 OWN = (ROOT / "web" / "card.png").read_bytes()
 LINE = {"line": "海上明月", "n": 5, "temperature": 0.8, "seed": 1}

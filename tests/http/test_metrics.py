@@ -9,6 +9,8 @@ import client
 from client import call, complete, complete_ok, stream_ok
 from server import Server
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def own():

@@ -12,6 +12,8 @@ from client import Connection
 from holding import ENDLESS, LONG, send
 from server import Server, wait_until
 
+pytestmark = pytest.mark.asan
+
 SOON = 50  # steps from the moment the server knows that a client left
 
 

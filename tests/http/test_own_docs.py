@@ -14,6 +14,8 @@ from pages import commands, environment_of
 from server import Server
 from settings import ROOT
 
+pytestmark = pytest.mark.training
+
 TRAINERS = {"torch": "torch", "numpy": "numpy", "matplotlib": "matplotlib", "tqdm": "tqdm", "pillow": "PIL"}  # package: module
 PAGE = "your-own-model.md"
 MINUTES = os.environ.get("TUTORIAL_MINUTES", "0.1")

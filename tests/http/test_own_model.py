@@ -28,6 +28,8 @@ import image_data  # noqa: E402
 import poem  # noqa: E402
 import text  # noqa: E402
 
+pytestmark = pytest.mark.training
+
 LINES = [f"{who} {does} {where}，{n}。" for n in range(1, 7) for who in ("the fox", "a bird", "春風")
          for does in ("sees", "leaves") for where in ("the hill", "明月")]
 SMALL = ["--layers", "2", "--width", "32", "--heads", "2", "--length", "64", "--batch-tokens", "512", "--tokens", "30000",
@@ -121,10 +123,10 @@ def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path,
              "--device", "cpu", "--levels", str(levels), *(["--colour"] if colour else [])]
     recipe = trained(monkeypatch, train("image.py", folder, out, *flags), image.Images, image.parse_arguments)
     picture = recipe.held_out[:1]
-    nothing = torch.tensor([len(recipe.classes)]).numpy()  # a score says no class
+    nothing = torch.tensor([len(recipe.classes)])  # a score says no class
     ids, targets = image_data.make_inputs(picture, nothing, recipe.streams, levels)
     with torch.no_grad():
-        logits = recipe.model(torch.from_numpy(ids))[0].double().log_softmax(-1)
+        logits = recipe.model(ids)[0].double().log_softmax(-1)
     want = [-logits[i, value].item() / math.log(2) for i, value in enumerate(targets[0].tolist())]  # bits, of images
     values = bytes(recipe.palette[level] for level in picture.flatten().tolist())
     with Server("--precision", "f32", model_dir=out) as server:

@@ -12,6 +12,8 @@ import png
 from images import data_url, edit_ok, files, generate_ok, score, stream_ok, told_values
 from server import Server, run
 
+pytestmark = pytest.mark.asan
+
 PALETTE = [0, 85, 170, 250]
 WIDTH, HEIGHT = 6, 5
 

@@ -13,6 +13,8 @@ from conversations import UPPER, text_of, whole
 from server import Server, wait_until
 from test_lifecycle import refuses
 
+pytestmark = pytest.mark.asan
+
 REQUESTS = 12
 ONE_SLOT = "--slots", "1", *holding.FLAGS
 

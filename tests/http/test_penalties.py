@@ -5,6 +5,8 @@ import pytest
 from client import complete, complete_ok, join_stream, stream_ok
 from test_text import PROMPT, models, only, port, server, tokens_of  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.asan
+
 
 def penalized(tokens, frequency, presence):
     """What a client would have to send as logit_bias for the same."""

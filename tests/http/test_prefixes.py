@@ -12,6 +12,8 @@ from images import COLOUR, COLOUR_WIDTH, PIXELS, SMALL, WIDTH, a_picture, data_u
 from server import Server
 from test_reload import Folder
 
+pytestmark = pytest.mark.asan
+
 LINES = ["海上明月", "海上明月", "海上明月春风", "海上明花", "海上明雨", "海上"]
 
 

@@ -8,6 +8,8 @@ import pytest
 from client import call, complete, complete_ok, join_stream, stream_ok
 from settings import MODEL, MODEL_DIR
 
+pytestmark = pytest.mark.quick
+
 UPPER = "山远云低，归舟一叶"
 OTHER = "海上明月"
 VOCAB = (MODEL_DIR / "vocab.txt").read_text(encoding="utf-8").split("\n")

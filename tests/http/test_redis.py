@@ -27,6 +27,8 @@ from server import Server, run, wait_until
 from settings import MODEL_DIR
 from test_reload import Folder
 
+pytestmark = pytest.mark.asan
+
 TIMEOUT = 2.0
 
 

@@ -14,6 +14,8 @@ from server import Server, wait_until
 from settings import MODEL, MODEL_DIR, SANITIZED
 from test_lifecycle import open_stream, read_to_end
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 LONG = lines.of_length(32)
 SAMPLES = 32 if SANITIZED else 128  # of the long request
 
@@ -172,6 +174,7 @@ def test_models_come_but_do_not_go(server, models):
     assert client.complete(server.port, model="second", prompt="月下").status == 200
 
 
+@pytest.mark.tsan
 def test_requests_do_not_notice(server, models):
     """Every request during four swaps is answered whole, by one of the two."""
     path = weights_file(models / MODEL)

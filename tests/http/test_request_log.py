@@ -7,6 +7,8 @@ import pytest
 import client
 from server import Server, wait_until
 
+pytestmark = pytest.mark.quick
+
 PROMPT = "海上明月"
 
 

@@ -10,6 +10,8 @@ from server import Server
 from settings import MODEL
 from test_chat_templates import with_template
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 openai = pytest.importorskip("openai", reason="the openai package is not installed")
 
 UPPER = "山远云低，归舟一叶"

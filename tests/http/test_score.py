@@ -14,6 +14,8 @@ from images import CLASSES, COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS,
 from server import run
 from settings import MODEL, MODEL_DIR
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 FULL = png.write(WIDTH, HEIGHT, a_picture())
 UPPER, LOWER = "山远云低，归舟一叶", "水清月近，渔火千家"
 

@@ -110,6 +110,7 @@ def test_the_commands_do_what_the_page_says(place):
         assert answer["usage"]["completion_tokens"] > 0, answer
 
 
+@pytest.mark.training
 def test_bin_and_pth_give_the_same_folder(place):
     torch = pytest.importorskip("torch", reason="a .pth is read by torch")
     torch.save({name: torch.tensor(t) for name, t in rwkv_tensors().items()}, place / "same.pth")

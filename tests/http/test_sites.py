@@ -8,6 +8,8 @@ from client import call
 from server import Server, run
 from settings import MODEL, MODEL_DIR
 
+pytestmark = pytest.mark.quick
+
 FOREIGN = "evil.example"
 BODY = {"model": MODEL, "prompt": "月下", "seed": 1}
 JSON = {"Content-Type": "application/json"}

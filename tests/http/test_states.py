@@ -18,6 +18,8 @@ from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS, SMALL, W
 from server import Server
 from settings import MODEL, MODEL_DIR
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 LINE = "海上明月共潮生"
 OCTETS = "application/octet-stream"
 MADE_BY, N_FLOATS = 88, 32  # where they lie in a blob, see docs/state-format.md

@@ -27,6 +27,8 @@ from couplet_rules import broken_rules
 from server import Server, wait_until
 from settings import LINNET
 
+pytestmark = [pytest.mark.asan, pytest.mark.tsan]
+
 CLIENTS = 1000
 LEAVING = 200
 LONG = lines.of_length(32)

@@ -11,6 +11,8 @@ import png
 from client import call
 from server import Server, run
 
+pytestmark = pytest.mark.asan
+
 WIDTH, PERIOD, COUNT = 14, 13, 4
 PICTURE, STRIP = WIDTH * PERIOD, WIDTH * PERIOD * COUNT
 TALL = {"height": PERIOD * COUNT, "period": PERIOD}

@@ -14,6 +14,8 @@ from client import call, complete, complete_ok, join_stream, stream_ok
 from server import Server, run
 from test_states import blob_of, fork_one
 
+pytestmark = [pytest.mark.quick, pytest.mark.asan]
+
 PROMPT = "Once upon a time, 春江花月"
 SEEDS = range(12)
 

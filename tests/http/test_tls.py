@@ -157,6 +157,7 @@ def test_streams_finish_on_sigterm(pair):
         assert server.wait() == 0
 
 
+@pytest.mark.tsan
 def test_renewed_on_sighup(tmp_path, pair):
     """New connections get the new certificate, old ones go on, and a pair that does not fit changes nothing."""
     own = tmp_path / "own.pem", tmp_path / "own.key"

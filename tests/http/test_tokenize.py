@@ -13,7 +13,7 @@ import vocabularies
 import world
 from settings import LINNET, MODEL_DIR, SANITIZED
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.asan]
 
 # A tokenizer gets a third of the texts, another one another third; a sixth under the address sanitizer; all by night.
 PART = int(os.environ.get("TEXTS_PART", 6 if SANITIZED else 3))

@@ -10,6 +10,8 @@ from client import call, complete_ok
 from server import Server
 from settings import MODEL, MODEL_DIR
 
+pytestmark = pytest.mark.quick
+
 LINES = (MODEL_DIR / "vocab.txt").read_text(encoding="utf-8").split("\n")
 
 

@@ -13,6 +13,8 @@ from settings import MODEL as COUPLET
 from sounds import MODEL, babble, encode, events_of, transcribe, transcribe_ok, wav
 from speech_model import RATE, ROWS, SPEECH, WORDS
 
+pytestmark = pytest.mark.quick
+
 SAID = wav(babble(2.5))
 LONGEST = ((ROWS * SPEECH["stride"] - 1) * SPEECH["hop"] + SPEECH["frame"] + SPEECH["hop"] - 1) / RATE
 

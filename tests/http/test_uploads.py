@@ -11,6 +11,8 @@ from client import call
 from server import Server, run, wait_until
 from sounds import MODEL, ROUTE, babble, form_of, transcribe, transcribe_ok, wav
 
+pytestmark = pytest.mark.quick
+
 BODY, UPLOAD = 1 << 20, 8 << 20
 SECONDS = 30
 
@@ -135,5 +137,5 @@ def test_all_bodies_share_one_budget(long_models):
 
 
 def test_more_than_the_budget_is_refused_at_the_start():
-    result = run("serve", "--max-upload", str(64 << 20), "--port", "0")
+    result = run("serve", "--body-memory", "128", "--max-upload", str(64 << 20), "--port", "0")
     assert result.returncode == 2 and "one body of --max-upload may need 193" in result.stderr, result.stderr

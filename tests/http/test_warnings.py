@@ -11,6 +11,8 @@ from images import stream_ok as image_stream_ok
 from settings import ROOT
 from test_text import PROMPT, models, port, server  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.quick
+
 UNKNOWN = "characters that are not in the vocabulary, read as <unk>: "
 
 

@@ -74,6 +74,28 @@ static __device__ __forceinline__ float __shfl_sync(unsigned mask, float x, int 
     return __nvvm_shfl_sync_idx_f32(mask, x, from, (32 - width) << 8 | 31);
 }
 
+static __device__ __forceinline__ double __shfl_sync(unsigned mask, double x, int from, int width)
+{
+    uint64_t bits = __builtin_bit_cast(uint64_t, x);
+    int low = __nvvm_shfl_sync_idx_i32(mask, (int)(uint32_t)bits, from, (32 - width) << 8 | 31);
+    int high = __nvvm_shfl_sync_idx_i32(mask, (int)(bits >> 32), from, (32 - width) << 8 | 31);
+    return __builtin_bit_cast(double, (uint64_t)(uint32_t)high << 32 | (uint32_t)low);
+}
+
+static __device__ __forceinline__ uint32_t __reduce_min_sync(unsigned mask, uint32_t x)
+{
+    uint32_t least;
+    asm volatile("redux.sync.min.u32 %0, %1, %2;" : "=r"(least) : "r"(x), "r"(mask));
+    return least;
+}
+
+static __device__ __forceinline__ uint32_t __reduce_max_sync(unsigned mask, uint32_t x)
+{
+    uint32_t greatest;
+    asm volatile("redux.sync.max.u32 %0, %1, %2;" : "=r"(greatest) : "r"(x), "r"(mask));
+    return greatest;
+}
+
 static __device__ __forceinline__ float __shfl_xor_sync(unsigned mask, float x, int bits, int width)
 {
     return __nvvm_shfl_sync_bfly_f32(mask, x, bits, (32 - width) << 8 | 31);

@@ -27,6 +27,7 @@
 #define STACK_BYTES ((size_t)(SANITIZED ? 256 : 64) << 10) /* its frames are larger */
 #define BELOW(i) ((i) % 64u * (size_t)192) /* of stacks at one distance a cache keeps few */
 #define WARP 32u
+#define MOST_COPIES 64u
 
 enum phase { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
@@ -39,6 +40,13 @@ struct fiber {
     uint32_t mask;
     unsigned turn; /* exchanges so far: two sets of values, since lanes leave one by one */
     uint32_t values[2];
+    bool waited; /* for the kernels before */
+    unsigned n_copies, n_groups;
+    struct {
+        void *to;
+        const void *from;
+        unsigned group;
+    } copies[MOST_COPIES]; /* that are under way */
     unsigned char *stack;
     simt_stack at; /* where it goes on */
 };
@@ -115,6 +123,10 @@ static void body()
     fiber *f = m.running;
     arrive(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
     m.kernel->run(m.kernel->given);
+    if (m.kernel->early && !f->waited)
+        broken("it ends without having waited for the kernels before", f);
+    if (f->n_copies > 0)
+        broken("it ends with copies under way", f);
     f->state = ENDED;
     to_scheduler(f);
     abort(); /* it is not resumed */
@@ -390,6 +402,10 @@ static void run_one(int64_t b, int64_t blocks, size_t shared, order o)
         f->here = {{i, 0, 0}, {(unsigned)b, 0, 0}, {m.n, 1, 1}, {(unsigned)blocks, 1, 1}};
         f->state = READY;
         f->turn = 0;
+        f->waited = false;
+        f->n_copies = f->n_groups = 0;
+        f->file = "its kernel";
+        f->line = 0;
         prepare(f, i);
     }
     run_block(o, b % 2 == 1);
@@ -422,6 +438,41 @@ static int run_kernel(int64_t blocks, int64_t threads, size_t shared, const simt
     for (int64_t b = 0; b < blocks; b++)
         run_one(o == WARP_FIRST_FALLING ? blocks - 1 - b : b, blocks, shared, o);
     return 0;
+}
+
+/* --- what a thread does with memory beside its work --- */
+
+void simt_wait_for_others()
+{
+    m.running->waited = true;
+}
+
+void simt_begin_copy(void *to, const void *from, const char *file, int line)
+{
+    fiber *f = m.running;
+    f->file = file;
+    f->line = line;
+    if (f->n_copies == MOST_COPIES)
+        broken("more copies under way than there is room for", f);
+    f->copies[f->n_copies++] = {to, from, f->n_groups};
+}
+
+void simt_end_copies()
+{
+    m.running->n_groups++;
+}
+
+bool simt_take_copy(unsigned pending, void **to, const void **from)
+{
+    fiber *f = m.running;
+    if (f->n_copies == 0 || f->copies[0].group + pending >= f->n_groups)
+        return false;
+    *to = f->copies[0].to;
+    *from = f->copies[0].from;
+    f->n_copies--;
+    for (unsigned i = 0; i < f->n_copies; i++)
+        f->copies[i] = f->copies[i + 1];
+    return true;
 }
 
 /* --- launches in graphs --- */

@@ -71,6 +71,7 @@ template <class T> static inline void __stcs(T *at, T x)
     name##_type &name = *static_cast<name##_type *>(simt_static(&name##_site, sizeof(name##_type)))
 #define LX_DYNAMIC_SHARED(type, name) type *const name = static_cast<type *>(simt_shared())
 #define LX_UNROLL
+#define LX_UNROLL_4
 
 static inline float __uint_as_float(uint32_t bits)
 {
@@ -153,6 +154,36 @@ static inline float simt_shuffle(uint32_t mask, float x, unsigned lane, const ch
     return __uint_as_float(simt_exchange(mask, __float_as_uint(x), lane, file, line));
 }
 
+/* Of a double, in two halves. */
+static inline double simt_shuffle(uint32_t mask, double x, unsigned lane, const char *file,
+                                  int line)
+{
+    uint32_t half[2];
+    memcpy(half, &x, sizeof x);
+    for (uint32_t &h : half)
+        h = simt_exchange(mask, h, lane, file, line);
+    memcpy(&x, half, sizeof x);
+    return x;
+}
+
+/* The least, or the greatest, of what all lanes of a warp give: only all of them may. */
+template <class F>
+static inline uint32_t simt_reduce(uint32_t mask, uint32_t x, F better, const char *file, int line)
+{
+    for (unsigned apart = 1; apart < 32u; apart *= 2u) {
+        uint32_t other = simt_exchange(mask, x, threadIdx.x % 32u ^ apart, file, line);
+        x = better(other, x) ? other : x;
+    }
+    return x;
+}
+
+#define __reduce_min_sync(mask, given)                                                             \
+    simt_reduce((mask), (given), [](uint32_t one, uint32_t two) { return one < two; }, __FILE__,   \
+                __LINE__)
+#define __reduce_max_sync(mask, given)                                                             \
+    simt_reduce((mask), (given), [](uint32_t one, uint32_t two) { return one > two; }, __FILE__,   \
+                __LINE__)
+
 #define __shfl_sync(mask, given, from, width)                                                      \
     simt_shuffle((mask), (given),                                                                  \
                  (threadIdx.x % 32u & ~((unsigned)(width)-1u)) +                                   \
@@ -188,28 +219,57 @@ static inline void simt_mma(float *d, const uint32_t *a, const uint32_t *b, cons
     }
 }
 
+/* --- the order of kernels, copies (kernels/cuda/device.cuh) --- */
+
+void simt_wait_for_others();
+/* Notes a copy of 16 bytes (from NULL: of zeros) that belongs to the thread's open group. */
+void simt_begin_copy(void *to, const void *from, const char *file, int line);
+void simt_end_copies();
+/* The next noted copy of the groups but the last `pending`; false: there is none. */
+bool simt_take_copy(unsigned pending, void **to, const void **from);
+
+#define simt_copy16(to, from) simt_begin_copy((to), (from), __FILE__, __LINE__)
+
+/* A copy is made as late as it may be, so that a missing wait shows. */
+static inline void simt_wait_for_copies(unsigned pending)
+{
+    void *to;
+    const void *from;
+    while (simt_take_copy(pending, &to, &from)) {
+        for (int i = 0; i < 4; i++)
+            static_cast<uint32_t *>(to)[i] =
+                from != nullptr ? static_cast<const uint32_t *>(from)[i] : 0u;
+    }
+}
+
 /* A kernel with its arguments by value, for a launch may be captured. */
 struct simt_call {
     void *given; /* [n_bytes] */
     size_t n_bytes;
     void (*run)(const void *given);
     void (*drop)(void *given);
+    bool early; /* each of its threads calls lx_wait_for_others */
 };
 
-template <class F> static inline simt_call simt_keep(const F &f)
+template <class F> static inline simt_call simt_keep(const F &f, bool early)
 {
     return {new F(f), sizeof f, [](const void *given) { (*static_cast<const F *>(given))(); },
-            [](void *given) { delete static_cast<F *>(given); }};
+            [](void *given) { delete static_cast<F *>(given); }, early};
 }
 
 /* Queues a launch; 0, or the runtime's error for one that no device would accept. */
 int simt_launch(cudaStream_t stream, int64_t blocks, int64_t threads, size_t shared,
                 simt_call kernel);
 
-#define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
+#define SIMT_LAUNCH(early, kernel, blocks, threads, shared, stream, ...)                           \
     ((cudaError_t)simt_launch((stream), (blocks), (threads), (size_t)(shared),                     \
-                              simt_keep([given = std::make_tuple(__VA_ARGS__)] {                   \
-                                  std::apply([](const auto &...one) { kernel(one...); }, given);   \
-                              })))
+                              simt_keep(                                                           \
+                                  [given = std::make_tuple(__VA_ARGS__)] {                         \
+                                      std::apply([](const auto &...one) { kernel(one...); },       \
+                                                 given);                                           \
+                                  },                                                               \
+                                  (early))))
+#define LX_LAUNCH(...) SIMT_LAUNCH(false, __VA_ARGS__)
+#define LX_LAUNCH_EARLY(...) SIMT_LAUNCH(true, __VA_ARGS__)
 
 #endif

@@ -12,16 +12,25 @@ log-probability is further off than --within nats.
 """
 
 import argparse
+import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import urllib.request
 from pathlib import Path
 
-import numpy
 
+def package(name):
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        sys.exit(f"check: there is no Python package {e.name} here: pip install {name}")
+
+
+numpy = package("numpy")
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "linnet"
 TEXT = ("It was a bright cold day in April, and the clocks were striking thirteen. Numbers: 1 2 3 5 8 13 21. "
@@ -32,9 +41,22 @@ FIRST = 8  # characters that are given, not scored
 # --- Linnet
 
 
+def read_config(folder):
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as e:
+        sys.exit(f"check: {path} is not JSON: {e}")
+    if not isinstance(config, dict):
+        sys.exit(f"check: {path} is not an object")
+    if config.get("format") == "linnet":
+        sys.exit(f"check: {folder} is in Linnet's own format, which no other program reads: there is nothing to compare it with")
+    return config
+
+
 def tokens_of(args, text, template):
-    config = json.loads((args.folder / "config.json").read_text())
-    if config.get("text_config", config)["vocab_size"] == 256 and not (args.folder / "tokenizer.json").exists():
+    config = read_config(args.folder)
+    if config.get("text_config", config).get("vocab_size") == 256 and not (args.folder / "tokenizer.json").exists():
         return list(text.encode())
     flag = "--template" if template else "--no-template"
     command = [args.linnet, "tokenize", "--model", args.folder, flag, "-"]
@@ -77,17 +99,15 @@ def ask(url, model, prompt, completion):
 
 
 def torch_logits(args, ids):
-    import torch
-    import transformers
-
+    torch, transformers = package("torch"), package("transformers")
     try:
         import fla  # noqa: F401  (registers its kinds)
     except ImportError:
         pass
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(args.folder, dtype=torch.float32)
-    except (ValueError, KeyError) as e:
-        sys.exit(f"check: transformers has no model of this folder's kind: {str(e).splitlines()[0]}")
+    except (ValueError, KeyError, OSError) as e:
+        sys.exit(f"check: transformers cannot read this folder: {str(e).splitlines()[0]}")
     try:
         model = model.double()
         with torch.no_grad():
@@ -129,9 +149,9 @@ def float64_logits(args, ids):
                 "kda": kinds.fla_model(kinds.delta), "gla": kinds.fla_model(kinds.gla), "retnet": kinds.fla_model(kinds.retnet),
                 "hgrn2": kinds.fla_model(kinds.hgrn2), "rwkv6": kinds.rwkv6, "rwkv7": kinds.rwkv7, "mamba2": kinds.mamba2,
                 "qwen3_5_text": kinds.qwen, "qwen3_5": kinds.qwen}
-    config = json.loads((args.folder / "config.json").read_text())
-    if config["model_type"] not in readings:
-        sys.exit(f"check: there is no reading of {config['model_type']} in tests/golden/kinds.py")
+    config = read_config(args.folder)
+    if config.get("model_type") not in readings:
+        sys.exit(f"check: there is no reading of {config.get('model_type')} in tests/golden/kinds.py")
     return readings[config["model_type"]](read_safetensors(args.folder), config, ids)
 
 
@@ -160,6 +180,25 @@ def report(args, ids, first, ours, theirs):
     return 1
 
 
+def check(args):
+    read_config(args.folder)
+    if shutil.which(args.linnet) is None:
+        sys.exit(f"check: there is no program {args.linnet}: build it, or name it with --linnet")
+    for name in ("torch", "transformers") if args.against == "torch" else ():
+        package(name)
+    text = args.text.read_text(encoding="utf-8") if args.text is not None else TEXT
+    prompt, rest = text[:FIRST], text[FIRST:]
+    while len(rest) > 1 and len(tokens_of(args, rest, False)) > args.tokens:
+        rest = rest[: max(1, int(len(rest) * 0.9))]
+    ids = tokens_of(args, prompt, True) + tokens_of(args, rest, False)
+    ours, first = our_scores(args, prompt, rest)
+    if first + len(ours) != len(ids):
+        sys.exit(f"check: the server counts {first + len(ours)} tokens, `linnet tokenize` {len(ids)}")
+    logits = (torch_logits if args.against == "torch" else float64_logits)(args, ids)
+    theirs = log_probabilities(logits, ids)[first - 1 :]
+    return report(args, ids, first, ours, theirs)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("folder", type=Path)
@@ -170,17 +209,10 @@ def main():
     p.add_argument("--precision", default="f32")
     p.add_argument("--within", type=float, default=1e-3)
     args = p.parse_args()
-    text = args.text.read_text() if args.text is not None else TEXT
-    prompt, rest = text[:FIRST], text[FIRST:]
-    while len(rest) > 1 and len(tokens_of(args, rest, False)) > args.tokens:
-        rest = rest[: max(1, int(len(rest) * 0.9))]
-    ids = tokens_of(args, prompt, True) + tokens_of(args, rest, False)
-    ours, first = our_scores(args, prompt, rest)
-    if first + len(ours) != len(ids):
-        sys.exit(f"check: the server counts {first + len(ours)} tokens, `linnet tokenize` {len(ids)}")
-    logits = (torch_logits if args.against == "torch" else float64_logits)(args, ids)
-    theirs = log_probabilities(logits, ids)[first - 1 :]
-    sys.exit(report(args, ids, first, ours, theirs))
+    try:
+        sys.exit(check(args))
+    except (OSError, UnicodeDecodeError) as e:
+        sys.exit(f"check: {e}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ def run(place: pathlib.Path, name: str, arguments: list[str]):
     try:
         runpy.run_path(str(path), run_name="__main__")
     except ModuleNotFoundError as error:
-        sys.exit(f"{name}: there is no Python package {error.name} here: pip install 'linnet-weights[train]' brings what training wants")
+        # Not a name that pip looks up elsewhere: who holds it there is not known.
+        sys.exit(f"{name}: there is no Python package {error.name} here: in a clone of Linnet, pip install './weights[train]' brings it")
 
 
 def choose(program: str, place: pathlib.Path, known: list[str]):

@@ -9,8 +9,8 @@ Each trial is mnist.py with one choice changed. A trial that is complete in RUNS
 import argparse
 import json
 import pathlib
-import subprocess
-import sys
+
+import comparison
 
 SMALL = ["--set", "n_layers=4", "--set", "d_model=128", "--set", "n_heads=4", "--set", "d_ff=512",
          "--batch-tokens", str(6 * 784), "--validate-every", "1000000", "--validate-on", "256"]
@@ -59,10 +59,8 @@ def figure_of(run: pathlib.Path, tokens: float) -> float | None:
 def run_trial(name: str, args: argparse.Namespace) -> float:
     run = args.runs / name.replace(" ", "-").replace(",", "")
     if figure_of(run, float(args.tokens)) is None:
-        recipe = pathlib.Path(__file__).parent / "mnist.py"
-        subprocess.run([sys.executable, recipe, "--data", args.data, "--run", run, "--tokens", args.tokens,
-                        "--threads", args.threads, *SMALL, *TRIALS[name], *args.more],
-                       check=True, stdout=subprocess.DEVNULL)
+        comparison.run_script("mnist.py", "--data", args.data, "--run", run, "--tokens", args.tokens,
+                              "--threads", args.threads, *SMALL, *TRIALS[name], *args.more)
     return figure_of(run, float(args.tokens))
 
 

@@ -1,8 +1,11 @@
-"""What comparisons of kinds by one recipe share: mnist_kinds.py, poem_kinds.py, speech_kinds.py."""
+"""Code that scripts share which run recipes one after the other: ablate.py, copy_kinds.py, mnist_kinds.py, poem_kinds.py,
+speech_kinds.py."""
 
 import argparse
 import json
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -22,7 +25,14 @@ def make_parser(description: str, kinds, tokens: str) -> argparse.ArgumentParser
 def parse(p: argparse.ArgumentParser) -> argparse.Namespace:
     """What p does not know is for the recipe."""
     args, args.further = p.parse_known_args()
+    check_program(args.linnet)
     return args
+
+
+def check_program(linnet: pathlib.Path):
+    """Before anything is trained for it to look at."""
+    if shutil.which(linnet) is None:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: there is no program {linnet}: build it, or name it with --linnet")
 
 
 def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
@@ -30,8 +40,18 @@ def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
 
 
 def run_script(name: str, *words):
-    """A script of this folder; its standard output is of no use here."""
-    subprocess.run([sys.executable, pathlib.Path(__file__).parent / name, *words], check=True, stdout=subprocess.DEVNULL)
+    """A script of this folder; its standard output is of no use here. Signals leave the script the time to save its run: a
+    terminal sends Ctrl-C to both processes, SIGTERM is passed on."""
+    script = subprocess.Popen([sys.executable, pathlib.Path(__file__).parent / name, *words], stdout=subprocess.DEVNULL)
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+              signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: script.terminate())}
+    try:
+        status = script.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if status:  # the script has said why
+        sys.exit(status if status > 0 else 128 - status)
 
 
 def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str], *words):
@@ -46,4 +66,7 @@ def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str],
 
 def ask(args: argparse.Namespace, *words) -> dict:
     """What the program says."""
-    return json.loads(subprocess.run([args.linnet, *words, "--json"], check=True, capture_output=True, text=True).stdout)
+    said = subprocess.run([args.linnet, *words, "--json"], stdout=subprocess.PIPE, text=True)
+    if said.returncode:  # it has said why
+        sys.exit(said.returncode)
+    return json.loads(said.stdout)

@@ -9,15 +9,14 @@ other, with --out, is what `linnet eval` (--linnet) says of the exported models.
 """
 
 import argparse
-import json
 import pathlib
-import subprocess
 import sys
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402 (the line above decides what it may import)
+import comparison  # noqa: E402
 from curve import read_log  # noqa: E402
 
 LENGTH = 64
@@ -80,11 +79,10 @@ def train(kind: str, args: argparse.Namespace):
     if is_complete(kind, tokens, args):
         return
     print(f"training {kind}", file=sys.stderr)
-    recipe = pathlib.Path(__file__).parent / "copy_task.py"
     out = ["--out", args.out / kind] if args.out and kind in KINDS else []
-    subprocess.run([sys.executable, recipe, "--run", run_of(kind, args), "--length", str(LENGTH), "--batch-tokens", "2048",
-                    "--tokens", str(tokens), "--threads", args.threads, "--no-compile", "--ema", "0.98",
-                    "--validate-every", "50", *out, *settings_of(kind)], check=True, stdout=subprocess.DEVNULL)
+    comparison.run_script("copy_task.py", "--run", run_of(kind, args), "--length", str(LENGTH), "--batch-tokens", "2048",
+                          "--tokens", str(tokens), "--threads", args.threads, "--no-compile", "--ema", "0.98",
+                          "--validate-every", "50", *out, *settings_of(kind))
 
 
 def curve(kind: str, args: argparse.Namespace) -> tuple[list[int], list[float]]:
@@ -118,14 +116,15 @@ def print_curves(args: argparse.Namespace):
 def row(kind: str, args: argparse.Namespace) -> str:
     """Of the table: what the program says, on 1,000 sequences."""
     folder = args.out / kind
-    said = subprocess.run([args.linnet, "eval", "--model", folder, "--json"], check=True, capture_output=True, text=True)
-    report, size = json.loads(said.stdout), (folder / "model.safetensors").stat().st_size
+    report, size = comparison.ask(args, "eval", "--model", folder), (folder / "model.safetensors").stat().st_size
     return (f"| `{kind}` | {', '.join(KINDS[kind]).replace('attention.', '')} | {size / 1e3:.0f} kB "
             f"| {100 * report['symbols_right']:.3f} % | {100 * report['sequences_right']:.1f} % | {report['nll']:.5f} |")
 
 
 def main():
     args = parse_arguments()
+    if args.out:
+        comparison.check_program(args.linnet)
     for kind in args.only:
         train(kind, args)
     if args.figure:

@@ -8,7 +8,6 @@ how the learning rate goes: trainer.py.
 """
 
 import argparse
-import math
 
 import numpy as np
 import torch
@@ -16,13 +15,15 @@ import torch.nn.functional as F
 
 import couplet_data as data
 import trainer
-from linear_transformer import LinearTransformer, model_config, override
+from linear_transformer import LinearTransformer, autocast, model_config, override
 from unfit import Unfit
 
 
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     trainer.add_arguments(p, tokens=40e6, batch_tokens=8192, head_lr=0.003)
+    p.add_argument("--full-batches", action="store_true",
+                   help="pairs of neighbouring lengths share a batch, for large --batch-tokens")
     return p.parse_args()
 
 
@@ -55,34 +56,52 @@ class Couplet:
         self.config = make_config(self.vocabulary)
         override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)
-        forward = self.forward
-        self.compiled = torch.compile(forward, dynamic=True) if args.compile else forward
+        self.pairs, self.held_out = ({n: torch.from_numpy(rows).to(args.device) for n, rows in part.items()}
+                                     for part in (self.pairs, self.held_out))
+        self.data = [*self.pairs.values(), *self.held_out.values()]
+        self.nats = self.nats_of
+        if args.compile:
+            options = trainer.compile_options(args, dynamic=True)
+            self.model.compile_parts(**options)
+            self.nats = torch.compile(self.nats, **options)
 
-    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Mean nats per lower character; the head runs on the lower part only."""
-        with torch.autocast(self.args.device, dtype=torch.bfloat16):
-            logits = self.model.head(self.model.hidden(ids)[:, -targets.shape[1] :])
+    def nats_of(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Mean nats per lower character."""
+        with autocast(self.args.device):
+            logits = self.model.head(hidden)
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
-    def batches(self, rng: np.random.Generator) -> list[tuple[int, np.ndarray]]:
-        return list(data.epoch_batches(self.pairs, self.args.batch_tokens, rng))
+    def batches(self, rng: np.random.Generator) -> list[data.Batch]:
+        return (data.full_batches if self.args.full_batches else data.epoch_batches)(self.pairs, self.args.batch_tokens, rng)
 
-    def count(self, batch: tuple[int, np.ndarray]) -> int:
-        return len(batch[1]) * (2 * batch[0] + 1)
+    def count(self, batch: data.Batch) -> int:
+        return sum(len(rows) * (2 * n + 1) for n, rows in batch)
 
-    def loss_of(self, rows: np.ndarray) -> torch.Tensor:  # [B, 2, n]
-        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in data.make_inputs(rows)))
+    def parts_of(self, pairs: dict[int, torch.Tensor], batch: data.Batch) -> list[torch.Tensor]:
+        return [pairs[n][torch.from_numpy(rows).to(self.args.device)] for n, rows in batch]
 
-    def loss(self, batch: tuple[int, np.ndarray]) -> torch.Tensor:
-        return self.loss_of(self.pairs[batch[0]][batch[1]])
+    def loss_of(self, parts: list[torch.Tensor]) -> torch.Tensor:  # [B, 2, n] each
+        most, device = max(part.shape[2] for part in parts), parts[0].device
+        lengths = torch.cat([torch.full((len(part),), part.shape[2], device=device) for part in parts])
+        rows = torch.cat([F.pad(part, (0, most - part.shape[2])) for part in parts])
+        ids, places, targets = data.make_inputs(rows, lengths)
+        with autocast(self.args.device):
+            hidden = self.model.hidden(ids)
+        if len(parts) == 1:
+            lower = hidden[:, -most:].contiguous()  # as the others are, or it would be compiled once more
+        else:
+            lower = hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[2]))
+        return self.nats(lower, targets)
 
-    @torch.no_grad()
+    def loss(self, batch: data.Batch) -> torch.Tensor:
+        return self.loss_of(self.parts_of(self.pairs, batch))
+
     def validate(self) -> float:
         total = count = 0
-        for n, rows in self.held_out.items():
-            for part in np.array_split(rows, math.ceil(len(rows) * (2 * n + 1) / self.args.batch_tokens)):
-                total += self.loss_of(part).item() * part.shape[0] * n
-                count += part.shape[0] * n
+        for batch in data.full_batches(self.held_out, self.args.batch_tokens, np.random.default_rng(0)):
+            characters = sum(len(rows) * n for n, rows in batch)
+            total += self.loss_of(self.parts_of(self.held_out, batch)).item() * characters
+            count += characters
         return total / count
 
 

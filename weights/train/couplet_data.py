@@ -16,6 +16,7 @@ import hashlib
 import pathlib
 
 import numpy as np
+import torch
 
 from text_lines import read_lines
 from unfit import Unfit
@@ -68,27 +69,53 @@ def encode(pairs: list, vocabulary: list[str]) -> dict[int, np.ndarray]:
     return {n: np.array(rows, dtype=np.int16) for n, rows in sorted(by_length.items())}
 
 
-def make_inputs(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[B, 2, n] -> input ids [B, 2n+1, 4] and targets [B, n]."""
-    b, _, n = rows.shape
-    upper, lower = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
-    ids = np.zeros((b, 2 * n + 1, 4), dtype=np.int64)
-    ids[:, 0, 0], ids[:, 1 : n + 1, 0], ids[:, n + 1, 0] = BOS, upper, SEP
-    ids[:, n + 2 :, 0] = lower[:, :-1]
-    ids[:, : n + 1, 1] = np.arange(n + 1)
-    ids[:, n + 1 :, 1] = np.arange(1, n + 1)
-    ids[:, n + 1 :, 2] = np.arange(n, 0, -1)
-    ids[:, : n + 1, 3] = NONE
-    ids[:, n + 1 :, 3] = upper
-    return ids, lower
+def make_inputs(rows: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Pairs [B, 2, N], those of fewer than N characters filled up at their ends, and their lengths [B] -> input ids
+    [B, 2N+1, 4], the places [B, N] of the tokens that predict, and their targets [B, N], -100 where there is none. They are
+    made on the device of the rows. Nothing is predicted from the tokens that fill up, and none of the others sees them."""
+    upper, lower = rows[:, 0].long(), rows[:, 1].long()
+    most, n = rows.shape[2], lengths.long()[:, None]
+    t = torch.arange(2 * most + 1, device=rows.device)[None, :]
+    j, is_lower = t - n - 1, t > n  # the character that is predicted in the lower part
+
+    def at(line: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return line.gather(1, places.clamp(0, most - 1))
+
+    token = torch.where(is_lower, at(lower, j - 1), at(upper, (t - 1).expand_as(j)))
+    token = token.masked_fill(t == 0, BOS).masked_fill(j == 0, SEP)
+    position = torch.where(is_lower, j + 1, t.expand_as(j)).clamp(max=most)
+    countdown = torch.where(is_lower, n - j, torch.zeros_like(j)).clamp(min=0)
+    mirror = at(upper, j).masked_fill(~is_lower, NONE)
+    counted = torch.arange(most, device=rows.device)[None, :]
+    places = (n + 1 + counted).clamp(max=2 * most)
+    return torch.stack([token, position, countdown, mirror], -1), places, lower.masked_fill(counted >= n, -100)
 
 
-def epoch_batches(data: dict, batch_tokens: int, rng: np.random.Generator):
-    """Yields (n, row indices) of one epoch in random order; a batch holds one length only."""
+Batch = list[tuple[int, np.ndarray]]  # lengths, and which of the pairs of that length
+
+
+def epoch_batches(data: dict, batch_tokens: int, rng: np.random.Generator) -> list[Batch]:
+    """One epoch in random order; a batch holds one length only."""
     batches = []
     for n, rows in data.items():
         size = max(1, batch_tokens // (2 * n + 1))
         order = rng.permutation(len(rows))
-        batches += [(n, order[i : i + size]) for i in range(0, len(rows), size)]
-    for i in rng.permutation(len(batches)):
-        yield batches[i]
+        batches += [[(n, order[i : i + size])] for i in range(0, len(rows), size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def full_batches(data: dict, batch_tokens: int, rng: np.random.Generator) -> list[Batch]:
+    """The same with batches that hold pairs of neighbouring lengths, so that all but one are full: of large batches of one
+    length many would hold few pairs, and Muon's steps are of one size whatever they were learnt from."""
+    batches, free = [[]], batch_tokens
+    for n, rows in data.items():
+        order, width = rng.permutation(len(rows)), 2 * n + 1
+        free = batch_tokens - sum(len(part) for _, part in batches[-1]) * width  # all are filled up to this length
+        while len(order):
+            if batches[-1] and free < width:
+                batches.append([])
+                free = batch_tokens
+            size = max(1, free // width)
+            batches[-1].append((n, order[:size]))
+            order, free = order[size:], free - size * width
+    return [batches[i] for i in rng.permutation(len(batches))] if batches[-1] else []

@@ -15,7 +15,7 @@ import pathlib
 import torch
 
 from export import load_exported
-from linear_transformer import LinearTransformer
+from linear_transformer import LinearTransformer, autocast
 from unfit import Unfit
 
 PLAIN = 1 / 3  # of a batch is learnt from without a class, from the data
@@ -36,7 +36,7 @@ class Teacher:
     @torch.no_grad()
     def targets(self, classed: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
         """Input ids [B, T, I] with a class and without -> probabilities [B, T, levels]"""
-        with torch.autocast(self.device, dtype=torch.bfloat16):
+        with autocast(self.device):
             hidden = self.model.hidden(torch.cat([classed, plain]))
         c, u = self.model.head(hidden.float()).log_softmax(-1).chunk(2)
         return (u + self.weight * (c - u)).softmax(-1)

@@ -21,7 +21,7 @@ import image_data as data
 import logistic_mixture
 import trainer
 from guidance import PLAIN, Teacher
-from linear_transformer import LinearTransformer, model_config, override
+from linear_transformer import LinearTransformer, autocast, model_config, override
 from unfit import Unfit
 
 UNLABELLED = 0.2
@@ -131,7 +131,8 @@ class Images:
         self.palette = data.even_palette(args.levels)
         pictures.values = data.to_levels(pictures.values, self.palette)
         labels = pictures.labels if pictures.labels is not None else np.zeros(len(pictures.values), np.int64)
-        self.train, self.labels, self.held_out = pictures.values[~held_out], labels[~held_out], pictures.values[held_out]
+        self.train, self.held_out = (torch.from_numpy(pictures.values[part]).to(args.device) for part in (~held_out, held_out))
+        self.labels, self.data = labels[~held_out], [pictures.values, labels]
         self.streams = args.streams or streams_of(pictures)
         self.config = self.make_config()
         override(self.config, args.set)
@@ -139,12 +140,12 @@ class Images:
         if args.head == "logistic_mixture":
             logistic_mixture.initialise(self.model.head)
         self.teacher = Teacher(args.guide, args.guidance, self.config, args.device) if args.guide else None
-        self.compiled = self.compile(self.forward)
-        self.compiled_guided = self.compile(self.forward_guided)
-        self.targets = self.compile(self.teacher.targets) if args.guide else None
-
-    def compile(self, function):
-        return torch.compile(function) if self.args.compile else function
+        self.nats, self.guided_nats = self.nats_of, self.guided_nats_of
+        if args.compile:
+            options = trainer.compile_options(args)
+            for model in (self.model, *([self.teacher.model] if self.teacher else [])):
+                model.compile_parts(**options)
+            self.nats, self.guided_nats = torch.compile(self.nats, **options), torch.compile(self.guided_nats, **options)
 
     def read(self) -> data.Pictures:
         trainer.check_sizes(self.args)
@@ -175,19 +176,17 @@ class Images:
     def sizes(self) -> dict:
         return trainer.sizes_of(self.args) | {"d_ff": 4 * self.args.width}
 
-    def outputs(self, ids: torch.Tensor) -> torch.Tensor:
-        """The head stays in f32: a mean wants more than the 8 bits of bf16."""
-        with torch.autocast(self.args.device, dtype=torch.bfloat16):
-            hidden = self.model.hidden(ids)
-        return self.model.head(hidden.float())
+    def hidden(self, ids: torch.Tensor) -> torch.Tensor:
+        with autocast(self.args.device):
+            return self.model.hidden(ids)
 
-    def forward_guided(self, ids: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+    def guided_nats_of(self, hidden: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
         """Nats a value that would be of these probabilities."""
-        return F.cross_entropy(self.outputs(ids).flatten(0, 1), probabilities.flatten(0, 1))
+        return F.cross_entropy(self.model.head(hidden.float()).flatten(0, 1), probabilities.flatten(0, 1))
 
-    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Nats a value."""
-        parameters = self.outputs(ids)
+    def nats_of(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Nats a value. The head stays in f32: a mean wants more than the 8 bits of bf16."""
+        parameters = self.model.head(hidden.float())
         if self.args.head == "categorical":
             return F.cross_entropy(parameters.flatten(0, 1), targets.flatten())
         return -logistic_mixture.log_probability(parameters, targets, self.args.levels).mean()
@@ -199,30 +198,32 @@ class Images:
     def count(self, batch: np.ndarray) -> int:
         return len(batch) * self.values
 
-    def inputs_of(self, images: np.ndarray, classes: np.ndarray) -> list[torch.Tensor]:
-        arrays = data.make_inputs(images, classes, self.streams, self.args.levels)
-        return [torch.from_numpy(a).to(self.args.device) for a in arrays]
+    def inputs_of(self, images: torch.Tensor, classes: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        return data.make_inputs(images, torch.from_numpy(classes).to(images.device), self.streams, self.args.levels)
 
-    def loss_of(self, images: np.ndarray, classes: np.ndarray) -> torch.Tensor:
-        return self.compiled(*self.inputs_of(images, classes))
+    def images_of(self, batch: np.ndarray) -> torch.Tensor:
+        return self.train[torch.from_numpy(batch).to(self.train.device)]
+
+    def loss_of(self, images: torch.Tensor, classes: np.ndarray) -> torch.Tensor:
+        ids, targets = self.inputs_of(images, classes)
+        return self.nats(self.hidden(ids), targets)
 
     def guided_loss(self, batch: np.ndarray) -> torch.Tensor:
         """The first part of the batch is learnt from as it is, without its classes."""
-        images, n = self.train[batch], round(len(batch) * PLAIN)
+        images, n = self.images_of(batch), round(len(batch) * PLAIN)
         none = np.full(len(batch), len(self.classes))
         ids, values = self.inputs_of(images, np.concatenate([none[:n], self.labels[batch][n:]]))
         plain, _ = self.inputs_of(images[n:], none[n:])
         known = F.one_hot(values[:n], self.args.levels).float()
-        return self.compiled_guided(ids, torch.cat([known, self.targets(ids[n:], plain)]))
+        return self.guided_nats(self.hidden(ids), torch.cat([known, self.teacher.targets(ids[n:], plain)]))
 
     def loss(self, batch: np.ndarray) -> torch.Tensor:
         if self.teacher:
             return self.guided_loss(batch)
         rng = np.random.default_rng(batch)  # the same draw when the step is done again after a resumption
         shown = rng.random(len(batch)) >= UNLABELLED
-        return self.loss_of(self.train[batch], np.where(shown, self.labels[batch], len(self.classes)))
+        return self.loss_of(self.images_of(batch), np.where(shown, self.labels[batch], len(self.classes)))
 
-    @torch.no_grad()
     def validate(self) -> float:
         most = min(self.args.validate_on, len(self.held_out))
         size = min(self.size, most)

@@ -22,6 +22,8 @@ import pathlib
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 
 from unfit import Unfit
 
@@ -138,20 +140,22 @@ def stream_sizes(names: list[str], shape: tuple[int, int, int], classes: int, le
     return [(name, sizes.get(name, levels + 1)) for name in names]
 
 
-def make_inputs(images: np.ndarray, classes: np.ndarray, names: list[str], levels: int = LEVELS) -> tuple[np.ndarray, np.ndarray]:
-    """Levels, uint8 [B, height, width, channels], and [B] -> input ids [B, values, streams] and targets [B, values]."""
-    b, height, width, channels = images.shape
-    flat = images.reshape(b, -1).astype(np.int64)
-    padded = np.pad(images.astype(np.int64), ((0, 0), (2, 0), (2, 2), (0, 0)), constant_values=levels)
-    position = np.arange(height * width * channels)
+def make_inputs(images: torch.Tensor, classes: torch.Tensor, names: list[str], levels: int = LEVELS) -> tuple[torch.Tensor, torch.Tensor]:
+    """Levels, uint8 [B, height, width, channels], and [B] -> input ids [B, values, streams] and targets [B, values], made on
+    the device of the images: ids take a hundred times as many bytes as the images do."""
+    x, device = images.long(), images.device
+    b, height, width, channels = x.shape
+    flat = x.reshape(b, -1)
+    padded = F.pad(x, (0, 0, 2, 2, 2, 0), value=levels)
+    position = torch.arange(height * width * channels, device=device)
     streams = {
-        "token": np.concatenate([np.full((b, 1), levels), flat[:, :-1]], axis=1),
-        "row": position // (width * channels),
-        "column": position // channels % width,
+        "token": F.pad(flat[:, :-1], (1, 0), value=levels),
+        "row": torch.div(position, width * channels, rounding_mode="floor"),
+        "column": torch.div(position, channels, rounding_mode="floor") % width,
         "channel": position % channels,
         "position": position,
-        "class": classes.astype(np.int64)[:, None],
+        "class": classes.long()[:, None],
     }
     for name, (dy, dx) in NEIGHBOURS.items():
         streams[name] = padded[:, 2 + dy : 2 + dy + height, 2 + dx : 2 + dx + width].reshape(b, -1)
-    return np.stack([np.broadcast_to(streams[name], flat.shape) for name in names], axis=-1), flat
+    return torch.stack([streams[name].expand(flat.shape) for name in names], -1), flat

@@ -6,6 +6,7 @@ before it is the layer's mixer (mixers/), linear attention unless the config nam
 """
 
 import json
+import types
 
 import mixers
 import torch
@@ -56,6 +57,11 @@ def override(config: dict, settings: list[str]):
             raise SystemExit(f"--set {setting}: the config has no such value")
         kind = type(part[field])
         part[field] = value if kind is str else kind(json.loads(value))
+
+
+def autocast(device: str) -> torch.autocast:
+    """Products in bf16 on that device, which may have a number ("cuda:1")."""
+    return torch.autocast(torch.device(device).type, dtype=torch.bfloat16)
 
 
 class Embedding(nn.ModuleDict):
@@ -158,6 +164,13 @@ class LinearTransformer(nn.Module):
         nn.init.zeros_(self.head.weight)
         if self.head.bias is not None:
             nn.init.zeros_(self.head.bias)
+
+    def compile_parts(self, **options):
+        """Compiles the tables and one layer, whose code serves all layers: a tenth of the time that the whole model takes."""
+        self.embed.forward = torch.compile(self.embed.forward, **options)
+        one_layer = torch.compile(Layer.forward, **options)
+        for layer in self.layers:
+            layer.forward = types.MethodType(one_layer, layer)
 
     def hidden(self, ids: torch.Tensor) -> torch.Tensor:  # [B, T, I] -> [B, T, d or 2 d]
         x, carried = self.embed(ids), {}

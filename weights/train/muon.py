@@ -21,6 +21,12 @@ def orthogonalise(g: torch.Tensor, steps: int = 5) -> torch.Tensor:
     return (x.transpose(1, 2) if tall else x).to(g.dtype)
 
 
+def move_towards(tensors: list[torch.Tensor], goals: list[torch.Tensor], weight: float):
+    """Each tensor goes this part of the way to its goal. A GPU gets few kernels for all tensors together."""
+    torch._foreach_mul_(tensors, 1 - weight)
+    torch._foreach_add_(tensors, goals, alpha=weight)
+
+
 class Muon(torch.optim.Optimizer):
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
         """A group with "blocks": b holds matrices that are b matrices stacked by rows (q, k, v)."""
@@ -37,15 +43,15 @@ class Muon(torch.optim.Optimizer):
                 self._step_shape(group, shape, params)
 
     def _step_shape(self, group, shape, params):
-        updates = []
         for p in params:
-            m = self.state[p].setdefault("momentum", torch.zeros_like(p))
-            m.lerp_(p.grad, 1 - group["momentum"])
-            updates.append(p.grad.lerp(m, group["momentum"]))  # Nesterov
+            if "momentum" not in self.state[p]:
+                self.state[p]["momentum"] = torch.zeros_like(p)
+        momenta, updates = [self.state[p]["momentum"] for p in params], [p.grad for p in params]
+        move_towards(momenta, updates, 1 - group["momentum"])
+        move_towards(updates, momenta, group["momentum"])  # Nesterov; the gradients are not needed after the step
         rows = shape[0] // group["blocks"]
         scale = max(1.0, rows / shape[1]) ** 0.5
         stacked = torch.stack(updates)
         orthogonal = orthogonalise(stacked.view(-1, rows, shape[1])).view_as(stacked)
-        for p, u in zip(params, orthogonal):
-            p.mul_(1 - group["lr"] * group["weight_decay"])
-            p.add_(u, alpha=-group["lr"] * scale)
+        torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(params, list(orthogonal), alpha=-group["lr"] * scale)

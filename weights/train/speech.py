@@ -89,6 +89,7 @@ class Speech:
         recordings = data.Recordings(args.data)
         if args.unseen not in recordings.found:
             raise Unfit(f"--unseen {args.unseen} is none of the speakers {', '.join(recordings.found)}")
+        self.data = [samples for digits in recordings.found.values() for digit in digits for _, samples in digit]
         speakers = [s for s in recordings.found if s != args.unseen]
         held_out = data.TEST_INDEXES + data.HELD_OUT
         self.train, self.held_out = recordings.part(speakers, held_out, 1000), recordings.part(speakers, data.TEST_INDEXES, held_out)

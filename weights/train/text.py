@@ -22,7 +22,7 @@ import mixers
 import text_data as data
 import trainer
 from export import export_model
-from linear_transformer import LinearTransformer, model_config, override
+from linear_transformer import LinearTransformer, autocast, model_config, override
 from unfit import Unfit
 
 THEIRS = ["gated_deltanet", "delta_net"]  # kinds that export_hf.py writes
@@ -128,7 +128,11 @@ class Text:
         override(self.config, args.set)
         self.model = make_model(self.config, args.dropout).to(args.device)
         self.keep_tokenizer()
-        self.compiled = torch.compile(self.forward, dynamic=True) if args.compile else self.forward
+        self.nats = self.nats_of
+        if args.compile:
+            options = trainer.compile_options(args, dynamic=True)
+            self.model.compile_parts(**options)
+            self.nats = torch.compile(self.nats, **options)
 
     def split(self) -> tuple[list[str], list[str]]:
         """Documents to train on, and those held out."""
@@ -142,6 +146,7 @@ class Text:
         if counts[0] < args.length or counts[1] < 1:
             raise Unfit(f"the text is too little: {counts[0]} tokens to train on and {counts[1]} held out, of at least "
                         f"{args.length} (--length) and 1")
+        self.data = [self.train.values, self.train.counted, self.held_out.values]
         print(f"{counts[0]} tokens to train on, {counts[1]} held out, {self.tokenizer.size} in the vocabulary", flush=True)
 
     def keep_tokenizer(self):
@@ -156,17 +161,19 @@ class Text:
         self.args.run.mkdir(parents=True, exist_ok=True)
         self.tokenizer.write(path)
 
-    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Nats of all targets together. The head, a third of the work, sees no other tokens."""
-        predicted = targets >= 0
-        with torch.autocast(self.args.device, dtype=torch.bfloat16):
-            logits = self.model.head(self.model.hidden(ids[..., None])[predicted])
-        return F.cross_entropy(logits.float(), targets[predicted], reduction="sum")
+    def nats_of(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Nats of all targets [N] together, each predicted from a row of [N, d]."""
+        with autocast(self.args.device):
+            logits = self.model.head(hidden)
+        return F.cross_entropy(logits.float(), targets, reduction="sum")
 
     def sum_of(self, part: data.Tokens, rows: np.ndarray) -> tuple[torch.Tensor, int]:
-        """Nats, and of how many tokens."""
-        arrays = part.arrays(rows)
-        return self.compiled(*(torch.from_numpy(a).to(self.args.device) for a in arrays)), int((arrays[1] >= 0).sum())
+        """Nats, and of how many tokens. The head, a third of the work, sees no other tokens; which they are the host finds
+        out, as it would wait for a GPU that did."""
+        ids, targets, places = (trainer.send(a, self.args.device) for a in part.arrays(rows))
+        with autocast(self.args.device):
+            hidden = self.model.hidden(ids[..., None])
+        return self.nats(hidden.flatten(0, 1)[places], targets), len(places)
 
     def batches(self, rng: np.random.Generator) -> list[np.ndarray]:
         rows = self.train.rows(self.args.length, int(rng.integers(self.args.length)))

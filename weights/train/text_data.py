@@ -119,13 +119,13 @@ class Tokens:
             rows += [(at, min(length, last - at)) for at in range(start, last, length)]
         return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
-    def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Input ids and targets [rows, longest]; -100 where nothing is predicted. What is behind a row's end cannot
-        change what is before it."""
+    def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Input ids [rows, longest], the tokens to be predicted [N], and the places [N], among all inputs, of the tokens
+        that predict them. Tokens after a row's end cannot change the tokens before it."""
         inside = np.arange(rows[:, 1].max())[None, :]
         at = np.minimum(rows[:, :1] + inside, len(self.values) - 2)
-        known = (inside < rows[:, 1:]) & self.counted[at + 1]
-        return self.values[at].astype(np.int64), np.where(known, self.values[at + 1], -100).astype(np.int64)
+        places = np.flatnonzero((inside < rows[:, 1:]) & self.counted[at + 1])
+        return self.values[at].astype(np.int64), self.values[at.ravel()[places] + 1].astype(np.int64), places
 
 
 def tokenize(documents: list[str], tokenizer: Tokenizer, given: str | None) -> Tokens:

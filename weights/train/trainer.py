@@ -8,24 +8,30 @@ A recipe is an object with
   validate()               the figure on held-out data, of the weights the model has then
   report                   the name of that figure in the log
   config, vocabulary       of the exported model; vocabulary may be None
+  data                     only where it reads some: arrays with the training data, so that a run goes on with the data it had
   export(folder)           only where the model is written other than by export.py
 
-The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. The
+The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. Ctrl-C and SIGTERM end the
+run after the step that it is at, with a checkpoint; the second signal ends the process at once. The
 learning rate is constant after the warm-up and falls linearly to zero over the last part of
 --tokens, so a run may be resumed with another --tokens before that fall begins. With --minutes the
-run ends after that time, however many tokens it has seen, and the rate follows the clock. With --ema the
+process ends after that time with its figures and weights written, however many tokens it has seen, and the rate follows the
+clock from the end of the first step, which may have compiled the model. With --ema the
 figures and the export are those of an exponential moving average of the weights. The learning curve
 is drawn to RUN_DIR/curve.png at every validation.
 """
 
 import argparse
 import contextlib
+import hashlib
 import json
 import math
 import os
 import pathlib
 import pickle
+import signal
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -34,8 +40,11 @@ from tqdm import tqdm
 
 from curve import draw_curves
 from export import export_model, load_exported
-from muon import Muon
+from muon import Muon, move_towards
 from unfit import Unfit
+
+FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "generation_config.json")  # of a model
+BEGUN = time.time()  # of this process, as far as --minutes goes
 
 
 def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float, data: bool = True):
@@ -46,7 +55,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--init", type=pathlib.Path, help="begin with the weights of this exported model")
     p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
     p.add_argument("--tokens", type=float, default=tokens, help="tokens to train on")
-    p.add_argument("--minutes", type=float, help="time to train for, in place of --tokens")
+    p.add_argument("--minutes", type=float, help="time from start to export, in place of --tokens")
     p.add_argument("--batch-tokens", type=int, default=batch_tokens)
     p.add_argument("--muon-lr", type=float, default=0.02, help="hidden matrices")
     p.add_argument("--adam-lr", type=float, default=0.003, help="embeddings, norms, biases")
@@ -61,6 +70,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
                    help="a value of the config, such as n_layers=4 or mixer=softmax")
     p.add_argument("--dropout", type=float, default=0.0, help="on the residual branches")
     p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
+    p.add_argument("--cuda-graphs", action="store_true", help="with --compile on a GPU: a step is few launches; takes more memory")
     p.add_argument("--validate-every", type=int, default=500, help="steps")
     p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
 
@@ -82,6 +92,17 @@ def check_sizes(args):
         check_range(args, name, least, most)
     if args.width % args.heads:
         raise Unfit(f"--width {args.width} is not a multiple of --heads {args.heads}")
+
+
+def compile_options(args, dynamic: bool | None = None) -> dict:
+    """Of torch.compile. dynamic: whether the batches have many shapes."""
+    return {"dynamic": dynamic, "mode": "reduce-overhead" if args.cuda_graphs else None}
+
+
+def send(array: np.ndarray, device: str) -> torch.Tensor:
+    """The array on the device. A GPU fetches it when it comes to it, and the host does not wait."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if torch.device(device).type == "cuda" else tensor.to(device)
 
 
 def sizes_of(args) -> dict:
@@ -123,8 +144,7 @@ class Average:
     @torch.no_grad()
     def update(self, step: int):
         if self.parameters:  # a young average forgets its start faster
-            for mean, p in zip(self.means, self.parameters):
-                mean.lerp_(p, 1 - min(self.decay, step / (step + 10)))
+            move_towards(self.means, self.parameters, 1 - min(self.decay, step / (step + 10)))
 
     @torch.no_grad()
     def swap(self):
@@ -143,6 +163,51 @@ class Average:
             self.swap()
 
 
+class Stopped(Exception):
+    def __init__(self, text: str, number: int):
+        super().__init__(text)
+        self.signal = number
+
+
+class Stop:
+    """What signals ask for. The first SIGINT or SIGTERM sets `signal`, for the loop to end at the end of a step; from then
+    on, and outside the block, signals do what they did before."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self):
+        self.signal, self.before = None, {}
+
+    def __enter__(self):
+        heard = [number for number in self.SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup's stay ignored
+        self.signal, self.before = None, {number: signal.signal(number, self.take) for number in heard}
+
+    def take(self, number: int, _frame):
+        self.signal = number
+        self.give_back()
+        print("stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+
+    def give_back(self):
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def __exit__(self, *_error):
+        self.give_back()
+
+
+stop = Stop()
+
+
+def digest_of(arrays: list) -> str:
+    """Of numpy arrays and tensors."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        array = array.cpu().numpy() if isinstance(array, torch.Tensor) else array
+        digest.update(f"{array.dtype} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
 class Run:
     """What a checkpoint holds, and the clock and log of this process."""
 
@@ -150,17 +215,30 @@ class Run:
         self.recipe, self.args = recipe, args
         self.optimizers = make_optimizers(recipe.model, args)
         self.average = Average(recipe.model, args.ema)
+        self.data = digest_of(getattr(recipe, "data", []))
         self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
-        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0}
+        # startup: those of the seconds before the first step of a process was done; closing: seconds from the last step to the end
+        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0, "startup": 0.0, "closing": 0.0}
         args.run.mkdir(parents=True, exist_ok=True)
         self.path = args.run / "checkpoint.pt"
         self.load()
         self.log_file = open(args.run / "log.jsonl", "a", encoding="utf-8")
         self.start, self.start_tokens, self.last_save = time.time(), self.counters["tokens"], time.time()
-        self.start_seconds = self.counters["seconds"]
-        self.losses = []
-        self.bar = tqdm(total=round(args.tokens), initial=self.start_tokens, unit="token", unit_scale=True,
-                        smoothing=0.05, disable=None)
+        self.start_seconds, self.start_startup = self.counters["seconds"], self.counters["startup"]
+        self.first_step = self.counters["step"] + 1
+        self.losses = []  # of the steps since the last record, on the device
+        self.bar = self.make_bar()
+
+    def make_bar(self) -> tqdm:
+        """With --minutes it shows the time, else the tokens."""
+        if self.args.minutes:
+            return tqdm(total=round(60 * self.args.minutes), initial=round(self.start_seconds), unit="s", disable=None,
+                        bar_format="{l_bar}{bar}| {n_fmt} of {total_fmt} s{postfix}")
+        return tqdm(total=round(self.args.tokens), initial=self.start_tokens, unit="token", unit_scale=True, smoothing=0.05,
+                    disable=None)
+
+    def show(self):
+        self.bar.update(round(self.counters["seconds"] if self.args.minutes else self.counters["tokens"]) - self.bar.n)
 
     def load(self):
         if not self.path.exists():
@@ -169,6 +247,8 @@ class Run:
             return
         try:
             state = torch.load(self.path, map_location=self.args.device, weights_only=True)
+            if state.get("data", self.data) != self.data:
+                raise Unfit(f"{self.args.run} holds a run with other data: choose another --run; --init begins with an exported model")
             self.recipe.model.load_state_dict(state["model"])
             for o, s in zip(self.optimizers, state["optimizers"]):
                 o.load_state_dict({"state": s.get("state", s), "param_groups": o.state_dict()["param_groups"]})
@@ -184,7 +264,8 @@ class Run:
     def save(self):
         """Tensors and texts alone: PyTorch 1 reads no other number without running what a file says. The rates follow
         from the arguments."""
-        state = {"model": self.recipe.model.state_dict(), "counters": json.dumps(self.counters),
+        self.known_losses()  # weights that a broken loss led to do not replace good ones
+        state = {"model": self.recipe.model.state_dict(), "data": self.data, "counters": json.dumps(self.counters),
                  "optimizers": [o.state_dict()["state"] for o in self.optimizers], "average": self.average.means}
         torch.save(state, self.path.with_suffix(".tmp"))
         self.path.with_suffix(".tmp").replace(self.path)
@@ -193,44 +274,65 @@ class Run:
     def progress(self) -> float:
         """The part of the run that is over: of its time, if it has one, else of its tokens."""
         if self.args.minutes:
-            return self.counters["seconds"] / (60 * self.args.minutes)
+            c = self.counters
+            return (c["seconds"] - c["startup"]) / max(1e-6, 60 * self.args.minutes - c["startup"] - c["closing"])
         return self.counters["tokens"] / self.args.tokens
 
     def done(self) -> bool:
+        self.look_at_clock()
         return self.progress() >= 1 or time.time() - self.start > self.args.stop_after
+
+    def look_at_clock(self):
+        c, passed = self.counters, time.time() - BEGUN
+        c["seconds"] = self.start_seconds + passed
+        if c["step"] <= self.first_step:
+            c["startup"] = self.start_startup + passed
 
     def step(self, batch):
         c = self.counters
-        c["seconds"] = self.start_seconds + time.time() - self.start
+        self.look_at_clock()
         factor = rate(self.progress(), self.args.warmup, self.args.decay)
         for o, rates in zip(self.optimizers, self.base_rates):
             for g, lr in zip(o.param_groups, rates):
                 g["lr"] = lr * factor
+        if self.args.cuda_graphs:
+            torch.compiler.cudagraph_mark_step_begin()
         loss = self.recipe.loss(batch)
         loss.backward()
+        self.losses.append(loss.detach().clone())
         for o in self.optimizers:
             o.step()
             o.zero_grad(set_to_none=True)
         self.average.update(c["step"])
         c["tokens"] += self.recipe.count(batch)
-        self.bar.update(self.recipe.count(batch))
         c["step"], c["batch"] = c["step"] + 1, c["batch"] + 1
-        self.losses.append(loss.item())
-        if not math.isfinite(self.losses[-1]):  # before a checkpoint is overwritten with it
-            raise Unfit(f"the loss of step {c['step']} is {self.losses[-1]}: go on from the last checkpoint with lower rates "
-                        f"(--muon-lr {self.args.muon_lr / 2:g} --adam-lr {self.args.adam_lr / 2:g}), or look for broken data")
-        if c["step"] % 50 == 0:
-            self.log(factor)
+        self.look_at_clock()
+        self.show()
+        # A run by the clock has to know by its middle how long its figure takes, or it would end late.
+        unknown = self.args.minutes and not c["closing"] and self.progress() > 0.5
+        if c["step"] % 50 == 0 or unknown:
+            self.log(factor, unknown or c["step"] % self.args.validate_every == 0)
         if time.time() - self.last_save > 300:
             self.save()
 
-    def log(self, factor: float):
+    def known_losses(self) -> list[float]:
+        """Of the steps since the last record. Only here the host waits for a GPU: at every step it would lose its lead."""
+        losses = torch.stack(self.losses).tolist() if self.losses else []
+        for i, loss in enumerate(losses):
+            if not math.isfinite(loss):
+                raise Unfit(f"the loss of step {self.counters['step'] - len(losses) + 1 + i} is {loss}: go on from the last checkpoint "
+                            f"with lower rates (--muon-lr {self.args.muon_lr / 2:g} --adam-lr {self.args.adam_lr / 2:g}), or look for "
+                            "broken data")
+        return losses
+
+    def log(self, factor: float, validates: bool):
+        losses = self.known_losses()
         c, seconds = self.counters, time.time() - self.start
-        record = {"step": c["step"], "tokens": c["tokens"], "loss": round(sum(self.losses) / len(self.losses), 4),
+        record = {"step": c["step"], "tokens": c["tokens"], "loss": round(sum(losses) / len(losses), 4),
                   "seconds": round(seconds), "rate": round(factor, 4),
                   "tokens_per_second": round((c["tokens"] - self.start_tokens) / seconds)}
         self.losses = []
-        if c["step"] % self.args.validate_every == 0:
+        if validates:
             record[self.recipe.report] = round(self.validate(), 4)
         self.bar.write(json.dumps(record))
         print(json.dumps(record), file=self.log_file, flush=True)
@@ -243,9 +345,12 @@ class Run:
     def validate(self) -> float:
         # Without dropout there is no difference, and a compiled model would be compiled again.
         self.recipe.model.train(not self.args.dropout)
-        with self.average.in_place():
+        began = time.time()
+        # Without gradients, too, a compiled model would be compiled again.
+        with self.average.in_place(), torch.set_grad_enabled(self.args.compile):
             figure = self.recipe.validate()
         self.recipe.model.train()
+        self.counters["closing"] = 2 * (time.time() - began)
         return figure
 
     def finish(self):
@@ -276,7 +381,7 @@ class Run:
             raise Unfit(f"the data is too little: it does not fill one batch of {self.args.batch_tokens} tokens (--batch-tokens)")
         for batch in batches[c["batch"] :]:
             self.step(batch)
-            if self.done():
+            if self.done() or stop.signal:
                 return
         c["epoch"], c["batch"] = c["epoch"] + 1, 0
 
@@ -291,21 +396,62 @@ def check_arguments(args):
             raise Unfit(f"--{name} {getattr(args, name):g} is not from 0 to 1")
 
 
+def check_device(name: str):
+    try:
+        torch.empty(1, device=name).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch has no kind of its own for it
+        raise Unfit(f"--device {name}: {str(error).splitlines()[0]}") from error
+
+
+def check_out(folder: pathlib.Path):
+    """Whether the files of a model can be written there, before hours are spent on them. Asking for rights is not enough: a
+    file system may be read-only, and root may do anything."""
+    known = folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        for path in folder.iterdir():
+            if path.name in FILES:
+                path.open("r+b").close()
+        if not known:  # a run that is refused for something else leaves no folder without a model
+            folder.rmdir()
+    except OSError as error:
+        raise Unfit(f"--out {folder} cannot be written: {error.strerror}") from error
+
+
 def train(make_recipe, args):
     check_arguments(args)
+    check_device(args.device)
+    if args.out:
+        check_out(args.out)
     torch.set_num_threads(args.threads)
+    if torch.device(args.device).type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32
     torch.manual_seed(args.seed)
     recipe = make_recipe(args)
     state = Run(recipe, args)
-    while not state.done():
-        state.epoch()
+    with stop:
+        while not (state.done() or stop.signal):
+            state.epoch()
+    if stop.signal:
+        state.save()
+        state.bar.close()
+        raise Stopped(f"stopped at step {state.counters['step']}; the same command goes on from {state.path}", stop.signal)
     state.finish()
 
 
 def run(make_recipe, args):
     """Trains for args.tokens tokens, from the checkpoint if there is one, and exports. What cannot be done ends with one
     line and status 1."""
+    name = pathlib.Path(sys.argv[0]).name
     try:
         train(make_recipe, args)
     except (Unfit, OSError) as error:
-        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error}")
+        sys.exit(f"{name}: {error}")
+    except Stopped as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(128 + error.signal)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)

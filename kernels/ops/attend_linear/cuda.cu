@@ -108,6 +108,8 @@ template <int D, int MAP> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a
     int64_t which = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / L;
     int lane = (int)threadIdx.x % L;
     uint32_t lanes = (LX_ALL_LANES >> (32 - L)) << ((threadIdx.x & 31u) / L * L);
+    lx_let_next_begin();
+    lx_wait_for_others();
     if (which >= (int64_t)*a.live * a.n_heads)
         return; /* all lanes of a head */
     int64_t seq = which / a.n_heads, at = which % a.n_heads, n = a.n_heads;
@@ -251,8 +253,8 @@ template <int D, int MAP>
 static cudaError_t launch_small(const lx_cuda_attend *a, cudaStream_t stream)
 {
     int64_t threads = (int64_t)a->n_seqs * a->n_heads * head<D>::lanes;
-    return LX_LAUNCH((attend_small<D, MAP>), (threads + THREADS - 1) / THREADS, THREADS, 0, stream,
-                     *a);
+    return LX_LAUNCH_EARLY((attend_small<D, MAP>), (threads + THREADS - 1) / THREADS, THREADS, 0,
+                           stream, *a);
 }
 
 template <int MAP> static cudaError_t launch(const lx_cuda_attend *a, cudaStream_t stream)

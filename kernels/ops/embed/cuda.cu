@@ -33,6 +33,8 @@ LX_DEVICE float embedded(const lx_cuda_embed &a, const lx_cuda_table &t, int32_t
 
 LX_KERNEL(THREADS) embed(const lx_cuda_embed a)
 {
+    lx_let_next_begin();
+    lx_wait_for_others();
     int64_t n = (int64_t)*a.live * a.d;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.d, at = i % a.d;
@@ -46,5 +48,5 @@ LX_KERNEL(THREADS) embed(const lx_cuda_embed a)
 
 extern "C" cudaError_t lx_cuda_launch_embed(const lx_cuda_embed *a, cudaStream_t stream)
 {
-    return LX_LAUNCH(embed, blocks_for((int64_t)a->rows * a->d), THREADS, 0, stream, *a);
+    return LX_LAUNCH_EARLY(embed, blocks_for((int64_t)a->rows * a->d), THREADS, 0, stream, *a);
 }

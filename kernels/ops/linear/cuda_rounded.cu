@@ -9,6 +9,8 @@
 
 LX_KERNEL(THREADS) round_inputs(const lx_cuda_round a)
 {
+    lx_let_next_begin();
+    lx_wait_for_others();
     int64_t n = (int64_t)*a.live * a.padded;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.padded, at = i % a.padded;
@@ -18,8 +20,8 @@ LX_KERNEL(THREADS) round_inputs(const lx_cuda_round a)
 
 extern "C" cudaError_t lx_cuda_launch_round(const lx_cuda_round *a, cudaStream_t stream)
 {
-    return LX_LAUNCH(round_inputs, blocks_for((int64_t)a->rows * a->padded), THREADS, 0, stream,
-                     *a);
+    return LX_LAUNCH_EARLY(round_inputs, blocks_for((int64_t)a->rows * a->padded), THREADS, 0,
+                           stream, *a);
 }
 
 LX_DEVICE float finished(const lx_cuda_finish &a, float product, int64_t i, uint32_t column)
@@ -30,6 +32,8 @@ LX_DEVICE float finished(const lx_cuda_finish &a, float product, int64_t i, uint
 
 LX_KERNEL(THREADS) finish_any(const lx_cuda_finish a)
 {
+    lx_let_next_begin();
+    lx_wait_for_others();
     int64_t n = (int64_t)*a.live * a.outputs;
     for (int64_t i = first_element(); i < n; i += element_stride()) {
         int64_t row = i / a.outputs, at = i % a.outputs;
@@ -40,6 +44,8 @@ LX_KERNEL(THREADS) finish_any(const lx_cuda_finish a)
 /* padded = outputs, a multiple of 8: four outputs a thread, 16 bytes an access. */
 LX_KERNEL(THREADS) finish(const lx_cuda_finish a)
 {
+    lx_let_next_begin();
+    lx_wait_for_others();
     uint32_t wide = (uint32_t)a.outputs / 4u;
     int64_t n = (int64_t)*a.live * wide;
     for (int64_t q = first_element(); q < n; q += element_stride()) {
@@ -59,6 +65,6 @@ extern "C" cudaError_t lx_cuda_launch_finish(const lx_cuda_finish *a, cudaStream
 {
     int64_t n = (int64_t)a->rows * a->outputs;
     if (a->padded == a->outputs)
-        return LX_LAUNCH(finish, blocks_for(n / 4), THREADS, 0, stream, *a);
-    return LX_LAUNCH(finish_any, blocks_for(n), THREADS, 0, stream, *a);
+        return LX_LAUNCH_EARLY(finish, blocks_for(n / 4), THREADS, 0, stream, *a);
+    return LX_LAUNCH_EARLY(finish_any, blocks_for(n), THREADS, 0, stream, *a);
 }

@@ -2,15 +2,46 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/ops/norm/cuda.h"
 
-#define THREADS 256
+#define THREADS 64 /* so few that some hundred rows reach half of the multiprocessors */
 #define TOGETHER 8
 
-/* A row's elements of this lane: kept in registers, so that they are fetched at once ... */
+/* Where to is asked once, not for each element. */
+template <int N>
+LX_DEVICE void put_each(const float (&v)[N], int32_t from, int32_t d, float *y, uint16_t *twin)
+{
+    if (y != NULL) {
+        LX_UNROLL
+        for (int32_t k = 0; k < N; k++) {
+            if (from + 16 * k < d)
+                y[from + 16 * k] = v[k];
+        }
+    }
+    if (twin != NULL) {
+        LX_UNROLL
+        for (int32_t k = 0; k < N; k++) {
+            if (from + 16 * k < d)
+                twin[from + 16 * k] = lx_to_bf16(v[k]);
+        }
+    }
+}
+
+/* A row's elements of this lane, and what scales them: kept in registers, so that they are fetched
+   at once, the latter before it is known whether the row is there ... */
 template <int KEEP> struct norm_row {
-    float kept[KEEP];
+    float kept[KEEP], gamma[KEEP], beta[KEEP];
     int32_t lane, d;
 
-    LX_METHOD norm_row(const float *x, int32_t first, int32_t n) : lane(first), d(n)
+    LX_METHOD norm_row(const float *by, const float *and_add, int32_t first, int32_t n)
+        : lane(first), d(n)
+    {
+        LX_UNROLL
+        for (int32_t k = 0; k < KEEP; k++) {
+            gamma[k] = lane + 16 * k < d ? by[lane + 16 * k] : 0.0f;
+            beta[k] = lane + 16 * k < d ? and_add[lane + 16 * k] : 0.0f;
+        }
+    }
+
+    LX_METHOD void fetch(const float *x)
     {
         LX_UNROLL
         for (int32_t k = 0; k < KEEP; k++)
@@ -22,50 +53,43 @@ template <int KEEP> struct norm_row {
         LX_UNROLL
         for (int32_t k = 0; k < KEEP; k++) {
             if (lane + 16 * k < d)
-                f(lane + 16 * k, kept[k]);
+                f(kept[k]);
         }
     }
 
-    /* With what gamma and beta have there, fetched TOGETHER at a time: f writes, and a load behind
-       a store waits for its own turn. */
-    template <class F> LX_METHOD void each_scaled(const float *gamma, const float *beta, F f) const
+    template <class F> LX_METHOD void put(F f, float *y, uint16_t *twin) const
     {
+        float v[KEEP];
         LX_UNROLL
-        for (int32_t from = 0; from < KEEP; from += TOGETHER) {
-            float g[TOGETHER], b[TOGETHER];
-            LX_UNROLL
-            for (int32_t k = 0; k < TOGETHER; k++) {
-                int32_t i = lane + 16 * (from + k);
-                g[k] = i < d ? gamma[i] : 0.0f;
-                b[k] = i < d ? beta[i] : 0.0f;
-            }
-            LX_UNROLL
-            for (int32_t k = 0; k < TOGETHER; k++) {
-                int32_t i = lane + 16 * (from + k);
-                if (i < d)
-                    f(i, kept[from + k], g[k], b[k]);
-            }
-        }
+        for (int32_t k = 0; k < KEEP; k++)
+            v[k] = f(kept[k], gamma[k], beta[k]);
+        put_each(v, lane, d, y, twin);
     }
 };
 
 /* ... or, of long rows, read again from where they lie, TOGETHER at a time before f writes: y may
    be x. */
 template <> struct norm_row<0> {
-    const float *x;
+    const float *x, *gamma, *beta;
     int32_t lane, d;
 
-    LX_METHOD norm_row(const float *from, int32_t first, int32_t n) : x(from), lane(first), d(n)
+    LX_METHOD norm_row(const float *by, const float *and_add, int32_t first, int32_t n)
+        : x(NULL), gamma(by), beta(and_add), lane(first), d(n)
     {
+    }
+
+    LX_METHOD void fetch(const float *from)
+    {
+        x = from;
     }
 
     template <class F> LX_METHOD void each(F f) const
     {
         for (int32_t i = lane; i < d; i += 16)
-            f(i, x[i]);
+            f(x[i]);
     }
 
-    template <class F> LX_METHOD void each_scaled(const float *gamma, const float *beta, F f) const
+    template <class F> LX_METHOD void put(F f, float *y, uint16_t *twin) const
     {
         for (int32_t from = lane; from < d; from += 16 * TOGETHER) {
             float v[TOGETHER], g[TOGETHER], b[TOGETHER];
@@ -77,11 +101,9 @@ template <> struct norm_row<0> {
                 b[k] = i < d ? beta[i] : 0.0f;
             }
             LX_UNROLL
-            for (int32_t k = 0; k < TOGETHER; k++) {
-                int32_t i = from + 16 * k;
-                if (i < d)
-                    f(i, v[k], g[k], b[k]);
-            }
+            for (int32_t k = 0; k < TOGETHER; k++)
+                v[k] = f(v[k], g[k], b[k]);
+            put_each(v, from, d, y, twin);
         }
     }
 };
@@ -89,29 +111,27 @@ template <> struct norm_row<0> {
 template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
 {
     int64_t row = (int64_t)blockIdx.x * (THREADS / 16) + threadIdx.x / 16;
+    norm_row<KEEP> r(a.gamma, a.beta, (int32_t)(threadIdx.x % 16u), a.d);
+    lx_let_next_begin();
+    lx_wait_for_others(); /* what scales was there before */
     if (row >= *a.live)
         return; /* a whole half warp */
-    const norm_row<KEEP> r(a.x + row * a.d, (int32_t)(threadIdx.x % 16u), a.d);
+    r.fetch(a.x + row * a.d);
     float sum = 0.0f, squares = 0.0f;
-    r.each([&](int32_t, float x) { sum += x; });
+    r.each([&](float x) { sum += x; });
     float mean = lx_sum16(sum) / (float)a.d;
-    r.each([&](int32_t, float x) { squares = fmaf(x - mean, x - mean, squares); });
+    r.each([&](float x) { squares = fmaf(x - mean, x - mean, squares); });
     float scale = 1.0f / sqrtf(lx_sum16(squares) / (float)a.d + a.eps);
-    r.each_scaled(a.gamma, a.beta, [&](int32_t i, float x, float gamma, float beta) {
-        float y = fmaf((x - mean) * scale, gamma, beta);
-        if (a.y != NULL)
-            a.y[row * a.d + i] = y;
-        if (a.twin != NULL)
-            a.twin[row * a.d + i] = lx_to_bf16(y);
-    });
+    r.put([&](float x, float gamma, float beta) { return fmaf((x - mean) * scale, gamma, beta); },
+          a.y != NULL ? a.y + row * a.d : NULL, a.twin != NULL ? a.twin + row * a.d : NULL);
 }
 
 extern "C" cudaError_t lx_cuda_launch_norm(const lx_cuda_norm *a, cudaStream_t stream)
 {
     int per_block = THREADS / 16, blocks = (a->rows + per_block - 1) / per_block;
     if (a->d <= 256)
-        return LX_LAUNCH(norm<16>, blocks, THREADS, 0, stream, *a);
+        return LX_LAUNCH_EARLY(norm<16>, blocks, THREADS, 0, stream, *a);
     if (a->d <= 512)
-        return LX_LAUNCH(norm<32>, blocks, THREADS, 0, stream, *a);
-    return LX_LAUNCH(norm<0>, blocks, THREADS, 0, stream, *a);
+        return LX_LAUNCH_EARLY(norm<32>, blocks, THREADS, 0, stream, *a);
+    return LX_LAUNCH_EARLY(norm<0>, blocks, THREADS, 0, stream, *a);
 }

@@ -6,86 +6,56 @@
 
 #define MAX_LISTED (1 << 28) /* banned ids, biases or top ids of all rows of an operation */
 
-/* The banned ids of all rows, one after the other. */
-static lx_status put_banned(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
+/* Room for the lists of all rows, one row's behind the other's; their sums are below 2^63. */
+static lx_status take_room(lx_cuda *c, lx_cuda_op *op, const lx_cuda_lists *n)
 {
-    size_t n_banned = 0;
-    for (int32_t i = 0; i < c->n_outputs; i++)
-        n_banned += rows[i].n_banned > 0 ? (size_t)rows[i].n_banned : 0;
-    if (n_banned > MAX_LISTED)
+    if (n->banned > MAX_LISTED)
         return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu banned ids in a step",
-                       n_banned);
-    lx_status st = lx_cuda_put(c, NULL, 0, n_banned * sizeof(int32_t), &op->more);
-    if (st != LX_OK)
-        return st;
-    int32_t *banned = (void *)c->inputs.host;
-    int64_t at = (int64_t)(op->more / sizeof *banned);
-    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
-    for (int32_t i = 0; i < c->n_outputs; i++) {
-        int32_t n = rows[i].n_banned > 0 ? rows[i].n_banned : 0;
-        to[i].mask = rows[i].mask != NULL ? rows[i].mask->bias : NULL;
-        to[i].banned_at = at;
-        to[i].n_banned = n;
-        if (n > 0)
-            memcpy(banned + at, rows[i].banned, (size_t)n * sizeof *banned);
-        at += n;
-    }
-    return LX_OK;
-}
-
-static lx_status put_biases(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
-{
-    size_t n_biases = 0;
-    for (int32_t i = 0; i < c->n_outputs; i++)
-        n_biases += rows[i].n_biases > 0 ? (size_t)rows[i].n_biases : 0;
-    if (n_biases > MAX_LISTED)
-        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu biases in a step", n_biases);
-    lx_status st = lx_cuda_put(c, NULL, 0, n_biases * sizeof(lx_bias), &op->biases);
-    if (st != LX_OK)
-        return st;
-    lx_bias *biases = (void *)(c->inputs.host + op->biases);
-    int64_t at = 0;
-    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
-    for (int32_t i = 0; i < c->n_outputs; i++) {
-        int32_t n = rows[i].n_biases > 0 ? rows[i].n_biases : 0;
-        to[i].bias_at = (int64_t)op->biases + at * (int64_t)sizeof *biases;
-        to[i].n_biases = n;
-        if (n > 0)
-            memcpy(biases + at, rows[i].biases, (size_t)n * sizeof *biases);
-        at += n;
-    }
-    return LX_OK;
-}
-
-/* Room for the top ids of all rows. */
-static lx_status put_top(lx_cuda *c, lx_cuda_op *op, const lx_sampling *rows)
-{
-    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
-    size_t n_top = 0; /* few rows of few: no overflow */
-    for (int32_t i = 0; i < c->n_outputs; i++)
-        n_top += (size_t)rows[i].n_top;
-    lx_status st = lx_cuda_arena_put(c, &c->results, NULL, 0, n_top * sizeof(lx_sample), &op->top);
-    int64_t at = (int64_t)(op->top / sizeof(lx_sample));
-    for (int32_t i = 0; i < c->n_outputs; i++) {
-        to[i].top_at = at;
-        to[i].n_top = rows[i].n_top;
-        at += rows[i].n_top;
-    }
+                       n->banned);
+    if (n->biases > MAX_LISTED)
+        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu biases in a step",
+                       n->biases);
+    lx_status st = lx_cuda_put(c, NULL, 0, n->banned * sizeof(int32_t), &op->more);
+    if (st == LX_OK)
+        st = lx_cuda_put(c, NULL, 0, n->biases * sizeof(lx_bias), &op->biases);
+    if (st == LX_OK)
+        st = lx_cuda_arena_put(c, &c->results, NULL, 0, n->top * sizeof(lx_sample), &op->top);
     return st;
+}
+
+/* Puts masks and lists down and says each row where its own are. */
+static void put_lists(lx_cuda *c, const lx_cuda_op *op, const lx_sampling *rows)
+{
+    lx_cuda_row *to = (void *)(c->inputs.host + op->in);
+    int32_t *banned = (void *)(c->inputs.host + op->more);
+    lx_bias *biases = (void *)(c->inputs.host + op->biases);
+    int64_t n_banned = 0, n_biases = 0, n_top = 0;
+    for (int32_t i = 0; i < c->n_outputs; i++) {
+        to[i].mask = rows[i].mask != NULL ? rows[i].mask->bias : NULL;
+        to[i].banned_at = (int64_t)(op->more / sizeof *banned) + n_banned;
+        to[i].bias_at = (int64_t)op->biases + n_biases * (int64_t)sizeof *biases;
+        to[i].top_at = (int64_t)(op->top / sizeof(lx_sample)) + n_top;
+        if (to[i].n_banned > 0)
+            memcpy(banned + n_banned, rows[i].banned, (size_t)to[i].n_banned * sizeof *banned);
+        if (to[i].n_biases > 0)
+            memcpy(biases + n_biases, rows[i].biases, (size_t)to[i].n_biases * sizeof *biases);
+        n_banned += to[i].n_banned;
+        n_biases += to[i].n_biases;
+        n_top += to[i].n_top;
+    }
 }
 
 static lx_status record(lx_cuda *c, lx_cuda_op *op)
 {
     const lx_sample_args *a = &op->args.sample;
-    lx_status st = lx_cuda_put_rows(c, op);
+    lx_cuda_lists n;
+    lx_status st = lx_cuda_put_rows(c, op, &n);
     if (st == LX_OK)
-        st = put_banned(c, op, a->rows);
+        st = take_room(c, op, &n);
+    if (st == LX_OK && (n.masks || n.banned > 0 || n.biases > 0 || n.top > 0))
+        put_lists(c, op, a->rows);
     if (st == LX_OK)
-        st = put_biases(c, op, a->rows);
-    if (st == LX_OK)
-        st = put_top(c, op, a->rows);
-    if (st == LX_OK)
-        st = lx_cuda_note_draw(c, op, true);
+        st = lx_cuda_note_draw(c, op, n.top > 0);
     int64_t words = ((int64_t)a->n_ids + 31) / 32 * c->bucket.outputs;
     lx_cuda_scratch_want(&c->bits, words * (int64_t)sizeof(uint32_t));
     return st;

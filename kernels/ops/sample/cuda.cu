@@ -8,10 +8,9 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/ops/sample/cuda.h"
 #include "kernels/ops/sample/cuts_internal.cuh"
+#include "kernels/ops/sample/plain_internal.cuh"
 #include "kernels/ops/sample/row_internal.cuh"
 #include "kernels/philox.h"
-
-#define FEW_IDS 512 /* up to here a warp does */
 
 /* --- without cuts --- */
 
@@ -22,19 +21,6 @@ LX_DEVICE int32_t last_with_weight(const row &r)
     for (int32_t i = (int32_t)threadIdx.x; i < r.n; i += (int32_t)blockDim.x)
         last = weight_of(w, logit_at(r, i)) > 0.0f ? i : last;
     return -block_min_id(r.shared, -last);
-}
-
-/* Walks a block's weights; -1 when the sum is not exceeded and none is above 0. */
-LX_DEVICE int32_t walk_weights(const float *weight, int32_t n, double sum, double wanted)
-{
-    int32_t last = -1;
-    for (int32_t i = 0; i < n; i++) {
-        sum += (double)weight[i];
-        last = weight[i] > 0.0f ? i : last;
-        if (sum > wanted)
-            return i;
-    }
-    return last;
 }
 
 /*
@@ -203,14 +189,12 @@ LX_DEVICE void list_nothing(const row &r, lx_sample *top)
         top[k] = none;
 }
 
-LX_KERNEL(MOST_THREADS, 4) sample(const lx_cuda_sample a)
+/* By all threads of a block. */
+LX_DEVICE lx_sample sample_row(const lx_cuda_sample &a, const lx_cuda_row &s, shared_row *shared)
 {
-    LX_SHARED(shared_row, shared, );
     int64_t i = blockIdx.x;
-    if (i >= *a.live)
-        return; /* the whole block */
-    row r = {&shared, a.rows[i], a.logits + i * a.n_ids, NULL, NULL, a.n_ids, 0, 0, 0, false, 0};
-    r.biases = (const lx_bias *)(const void *)(a.biases + r.s.bias_at);
+    row r = {shared, s, a.logits + i * a.n_ids, NULL, NULL, a.n_ids, 0, 0, 0, false, 0};
+    r.biases = (const lx_bias *)(const void *)(a.biases + s.bias_at);
     lx_sample out = {-1, LX_NAN};
     float largest = scan(r);
     if (largest < LX_INFINITY) {
@@ -229,14 +213,49 @@ LX_KERNEL(MOST_THREADS, 4) sample(const lx_cuda_sample a)
     }
     if (out.token < 0)
         list_nothing(r, a.top + r.s.top_at);
-    if (threadIdx.x == 0u) {
-        a.out[i] = out;
-        if (a.rows[i].keep_at >= 0)
-            a.drawn[a.rows[i].keep_at] = out.token;
-    }
+    return out;
+}
+
+LX_DEVICE void put(const lx_cuda_sample &a, const lx_cuda_row &s, lx_sample out)
+{
+    if (threadIdx.x != 0u)
+        return;
+    a.out[blockIdx.x] = out;
+    if (s.keep_at >= 0)
+        a.drawn[s.keep_at] = out.token;
+}
+
+LX_KERNEL(MOST_THREADS, 4) sample(const lx_cuda_sample a)
+{
+    LX_SHARED(shared_row, shared, );
+    lx_let_next_begin();
+    lx_wait_for_others();
+    if ((int64_t)blockIdx.x >= *a.live)
+        return; /* the whole block */
+    const lx_cuda_row s = a.rows[blockIdx.x];
+    put(a, s, sample_row(a, s, &shared));
+}
+
+/* Of at most BLOCKS blocks of ids. */
+template <int BLOCKS> LX_KERNEL(32, 16) sample_few(const lx_cuda_sample a)
+{
+    LX_SHARED(shared_row, shared, );
+    int64_t i = blockIdx.x;
+    lx_let_next_begin();
+    lx_wait_for_others();
+    if (i >= *a.live)
+        return; /* the whole block */
+    const lx_cuda_row s = a.rows[i];
+    put(a, s,
+        is_plain(s) ? sample_plain<BLOCKS>(s, a.logits + i * a.n_ids, a.n_ids, shared.weight)
+                    : sample_row(a, s, &shared));
 }
 
 extern "C" cudaError_t lx_cuda_launch_sample(const lx_cuda_sample *a, cudaStream_t stream)
 {
-    return LX_LAUNCH(sample, a->n_rows, a->n_ids <= FEW_IDS ? 32 : MOST_THREADS, 0, stream, *a);
+    if (a->n_ids <= BLOCK)
+        return LX_LAUNCH_EARLY(sample_few<1>, a->n_rows, 32, 0, stream, *a);
+    if (a->n_ids <= FEW_IDS)
+        return LX_LAUNCH_EARLY(sample_few<FEW_IDS / BLOCK>, a->n_rows, 32, 0, stream, *a);
+    return LX_LAUNCH_EARLY(sample, a->n_rows, MOST_THREADS, 0, stream, *a);
 }

@@ -25,18 +25,6 @@ LX_DEVICE bool is_reached(goal g, double wanted, double sum, int32_t count)
     return g == SUM_REACHES ? sum >= wanted : sum > wanted;
 }
 
-/* Whole numbers in the order of the floats. */
-LX_DEVICE uint32_t key_of(float f)
-{
-    uint32_t bits = __float_as_uint(f);
-    return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
-}
-
-LX_DEVICE float of_key(uint32_t key)
-{
-    return __uint_as_float((key & 0x80000000u) != 0u ? key & 0x7fffffffu : ~key);
-}
-
 /* Halves the interval of values, and if that does not end soon, that of the floats in it. */
 LX_DEVICE float middle(float low, float high, int32_t round)
 {

@@ -9,16 +9,17 @@
 #include "kernels/ops/sample/cuda.h"
 
 #define MOST_THREADS 256
-#define BLOCK 256 /* ids of a sum in f32 */
-#define FEW 16    /* ids worth ordering one by one */
-#define PIECE 16  /* weights that one thread adds up where a block of ids is searched */
+#define FEW_IDS 512 /* up to here a warp does */
+#define BLOCK 256   /* ids of a sum in f32 */
+#define FEW 16      /* ids worth ordering one by one */
+#define PIECE 16    /* weights that one thread adds up where a block of ids is searched */
 #define PIECES (BLOCK / PIECE)
 
 struct shared_row {
     float value[MOST_THREADS / 16];
     double sum[MOST_THREADS / 16];
     int32_t number;
-    float weight[BLOCK];
+    alignas(16) float weight[FEW_IDS];
     double piece[PIECES];
     int32_t list[FEW];
     int32_t id;
@@ -75,6 +76,31 @@ LX_DEVICE float key_of_logit(const row &r, float logit)
 LX_DEVICE float key_at(const row &r, int32_t i)
 {
     return key_of_logit(r, logit_at(r, i));
+}
+
+/* Whole numbers in the order of the floats. */
+LX_DEVICE uint32_t key_of(float f)
+{
+    uint32_t bits = __float_as_uint(f);
+    return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+}
+
+LX_DEVICE float of_key(uint32_t key)
+{
+    return __uint_as_float((key & 0x80000000u) != 0u ? key & 0x7fffffffu : ~key);
+}
+
+/* Walks a block's weights; -1 when the sum is not exceeded and none is above 0. */
+LX_DEVICE int32_t walk_weights(const float *weight, int32_t n, double sum, double wanted)
+{
+    int32_t last = -1;
+    for (int32_t i = 0; i < n; i++) {
+        sum += (double)weight[i];
+        last = weight[i] > 0.0f ? i : last;
+        if (sum > wanted)
+            return i;
+    }
+    return last;
 }
 
 /* --- over all threads --- */

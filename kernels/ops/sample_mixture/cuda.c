@@ -3,7 +3,8 @@
 
 static lx_status record(lx_cuda *c, lx_cuda_op *op)
 {
-    lx_status st = lx_cuda_put_rows(c, op);
+    lx_cuda_lists none; /* a mixture knows of no ids */
+    lx_status st = lx_cuda_put_rows(c, op, &none);
     return st == LX_OK ? lx_cuda_note_draw(c, op, false) : st;
 }
 

@@ -84,12 +84,48 @@ static void version_1(void **state)
     expect(read_limits("one", self), MIB, 0);
 }
 
+/* Cached files give way, shared memory does not; each group of several has a rest of its own. */
+static void what_is_left_of_a_limit(void **state)
+{
+    (void)state;
+    folder("left");
+    folder("left/box");
+    file("left/memory.max", "1000\n");
+    assert_int_equal(read_limits("left", "0::/box\n").memory_free, 1000);
+    file("left/memory.current", "700\n");
+    assert_int_equal(read_limits("left", "0::/box\n").memory_free, 300);
+    file("left/memory.stat", "anon 100\nfile 500\nfile_mapped 20\nshmem 50\n");
+    assert_int_equal(read_limits("left", "0::/box\n").memory_free, 750);
+    file("left/box/memory.max", "800\n");
+    file("left/box/memory.current", "100\n");
+    lx_cgroup c = read_limits("left", "0::/box\n");
+    assert_int_equal(c.memory_free, 700);
+    assert_int_equal(c.memory_bytes, 800);
+    file("left/box/memory.current", "900\n");
+    assert_int_equal(read_limits("left", "0::/box\n").memory_free, 0);
+    folder("old");
+    folder("old/memory");
+    file("old/memory/memory.limit_in_bytes", "1000\n");
+    file("old/memory/memory.usage_in_bytes", "700\n");
+    file("old/memory/memory.stat", "cache 1\ntotal_cache 500\ntotal_rss 100\ntotal_shmem 50\n");
+    assert_int_equal(read_limits("old", "4:memory:/\n").memory_free, 750);
+}
+
+static void this_process_has_memory(void **state)
+{
+    (void)state;
+    assert_true(lx_cgroup_free_memory() > 0);
+    assert_true(lx_cgroup_own_memory() > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_groups_are_no_limits),
         cmocka_unit_test(version_2),
         cmocka_unit_test(version_1),
+        cmocka_unit_test(what_is_left_of_a_limit),
+        cmocka_unit_test(this_process_has_memory),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

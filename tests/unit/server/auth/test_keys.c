@@ -184,7 +184,9 @@ static void test_bad_files(void **state)
                                           "max-state-bytes=1e9",
                                           "max-state-bytes",
                                           "=",
-                                          "max-states=+1"};
+                                          "max-states=+1",
+                                          "admin admin",
+                                          "weight=1 admin weight=1"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         char line[80];
         (void)snprintf(line, sizeof line, "n%zu k%zu %s\n", i, i, options[i]);

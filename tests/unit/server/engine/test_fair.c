@@ -255,7 +255,8 @@ static void sources_leave_places_for_samples(void **state)
 {
     (void)state;
     for (int32_t n_slots = 1; n_slots < 3000; n_slots = n_slots * 3 / 2 + 1) {
-        lx_fair_room room = {n_slots, lx_fair_spare(n_slots), 0, 0, 1};
+        lx_fair_room room = {
+            .n_slots = n_slots, .n_spare = lx_fair_spare(n_slots), .total_weight = 1};
         lx_fair_claim c = {.client_weight = 1, .client_requests = 1, .wants_source = true};
         assert_in_range(room.n_spare, 64, 256);
         while (lx_fair_may(&c, &room))
@@ -285,9 +286,78 @@ static void who_has_less_is_first(void **state)
     assert_true(lx_fair_before(&b, &a));
 }
 
+/* Of clients with as many seats the one with fewer pages by weight is first. */
+static void who_has_fewer_pages_is_first(void **state)
+{
+    (void)state;
+    lx_fair_claim a = {.client_weight = 1, .client_pages = 10, .order = 1};
+    lx_fair_claim b = {.client_weight = 1, .client_pages = 9, .client_seats = 5, .order = 2};
+    assert_true(lx_fair_before(&b, &a));
+    b.client_pages = 11;
+    assert_true(lx_fair_before(&a, &b));
+    b.client_weight = 2;
+    assert_true(lx_fair_before(&b, &a));
+}
+
+static void large_runs_leave_pages_for_small_ones(void **state)
+{
+    (void)state;
+    for (int32_t n = 1; n < 5000; n = n * 3 / 2 + 1) {
+        lx_fair_room room = {.n_pages = n, .pages_left = n};
+        lx_fair_claim large = {.pages = n / 16 + 1, .large = true};
+        int32_t before = n;
+        for (; lx_fair_has_pages(&large, &room, false); before = room.pages_left)
+            room.pages_left -= large.pages;
+        assert_in_range(room.pages_left, n / 8, n / 8 + large.pages);
+        assert_int_equal(before, room.pages_left);
+        lx_fair_claim small = {.pages = n < 16 ? 0 : n / 16};
+        assert_false(lx_fair_is_large(n, small.pages));
+        assert_true(lx_fair_has_pages(&small, &room, true));
+        assert_true(lx_fair_is_large(n, n / 16 + 2));
+    }
+}
+
+/* Of two keys the one that has pages leaves an eighth to the other; without keys there is none. */
+static void large_runs_leave_pages_for_other_keys(void **state)
+{
+    (void)state;
+    lx_fair_room room = {.n_pages = 800, .pages_left = 200};
+    lx_fair_claim more = {.pages = 100, .client_pages = 600, .large = true, .has_key = true};
+    lx_fair_claim first = more, alone = more;
+    first.client_pages = 0;
+    alone.has_key = false;
+    assert_false(lx_fair_has_pages(&more, &room, false));
+    assert_true(lx_fair_has_pages(&first, &room, false));
+    assert_true(lx_fair_has_pages(&alone, &room, false));
+    room.pages_left = 300;
+    assert_true(lx_fair_has_pages(&more, &room, false));
+}
+
+/* What passes has an eighth of the pool: the large one that waits gets the rest in the end. */
+static void small_runs_pass_a_large_one_within_their_part(void **state)
+{
+    (void)state;
+    lx_fair_room room = {.n_pages = 800, .pages_left = 800};
+    lx_fair_claim small = {.pages = 10}, large = {.pages = 700, .large = true};
+    while (lx_fair_has_pages(&small, &room, true)) {
+        room.pages_left -= small.pages;
+        room.small_pages += small.pages;
+    }
+    assert_int_equal(room.small_pages, 100);
+    assert_true(lx_fair_has_pages(&small, &room, false)); /* where no other waits */
+    assert_true(lx_fair_has_pages(&large, &room, false));
+    assert_false(lx_fair_has_pages(&large, &room, true));
+    assert_int_equal(lx_fair_most_pages(800), 700);
+    assert_int_equal(lx_fair_most_pages(7), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_has_fewer_pages_is_first),
+        cmocka_unit_test(large_runs_leave_pages_for_small_ones),
+        cmocka_unit_test(large_runs_leave_pages_for_other_keys),
+        cmocka_unit_test(small_runs_pass_a_large_one_within_their_part),
         cmocka_unit_test(clients_share_by_weight),
         cmocka_unit_test(requests_of_a_client_share_alike),
         cmocka_unit_test(who_wants_less_gives_the_rest),

@@ -1,0 +1,164 @@
+/* Sharing out memory (see memory.h). */
+#include "server/cli/memory.h"
+
+#include <malloc.h>
+#include <string.h>
+
+#include "common/cgroup.h"
+#include "common/log.h"
+#include "server/json/scan.h"
+
+enum { MIB = 1 << 20, LARGE_BLOCK = 128 << 10, MOST_BLOCKS = 32768 };
+enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state beside its blob */
+
+#define PROGRAM ((int64_t)24 * MIB) /* code, fonts, logs, tables, stacks of threads */
+#define MOST_ANSWERS ((int64_t)1024 * MIB)
+#define LEAST_ANSWERS ((int64_t)4 * MIB)
+#define MOST_BODIES ((int64_t)128 * MIB)
+#define MOST_KEPT ((int64_t)1024 * MIB)
+#define MOST_ON_THEIR_WAY ((int64_t)256 * MIB)
+#define LEAST_PART ((int64_t)MIB)
+#define UNKNOWN ((int64_t)1024 * MIB) /* taken for the whole where the system does not tell it */
+#define SMALL ((int64_t)2048 * MIB)
+
+/* What a connection takes whose client has sent most of a head: the HTTP library's memory, the
+   front's buffers, and what the server knows of it. Measured: 30 KiB. */
+#define CONNECTION ((int64_t)48 << 10)
+#define TLS_CONNECTION (2 * CONNECTION)
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What no budget counts: pages that the C library keeps between blocks, the kernel's part. */
+static int64_t margin(const lx_memory *m)
+{
+    return m->whole / 16;
+}
+
+static int64_t connection_bytes(const lx_memory *m)
+{
+    return m->connections * m->connection;
+}
+
+lx_memory lx_memory_share(const lx_memory_wishes *w)
+{
+    lx_memory m = {.whole = w->whole > 0 ? w->whole : UNKNOWN,
+                   .connection = w->tls ? TLS_CONNECTION : CONNECTION,
+                   .chosen_answers = w->answers > 0};
+    int64_t most = larger(m.whole / 16 / m.connection, 1);
+    m.connections = (int32_t)smaller(w->connections, most);
+    m.bodies = w->bodies > 0 ? w->bodies : larger(smaller(m.whole / 8, MOST_BODIES), w->one_body);
+    int64_t rest = m.whole - PROGRAM - w->weights - margin(&m) - connection_bytes(&m) - m.bodies;
+    rest = larger(rest, 8 * LEAST_PART);
+    int64_t most_kept = w->kept_elsewhere ? MOST_ON_THEIR_WAY : MOST_KEPT;
+    m.states = rest / 8 * 3;
+    m.prefixes = smaller(rest / 8, w->prefixes);
+    m.kept = w->kept > 0 && !w->kept_elsewhere ? w->kept : smaller(rest / 8, most_kept);
+    m.answers = w->answers > 0 ? w->answers : smaller(rest / 8 * 3, MOST_ANSWERS);
+    return m;
+}
+
+int64_t lx_memory_most_states(int64_t wanted, int64_t kept)
+{
+    return smaller(wanted, larger(kept / STATE_ENTRY, 1));
+}
+
+int64_t lx_memory_sum(const lx_memory *m, int64_t own, int64_t held, int64_t answers)
+{
+    return own + held + m->prefixes + m->kept + m->bodies + connection_bytes(m) + margin(m) +
+           answers;
+}
+
+int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held)
+{
+    int64_t left = m->whole - lx_memory_sum(m, own, held, 0);
+    return m->chosen_answers ? m->answers : larger(smaller(left, MOST_ANSWERS), LEAST_ANSWERS);
+}
+
+/* --- what the options say --- */
+
+static lx_status check_room(int64_t bodies, const char *flag, int64_t need, lx_error *err)
+{
+    if (bodies >= need)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "body-memory",
+                   "--body-memory is %lld MiB, but one body of --%s may need %lld",
+                   (long long)(bodies / MIB), flag, (long long)(need / MIB + 1));
+}
+
+/* A body, what is decoded of it, and its tree of JSON (lx_request_work_bytes). */
+static int64_t body_bytes(const lx_serve_options *o)
+{
+    const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
+    return 3 * o->max_body + 1 + lx_json_tree_bytes(&largest);
+}
+
+static int64_t upload_bytes(const lx_serve_options *o)
+{
+    return 3 * o->max_upload + 1;
+}
+
+/* Large blocks go back to the system when they are freed: otherwise the C library, once it has
+   freed one, keeps later ones of its size in heaps whose holes stay, and the process grows past
+   what is reserved. In little memory all threads share one heap, so that they use each other's
+   holes. */
+static void keep_heaps_small(int64_t whole)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+    (void)mallopt(M_MMAP_MAX, MOST_BLOCKS);
+    if (whole < SMALL)
+        (void)mallopt(M_ARENA_MAX, 1);
+}
+
+lx_status lx_memory_plan(const lx_serve_options *o, lx_serving_options *serving, lx_memory *out,
+                         lx_error *err)
+{
+    int64_t free_bytes = lx_cgroup_free_memory();
+    int32_t n_models = 0;
+    lx_memory_wishes w = {
+        .whole = free_bytes > 0 ? free_bytes + lx_cgroup_own_memory() : 0,
+        .weights = lx_serving_weigh(serving, &n_models),
+        .answers = o->answer_memory * MIB,
+        .bodies = o->body_memory * MIB,
+        .kept = o->max_state_bytes,
+        .one_body = larger(body_bytes(o), upload_bytes(o)),
+        .prefixes = n_models * o->prefix_cache_mb * MIB,
+        .connections = (int32_t)o->max_connections,
+        .tls = o->tls_cert != NULL,
+        .kept_elsewhere = strcmp(o->state_store, "memory") != 0,
+    };
+    *out = lx_memory_share(&w);
+    keep_heaps_small(out->whole);
+    serving->state_bytes = out->states;
+    serving->prefix_most = out->prefixes;
+    lx_status st = check_room(out->bodies, "max-body", body_bytes(o), err);
+    return st == LX_OK ? check_room(out->bodies, "max-upload", upload_bytes(o), err) : st;
+}
+
+static long long in_mib(int64_t bytes)
+{
+    return (long long)((bytes + MIB - 1) / MIB);
+}
+
+void lx_memory_settle(const lx_memory *m, lx_api *api)
+{
+    int64_t own = lx_cgroup_own_memory(), held = lx_serving_held_bytes(api->serving);
+    int64_t answers = lx_memory_answers(m, own, held);
+    int64_t sum = lx_memory_sum(m, own, held, answers);
+    atomic_store(&api->answers.limit, answers);
+    lx_log(sum > m->whole ? LX_LOG_WARN : LX_LOG_INFO,
+           "memory: %lld MiB may be needed of %lld%s: program and weights %lld, slots and steps "
+           "%lld, states of prompts %lld, kept states %lld, answers %lld, bodies %lld, %d "
+           "connections %lld",
+           in_mib(sum), in_mib(m->whole),
+           sum > m->whole ? ", so a load can end the server (see docs/operations.md)" : "",
+           in_mib(own), in_mib(held), in_mib(m->prefixes), in_mib(m->kept), in_mib(answers),
+           in_mib(m->bodies), m->connections, in_mib(connection_bytes(m)));
+}

@@ -1,0 +1,115 @@
+# The parts that the stages of scripts/test are made of: builds, runners, environments.
+# shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
+
+# built PRESET [OPTIONS...]: builds it, once.
+built() {
+    [ -z "${built[$*]:-}" ] || return 0
+    check "build $1" build "$@" && built[$*]=yes
+}
+
+# build PRESET [OPTIONS...]: prints the output only of a build that fails. What is configured stays, or every target would look
+# for its headers again. To print what is built next is a process for each file.
+build() {
+    local in=build-$1
+    in=${in%-release}
+    {
+        { { [ -e "$in/Makefile" ] && [ "$in/CMakeCache.txt" -nt CMakePresets.json ] &&
+            [ "$(grep -cE '^LINNET_(TESTS|WERROR):[A-Z]*=ON$' "$in/CMakeCache.txt")" = 2 ]; } ||
+            cmake --preset "$1" -DLINNET_TESTS=ON -DLINNET_WERROR=ON -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_TARGET_MESSAGES=OFF; } &&
+            cmake --build --preset "$1" --parallel "$jobs" "${@:2}"
+    } >"$logs/build-$1" 2>&1 || { cat "$logs/build-$1"; return 1; }
+}
+
+# The kernels alone are for machines that have a compiler and nothing else: they are configured so, and every file is
+# compiled as far as its meaning. The other builds make and link the same files, with no library besides.
+build_kernels() {
+    {
+        cmake -B build-kernels -DCMAKE_BUILD_TYPE=None -DLINNET_WERROR=ON -DLINNET_CUDA=OFF -DLINNET_SERVER=OFF &&
+            sed -n 's/^ *"command": "\(.*CMakeFiles\/\(common\|kernels\|conformance\)\.dir\/.*\)",$/\1 -fsyntax-only/p' \
+                build-kernels/compile_commands.json | sed 's/\\\(.\)/\1/g' >"$logs/commands" &&
+            [ "$(wc -l <"$logs/commands")" -gt 100 ] && xargs -P "$jobs" -d '\n' -n 1 sh -c <"$logs/commands"
+    } >"$logs/build" 2>&1 || { cat "$logs/build"; return 1; }
+}
+
+run_ctest() {
+    ctest --preset "$1" --no-tests=error --parallel "$jobs" "${@:2}"
+}
+
+# run_pytest BUILD ARGUMENTS...: the tests start BUILD/linnet. Files side by side, two on a processor: most of a
+# test's time is waiting, and none depends on how fast the machine is.
+run_pytest() {
+    local workers=$((2 * jobs))
+    [ "$workers" -le 16 ] || workers=16
+    local python=${venv:-.venv}/bin
+    LINNET="$1/linnet" PATH="$PWD/$python:$PATH" \
+        "$python/pytest" -q -rs --durations=5 --durations-min=5 -p no:cacheprovider -p no:schemathesis --timeout 900 \
+        --numprocesses "$workers" --dist loadfile "${@:2}"
+}
+
+# marked NAME: the HTTP test files with a test of this marker (tests/pytest.ini).
+marked() { tests/run/list.py --marked "$1" tests/http tests/checks; }
+
+# on_files [-v] PATTERN COMMAND...: runs the command on the files of the tree that match, or with -v do not.
+on_files() {
+    local options=(-E)
+    [ "$1" != -v ] || { options+=(-v); shift; }
+    git ls-files -z --cached --others --exclude-standard --deduplicate |
+        grep -z "${options[@]}" "$1" | existing | xargs -0 -r "${@:2}"
+}
+
+# Of the names on standard input those that exist: git also lists files just deleted.
+existing() {
+    local name
+    while IFS= read -r -d '' name; do
+        [ ! -f "$name" ] || printf '%s\0' "$name"
+    done
+}
+
+# tidy [NODES]: one file a process; its count of suppressed warnings is noise. NODES bounds how far the static analyzer
+# follows a function, six times as quick as its own 225,000; asserts tell it what holds. Not kernels/cuda, which is
+# compiled with CUDA's headers or with their twins, and a checker that finds both sees neither.
+tidy() {
+    cmake --preset asan -B build-tidy >"$logs/build-tidy" 2>&1 || { cat "$logs/build-tidy"; return 1; }
+    on_files '^((common|model|server)/.*|kernels/[^/]*|kernels/(cpu|reference)/[^/]*|kernels/ops/[a-z_]+/(cpu|op|reference)[a-z_]*)\.c$' printf '%s\0' |
+        xargs -0 -P "$jobs" -n 1 clang-tidy -quiet -p build-tidy --extra-arg=-UNDEBUG --extra-arg=-Xclang \
+            --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes="${1:-225000}" 2> >(grep -v 'warnings\? generated' >&2)
+}
+
+# Where they are not to be had, the stage is left out.
+arm_packages() {
+    scripts/deps arm && type -P aarch64-linux-gnu-gcc qemu-aarch64-static >/dev/null && return
+    echo "arm: no compiler for 64-bit ARM, or no qemu, can be installed here; nothing was built or run"
+    return 77
+}
+
+# environment FOLDER FILE PATTERN [OPTIONS...]: a virtual environment with the packages of a file whose lines match, made anew
+# when it changes.
+environment() {
+    [ ! -e "$1/made" ] || [ "$2" -nt "$1/made" ] || return 0
+    rm -rf "$1" && /usr/bin/python3 -m venv "${@:4}" "$1" && grep -E "$3" "$2" >"$logs/wanted" &&
+        PIP_ROOT_USER_ACTION=ignore "$1/bin/pip" install -q --disable-pip-version-check -r "$logs/wanted" && touch "$1/made"
+}
+python_env() { environment .venv tests/requirements.txt . && { [ -e .venv/tools ] || fetch_tools; }; }
+# The packages that the HTTP tests with the marker quick need, unless all are there.
+quick_env() {
+    if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy)'; fi
+}
+# Of the tests that train, beside Debian's PyTorch and its numpy.
+training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tokenizers|openai)' --system-site-packages; }
+# Many packages, in an environment of their own: some bear only one version of another.
+clients_env() { environment build/clients tests/clients/requirements.txt .; }
+
+# promtool and amtool alone, out of Debian's packages, which would also install and start the servers.
+fetch_tools() {
+    local package tool
+    for package in prometheus/promtool prometheus-alertmanager/amtool; do
+        tool=${package#*/} package=${package%/*}
+        type -P "$tool" >/dev/null && continue
+        (cd "$logs" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$package" &&
+            dpkg-deb --fsys-tarfile "$package"_*.deb | tar -xO "./usr/bin/$tool" >"$tool" &&
+            install "$tool" "$OLDPWD/.venv/bin/$tool") ||
+            echo "$tool could not be fetched; the test that uses it will say so"
+    done
+    touch .venv/tools # once, whatever came of it
+}
+

@@ -1,0 +1,113 @@
+# The stages of scripts/test but quick, unit, lint and http, which are there. Each returns at once when a need of it has failed.
+# shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
+
+stage_browser() {
+    built release || return
+    check "Python packages" python_env || return
+    check "browser packages" scripts/deps page || return
+    check "browser" run_pytest build tests/browser --dist load
+}
+
+stage_deploy() {
+    built release || return
+    check "Python packages" python_env || return
+    check "compose" scripts/deps deploy || return
+    # In this order: by itself xdist ends with the file of the fewest tests, and test_repeat.py is the longest.
+    check "deploy, checkers" run_pytest build tests/checks tests/deploy --no-loadscope-reorder
+}
+
+stage_training() {
+    built release || return
+    check "training packages" scripts/deps training || return
+    check "training environment" training_env || return
+    local files
+    mapfile -t files < <(marked training)
+    venv=build/training check "training" run_pytest build "${files[@]}" -m training
+}
+
+stage_container() {
+    check "container" tests/container.sh here
+}
+
+stage_package() {
+    check "package" tests/package.sh
+    check "package for 64-bit ARM" env ARCH=arm64 tests/package.sh
+}
+
+stage_asan() {
+    built asan || return
+    check "conformance (asan)" run_ctest asan -L conformance
+    check "unit (asan)" run_ctest asan -L unit
+    check "Python packages" python_env || return
+    local files
+    mapfile -t files < <(marked asan)
+    check "http (asan)" run_pytest build-asan "${files[@]}" -m "asan and not heavy"
+}
+
+# Compiled and linked for every architecture, and run where a GPU is; says which it did.
+stage_cuda() {
+    if ! type -P nvcc /usr/local/cuda/bin/nvcc >/dev/null; then
+        echo "cuda: no nvcc here, the CUDA back end is not compiled"
+        return
+    fi
+    check "registers and spills of the kernels" scripts/check-kernels
+    if ! nvidia-smi -L >/dev/null 2>&1; then
+        built cuda --target kernels_cuda || return # the programs are those of the release
+        echo "cuda: no GPU here, the CUDA back end is compiled and linked; its kernels run on the CPU (tests/simt)"
+        return
+    fi
+    built cuda || return
+    check "conformance on the GPU" build-cuda/conformance --backend cuda
+    check "the laws of every kind on the GPU" build-cuda/test_mixers all cuda
+    for model in weights/{cifar10,couplet,mnist,mnist-softmax,poem} weights/copy/*/; do
+        case $model in
+            */lsh/ | */memory_compressed/) echo "cuda: golden $model: its kind is not on the GPU" ;;
+            weights/copy/*) check "golden $model on the GPU" build-cuda/golden "$model" tests/golden/copy cuda ;;
+            *) check "golden $model on the GPU" build-cuda/golden "$model" "tests/golden/${model#weights/}" cuda ;;
+        esac
+    done
+}
+
+stage_fuzz() {
+    check "fuzz" tests/fuzz/run 4
+}
+
+stage_tsan() {
+    built tsan --target threads || return
+    check "unit (tsan)" run_ctest tsan -L threads
+    check "Python packages" python_env || return
+    local files
+    mapfile -t files < <(marked tsan)
+    check "http (tsan)" run_pytest build-tsan "${files[@]}" -m "tsan and not heavy"
+}
+
+stage_arm() {
+    built release || return
+    check "packages for 64-bit ARM" arm_packages || return
+    built arm --target linnet conformance golden || return
+    check "64-bit ARM" tests/arm.sh build build-arm
+}
+
+# Many packages, in an environment of their own: some bear only one version of another.
+stage_clients() {
+    built release || return
+    check "clients" clients_env || return
+    LINNET="build/linnet" check "clients of others" build/clients/bin/pytest -q -rs -p no:cacheprovider --timeout 600 tests/clients
+}
+
+stage_nightly() {
+    built release && check "Python packages" python_env &&
+        TEXTS_PART=1 check "all lines of the test set, all texts for each tokenizer" run_pytest build tests/http/test_{answers,tokenize}.py &&
+        LARGE_FOLDER_MB=3000 check "a folder of 3 GB" run_pytest build tests/http/test_large_folder.py
+    check "races of the CUDA kernels, further orders, whole models" run_ctest release -L nightly
+    check "what the tests of the CUDA back end notice" tests/simt/mutate.py --jobs "$jobs" --least 95 --out "$logs/mutants"
+    check "training packages" scripts/deps training && check "training environment" training_env &&
+        TUTORIAL_MINUTES=2 venv=build/training check "the tutorial with its minutes" run_pytest build tests/http/test_own_docs.py
+    check "clang-tidy, as far as it goes" tidy
+    built release && check "packages for 64-bit ARM" arm_packages && built arm --target linnet conformance golden &&
+        check "64-bit ARM, all" tests/arm.sh --all build build-arm
+    check "image for 64-bit ARM" tests/container.sh arm64
+    check "fuzz, an hour each" tests/fuzz/run 3600
+    [ ! -x tests/campaign/run ] || check "campaigns" tests/campaign/run
+}
+

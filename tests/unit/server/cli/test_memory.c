@@ -1,0 +1,122 @@
+/* How the memory of a container or a machine is shared out: the sum fits, whatever the whole is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "server/cli/memory.h"
+
+#define MIB ((int64_t)1 << 20)
+#define WEIGHTS (48 * MIB)
+#define PROGRAM (24 * MIB)
+
+static lx_memory_wishes wishes(int64_t whole)
+{
+    return (lx_memory_wishes){.whole = whole,
+                              .weights = WEIGHTS,
+                              .one_body = 25 * MIB,
+                              .prefixes = 128 * MIB,
+                              .connections = 12000};
+}
+
+/* What all parts come to when the slots take all that they may. */
+static int64_t sum_of(const lx_memory *m)
+{
+    int64_t own = PROGRAM + WEIGHTS;
+    return lx_memory_sum(m, own, m->states, lx_memory_answers(m, own, m->states));
+}
+
+static void the_sum_fits(void **state)
+{
+    (void)state;
+    for (int64_t whole = 160 * MIB; whole < 65536 * MIB; whole += whole / 8) {
+        for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+            lx_memory_wishes w = wishes(whole);
+            w.kept_elsewhere = w.tls = elsewhere;
+            lx_memory m = lx_memory_share(&w);
+            assert_true(sum_of(&m) <= whole);
+            assert_true(m.bodies >= w.one_body && m.bodies <= 128 * MIB);
+            assert_true(m.answers >= 4 * MIB && m.answers <= 1024 * MIB);
+            assert_true(m.kept > 0 && m.kept <= 1024 * MIB);
+            assert_true(m.prefixes > 0 && m.prefixes <= w.prefixes);
+            assert_true(m.connections >= 50 && m.connections <= w.connections);
+        }
+    }
+}
+
+static void much_memory_has_the_usual_limits(void **state)
+{
+    (void)state;
+    lx_memory_wishes w = wishes(65536 * MIB);
+    lx_memory m = lx_memory_share(&w);
+    assert_int_equal(m.answers, 1024 * MIB);
+    assert_int_equal(m.bodies, 128 * MIB);
+    assert_int_equal(m.kept, 1024 * MIB);
+    assert_int_equal(m.prefixes, 128 * MIB);
+    assert_int_equal(m.connections, 12000);
+}
+
+static void what_was_chosen_stays(void **state)
+{
+    (void)state;
+    lx_memory_wishes w = wishes(256 * MIB);
+    w.answers = 512 * MIB;
+    w.kept = 100 * MIB;
+    w.bodies = 30 * MIB;
+    lx_memory m = lx_memory_share(&w);
+    assert_int_equal(m.answers, 512 * MIB);
+    assert_int_equal(lx_memory_answers(&m, PROGRAM, m.states), 512 * MIB);
+    assert_int_equal(m.kept, 100 * MIB);
+    assert_int_equal(m.bodies, 30 * MIB);
+    assert_true(sum_of(&m) > w.whole); /* of which the log warns */
+    w.kept_elsewhere = true;
+    m = lx_memory_share(&w);
+    assert_true(m.kept < 100 * MIB); /* the limit is that of a store in memory */
+}
+
+/* Weights in memory are larger than their files, or slots are: answers have what is left. */
+static void answers_give_way(void **state)
+{
+    (void)state;
+    lx_memory_wishes w = wishes(512 * MIB);
+    lx_memory m = lx_memory_share(&w);
+    int64_t usual = lx_memory_answers(&m, PROGRAM + WEIGHTS, m.states);
+    assert_int_equal(lx_memory_answers(&m, PROGRAM + 2 * WEIGHTS, m.states), usual - WEIGHTS);
+    assert_int_equal(lx_memory_answers(&m, PROGRAM + WEIGHTS, 4 * m.states), 4 * MIB);
+    assert_true(lx_memory_answers(&m, PROGRAM, m.states) > usual);
+}
+
+static void too_little_memory_still_serves(void **state)
+{
+    (void)state;
+    lx_memory_wishes w = wishes(48 * MIB);
+    lx_memory m = lx_memory_share(&w);
+    assert_true(m.states > 0 && m.prefixes > 0 && m.kept > 0 && m.answers > 0);
+    assert_true(sum_of(&m) > w.whole);
+    w.whole = 0; /* the system does not tell it */
+    m = lx_memory_share(&w);
+    assert_true(m.whole > 0 && sum_of(&m) <= m.whole);
+}
+
+static void small_states_are_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(lx_memory_most_states(100000, 1024 * MIB), 100000);
+    assert_int_equal(lx_memory_most_states(100000, MIB), 4096);
+    assert_int_equal(lx_memory_most_states(100000, 1), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_sum_fits),
+        cmocka_unit_test(much_memory_has_the_usual_limits),
+        cmocka_unit_test(what_was_chosen_stays),
+        cmocka_unit_test(answers_give_way),
+        cmocka_unit_test(too_little_memory_still_serves),
+        cmocka_unit_test(small_states_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
