@@ -253,6 +253,7 @@ static lx_status find_models(const lx_serve_options *o, served *s, lx_error *err
         .page_bytes = o->state_mb << 20,
         .prefix_bytes = o->prefix_cache_mb << 20,
         .prefix_every = (int32_t)o->prefix_every,
+        .share_prefixes = o->share_prefixes,
         .draft = o->draft,
         .probe_ns = (int64_t)(o->probe_interval * 1e9),
     };

@@ -89,6 +89,13 @@ static const lx_option options[] = {
      .help =
          "also keep a state every N prompt tokens, each a step; 0: at ends and branches, and in "
          "prompts of open texts where a step ends"},
+    {.name = "share-prefixes",
+     .env = "LINNET_SHARE_PREFIXES",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(share_prefixes),
+     .fallback = "off",
+     .help = "API keys share these states: faster where many keys send one long beginning, but "
+             "times and cached_tokens then tell each key what others have sent"},
     LX_CLI_DRAFT_OPTION(lx_serve_options, draft),
     {.name = "http-threads",
      .env = "LINNET_HTTP_THREADS",

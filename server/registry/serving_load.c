@@ -338,6 +338,7 @@ lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
                                 .page_bytes = choose_page_bytes(s, m, old, bytes),
                                 .prefix_bytes = prefix_bytes(s, m, n_models),
                                 .prefix_every = o->prefix_every,
+                                .share_prefixes = o->share_prefixes,
                                 .draft = lx_engine_draft_of(o->draft, s->be),
                                 .probe_ns = o->probe_ns,
                                 .ahead = lx_engine_best_ahead(s->be)};
