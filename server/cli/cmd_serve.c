@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "common/cgroup.h"
 #include "common/clock.h"
@@ -23,6 +22,7 @@
 #include "server/cli/commands.h"
 #include "server/cli/drain.h"
 #include "server/cli/notify.h"
+#include "server/cli/open_files.h"
 #include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/json/scan.h"
@@ -30,13 +30,7 @@
 #include "server/routes/routes.h"
 #include "server/states/redis_url.h"
 
-enum {
-    RESERVED_FDS = 64,
-    LAST_LINES_MS = 500,
-    MAX_PEM = 1 << 20,
-    MAX_PASSWORD = 4096,
-    LARGE_BLOCK = 1 << 20
-};
+enum { LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096, LARGE_BLOCK = 1 << 20 };
 enum { MAX_STATE_BYTES = 1 << 30 }; /* unless --max-state-bytes says so */
 
 static void set_log_level(const char *name)
@@ -45,21 +39,6 @@ static void set_log_level(const char *name)
     for (int i = 0; i < 4; i++)
         if (strcmp(name, names[i]) == 0)
             lx_log_set_level((lx_log_level)i);
-}
-
-/* Raises the limit of open files as far as allowed; returns how many connections that leaves. */
-static int32_t connection_limit(int64_t wanted)
-{
-    struct rlimit limit = {0};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return (int32_t)wanted;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    int64_t most = limit.rlim_cur > 2 * RESERVED_FDS && limit.rlim_cur < (1 << 24)
-                       ? (int64_t)limit.rlim_cur - RESERVED_FDS
-                       : wanted;
-    return (int32_t)(wanted < most ? wanted : most);
 }
 
 /* --- HTTP --- */
@@ -186,11 +165,15 @@ static lx_status check_body_memory(const lx_serve_options *o, lx_error *err)
 static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx_http **out,
                             lx_error *err)
 {
+    int32_t max_connections = 0;
     lx_status st = check_body_memory(o, err);
     if (st == LX_OK)
         st = make_gate(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
+    if (st == LX_OK)
+        st = lx_open_files_connections(o->max_connections, (int32_t)o->http_threads,
+                                       &max_connections, err);
     if (st != LX_OK)
         return st;
     share_store(api->states, p->gate);
@@ -198,9 +181,10 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         .host = o->host,
         .port = (int32_t)o->port,
         .n_threads = (int32_t)o->http_threads,
-        .max_connections = connection_limit(o->max_connections),
+        .max_connections = max_connections,
         .idle_timeout_s = (int32_t)o->connection_timeout,
         .read_timeout_s = (int32_t)o->read_timeout,
+        .wait_ns = (int64_t)(o->timeout * 1e9),
         .ping_s = (int32_t)o->ping,
         .limits = {.body = {(size_t)o->max_body, "max-body"},
                    .upload = {(size_t)o->max_upload, "max-upload"},
@@ -213,6 +197,7 @@ static lx_status start_http(const lx_serve_options *o, lx_api *api, parts *p, lx
         .admit = lx_gate_admit,
         .leave = lx_gate_leave,
         .gate = p->gate,
+        .is_quick = lx_routes_is_quick,
         .handle = handle,
         .refuse = refuse,
         .context = api,

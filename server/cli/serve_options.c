@@ -105,7 +105,7 @@ static const lx_option options[] = {
      .min = 1,
      .max = 64,
      .value = "N",
-     .help = "threads that read requests and write answers"},
+     .help = "threads that read requests and send answers, and as many that work on them"},
     {.name = "max-connections",
      .env = "LINNET_MAX_CONNECTIONS",
      .kind = LX_OPTION_INT,
@@ -114,7 +114,9 @@ static const lx_option options[] = {
      .min = 1,
      .max = 1000000,
      .value = "N",
-     .help = "open connections; fewer if the limit of open files is lower"},
+     .help =
+         "open connections, fewer if the limit of open files is lower; before none is left, those "
+         "that are idle for longest are closed"},
     {.name = "connection-timeout",
      .env = "LINNET_CONNECTION_TIMEOUT",
      .kind = LX_OPTION_INT,
