@@ -85,7 +85,7 @@ enum MHD_Result lx_exchange_start_work(lx_exchange *ex)
 {
     ex->phase = LX_EXCHANGE_WORKING;
     ex->given_ns = lx_now_ns();
-    lx_watch_set_deadline(&ex->http->watch, ex->conn, 0); /* `handle` has one */
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, 0); /* none: `handle` looks at the time */
     if (!lx_watch_attach(&ex->http->watch, ex->conn, ex))
         return MHD_NO;
     (void)pthread_mutex_lock(&ex->lock);
