@@ -191,8 +191,10 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
     lx_json_notes notes = all_notes(p, plans);
     size.n_warnings = lx_json_count_notes(&notes);
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
-    if (p->return_state || p->suspend != NULL)
+    if (p->return_state || p->suspend != NULL) {
         size.n_states = (int64_t)p->n_prompts * n_samples;
+        size.n_warnings++; /* that some were not kept */
+    }
     return size;
 }
 

@@ -63,6 +63,7 @@ static lx_status write_choices(lx_completion *c, lx_json_choice *json, lx_buffer
     whole.n_choices = c->n_prompts * c->n;
     whole.usage = &usage;
     whole.timings = &timings;
+    c->notes.unkept = lx_works_unkept(c->works, c->n_prompts);
     whole.notes = &c->notes;
     lx_buffer kept;
     whole.states = lx_completion_states(c, &kept);

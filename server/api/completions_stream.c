@@ -113,6 +113,8 @@ static void write_end(lx_completion *c, lx_buffer *out)
         last.usage = c->include_usage ? &usage : NULL;
         last.timings = &timings;
         last.states = states;
+        lx_json_notes late = {.unkept = lx_works_unkept(c->works, c->n_prompts)};
+        last.notes = &late;
         lx_sse_begin(out);
         lx_json_write_completion(&last, out);
         lx_sse_end(out);

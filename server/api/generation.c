@@ -394,6 +394,15 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
     return text->data;
 }
 
+int32_t lx_works_unkept(const lx_work *works, int32_t n)
+{
+    int32_t unkept = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < works[i].saver.n; k++)
+            unkept += works[i].saver.states[k].status != LX_OK;
+    return unkept;
+}
+
 lx_status lx_work_status(const lx_work *w, lx_error *err)
 {
     if (lx_work_suspended(w))

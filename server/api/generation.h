@@ -121,5 +121,7 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
 /* A JSON list of the states that these kept, NULL when the answer lists none; in
  *text, which is initialised by the call and freed by the caller. */
 const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
+/* How many of these states are not in the store. */
+int32_t lx_works_unkept(const lx_work *works, int32_t n);
 
 #endif

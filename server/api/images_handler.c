@@ -62,6 +62,7 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
     if (st != LX_OK)
         return st;
     lx_json_timings timings = lx_work_timings(w);
+    a->notes.unkept = lx_works_unkept(w, 1);
     lx_json_images head = {
         .model = w->served->model->name,
         .fingerprint = w->served->fingerprint,

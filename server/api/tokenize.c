@@ -1,6 +1,6 @@
 /*
  * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
- * tokenizer of a model. Nothing is computed, so both are answered at once; what an answer takes
+ * tokenizer of a model. No model computes anything; what an answer takes
  * until the client has it is reserved as that of any other.
  */
 #include <stdlib.h>

@@ -55,13 +55,14 @@ typedef struct lx_json_notes {
     int64_t unknown;    /* characters of the prompts that were read as <unk> */
     int64_t simplified; /* and as their simplified forms */
     const char *prompt; /* static: why an image's prompt was not followed; NULL: it was */
+    int32_t unkept;     /* states that the request wanted and the store did not take */
 } lx_json_notes;
 
 /* How many warnings they make. */
 static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 {
     return __builtin_popcountll(n->ignored) + (n->meant != NULL) + (n->unknown > 0) +
-           (n->simplified > 0) + (n->prompt != NULL);
+           (n->simplified > 0) + (n->prompt != NULL) + (n->unkept > 0);
 }
 
 /* Adds what there is to say of the fields of an object in a request for text, or for images. */

@@ -228,8 +228,8 @@ void lx_json_note_image_fields(const json_t *root, lx_json_notes *notes)
 
 json_t *lx_json_make_notes(const lx_json_notes *notes)
 {
-    lx_json_warning list[N_KNOWN + 4];
-    char texts[N_KNOWN + 3][MOST_TEXT]; /* 7 KB */
+    lx_json_warning list[N_KNOWN + 5];
+    char texts[N_KNOWN + 4][MOST_TEXT]; /* 7 KB */
     int32_t n = 0;
     for (int i = 0; i < N_KNOWN; i++) {
         if ((notes->ignored >> i & 1) == 0)
@@ -255,6 +255,12 @@ json_t *lx_json_make_notes(const lx_json_notes *notes)
         (void)snprintf(texts[n], MOST_TEXT, "characters read as their simplified forms: %lld",
                        (long long)notes->simplified);
         list[n] = (lx_json_warning){"prompt", texts[n]};
+        n++;
+    }
+    if (notes->unkept > 0) {
+        (void)snprintf(texts[n], MOST_TEXT, "states that could not be kept: %d, see states",
+                       notes->unkept);
+        list[n] = (lx_json_warning){"return_state", texts[n]};
         n++;
     }
     if (notes->prompt != NULL)

@@ -292,6 +292,7 @@ def test_time_and_limits(start_server):
     begun(server.port, 1)
     full = complete(server.port, model=MODEL, prompt=LINE, max_tokens=1, return_state=True)
     assert text_of(full) and full["states"][0]["id"] is None and "limits" in full["states"][0]["error"]["message"]
+    assert [w["param"] for w in full["warnings"]] == ["return_state"] and "kept: 1" in full["warnings"][0]["message"]
     assert post(server.port, "/v1/states", 429, model=MODEL, prompt=LINE)["param"] == "state"
     server = start_server("--state-ttl", "1", "--max-states", "2")
     _, state = begun(server.port, 1)
