@@ -19,6 +19,7 @@ typedef struct fork_entry {
 typedef struct fork_request {
     lx_api *api;
     lx_saved_state source;
+    lx_json_notes notes;
     int32_t n;
     fork_entry entries[]; /* [n] */
 } fork_request;
@@ -52,6 +53,7 @@ static void fork_finish(void *context, lx_response *rs)
         lx_buffer body;
         lx_buffer_init(&body, MAX_LIST);
         lx_json_write_state_list(facts, f->n, &body);
+        lx_json_append_notes(&f->notes, &body);
         lx_respond_json(rs, 201, &body);
     } else {
         lx_respond_status(rs, st, &err);
@@ -103,6 +105,7 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the copies");
     if (st == LX_OK) {
         f->api = api;
+        f->notes = p->notes;
         st = lx_state_copy(state, &f->source, err);
     }
     for (int32_t i = 0; st == LX_OK && i < p->n; i++)

@@ -177,9 +177,8 @@ static lx_status check_room(const lx_serve_options *o, const char *flag, int64_t
    JSON (lx_request_work_bytes). */
 static lx_status check_body_memory(const lx_serve_options *o, lx_error *err)
 {
-    const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
-    lx_status st =
-        check_room(o, "max-body", 3 * o->max_body + 1 + lx_json_tree_bytes(&largest), err);
+    int64_t tree = lx_json_most_tree_bytes(o->max_body);
+    lx_status st = check_room(o, "max-body", 3 * o->max_body + 1 + tree, err);
     return st == LX_OK ? check_room(o, "max-upload", 3 * o->max_upload + 1, err) : st;
 }
 
