@@ -1,5 +1,6 @@
 """Fields of requests: what each route reads, refuses and warns about, and that nothing else happens to a field."""
 
+import gzip
 import json
 
 import pytest
@@ -289,6 +290,17 @@ def test_a_form_says_true_in_any_way(image_port, value):
     kind, form = encode_form({"image": File(png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2])), "stream": value})
     reply = call(image_port, "POST", "/v1/images/edits", form, {"Content-Type": kind})
     assert reply.status == 200 and reply.headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate", "zstd"])
+def test_a_compressed_body_is_refused_by_its_coding(port, coding):
+    body = gzip.compress(json.dumps({"model": "rwkv", "prompt": "a", "max_tokens": 1}).encode())
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    reply = call(port, "POST", "/v1/completions", body, headers)
+    assert reply.status == 415 and reply.error["param"] == "Content-Encoding" and coding in reply.error["message"]
+    assert reply.error["code"] == "unsupported_media_type"
+    plain = json.dumps({"model": "rwkv", "prompt": "a", "max_tokens": 1}).encode()
+    assert call(port, "POST", "/v1/completions", plain, headers | {"Content-Encoding": "identity"}).status == 200
 
 
 # --- messages
