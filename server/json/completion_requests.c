@@ -182,9 +182,12 @@ static lx_status check_state(const json_t *root, lx_completion_params *p, lx_err
     if (poem != NULL)
         return lx_fail(err, LX_ERR_INVALID, poem, "a state continues its own poem: leave %s out",
                        poem);
-    if (prompt != NULL)
+    if (prompt != NULL) { /* one without a text or tokens stands for the state's */
+        free(p->prompts[0].text);
+        p->prompts[0].text = NULL;
         return LX_OK;
-    lx_status st = lx_json_reserve_prompts(1, p, err); /* an empty one stands for the state's */
+    }
+    lx_status st = lx_json_reserve_prompts(1, p, err);
     p->n_prompts = st == LX_OK;
     return st;
 }

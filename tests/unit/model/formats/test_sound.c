@@ -201,7 +201,7 @@ static void a_wav_file_is_judged_by_its_data(void **state)
 {
     (void)state;
     enum { N = 5000, DATA = 2 * N, UNTRUE = 1234 };
-    static const uint32_t sizes[][2] = {/* of the file, of its data; UNTRUE is nobody's */
+    static const uint32_t sizes[][2] = {/* of the file, of its data; UNTRUE fits neither */
                                         {44 + DATA, DATA},
                                         {0, 0},
                                         {36, 0},
