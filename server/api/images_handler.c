@@ -304,9 +304,6 @@ void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs)
                                &err);
     else if (st == LX_OK)
         st = lx_json_read_edit(rq->body, rq->body_bytes, api->max_images, &p, &err);
-    if (st == LX_OK && p.state != NULL)
-        st = lx_fail(&err, LX_ERR_INVALID, "state",
-                     "an edit begins with its picture: use /v1/images/generations");
     answer(api, &p, true, st, &err, rq, rs);
     lx_image_params_fini(&p);
 }

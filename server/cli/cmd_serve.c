@@ -61,8 +61,10 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
         lx_respond_status(rs, LX_ERR_UNAVAILABLE, err);
         return;
     }
-    lx_respond_error(rs, status, status == 413 ? "body_too_large" : "bad_request", err->param,
-                     err->text);
+    const char *code = status == 413   ? "body_too_large"
+                       : status == 415 ? "unsupported_media_type"
+                                       : "bad_request";
+    lx_respond_error(rs, status, code, err->param, err->text);
 }
 
 /* What HTTP is started with beside the options. */

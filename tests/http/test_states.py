@@ -447,7 +447,7 @@ def test_wrong_forks(port, fields, param):
 
 @pytest.mark.parametrize("fields, status, param", [
     ({"model": MODEL}, 400, "prompt"), ({"model": "none", "prompt": LINE}, 404, "model"),
-    ({"model": MODEL, "prompt": 5}, 400, "prompt"), ({"model": MODEL, "prompt": LINE, "seed": -1}, 400, "seed"),
+    ({"model": MODEL, "prompt": 5}, 400, "prompt"), ({"model": MODEL, "prompt": LINE, "seed": -2}, 400, "seed"),
 ])
 def test_wrong_states(port, fields, status, param):
     assert post(port, "/v1/states", status, **fields)["param"] == param
