@@ -14,7 +14,8 @@ static const lx_chat_template templates[] = {
      .before = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
      .behind = "<|im_end|>\n",
      .answer = "<|im_start|>assistant\n",
-     .end = "<|im_end|>"},
+     .end = "<|im_end|>",
+     .marks = {"<|im_start|>", "<|im_end|>"}},
     {.name = "llama3", /* as above, and with or without a condition on the answer */
      .hashes = {UINT64_C(0x8e49e0aad794f4e7), UINT64_C(0x79a4b7f0e60e27bb),
                 UINT64_C(0xbeda04c6bf6b648b), UINT64_C(0x55309e1910d949f4)},
@@ -25,13 +26,15 @@ static const lx_chat_template templates[] = {
                 "<|start_header_id|>assistant<|end_header_id|>\n\n"},
      .behind = "<|eot_id|>",
      .answer = "<|start_header_id|>assistant<|end_header_id|>\n\n",
-     .end = "<|eot_id|>"},
+     .end = "<|eot_id|>",
+     .marks = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}},
     {.name = "rwkv",
      .begin = "<|rwkv_tokenizer_end_of_text|>",
      .before = {"System: ", "User: ", "Assistant: "},
      .behind = "\n\n",
      .answer = "Assistant:",
-     .stop = "\n\nUser:"},
+     .stop = "\n\nUser:",
+     .blank_lines = true},
 };
 
 enum { N_TEMPLATES = sizeof templates / sizeof *templates };
@@ -61,11 +64,10 @@ static bool is_space(int32_t c)
     return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_couplet_is_space((uint32_t)c));
 }
 
-const char *lx_chat_words(const lx_chat_template *t, const char *text, size_t *n)
+/* The text without white space around it. */
+static const char *trim(const char *text, size_t *n)
 {
-    size_t first = *n, last = 0; /* of what is no space, and behind it */
-    if (!t->trims)
-        return text;
+    size_t first = *n, last = 0; /* of other characters, and after it */
     for (size_t at = 0, begin = 0; at < *n; begin = at) {
         if (is_space(lx_utf8_next(text, *n, &at)))
             continue;
@@ -74,6 +76,65 @@ const char *lx_chat_words(const lx_chat_template *t, const char *text, size_t *n
     }
     *n = last > first ? last - first : 0;
     return text + first;
+}
+
+const char *lx_chat_leading(const lx_chat_template *t)
+{
+    size_t head = strlen(t->answer);
+    const char *before = t->before[LX_CHAT_ASSISTANT];
+    return strncmp(before, t->answer, head) == 0 ? before + head : "";
+}
+
+const char *lx_chat_mark(const lx_chat_template *t, const char *text, size_t n)
+{
+    for (int i = 0; i < LX_CHAT_MARKS && t->marks[i] != NULL; i++) {
+        if (memmem(text, n, t->marks[i], strlen(t->marks[i])) != NULL)
+            return t->marks[i];
+    }
+    return NULL;
+}
+
+/* Whether text[n] begins with the name of a role, "User:". */
+static bool names_role(const lx_chat_template *t, const char *text, size_t n)
+{
+    for (int role = 0; role < LX_CHAT_ROLES; role++) {
+        size_t name = strcspn(t->before[role], " ");
+        if (n >= name && memcmp(text, t->before[role], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t count_feeds(const char *text, size_t n)
+{
+    size_t feeds = 0;
+    while (feeds < n && text[feeds] == '\n')
+        feeds++;
+    return feeds;
+}
+
+static void write_lines(const lx_chat_template *t, const char *text, size_t n, lx_buffer *out)
+{
+    for (size_t at = 0; at < n;) {
+        size_t feeds = count_feeds(text + at, n - at);
+        size_t kept = feeds > 1 && names_role(t, text + at + feeds, n - at - feeds) ? 1 : feeds;
+        lx_buffer_append(out, text + at, kept);
+        at += feeds;
+        const char *feed = memchr(text + at, '\n', n - at);
+        size_t line = feed != NULL ? (size_t)(feed - text) - at : n - at;
+        lx_buffer_append(out, text + at, line);
+        at += line;
+    }
+}
+
+void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buffer *out)
+{
+    if (t->trims)
+        text = trim(text, &n);
+    if (t->blank_lines)
+        write_lines(t, text, n, out);
+    else
+        lx_buffer_append(out, text, n);
 }
 
 void lx_chat_list(lx_buffer *out)

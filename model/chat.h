@@ -19,7 +19,7 @@ typedef enum lx_chat_role {
     LX_CHAT_ROLES
 } lx_chat_role;
 
-enum { LX_CHAT_TEXTS = 4 };
+enum { LX_CHAT_TEXTS = 4, LX_CHAT_MARKS = 4 };
 
 typedef struct lx_chat_template {
     const char *name;
@@ -31,12 +31,25 @@ typedef struct lx_chat_template {
     const char *end;    /* the token that ends an answer; NULL: none of the template's own */
     const char *stop;   /* a text that ends it; NULL: none */
     bool trims;         /* white space around a message is left out */
+    /* Texts that begin or end a message: none may stand in one, whether or not they are special
+       tokens of the model. NULL: no more. */
+    const char *marks[LX_CHAT_MARKS];
+    /* Blank lines separate messages, which begin with the name of a role: in a message one before
+       such a name becomes a line feed. */
+    bool blank_lines;
 } lx_chat_template;
 
 /* By name or by the whole text; NULL for one that is not known. */
 const lx_chat_template *lx_chat_find(const char *text);
-/* What of a message's text[*n] the template has in it: returns its begin, and its bytes in *n. */
-const char *lx_chat_words(const lx_chat_template *t, const char *text, size_t *n);
+/* Appends a message's text[n] as it stands in the template's text: so that it ends no message and
+   begins no other. */
+void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buffer *out);
+/* What an answer begins with that the template has before a message but not before an answer: a
+   blank, after "Assistant:". "" in most templates. Answers are sent without it, so that they
+   are the same text when they come back as messages. */
+const char *lx_chat_leading(const lx_chat_template *t);
+/* The first of the template's marks in text[n]; NULL: it has none. */
+const char *lx_chat_mark(const lx_chat_template *t, const char *text, size_t n);
 /* "chatml, llama3, rwkv" */
 void lx_chat_list(lx_buffer *out);
 

@@ -123,6 +123,38 @@ static void expect_all(tensor_check *c)
                            .role = k->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT});
 }
 
+static bool same_values(const lx_host_tensor *a, const lx_host_tensor *b)
+{
+    size_t bytes = (size_t)(a->rows * a->cols) * (a->dtype == LX_F32 ? 4 : 2);
+    return a->dtype == b->dtype && a->rows == b->rows && a->cols == b->cols &&
+           memcmp(a->data, b->data, bytes) == 0;
+}
+
+/* A head that is tied to the inputs' table, and stored all the same, must say what that says. */
+static lx_status check_stored_head(const tensor_check *c, const lx_tensor *head, lx_error *err)
+{
+    char name[LX_HF_NAME];
+    lx_hf_tensor_name(&c->model->config, "head.weight", name);
+    const lx_tensor *table = lx_safetensors_find(c->model->weights, name);
+    if (table != NULL && same_values(&head->t, &table->t))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_FORMAT, NULL,
+                   "%s: tensor %s is not %s, to which config.json ties it (tie_word_embeddings)",
+                   lx_file_label(c->path), head->name, name);
+}
+
+/* A tensor that the config does not ask for. */
+static lx_status check_other(const tensor_check *c, const lx_tensor *t, lx_error *err)
+{
+    const char *head = lx_hf_stored_head(&c->model->config);
+    if (lx_hf_is_unused(&c->model->config, t->name))
+        return LX_OK;
+    if (head != NULL && strcmp(t->name, head) == 0)
+        return check_stored_head(c, t, err);
+    return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: tensor %s is not one that the config asks for",
+                   lx_file_label(c->path), t->name);
+}
+
 static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
 {
     int32_t n = lx_safetensors_count(m->weights);
@@ -135,10 +167,8 @@ static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
         const lx_tensor *t = lx_safetensors_at(m->weights, i);
         if (expected[i])
             m->n_parameters += t->t.rows * t->t.cols;
-        else if (!lx_hf_is_unused(&m->config, t->name))
-            c.status = lx_fail(err, LX_ERR_FORMAT, NULL,
-                               "%s: tensor %s is not one that the config asks for",
-                               lx_file_label(path), t->name);
+        else
+            c.status = check_other(&c, t, err);
     }
     free(expected);
     return c.status;

@@ -1,13 +1,22 @@
 /* See draft.h. */
 #include "model/drafts/draft.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/philox.h"
 
 struct lx_drafter {
     const lx_guesser *guesser;
-    void *memory;
+    uint64_t time;
+    struct {
+        const void *owner;
+        uint64_t used; /* the drafter's time at the last use, 0: the place is free */
+    } owners[LX_MOST_OWNERS];
+    int32_t newest;        /* the owner of the last call, whom most calls ask for again */
+    size_t bytes;          /* of one owner's memory, a multiple of its alignment */
+    unsigned char *memory; /* [LX_MOST_OWNERS, bytes] */
 };
 
 enum { MOST_TRIES = 255 };
@@ -50,7 +59,9 @@ lx_status lx_drafter_new(const lx_model *model, const lx_guesser *guesser, lx_dr
     if (d == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for drafts");
     d->guesser = guesser != NULL ? guesser : guesser_of(model);
-    d->memory = calloc(1, d->guesser->memory_bytes + 1);
+    size_t align = _Alignof(max_align_t);
+    d->bytes = (d->guesser->memory_bytes / align + 1) * align;
+    d->memory = calloc(LX_MOST_OWNERS, d->bytes);
     if (d->memory == NULL) {
         lx_drafter_free(d);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for drafts");
@@ -72,6 +83,32 @@ const char *lx_drafter_name(const lx_drafter *d)
     return d->guesser->name;
 }
 
+/* The place of the owner, or of the one unused for longest. */
+static int32_t place_of(const lx_drafter *d, const void *owner)
+{
+    int32_t oldest = 0;
+    for (int32_t i = 0; i < LX_MOST_OWNERS; i++) {
+        if (d->owners[i].used > 0 && d->owners[i].owner == owner)
+            return i;
+        oldest = d->owners[i].used < d->owners[oldest].used ? i : oldest;
+    }
+    return oldest;
+}
+
+/* What the owner's answers have taught; empty for one that is new. */
+static void *memory_of(lx_drafter *d, const void *owner)
+{
+    if (d->owners[d->newest].used == 0 || d->owners[d->newest].owner != owner)
+        d->newest = place_of(d, owner);
+    int32_t i = d->newest;
+    void *memory = d->memory + (size_t)i * d->bytes;
+    if (d->owners[i].used > 0 && d->owners[i].owner != owner)
+        memset(memory, 0, d->bytes);
+    d->owners[i].owner = owner;
+    d->owners[i].used = ++d->time;
+    return memory;
+}
+
 static bool is_banned(const lx_constraint *rule, int32_t token)
 {
     for (int32_t i = 0; i < rule->n_banned; i++) {
@@ -81,11 +118,11 @@ static bool is_banned(const lx_constraint *rule, int32_t token)
     return false;
 }
 
-lx_guess lx_drafter_guess(const lx_drafter *d, const lx_guess_context *c, const lx_constraint *rule)
+lx_guess lx_drafter_guess(lx_drafter *d, const lx_guess_context *c, const lx_constraint *rule)
 {
     const lx_model *model = c->plan->model;
-    lx_guess g =
-        rule->forced >= 0 ? (lx_guess){rule->forced, 1.0f} : d->guesser->guess(d->memory, c);
+    lx_guess g = rule->forced >= 0 ? (lx_guess){rule->forced, 1.0f}
+                                   : d->guesser->guess(memory_of(d, c->owner), c);
     bool ends = model->task->ends != NULL && model->task->ends(c->plan, g.token);
     if (g.token < 0 || g.token >= model->config.n_values || ends || is_banned(rule, g.token))
         g.sure = 0;
@@ -94,7 +131,7 @@ lx_guess lx_drafter_guess(const lx_drafter *d, const lx_guess_context *c, const 
 
 void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token)
 {
-    d->guesser->learn(d->memory, c, token);
+    d->guesser->learn(memory_of(d, c->owner), c, token);
 }
 
 bool lx_model_can_draft(const lx_model *m)

@@ -7,6 +7,9 @@
  * to be. What is random in a draw is known before its probabilities are: a guesser that knows the
  * number u guesses what it will choose, not only what is likely. A new guesser is a file here and
  * a line in draft.c.
+ *
+ * Lessons belong to an owner, since how many guesses of an answer were right says what was learnt:
+ * a drafter keeps those of LX_MOST_OWNERS owners and forgets those of the one unused for longest.
  */
 #ifndef LINNET_MODEL_DRAFTS_DRAFT_H
 #define LINNET_MODEL_DRAFTS_DRAFT_H
@@ -42,6 +45,7 @@ typedef struct lx_guess_context {
     const int32_t *tokens; /* [n] */
     int32_t n;
     lx_draw draw;
+    const void *owner; /* whose lessons: compared, never looked into; may be NULL */
 } lx_guess_context;
 
 typedef struct lx_guesser {
@@ -63,6 +67,8 @@ void lx_odds_count(lx_odds *o, bool hit);
 /* Before anything is known the odds are one to two against. */
 float lx_odds_of(const lx_odds *o);
 
+enum { LX_MOST_OWNERS = 64 };
+
 /* A guesser with its memory, for one model. Thread: one at a time. */
 typedef struct lx_drafter lx_drafter;
 
@@ -74,8 +80,7 @@ const char *lx_drafter_name(const lx_drafter *d);
 
 /* Token number c->n, for which `rule` holds: one that it forces is sure, one that it bans or that
    would end the answer is never guessed. */
-lx_guess lx_drafter_guess(const lx_drafter *d, const lx_guess_context *c,
-                          const lx_constraint *rule);
+lx_guess lx_drafter_guess(lx_drafter *d, const lx_guess_context *c, const lx_constraint *rule);
 void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token);
 
 /* Whether a sequence of the model can branch (lx_batch.branch), as drafts want: its state has

@@ -13,6 +13,7 @@
 /* HEADER: bytes before a page's segments, the last is their number. MOST_SUMS: how often a byte is
    summed up in the mean, where pages seem to begin within each other. */
 enum { PACKETS = 3, MOST_BYTES = 1 << 20, MOST_PAGE = 65307, HEADER = 27, MOST_SUMS = 16 };
+enum { FLAGS = 5, BEGINS = 2 }; /* of a page's header: the byte, and its bit of a stream's begin */
 
 typedef struct reader {
     ogg_sync_state sync;
@@ -130,6 +131,38 @@ static bool goes_back(reader *r, const uint8_t *data, size_t bytes)
         farthest = position > farthest ? position : farthest;
     }
     return false;
+}
+
+/* Where a page begins that begins a stream and does not follow such pages only. The end: nowhere.
+   0: see ogg.h. */
+static size_t next_begin(reader *r, const uint8_t *data, size_t bytes)
+{
+    const uint8_t *end = data + bytes, *at = data;
+    size_t begins = bytes_of_page(data, bytes), to_sum = bytes;
+    for (; (at = memmem(at, (size_t)(end - at), "OggS", 4)) != NULL; at++) {
+        ogg_page page;
+        size_t n = at > data ? bytes_of_page(at, (size_t)(end - at)) : 0;
+        if (n == 0 || (at[FLAGS] & BEGINS) == 0)
+            continue;
+        if (n > to_sum)
+            return 0;
+        to_sum -= n;
+        if (!is_page(r, at, n, &page))
+            continue;
+        if ((size_t)(at - data) != begins)
+            return (size_t)(at - data);
+        begins += n; /* of streams side by side, which begin together */
+    }
+    return bytes;
+}
+
+size_t lx_ogg_link(const uint8_t *data, size_t bytes)
+{
+    reader r;
+    (void)ogg_sync_init(&r.sync);
+    size_t n = ogg_sync_buffer(&r.sync, MOST_PAGE) != NULL ? next_begin(&r, data, bytes) : bytes;
+    (void)ogg_sync_clear(&r.sync);
+    return n;
 }
 
 bool lx_ogg_goes_back(const uint8_t *data, size_t bytes)

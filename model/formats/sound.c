@@ -4,7 +4,9 @@
  */
 #include "model/formats/sound.h"
 
+#include "model/formats/halve.h"
 #include "model/formats/ogg.h"
+#include "model/formats/wav.h"
 
 #include <math.h>
 #include <samplerate.h>
@@ -13,12 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096, RIFF_HEAD = 12, STREAMED = 0x7fff0000 };
+/* LEAST_OVER: a rate is halved, and again, while it stays so many times the one that is wanted,
+   since a resampler's work grows with the samples that go in. */
+enum { BLOCK = LX_HALVE_MOST, RIFF_HEAD = 12, SIZE = 4, MOST_LINKS = 32, LEAST_OVER = 3 };
 
-/* The file as the library reads it. */
+/* The file as the library reads it: with other bytes where a WAV file's sizes are wrong. */
 typedef struct bytes_of_file {
     const uint8_t *data;
     sf_count_t n, at;
+    struct {
+        size_t at; /* 0: none */
+        uint8_t bytes[SIZE];
+    } sizes[2];
 } bytes_of_file;
 
 typedef struct reader {
@@ -28,7 +36,9 @@ typedef struct reader {
     SNDFILE *sndfile;
     SF_INFO info;
     SRC_STATE *resampler; /* NULL where the rates are one */
-    float *block;         /* [BLOCK, channels] */
+    lx_halver *halvers;   /* [n_halvers] */
+    int n_halvers, rate;  /* that comes out of them */
+    float *block;         /* [BLOCK, channels], and room for what a halver keeps */
     float *samples;       /* [n_samples + 1] */
     int64_t n;
 } reader;
@@ -58,6 +68,11 @@ static sf_count_t file_read(void *to, sf_count_t count, void *context)
     if (n <= 0)
         return 0;
     memcpy(to, f->data + f->at, (size_t)n);
+    for (int i = 0; i < 2 * SIZE; i++) {
+        sf_count_t at = (sf_count_t)f->sizes[i / SIZE].at + i % SIZE;
+        if (f->sizes[i / SIZE].at > 0 && at >= f->at && at < f->at + n)
+            ((uint8_t *)to)[at - f->at] = f->sizes[i / SIZE].bytes[i % SIZE];
+    }
     f->at += n;
     return n;
 }
@@ -70,11 +85,6 @@ static sf_count_t file_tell(void *context)
 
 /* --- what is let through --- */
 
-static uint32_t little_endian(const uint8_t *p)
-{
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
 static const char *kind_of(const uint8_t *p, size_t n)
 {
     if (n >= RIFF_HEAD && memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WAVE", 4) == 0)
@@ -84,12 +94,22 @@ static const char *kind_of(const uint8_t *p, size_t n)
     return n >= 4 && memcmp(p, "OggS", 4) == 0 ? "Ogg" : NULL;
 }
 
-/* A WAV file that ends before its size says so: the library would take what is there. Writers of
-   streams, who do not know it, write nothing or the largest size. */
-static bool is_cut(const uint8_t *p, size_t n)
+static void correct(bytes_of_file *f, int i, size_t at, uint32_t size)
 {
-    uint32_t size = little_endian(p + 4);
-    return size < STREAMED && size > n - 8;
+    f->sizes[i].at = at;
+    for (int b = 0; b < SIZE; b++)
+        f->sizes[i].bytes[b] = (uint8_t)(size >> 8 * b);
+}
+
+/* A file that ends before its samples do is refused: the library would take what is there. */
+static lx_status check_wav(reader *r, lx_error *err)
+{
+    lx_wav_sizes s = lx_wav_measure(r->file.data, (size_t)r->file.n);
+    if (s.cut)
+        return lx_fail(err, LX_ERR_INVALID, r->param, "the WAV file is cut");
+    correct(&r->file, 0, SIZE, s.riff);
+    correct(&r->file, 1, s.data_at, s.data);
+    return LX_OK;
 }
 
 /* The library is shown no other stream than these two, none whose beginning it would keep, and
@@ -155,9 +175,7 @@ static lx_status open_file(reader *r, lx_error *err)
     const char *kind = kind_of(r->file.data, (size_t)r->file.n);
     if (kind == NULL)
         return lx_fail(err, LX_ERR_INVALID, r->param, "this is no WAV, FLAC or Ogg file");
-    if (kind[0] == 'W' && is_cut(r->file.data, (size_t)r->file.n))
-        return lx_fail(err, LX_ERR_INVALID, r->param, "the WAV file is cut");
-    lx_status st = kind[0] == 'O' ? check_ogg(r, err) : LX_OK;
+    lx_status st = kind[0] == 'W' ? check_wav(r, err) : kind[0] == 'O' ? check_ogg(r, err) : LX_OK;
     if (st != LX_OK)
         return st;
     SF_VIRTUAL_IO calls = {
@@ -173,11 +191,18 @@ static lx_status open_file(reader *r, lx_error *err)
 static lx_status prepare(reader *r, lx_error *err)
 {
     int failed = 0;
-    r->block = malloc(sizeof *r->block * BLOCK * (size_t)r->info.channels);
-    r->samples = malloc(sizeof *r->samples * ((size_t)r->limits->n_samples + 1));
-    if (r->info.samplerate != r->limits->rate)
+    r->rate = r->info.samplerate;
+    for (; r->rate % 2 == 0 && r->rate / 2 >= LEAST_OVER * r->limits->rate; r->n_halvers++)
+        r->rate /= 2;
+    r->block = malloc(sizeof *r->block * (BLOCK + 1) * (size_t)r->info.channels);
+    if (r->samples == NULL)
+        r->samples = malloc(sizeof *r->samples * ((size_t)r->limits->n_samples + 1));
+    if (r->n_halvers > 0)
+        r->halvers = calloc((size_t)r->n_halvers, sizeof *r->halvers);
+    if (r->rate != r->limits->rate)
         r->resampler = src_new(SRC_SINC_MEDIUM_QUALITY, 1, &failed);
-    if (r->block == NULL || r->samples == NULL || failed != 0)
+    if (r->block == NULL || r->samples == NULL || failed != 0 ||
+        (r->n_halvers > 0 && r->halvers == NULL))
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a sound");
     return LX_OK;
 }
@@ -215,7 +240,7 @@ static lx_status resample(reader *r, int64_t frames, lx_error *err)
 {
     SRC_DATA d = {.data_in = r->block,
                   .input_frames = (long)frames,
-                  .src_ratio = (double)r->limits->rate / r->info.samplerate,
+                  .src_ratio = (double)r->limits->rate / r->rate,
                   .end_of_input = frames == 0};
     do {
         d.data_out = r->samples + r->n;
@@ -234,6 +259,24 @@ static lx_status resample(reader *r, int64_t frames, lx_error *err)
     return LX_OK;
 }
 
+/* The block's frames, through halver i and those after it. frames 0: the end of the sound. */
+static lx_status convert(reader *r, int i, int64_t frames, lx_error *err)
+{
+    bool end = frames == 0;
+    lx_status st = LX_OK;
+    for (; i < r->n_halvers && st == LX_OK; i++) {
+        frames = lx_halve(&r->halvers[i], r->block, frames);
+        if (frames == 0 && !end)
+            return LX_OK; /* none is complete yet */
+        if (end && frames > 0)
+            st = convert(r, i + 1, frames, err); /* what this one had kept, before the next's end */
+        frames = end ? 0 : frames;
+    }
+    if (st != LX_OK || r->resampler == NULL)
+        return st == LX_OK ? take_as_it_is(r, frames, err) : st;
+    return resample(r, frames, err);
+}
+
 static lx_status decode(reader *r, lx_error *err)
 {
     int64_t decoded = 0, frames;
@@ -242,7 +285,7 @@ static lx_status decode(reader *r, lx_error *err)
         decoded += frames;
         st = mix(r, frames, err);
         if (st == LX_OK)
-            st = r->resampler != NULL ? resample(r, frames, err) : take_as_it_is(r, frames, err);
+            st = convert(r, 0, frames, err);
     }
     if (st != LX_OK)
         return st;
@@ -250,31 +293,63 @@ static lx_status decode(reader *r, lx_error *err)
         (r->info.frames < SF_COUNT_MAX && decoded < r->info.frames))
         return lx_fail(err, LX_ERR_INVALID, r->param, "the sound is damaged or cut after %.1f s",
                        (double)decoded / r->info.samplerate);
-    if (r->resampler != NULL && decoded > 0)
-        st = resample(r, 0, err);
-    if (st == LX_OK && r->n == 0)
-        return lx_fail(err, LX_ERR_INVALID, r->param, "the sound is empty");
+    return decoded > 0 ? convert(r, 0, 0, err) : LX_OK;
+}
+
+/* One file, or one of the streams that follow each other in an Ogg file. */
+static lx_status read_stream(reader *r, lx_error *err)
+{
+    r->n_halvers = 0;
+    lx_status st = open_file(r, err);
+    if (st == LX_OK)
+        st = prepare(r, err);
+    if (st == LX_OK)
+        st = decode(r, err);
+    free(r->block);
+    free(r->halvers);
+    if (r->resampler != NULL)
+        src_delete(r->resampler);
+    if (r->sndfile != NULL)
+        sf_close(r->sndfile);
+    r->block = NULL;
+    r->halvers = NULL;
+    r->resampler = NULL;
+    r->sndfile = NULL;
+    return st;
+}
+
+static lx_status read_streams(reader *r, const uint8_t *data, size_t bytes, lx_error *err)
+{
+    lx_status st = LX_OK;
+    size_t n = 0;
+    for (int links = 0; st == LX_OK && n < bytes; links++) {
+        const char *kind = kind_of(data + n, bytes - n);
+        size_t own = kind != NULL && kind[0] == 'O' ? lx_ogg_link(data + n, bytes - n) : bytes - n;
+        if (own == 0)
+            return lx_fail(err, LX_ERR_INVALID, r->param, "the Ogg file is damaged");
+        if (links == MOST_LINKS)
+            return lx_fail(err, LX_ERR_INVALID, r->param,
+                           "the Ogg file has more than %d streams that follow each other",
+                           MOST_LINKS);
+        r->info = (SF_INFO){0};
+        r->file = (bytes_of_file){.data = data + n, .n = (sf_count_t)own};
+        st = read_stream(r, err);
+        n += own;
+    }
     return st;
 }
 
 lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *limits,
                         const char *param, lx_sound *out, lx_error *err)
 {
-    reader r = {.limits = limits, .param = param, .file = {.data = data, .n = (sf_count_t)bytes}};
-    lx_status st = open_file(&r, err);
-    if (st == LX_OK)
-        st = prepare(&r, err);
-    if (st == LX_OK)
-        st = decode(&r, err);
+    reader r = {.limits = limits, .param = param};
+    lx_status st = bytes > 0 ? read_streams(&r, data, bytes, err) : open_file(&r, err);
+    if (st == LX_OK && r.n == 0)
+        st = lx_fail(err, LX_ERR_INVALID, param, "the sound is empty");
     if (st == LX_OK)
         *out = (lx_sound){.n = (int32_t)r.n, .samples = r.samples};
     else
         free(r.samples);
-    free(r.block);
-    if (r.resampler != NULL)
-        src_delete(r.resampler);
-    if (r.sndfile != NULL)
-        sf_close(r.sndfile);
     return st;
 }
 

@@ -3,8 +3,12 @@
  * resampled by libsamplerate. What a file is says its content, not its name.
  *
  * What a file can cost is bounded by the limits, whatever it claims: it is decoded in blocks, and
- * the first block past the longest sound ends it. Two channels become their mean; samples beyond
- * full scale, which only files of floats have, are clipped as a loudspeaker would. Any thread.
+ * the first block past the longest sound ends it. A high rate
+ * is halved by a cheap filter (halve.h) before it is resampled, so that the highest costs little
+ * more than a usual one. An Ogg file may hold up to 32 sounds, one after the other, which are read
+ * as one; sizes in a WAV file are judged by its data (wav.h). Two channels become their mean;
+ * samples beyond full scale, which only files of floats have, are clipped as a loudspeaker would.
+ * Any thread.
  */
 #ifndef LINNET_MODEL_SOUND_H
 #define LINNET_MODEL_SOUND_H

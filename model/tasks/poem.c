@@ -407,7 +407,7 @@ static void rhyme(const lx_plan *plan, int32_t place, const int32_t *tokens, lx_
 static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
 {
     const poem *p = plan->data;
-    lx_text_constrain(plan->model, p->ignores_end, out);
+    lx_text_constrain(plan->model, p->ignores_end || step < plan->n_open, out);
     int32_t place = p->n_before + step - plan->n_given;
     if (p->form == NULL || step < plan->n_given)
         return;

@@ -27,6 +27,7 @@ typedef struct lx_plan {
     int32_t n_unknown;    /* characters of the prompt that the vocabulary has not: read as <unk> */
     int32_t n_simplified; /* characters of the prompt that were read as their simplified form */
     int32_t n_pieces;     /* tokens the prompt's own text has, see render_prompt */
+    int32_t n_open;       /* text: before this token no end is drawn, and no stop string counts */
     bool has_end;         /* where the task says `ends`: the end is token n_new, no earlier one */
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */

@@ -232,8 +232,8 @@ void lx_text_constrain(const lx_model *model, bool ignores_end, lx_constraint *o
 
 static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
 {
-    (void)step, (void)tokens;
-    lx_text_constrain(plan->model, ignores_end(plan), out);
+    (void)tokens;
+    lx_text_constrain(plan->model, ignores_end(plan) || step < plan->n_open, out);
 }
 
 static bool ends(const lx_plan *plan, int32_t token)

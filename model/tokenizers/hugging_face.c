@@ -109,7 +109,7 @@ lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t
         lx_buffer_init(&r.normalized[i], max);
     for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
         lx_buffer_init(&r.split.texts[i], max);
-    lx_status st = lx_regex_run_new(&r.split.regex_run, err);
+    lx_status st = lx_regex_run_new(n, &r.split.regex_run, err);
     add_template(&h->before, flags, out);
     if (st == LX_OK)
         st = encode_text(&r, text, n);

@@ -1,6 +1,9 @@
 /*
  * Oniguruma's expressions on PCRE2 (see regex.h). Compiled to machine code where the system allows
- * it, otherwise interpreted, with the same limits: steps of a match, memory of a match.
+ * it, otherwise interpreted, with the same limits: steps and memory of a match, time of a text.
+ *
+ * The time is that of the thread on its processor, so that the same text passes on a busy machine.
+ * It is looked at once in MOST_FINDS finds, and at each one as long as they are slow.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "model/tokenizers/regex.h"
@@ -8,11 +11,20 @@
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/buffer.h"
+#include "common/clock.h"
 
 enum {
-    MATCH_STEPS = 50 * 1000 * 1000, /* of one match; a text of 16 MiB takes two a byte at most */
+    /* Of one match; two a byte are needed at most, of a text that may have become longer. */
+    MATCH_STEPS = 1000 * 1000,
+    STEPS_PER_BYTE = 16,
+    /* Of all finds in a text. Splitting takes some 50 ns a byte; interpreted, ten times as long. */
+    TEXT_MS = 250,
+    NS_PER_BYTE = 1000,
+    SLOW_NS = 20 * 1000, /* a find */
+    MOST_FINDS = 64,
     MATCH_KIB = 64 << 10,
     STACK_START = 32 << 10,
     STACK_MAX = 4 << 20,
@@ -27,6 +39,8 @@ struct lx_regex_run {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
+    int64_t looked_ns, end_ns; /* the thread's time: at the last look, and when the run is over */
+    int32_t finds, most_finds; /* since the last look; at the next one */
 };
 
 /* --- from one dialect to the other --- */
@@ -228,7 +242,15 @@ void lx_regex_free(lx_regex *r)
 
 /* --- matching --- */
 
-lx_status lx_regex_run_new(lx_regex_run **out, lx_error *err)
+/* The time that the thread has been on a processor. */
+static int64_t thread_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * LX_NS_PER_S + t.tv_nsec;
+}
+
+lx_status lx_regex_run_new(size_t n, lx_regex_run **out, lx_error *err)
 {
     lx_regex_run *run = calloc(1, sizeof *run);
     if (run != NULL) {
@@ -240,7 +262,9 @@ lx_status lx_regex_run_new(lx_regex_run **out, lx_error *err)
         lx_regex_run_free(run);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for matching");
     }
-    (void)pcre2_set_match_limit(run->context, MATCH_STEPS);
+    run->looked_ns = thread_ns();
+    run->end_ns = run->looked_ns + TEXT_MS * LX_NS_PER_MS + (int64_t)n * NS_PER_BYTE;
+    (void)pcre2_set_match_limit(run->context, (uint32_t)(MATCH_STEPS + STEPS_PER_BYTE * n));
     (void)pcre2_set_heap_limit(run->context, MATCH_KIB);
     if (run->stack != NULL)
         pcre2_jit_stack_assign(run->context, NULL, run->stack);
@@ -258,6 +282,20 @@ void lx_regex_run_free(lx_regex_run *run)
     free(run);
 }
 
+/* Counts a find; false when the run has had its time. */
+static bool has_time(lx_regex_run *run)
+{
+    if (++run->finds < run->most_finds)
+        return true;
+    int64_t now = thread_ns();
+    bool slow = now - run->looked_ns > SLOW_NS * (int64_t)run->finds;
+    int32_t more = 2 * run->most_finds + 1;
+    run->most_finds = slow ? 1 : more < MOST_FINDS ? more : MOST_FINDS;
+    run->finds = 0;
+    run->looked_ns = now;
+    return now < run->end_ns;
+}
+
 lx_status lx_regex_find(const lx_regex *r, lx_regex_run *run, const char *text, size_t n,
                         size_t from, size_t *start, size_t *end, lx_error *err)
 {
@@ -266,12 +304,20 @@ lx_status lx_regex_find(const lx_regex *r, lx_regex_run *run, const char *text, 
                             : pcre2_match(r->code, (PCRE2_SPTR)text, n, from, PCRE2_NO_UTF_CHECK,
                                           run->match, run->context);
     *start = *end = n;
+    if (!has_time(run))
+        return lx_fail(
+            err, LX_ERR_TOO_LARGE, NULL,
+            "the tokenizer's splitting expression takes too long on this text: %d ms and "
+            "%d ns a byte were not enough; send a shorter text",
+            TEXT_MS, NS_PER_BYTE);
     if (found == PCRE2_ERROR_NOMATCH)
         return LX_OK;
     if (found < 0)
-        return lx_fail(err, LX_ERR_TOO_LARGE, NULL,
-                       "the splitting expression gave up behind byte %zu of a piece (PCRE2 %d)",
-                       from, found);
+        return lx_fail(
+            err, LX_ERR_TOO_LARGE, NULL,
+            "the tokenizer's splitting expression takes too many steps after byte %zu of "
+            "a piece of this text (PCRE2 %d); send a shorter text",
+            from, found);
     const size_t *places = pcre2_get_ovector_pointer(run->match);
     *start = places[0];
     *end = places[1];

@@ -27,14 +27,16 @@ lx_status lx_regex_new(const char *pattern, size_t n, bool literal, const char *
                        lx_regex **out, lx_error *err) LX_MUST_USE;
 void lx_regex_free(lx_regex *r); /* NULL is allowed */
 
-/* Memory for matching, any expression, one thread. */
-lx_status lx_regex_run_new(lx_regex_run **out, lx_error *err) LX_MUST_USE;
+/* Memory for matching, any expression, one thread; and the processor's time that all finds in a
+   text of n bytes may take together, since an expression can be quadratic in its text: a find that
+   is cheap by itself may look at all the rest of the text each time. */
+lx_status lx_regex_run_new(size_t n, lx_regex_run **out, lx_error *err) LX_MUST_USE;
 void lx_regex_run_free(lx_regex_run *run); /* NULL is allowed */
 
 /*
  * The first match in text[n], which is UTF-8, at `from` or behind: *start and *end, or both n when
  * there is none. What stands before `from` is seen by look-behind. LX_ERR_TOO_LARGE: the match
- * takes more steps or memory than it may.
+ * takes more steps or memory than it may, or the run has had its time.
  */
 lx_status lx_regex_find(const lx_regex *r, lx_regex_run *run, const char *text, size_t n,
                         size_t from, size_t *start, size_t *end, lx_error *err) LX_MUST_USE;

@@ -57,16 +57,29 @@ static bool make_room(lx_answer *a, int32_t n)
 }
 
 /* The token that the text from `begin` on is. */
-static void add_token(lx_answer *a, size_t begin, double logprob, const lx_sample *top)
+static void add_token(lx_answer *a, size_t begin, int32_t id, double logprob, const lx_sample *top)
 {
     a->tokens[a->n_tokens++] =
-        (lx_json_token){.bytes = a->text.length - begin, .logprob = logprob, .top = top};
+        (lx_json_token){.bytes = a->text.length - begin, .id = id, .logprob = logprob, .top = top};
 }
 
 static lx_status text_status(const lx_answer *a, lx_error *err)
 {
     return a->text.status == LX_OK ? LX_OK
                                    : lx_fail(err, a->text.status, NULL, "the answer does not fit");
+}
+
+/* Of the first token with a text: takes away what is left out. */
+static void drop_leading(lx_answer *a, size_t begin)
+{
+    size_t n = a->leading != NULL ? strlen(a->leading) : 0, bytes = a->text.length - begin;
+    if (bytes == 0 || a->text.status != LX_OK)
+        return;
+    if (n > 0 && n <= bytes && memcmp(a->text.data + begin, a->leading, n) == 0) {
+        memmove(a->text.data + begin, a->text.data + begin + n, bytes - n + 1);
+        a->text.length -= n;
+    }
+    a->leading = NULL;
 }
 
 /* Renders the next n new tokens of the job. */
@@ -85,7 +98,8 @@ static lx_status render(lx_answer *a, int32_t n, lx_error *err)
         int32_t step = a->first + a->n_read++;
         size_t begin = a->text.length;
         plan->model->task->render(plan, step, tokens, &a->text);
-        add_token(a, begin, (double)logprobs[step],
+        drop_leading(a, begin);
+        add_token(a, begin, tokens[step], (double)logprobs[step],
                   top != NULL ? top + (int64_t)step * n_top : NULL);
     }
     return text_status(a, err);
@@ -107,16 +121,26 @@ static size_t whole_characters(const char *text, size_t cut)
     return cut;
 }
 
+/* Of tokens that come before any stop string counts the text is settled. */
+static void skip_open(lx_answer *a)
+{
+    int32_t open = lx_job_plan(a->work->job)->n_open - a->first;
+    int32_t waiting = a->n_tokens - a->taken - a->n_ready; /* newest of the n_read */
+    for (; waiting > 0 && a->n_read - waiting < open; waiting--)
+        a->n_ready++;
+}
+
 /* Cuts at a stop string, which may begin in the middle of a token; what could be the beginning of
    one is not ready. */
 static void settle(lx_answer *a)
 {
     const lx_stops *stops = a->work->params->stops;
+    skip_open(a);
     size_t end = ready_bytes(a), bytes = a->text.length - end;
     size_t settled = bytes;
     if (stops != NULL && bytes > 0) {
-        settled = lx_stops_find(stops, a->text.data + end, bytes);
-        a->stopped = settled < bytes;
+        a->stopped = lx_stops_cut(stops, a->text.data + end, bytes, &settled);
+        settled = a->stopped ? settled : bytes;
         a->ended = a->ended || a->stopped;
         if (!a->ended)
             settled = lx_stops_settled(stops, a->text.data + end, bytes);
@@ -180,7 +204,7 @@ lx_status lx_answer_add_prompt(lx_answer *a, lx_error *err)
         size_t begin = a->text.length;
         int32_t step = plan->n_given > 0 ? i - plan->n_prompt : -1; /* -1: not predicted */
         plan->model->task->render_prompt(plan, i, &a->text);
-        add_token(a, begin, step >= 0 ? (double)logprobs[step] : (double)NAN,
+        add_token(a, begin, -1, step >= 0 ? (double)logprobs[step] : (double)NAN,
                   step >= 0 && top != NULL ? top + (int64_t)step * n_top : NULL);
     }
     a->n_ready = plan->n_pieces;
@@ -211,6 +235,8 @@ void lx_answer_take(lx_answer *a, int32_t n, lx_json_choice *out)
                                      .model = a->work->served->model};
     *out = (lx_json_choice){.text = begin,
                             .text_bytes = (size_t)(text - begin),
+                            .tokens = a->logprobs.tokens,
+                            .n_tokens = n,
                             .logprobs = a->wants_logprobs && n > 0 ? &a->logprobs : NULL};
     a->taken += n;
     a->taken_bytes += out->text_bytes;

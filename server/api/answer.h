@@ -19,6 +19,7 @@ typedef struct lx_answer {
     const lx_work *work;
     int32_t sample;
     bool wants_logprobs;
+    const char *leading;   /* static: a text that is left out where the answer begins with it */
     int32_t first;         /* the job's tokens before it are of the prompt, or were there already */
     int32_t n_read;        /* new tokens rendered so far */
     lx_buffer text;        /* of the tokens that were rendered and are not taken */

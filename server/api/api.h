@@ -90,6 +90,11 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
                             lx_served_model **out, lx_error *err) LX_MUST_USE;
 
+/* The same for routes that need a model's name where several models of the modality are served:
+   LX_ERR_INVALID without one. */
+lx_status lx_api_choose_model(lx_api *api, const char *name, lx_modality modality,
+                              lx_served_model **out, lx_error *err) LX_MUST_USE;
+
 /* What the named model makes token by token; `otherwise` when there is none, or it makes nothing.
  */
 lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise);

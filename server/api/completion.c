@@ -8,6 +8,7 @@
 
 #include "common/random.h"
 #include "server/api/cost.h"
+#include "server/api/token_rules.h"
 
 /* --- start --- */
 
@@ -100,6 +101,9 @@ static lx_status check_request(const lx_api *api, const lx_served_model *served,
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
                        p->biases[p->n_biases - 1].id, n_ids - 1);
+    st = lx_check_allowed(served->model, p, err);
+    if (st != LX_OK)
+        return st;
     if (p->suspend != NULL && p->n_prompts > 1)
         return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one prompt, not %d", p->suspend,
                        p->n_prompts);
@@ -174,25 +178,30 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
                                       lx_plan *const *plans)
 {
     assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
-    lx_completion_size size = {
-        .n_choices = (int64_t)p->n_prompts * p->n,
-        .n_top = p->n_logprobs,
-        .pending = LX_STREAM_TOKENS + HELD_TOKENS + (int64_t)lx_stops_longest(&p->stops),
-        .token_bytes = plans[0]->model->token_bytes,
-        .repeated_bytes = p->instructions ? (int64_t)p->messages[0].bytes : 0,
-        .chat = p->chat,
-        .stream = p->stream,
-        .response = p->response};
+    lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
+                               .n_top = p->n_logprobs,
+                               .pending = LX_STREAM_TOKENS + HELD_TOKENS +
+                                          (int64_t)lx_stops_longest(&p->stops),
+                               .token_bytes = plans[0]->model->token_bytes,
+                               .prompt_ids = -1,
+                               .repeated_bytes = (int64_t)p->instructions_bytes,
+                               .chat = p->chat,
+                               .stream = p->stream,
+                               .response = p->response};
     for (int32_t i = 0; i < p->n_prompts; i++) {
         assert(plans[i] != NULL);
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
         size.tokens = tokens > size.tokens ? tokens : size.tokens;
+        if (p->return_token_ids && plans[i]->n_pieces > size.prompt_ids)
+            size.prompt_ids = plans[i]->n_pieces;
     }
     lx_json_notes notes = all_notes(p, plans);
     size.n_warnings = lx_json_count_notes(&notes);
     int32_t n_samples = p->best_of > p->n ? p->best_of : p->n;
-    if (p->return_state || p->suspend != NULL)
+    if (p->return_state || p->suspend != NULL) {
         size.n_states = (int64_t)p->n_prompts * n_samples;
+        size.n_warnings++; /* that some were not kept */
+    }
     return size;
 }
 
@@ -207,11 +216,17 @@ static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completi
     return lx_work_reserve(api, served, bytes, costly_field(p), &w->reserve, retry_after_s, err);
 }
 
+void lx_completion_begin_answer(const lx_completion *c, int32_t i, int32_t sample, lx_answer *a)
+{
+    lx_answer_init(a, &c->works[i], sample, c->n_logprobs >= 0);
+    a->leading = c->leading;
+}
+
 /* Choice k of a prompt is its sample k, unless the best of more are wanted. */
 static void begin_answers(lx_completion *c, int32_t i)
 {
     for (int32_t k = 0; k < c->n; k++)
-        lx_answer_init(&c->choices[i * c->n + k].answer, &c->works[i], k, c->n_logprobs >= 0);
+        lx_completion_begin_answer(c, i, k, &c->choices[i * c->n + k].answer);
 }
 
 /* Starts all or none; the request counts once. Takes the plans. */
@@ -256,10 +271,13 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->max_text = (size_t)lx_cost_completion_text(&size);
     c->notes = all_notes(p, plans);
     c->include_usage = p->include_usage;
+    c->usage_always = p->include_usage && p->usage_always;
+    c->token_ids = p->return_token_ids;
     c->chat = p->chat;
     c->echo = p->echo;
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
+    c->leading = p->leading;
     const char *kind = p->response ? "resp_" : p->chat ? "chatcmpl-" : "cmpl-";
     (void)snprintf(c->id, sizeof c->id, "%s%016llx", kind, (unsigned long long)lx_random_bits());
     return c;
@@ -272,14 +290,24 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
 {
     assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
     lx_work_params w = work_params(api, plans[0], p);
+    lx_completion *c = NULL;
+    lx_bias *biases = NULL;
     lx_work_choose_seed(&w);
-    lx_status st = reserve(api, served, p, plans, &w, retry_after_s, err);
-    lx_completion *c = st == LX_OK ? new_completion(p, &w, plans) : NULL;
-    if (st == LX_OK && c == NULL)
+    lx_status st = LX_OK;
+    for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++)
+        st = lx_open_plan(plans[i], &w, p, err);
+    if (st == LX_OK && p->n_allowed > 0) {
+        st = lx_make_biases(p, served->model->config.n_values, &biases, &w.n_biases, err);
+        w.biases = biases;
+    }
+    if (st == LX_OK)
+        st = reserve(api, served, p, plans, &w, retry_after_s, err);
+    if (st == LX_OK && (c = new_completion(p, &w, plans)) == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     if (st == LX_OK)
         st = start_works(c, api, served, plans, p->n_prompts, &w, rq, retry_after_s, err);
     lx_reserve_unref(w.reserve);
+    free(biases); /* the jobs have copies */
     if (st == LX_OK)
         *out = c;
     else if (c != NULL)
@@ -417,6 +445,18 @@ lx_json_usage lx_completion_usage(const lx_completion *c)
         usage.prompt_tokens += lx_work_prompt_rows(&c->works[i]);
         usage.completion_tokens += lx_work_tokens(&c->works[i]);
         usage.cached_tokens += c->works[i].params->start.rows + lx_job_cached_rows(c->works[i].job);
+    }
+    return usage;
+}
+
+lx_json_usage lx_completion_usage_so_far(const lx_completion *c)
+{
+    lx_json_usage usage = lx_completion_usage(c);
+    usage.completion_tokens = 0;
+    for (int32_t i = 0; i < c->n_prompts * c->n; i++) {
+        const lx_answer *a = &c->choices[i].answer;
+        int32_t kept = a->n_tokens - a->taken;
+        usage.completion_tokens += a->n_read > kept ? a->n_read - kept : 0;
     }
     return usage;
 }

@@ -16,9 +16,10 @@ typedef struct lx_choice {
 
 typedef struct lx_completion {
     char id[32];
-    bool include_usage, chat, echo;
+    bool include_usage, usage_always, token_ids, chat, echo;
     int32_t n;          /* choices a prompt; its samples are the job's n */
-    int32_t n_logprobs; /* see lx_completion_params */
+    int32_t n_logprobs; /* see lx_completion_params, as are the next */
+    const char *leading;
     int32_t n_prompts;
     lx_json_notes notes;
     bool warned;         /* in a stream: the notes are in its first event */
@@ -33,6 +34,9 @@ typedef struct lx_completion {
 lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err) LX_MUST_USE;
+
+/* The answer of a sample of prompt i, to be read from its begin. */
+void lx_completion_begin_answer(const lx_completion *c, int32_t i, int32_t sample, lx_answer *a);
 
 /* advance, is_done, cancel and release of lx_deferred; see lx_work_advance. */
 void lx_completion_advance(void *context);
@@ -57,6 +61,8 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err) LX_
    when its rest is to be asked of another server. */
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
 lx_json_usage lx_completion_usage(const lx_completion *c);
+/* The same of what a stream has told so far. */
+lx_json_usage lx_completion_usage_so_far(const lx_completion *c);
 /* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised
    by the call and freed by the caller. */
 const char *lx_completion_states(const lx_completion *c, lx_buffer *text);

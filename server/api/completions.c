@@ -23,7 +23,17 @@ lx_json_completion lx_completion_frame(const lx_completion *c)
         .created = w->created,
         .seed = w->params->sampling.seed,
         .chat = c->chat,
+        .token_ids = c->token_ids,
     };
+}
+
+void lx_choice_add_prompt_ids(const lx_completion *c, int32_t index, lx_json_choice *json)
+{
+    const lx_plan *plan = lx_job_plan(c->works[index / c->n].job);
+    if (!c->token_ids || plan->model->config.n_inputs != 1)
+        return;
+    json->prompt_ids = plan->prompt_ids;
+    json->n_prompt_ids = plan->n_pieces;
 }
 
 void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
@@ -46,6 +56,7 @@ static lx_status read_choices(lx_completion *c, lx_json_choice *json, lx_error *
         lx_answer *a = &c->choices[k].answer;
         lx_answer_take(a, a->n_ready, &json[k]);
         lx_choice_end(c, k, &json[k]);
+        lx_choice_add_prompt_ids(c, k, &json[k]);
     }
     return st;
 }
@@ -63,6 +74,7 @@ static lx_status write_choices(lx_completion *c, lx_json_choice *json, lx_buffer
     whole.n_choices = c->n_prompts * c->n;
     whole.usage = &usage;
     whole.timings = &timings;
+    c->notes.unkept = lx_works_unkept(c->works, c->n_prompts);
     whole.notes = &c->notes;
     lx_buffer kept;
     whole.states = lx_completion_states(c, &kept);
@@ -180,7 +192,7 @@ static void handle(lx_api *api, const lx_request *rq, read_function read, lx_res
         st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
     bool from_state = st == LX_OK && p.state != NULL;
     if (st == LX_OK && !from_state)
-        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+        st = lx_api_choose_model(api, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK && p.chat && served != NULL)
         st = lx_chat_prompt(served->model, &p, &err);
     if (from_state)

@@ -14,7 +14,9 @@ static void write_chunk(lx_completion *c, const lx_json_choice *choice, lx_buffe
     lx_json_completion chunk = lx_completion_frame(c);
     chunk.choices = choice;
     chunk.n_choices = 1;
+    lx_json_usage usage = lx_completion_usage_so_far(c);
     chunk.null_usage = c->include_usage;
+    chunk.usage = c->usage_always ? &usage : NULL;
     chunk.chunk = true;
     chunk.notes = c->warned ? NULL : &c->notes;
     c->warned = true;
@@ -29,6 +31,8 @@ static void write_event(lx_completion *c, int32_t index, lx_json_choice *json, l
     lx_choice *choice = &c->choices[index];
     json->index = index;
     json->first = !choice->begun;
+    if (json->first)
+        lx_choice_add_prompt_ids(c, index, json);
     write_chunk(c, json, out);
     choice->begun = true;
 }
@@ -113,6 +117,8 @@ static void write_end(lx_completion *c, lx_buffer *out)
         last.usage = c->include_usage ? &usage : NULL;
         last.timings = &timings;
         last.states = states;
+        lx_json_notes late = {.unkept = lx_works_unkept(c->works, c->n_prompts)};
+        last.notes = &late;
         lx_sse_begin(out);
         lx_json_write_completion(&last, out);
         lx_sse_end(out);

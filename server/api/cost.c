@@ -24,9 +24,10 @@ enum {
     CHOICE = 4096,           /* lx_choice, lx_json_choice and a choice's tree */
     CHOICE_TEXT = 320,       /* its JSON but for the text */
     STATE_TEXT = 1024,       /* lx_json_append_kept: facts, or an error's text */
-    WARNING_TEXT = 256,      /* lx_json_make_notes */
+    WARNING_TEXT = 320,      /* lx_json_make_notes: a name, MOST_TEXT and what is around them */
     REAL_TEXT = 24,          /* a number with its comma */
     NAME_TEXT = 64,          /* the names of an entry of a chat's log-probabilities */
+    ID_BYTES = 12,           /* a token's id with its comma */
     BYTE_TEXT = 4,           /* a token's byte as a number */
     STREAM = 3 * 128 * 1024, /* what of a stream the client has not taken: OUT_BYTES of http */
     DEFLATE = 512 * 1024,    /* libpng's and zlib's own */
@@ -72,9 +73,16 @@ static int64_t token_tree(const lx_completion_size *s)
            entries * (JSON_KEY + JSON_NUMBER);
 }
 
+/* Ids that a choice tells. */
+static int64_t ids_of(const lx_completion_size *s)
+{
+    return s->prompt_ids >= 0 ? s->prompt_ids + s->tokens : 0;
+}
+
 static int64_t choice_text(const lx_completion_size *s)
 {
-    return CHOICE_TEXT + s->tokens * (s->token_bytes * ESCAPED + token_text(s));
+    return CHOICE_TEXT + s->tokens * (s->token_bytes * ESCAPED + token_text(s)) +
+           ids_of(s) * ID_BYTES;
 }
 
 /* lx_answer has its text and its tokens, both of which grow. */
@@ -87,7 +95,8 @@ static int64_t answer_bytes(const lx_completion_size *s, int64_t tokens)
 /* The tree has the text once more. */
 static int64_t choice_work(const lx_completion_size *s)
 {
-    return CHOICE + answer_bytes(s, s->tokens) + s->tokens * (s->token_bytes + token_tree(s));
+    return CHOICE + answer_bytes(s, s->tokens) + s->tokens * (s->token_bytes + token_tree(s)) +
+           ids_of(s) * (JSON_NUMBER + JSON_SLOT);
 }
 
 /* A streamed choice holds only what was not sent yet. */
@@ -96,10 +105,9 @@ static int64_t streamed_answer(const lx_completion_size *s)
     return answer_bytes(s, s->tokens < s->pending ? s->tokens : s->pending);
 }
 
-static int64_t warnings_tree(const lx_completion_size *s)
+static int64_t warnings_tree(int64_t n)
 {
-    return s->n_warnings *
-           (JSON_OBJECT + 2 * JSON_KEY + 2 * JSON_STRING + WARNING_TEXT + JSON_SLOT);
+    return n * (JSON_OBJECT + 2 * JSON_KEY + 2 * JSON_STRING + WARNING_TEXT + JSON_SLOT);
 }
 
 int64_t lx_cost_completion_text(const lx_completion_size *s)
@@ -110,7 +118,7 @@ int64_t lx_cost_completion_text(const lx_completion_size *s)
 
 int64_t lx_cost_completion(const lx_completion_size *s)
 {
-    int64_t kept = states(s->n_states) + warnings_tree(s) + 2 * s->repeated_bytes;
+    int64_t kept = states(s->n_states) + warnings_tree(s->n_warnings) + 2 * s->repeated_bytes;
     if (s->stream && s->response)
         kept += streamed_answer(s) + STREAM;
     else if (s->stream) /* a choice at a time */
@@ -182,6 +190,12 @@ int64_t lx_cost_content_text(const lx_tokenizer *t, const int32_t *tokens, size_
 int64_t lx_cost_text(int64_t bytes)
 {
     return HEAD + 3 * GROWN * bytes;
+}
+
+int64_t lx_cost_notes(const lx_json_notes *notes)
+{
+    int64_t n = notes != NULL ? lx_json_count_notes(notes) : 0;
+    return n > 0 ? (int64_t)sizeof *notes + n * GROWN * WARNING_TEXT + warnings_tree(n) : 0;
 }
 
 int64_t lx_cost_stream(void)

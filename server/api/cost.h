@@ -11,6 +11,7 @@
 
 #include "model/config.h"
 #include "model/tokenizers/tokenizer.h"
+#include "server/json/parts.h"
 
 /* An lx_choice has at most so many bytes (completion.h). */
 enum { LX_COST_CHOICE = 512 };
@@ -23,6 +24,7 @@ typedef struct lx_completion_size {
     int64_t token_bytes; /* of text that a token adds, see lx_model.token_bytes */
     int32_t n_warnings;
     int32_t n_top;          /* likeliest tokens beside each; -1: no log-probabilities at all */
+    int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
     bool chat, stream;
     bool response; /* whose stream ends with all of its text once more */
@@ -49,6 +51,9 @@ int64_t lx_cost_tokens_text(int64_t n, int64_t piece_bytes, bool with_pieces);
 int64_t lx_cost_content_text(const lx_tokenizer *t, const int32_t *tokens, size_t n);
 /* All that making a text of so many bytes takes. */
 int64_t lx_cost_text(int64_t bytes);
+
+/* Of the warnings of an answer that is not one of the above; NULL: none. */
+int64_t lx_cost_notes(const lx_json_notes *notes);
 
 /* What of a stream its client has not taken. */
 int64_t lx_cost_stream(void);

@@ -212,8 +212,21 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
 
 static void release(void *context)
 {
-    lx_work_fini(context);
-    free(context);
+    lx_work *w = context;
+    lx_work_fini(w);
+    free(w->notes);
+    free(w);
+}
+
+/* The notes that the answer will have in it. False without memory. */
+static bool keep_notes(lx_work *w, const lx_json_notes *notes)
+{
+    if (notes == NULL || lx_json_count_notes(notes) == 0)
+        return true;
+    w->notes = malloc(sizeof *w->notes);
+    if (w->notes != NULL)
+        *w->notes = *notes;
+    return w->notes != NULL;
 }
 
 void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
@@ -223,7 +236,7 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_work_params own = *p;
-    int64_t bytes = lx_work_bytes(api, &plan, 1, p) + answer_bytes;
+    int64_t bytes = lx_work_bytes(api, &plan, 1, p) + answer_bytes + lx_cost_notes(p->notes);
     lx_work *w = calloc(1, sizeof *w);
     lx_status st =
         w != NULL ? lx_work_reserve(api, served, bytes, "body", &own.reserve, &retry_after_s, &err)
@@ -233,6 +246,11 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
     else
         lx_plan_free(plan);
     lx_reserve_unref(own.reserve);
+    if (st == LX_OK && !keep_notes(w, p->notes)) {
+        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+        lx_work_cancel(w);
+        lx_work_fini(w);
+    }
     if (st != LX_OK) {
         free(w);
         lx_respond_unstarted(rs, st, &err, retry_after_s);
@@ -392,6 +410,15 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
         index = append_kept(&works[i].saver, index, text);
     lx_buffer_puts(text, "]");
     return text->data;
+}
+
+int32_t lx_works_unkept(const lx_work *works, int32_t n)
+{
+    int32_t unkept = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < works[i].saver.n; k++)
+            unkept += works[i].saver.states[k].status != LX_OK;
+    return unkept;
 }
 
 lx_status lx_work_status(const lx_work *w, lx_error *err)

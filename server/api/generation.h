@@ -31,6 +31,7 @@ typedef struct lx_work_params {
                             lx_completion_params */
     lx_reserve *reserve; /* memory for it and its answer; every user takes a reference */
     lx_job *first;       /* the first job of the same request; NULL: this one */
+    const lx_json_notes *notes; /* of lx_work_defer's request, copied; NULL: none */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -47,7 +48,8 @@ typedef struct lx_work {
     const char *suspend; /* as in the params; static */
     lx_state_saver saver;
     lx_reserve *reserve;
-    lx_request rq; /* of it only wake and owner; valid until the answer is released */
+    lx_json_notes *notes; /* owned; NULL: none */
+    lx_request rq;        /* of it only wake and owner; valid until the answer is released */
 } lx_work;
 
 /* The plan for a request; a fault is counted and described in *err. */
@@ -121,5 +123,7 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
 /* A JSON list of the states that these kept, NULL when the answer lists none; in
  *text, which is initialised by the call and freed by the caller. */
 const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
+/* How many of these states are not in the store. */
+int32_t lx_works_unkept(const lx_work *works, int32_t n);
 
 #endif

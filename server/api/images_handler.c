@@ -62,6 +62,7 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
     if (st != LX_OK)
         return st;
     lx_json_timings timings = lx_work_timings(w);
+    a->notes.unkept = lx_works_unkept(w, 1);
     lx_json_images head = {
         .model = w->served->model->name,
         .fingerprint = w->served->fingerprint,
@@ -303,9 +304,6 @@ void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs)
                                &err);
     else if (st == LX_OK)
         st = lx_json_read_edit(rq->body, rq->body_bytes, api->max_images, &p, &err);
-    if (st == LX_OK && p.state != NULL)
-        st = lx_fail(&err, LX_ERR_INVALID, "state",
-                     "an edit begins with its picture: use /v1/images/generations");
     answer(api, &p, true, st, &err, rq, rs);
     lx_image_params_fini(&p);
 }

@@ -116,6 +116,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
     if (r->done || (!whole && !lx_work_suspended(w)) || (w->return_state && !lx_work_is_done(w)))
         return false;
     lx_buffer kept;
+    a->notes.unkept = lx_works_unkept(w, 1);
     lx_json_image_event e = {
         .type = whole ? event_name(a, "image_edit.completed", "image_generation.completed")
                       : event_name(a, "image_edit.parked", "image_generation.parked"),

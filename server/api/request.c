@@ -124,6 +124,19 @@ lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
     return LX_OK;
 }
 
+lx_status lx_api_choose_model(lx_api *api, const char *name, lx_modality modality,
+                              lx_served_model **out, lx_error *err)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++)
+        n += lx_serving_at(api->serving, i)->model->task->modality == modality;
+    if (name[0] == '\0' && n > 1)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "model is missing: %d models of %s are served, see /v1/models", n,
+                       modalities[modality].name);
+    return lx_api_find_model(api, name, modality, out, err);
+}
+
 void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
                    lx_response *rs)
 {

@@ -130,7 +130,7 @@ static void begin_end(lx_responding *r)
     lx_error err = {0};
     lx_completion *c = r->c;
     lx_status st = lx_completion_finish(c, &err);
-    lx_answer_init(&r->whole, &c->works[0], 0, c->n_logprobs >= 0);
+    lx_completion_begin_answer(c, 0, 0, &r->whole);
     if (st == LX_OK)
         st = lx_answer_read(&r->whole, INT32_MAX, &err);
     if (st != LX_OK) {
@@ -248,11 +248,9 @@ static lx_responding *new_responding(lx_completion_params *p)
     (void)snprintf(r->item_id, sizeof r->item_id, "msg_%016llx",
                    (unsigned long long)lx_random_bits());
     r->max_output_tokens = p->max_tokens;
-    if (p->instructions) {
-        r->instructions = p->messages[0].text;
-        r->instructions_bytes = p->messages[0].bytes;
-        p->messages[0].text = NULL;
-    }
+    r->instructions = p->instructions;
+    r->instructions_bytes = p->instructions_bytes;
+    p->instructions = NULL;
     return r;
 }
 
@@ -290,7 +288,7 @@ void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = lx_json_read_response(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
-        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+        st = lx_api_choose_model(api, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
         st = lx_chat_prompt(served->model, &p, &err);
     if (st == LX_OK)

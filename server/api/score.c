@@ -38,6 +38,8 @@ static void write_answer(const lx_work *w, lx_buffer *out)
     };
     answer.n = lx_job_tokens(w->job, 0, NULL, &answer.logprobs);
     lx_json_write_score(&answer, out);
+    if (w->notes != NULL)
+        lx_json_append_notes(w->notes, out);
 }
 
 static void finish(void *context, lx_response *rs)
@@ -154,18 +156,19 @@ static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_mod
                             lx_error *err)
 {
     if (p->model[0] == '\0' && p->image.data == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "model", "model is missing");
+        return lx_api_choose_model(api, p->model, LX_TEXT, out, err);
     return lx_api_find_model(api, p->model, lx_api_made_by(api, p->model, LX_IMAGE), out, err);
 }
 
-static void start(lx_api *api, lx_served_model *served, scored *s, int64_t timeout_ms,
+static void start(lx_api *api, lx_served_model *served, scored *s, const lx_score_params *p,
                   const lx_request *rq, lx_response *rs)
 {
     lx_work_params params = {.n = 1,
                              .max_new = s->n,
                              .sampling = {.temperature = 1, .top_p = 1, .has_seed = true},
                              .targets = s->targets,
-                             .timeout_ms = timeout_ms};
+                             .timeout_ms = p->timeout_ms,
+                             .notes = &p->notes};
     lx_work_defer(api, served, s->plan, &params, lx_cost_score(s->n), rq, finish, rs);
 }
 
@@ -180,7 +183,7 @@ static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error
         st = served->model->task->modality == LX_IMAGE ? image_targets(served, p, &s, err)
                                                        : line_targets(api, served, p, &s, err);
     if (st == LX_OK) {
-        start(api, served, &s, p->timeout_ms, rq, rs);
+        start(api, served, &s, p, rq, rs);
     } else {
         lx_plan_free(s.plan);
         lx_api_refuse(api, p->model, st, err, rs);

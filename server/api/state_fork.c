@@ -18,6 +18,7 @@ typedef struct fork_entry {
 /* The source itself is gone by now: it may be large, and clients may take their answer slowly. */
 typedef struct fork_request {
     lx_api *api;
+    lx_json_notes notes;
     int32_t n;
     fork_entry entries[]; /* [n] */
 } fork_request;
@@ -51,6 +52,7 @@ static void fork_finish(void *context, lx_response *rs)
         lx_buffer body;
         lx_buffer_init(&body, MAX_LIST);
         lx_json_write_state_list(facts, f->n, &body);
+        lx_json_append_notes(&f->notes, &body);
         lx_respond_json(rs, 201, &body);
     } else {
         lx_respond_status(rs, st, &err);
@@ -100,8 +102,10 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
     fork_request *f = st == LX_OK ? calloc(1, bytes) : NULL;
     if (st == LX_OK && f == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the copies");
-    if (st == LX_OK)
+    if (st == LX_OK) {
         f->api = api;
+        f->notes = p->notes;
+    }
     for (int32_t i = 0; st == LX_OK && i < p->n; i++)
         st = start_copy(f, i, state, p, rq, err);
     if (st != LX_OK) {

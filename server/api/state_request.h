@@ -1,6 +1,6 @@
 /*
  * A request about one state, by its id: the store is called, and the answer is made of its result.
- * Shared by the routes of /v1/states. Thread: the connection's.
+ * Shared by the routes of /v1/states. Thread: a worker.
  */
 #ifndef LINNET_SERVER_API_STATE_REQUEST_H
 #define LINNET_SERVER_API_STATE_REQUEST_H

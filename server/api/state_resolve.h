@@ -1,6 +1,6 @@
 /*
  * Where a request with `state` begins: the state is fetched from the store by its id, or read from
- * the request, then the request continues. Thread: the connection's.
+ * the request, then the request continues. Thread: a worker.
  */
 #ifndef LINNET_SERVER_API_STATE_RESOLVE_H
 #define LINNET_SERVER_API_STATE_RESOLVE_H

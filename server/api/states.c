@@ -15,14 +15,24 @@ enum { MAX_LIST = 1 << 20 };
 
 static const char octets[] = "application/octet-stream";
 
+/* With the warnings of the request that made it; NULL: none. */
+static void respond_made(lx_api *api, int status, const lx_json_state *facts,
+                         const lx_json_notes *notes, lx_response *rs)
+{
+    lx_json_state own = *facts;
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_LIST);
+    own.model = lx_state_model_name(api, facts->state);
+    lx_json_write_state(&own, &body);
+    if (notes != NULL)
+        lx_json_append_notes(notes, &body);
+    lx_respond_json(rs, status, &body);
+}
+
 static void respond_facts(lx_api *api, int status, const char *id, const lx_saved_state *s,
                           size_t bytes, int64_t ttl_ms, lx_response *rs)
 {
-    lx_buffer body;
-    lx_buffer_init(&body, MAX_LIST);
-    lx_json_state facts = {id, lx_state_model_name(api, s), s, bytes, ttl_ms};
-    lx_json_write_state(&facts, &body);
-    lx_respond_json(rs, status, &body);
+    respond_made(api, status, &(lx_json_state){id, NULL, s, bytes, ttl_ms}, NULL, rs);
 }
 
 static void answer_facts(lx_state_request *r, lx_response *rs)
@@ -142,7 +152,8 @@ static void create_finish(void *context, lx_response *rs)
     lx_state_describe(w->served->model, &s);
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->served->fingerprint);
     int32_t turn = lx_serving_enter(w->api->serving);
-    respond_facts(w->api, 201, k->id, &s, k->bytes, w->api->state_ttl_ms, rs);
+    respond_made(w->api, 201, &(lx_json_state){k->id, NULL, &s, k->bytes, w->api->state_ttl_ms},
+                 w->notes, rs);
     lx_serving_leave(w->api->serving, turn);
 }
 
@@ -190,7 +201,8 @@ static void start_create(lx_api *api, lx_served_model *served, const lx_state_cr
                              .sampling = p->sampling,
                              .timeout_ms = p->timeout_ms,
                              .return_state = true,
-                             .state_only = true};
+                             .state_only = true,
+                             .notes = &p->notes};
     lx_work_defer(api, served, plan, &params, lx_cost_facts(), rq, create_finish, rs);
 }
 

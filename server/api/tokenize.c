@@ -1,6 +1,6 @@
 /*
  * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
- * tokenizer of a model. Nothing is computed, so both are answered at once; what an answer takes
+ * tokenizer of a model. No model computes anything; what an answer takes
  * until the client has it is reserved as that of any other.
  */
 #include <stdlib.h>
@@ -38,9 +38,11 @@ static void release(void *context)
     free(m);
 }
 
-/* Room for an answer of so many bytes; `param` is what makes it large. */
-static lx_status reserve(lx_api *api, int64_t bytes, const char *param, made **out, lx_error *err)
+/* Room for an answer of so many bytes and the notes; `param` is what makes it large. */
+static lx_status reserve(lx_api *api, int64_t bytes, const lx_json_notes *notes, const char *param,
+                         made **out, lx_error *err)
 {
+    bytes += lx_cost_notes(notes);
     made *m = calloc(1, sizeof *m);
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
@@ -100,10 +102,12 @@ static lx_status tokenize(lx_api *api, const lx_model *model, const lx_tokenize_
     lx_token_list list;
     lx_status st = encode(model, p, &list, err);
     if (st == LX_OK)
-        st = reserve(api, tokens_bytes(model->tokenizer, &list, p->with_pieces), "content", out,
-                     err);
-    if (st == LX_OK)
+        st = reserve(api, tokens_bytes(model->tokenizer, &list, p->with_pieces), &p->notes,
+                     "content", out, err);
+    if (st == LX_OK) {
         lx_json_write_tokens(model->tokenizer, &list, p->with_pieces, &(*out)->body);
+        lx_json_append_notes(&p->notes, &(*out)->body);
+    }
     lx_token_list_fini(&list);
     return st;
 }
@@ -152,13 +156,14 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
 {
     lx_buffer text;
     int64_t most = lx_cost_content_text(model->tokenizer, p->tokens, p->n);
-    lx_status st = reserve(api, most, "tokens", out, err);
+    lx_status st = reserve(api, most, &p->notes, "tokens", out, err);
     if (st != LX_OK)
         return st;
     lx_buffer_init(&text, (size_t)most);
     st = decode(model->tokenizer, p, &text, err);
     if (st == LX_OK) {
         lx_json_write_content(&text, &(*out)->body);
+        lx_json_append_notes(&p->notes, &(*out)->body);
     } else {
         release(*out);
         *out = NULL;

@@ -69,6 +69,16 @@ static bool is_done(const void *context)
     return lx_hearing_done(((const heard *)context)->hearing);
 }
 
+/* An answer that is no JSON has the names of fields that change nothing in a header. */
+static void add_ignored(const heard *h, lx_response *rs)
+{
+    char names[256];
+    lx_json_list_noted(&h->asked.notes, names, sizeof names);
+    bool json = h->asked.format == LX_TRANSCRIPT_JSON || h->asked.format == LX_TRANSCRIPT_VERBOSE;
+    if (!json && names[0] != '\0')
+        lx_response_add(rs, "Linnet-Ignored", "%s", names);
+}
+
 static void finish(void *context, lx_response *rs)
 {
     heard *h = context;
@@ -85,6 +95,7 @@ static void finish(void *context, lx_response *rs)
     lx_json_transcript t = transcript_of(h);
     lx_json_write_transcript(&t, &body);
     lx_response_take(rs, 200, lx_transcript_type(h->asked.format), &body);
+    add_ignored(h, rs);
 }
 
 static void write_end(heard *h, lx_status st, const lx_error *err, lx_buffer *out)
@@ -168,7 +179,9 @@ static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error
     const lx_listener *l = lx_transcriber_listener(h->served->transcriber);
     int64_t token = longest_token(m);
     h->text_bytes = lx_transcript_text_bytes(&h->asked, m->max_rows, token);
-    int64_t bytes = (int64_t)(sizeof *h + LX_HEARING_BYTES + file_bytes + 1) +
+    int64_t notes = lx_cost_notes(&h->asked.notes);
+    h->text_bytes += notes;
+    int64_t bytes = (int64_t)(sizeof *h + LX_HEARING_BYTES + file_bytes + 1) + notes +
                     lx_listener_bytes(l, h->asked.beam) + lx_cost_stream() +
                     lx_transcript_work_bytes(&h->asked, m->max_rows, token);
     lx_status st = lx_reserve_new(&h->api->answers, bytes, "file", &h->reserve, err);

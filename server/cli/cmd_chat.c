@@ -88,18 +88,6 @@ static lx_status begin(conversation *c, lx_error *err)
     return system != NULL ? say(c, LX_CHAT_SYSTEM, system, strlen(system), err) : LX_OK;
 }
 
-/* What a template writes before an answer may end before what it writes before a message that was
-   said, by a blank that the answer then begins with. */
-static size_t leading(const lx_chat_template *t, const char *text)
-{
-    size_t head = strlen(t->answer);
-    const char *before = t->before[LX_CHAT_ASSISTANT];
-    if (strncmp(before, t->answer, head) != 0)
-        return 0;
-    size_t n = strlen(before + head);
-    return strncmp(text, before + head, n) == 0 ? n : 0;
-}
-
 static lx_status keep_answer(conversation *c, const lx_job *job, lx_error *err)
 {
     lx_buffer text;
@@ -109,8 +97,9 @@ static lx_status keep_answer(conversation *c, const lx_job *job, lx_error *err)
     lx_generate_answer(job, 0, &text);
     lx_status st = text.status;
     if (st == LX_OK) {
-        size_t skipped = leading(c->model->chat, text.data);
-        st = say(c, LX_CHAT_ASSISTANT, text.data + skipped, text.length - skipped, err);
+        const char *leading = lx_chat_leading(c->model->chat);
+        size_t n = strncmp(text.data, leading, strlen(leading)) == 0 ? strlen(leading) : 0;
+        st = say(c, LX_CHAT_ASSISTANT, text.data + n, text.length - n, err);
     }
     lx_buffer_fini(&text);
     return st;
@@ -120,6 +109,7 @@ static lx_status make_job(conversation *c, lx_stops *stops, lx_job **out, lx_err
 {
     lx_prompt prompt = {0};
     lx_completion_params p = {.chat = true,
+                              .begins_answer = true,
                               .messages = c->messages,
                               .n_messages = c->n,
                               .prompts = &prompt,

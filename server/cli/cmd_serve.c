@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -22,13 +21,14 @@
 #include "server/cli/drain.h"
 #include "server/cli/memory.h"
 #include "server/cli/notify.h"
+#include "server/cli/open_files.h"
 #include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/routes/painter.h"
 #include "server/routes/routes.h"
 #include "server/states/redis_url.h"
 
-enum { RESERVED_FDS = 64, LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
+enum { LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
 
 static void set_log_level(const char *name)
 {
@@ -36,21 +36,6 @@ static void set_log_level(const char *name)
     for (int i = 0; i < 4; i++)
         if (strcmp(name, names[i]) == 0)
             lx_log_set_level((lx_log_level)i);
-}
-
-/* Raises the limit of open files as far as allowed; returns how many connections that leaves. */
-static int32_t connection_limit(int64_t wanted)
-{
-    struct rlimit limit = {0};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return (int32_t)wanted;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    int64_t most = limit.rlim_cur > 2 * RESERVED_FDS && limit.rlim_cur < (1 << 24)
-                       ? (int64_t)limit.rlim_cur - RESERVED_FDS
-                       : wanted;
-    return (int32_t)(wanted < most ? wanted : most);
 }
 
 /* --- HTTP --- */
@@ -76,8 +61,10 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
         lx_respond_status(rs, LX_ERR_UNAVAILABLE, err);
         return;
     }
-    lx_respond_error(rs, status, status == 413 ? "body_too_large" : "bad_request", err->param,
-                     err->text);
+    const char *code = status == 413   ? "body_too_large"
+                       : status == 415 ? "unsupported_media_type"
+                                       : "bad_request";
+    lx_respond_error(rs, status, code, err->param, err->text);
 }
 
 /* What HTTP is started with beside the options. */
@@ -157,9 +144,13 @@ static void free_parts(parts *p)
 static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, lx_api *api,
                             parts *p, lx_http **out, lx_error *err)
 {
+    int32_t max_connections = 0;
     lx_status st = make_gate(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
+    if (st == LX_OK)
+        st = lx_open_files_connections(memory->connections, (int32_t)o->http_threads,
+                                       &max_connections, err);
     if (st != LX_OK)
         return st;
     share_store(api->states, p->gate);
@@ -167,9 +158,10 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
         .host = o->host,
         .port = (int32_t)o->port,
         .n_threads = (int32_t)o->http_threads,
-        .max_connections = connection_limit(memory->connections),
+        .max_connections = max_connections,
         .idle_timeout_s = (int32_t)o->connection_timeout,
         .read_timeout_s = (int32_t)o->read_timeout,
+        .wait_ns = (int64_t)(o->timeout * 1e9),
         .ping_s = (int32_t)o->ping,
         .limits = {.body = {(size_t)o->max_body, "max-body"},
                    .upload = {(size_t)o->max_upload, "max-upload"},
@@ -182,6 +174,7 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
         .admit = lx_gate_admit,
         .leave = lx_gate_leave,
         .gate = p->gate,
+        .is_quick = lx_routes_is_quick,
         .handle = handle,
         .refuse = refuse,
         .context = api,
@@ -222,6 +215,7 @@ static lx_status find_models(const lx_serve_options *o, served *s, lx_error *err
         .page_bytes = o->state_mb << 20,
         .prefix_bytes = o->prefix_cache_mb << 20,
         .prefix_every = (int32_t)o->prefix_every,
+        .share_prefixes = o->share_prefixes,
         .draft = o->draft,
         .probe_ns = (int64_t)(o->probe_interval * 1e9),
     };

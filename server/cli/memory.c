@@ -96,8 +96,7 @@ static lx_status check_room(int64_t bodies, const char *flag, int64_t need, lx_e
 /* A body, what is decoded of it, and its tree of JSON (lx_request_work_bytes). */
 static int64_t body_bytes(const lx_serve_options *o)
 {
-    const lx_json_extent largest = {.containers = LX_JSON_MAX_VALUES, .string_bytes = o->max_body};
-    return 3 * o->max_body + 1 + lx_json_tree_bytes(&largest);
+    return 3 * o->max_body + 1 + lx_json_most_tree_bytes(o->max_body);
 }
 
 static int64_t upload_bytes(const lx_serve_options *o)

@@ -89,6 +89,13 @@ static const lx_option options[] = {
      .help =
          "also keep a state every N prompt tokens, each a step; 0: at ends and branches, and in "
          "prompts of open texts where a step ends"},
+    {.name = "share-prefixes",
+     .env = "LINNET_SHARE_PREFIXES",
+     .kind = LX_OPTION_FLAG,
+     .offset = FIELD(share_prefixes),
+     .fallback = "off",
+     .help = "API keys share these states: faster where many keys send one long beginning, but "
+             "times and cached_tokens then tell each key what others have sent"},
     LX_CLI_DRAFT_OPTION(lx_serve_options, draft),
     {.name = "http-threads",
      .env = "LINNET_HTTP_THREADS",
@@ -98,7 +105,7 @@ static const lx_option options[] = {
      .min = 1,
      .max = 64,
      .value = "N",
-     .help = "threads that read requests and write answers"},
+     .help = "threads that read requests and send answers, and as many that work on them"},
     {.name = "max-connections",
      .env = "LINNET_MAX_CONNECTIONS",
      .kind = LX_OPTION_INT,
@@ -108,8 +115,8 @@ static const lx_option options[] = {
      .max = 1000000,
      .value = "N",
      .help = "open connections; fewer if the limit of open files is lower, or a sixteenth of the "
-             "memory "
-             "holds fewer"},
+             "memory holds fewer; before none is left, the server closes those that are idle for "
+             "longest"},
     {.name = "connection-timeout",
      .env = "LINNET_CONNECTION_TIMEOUT",
      .kind = LX_OPTION_INT,
@@ -286,7 +293,7 @@ static const lx_option options[] = {
      .min = 0.001,
      .max = 3600,
      .value = "S",
-     .help = "seconds for Redis to answer"},
+     .help = "seconds for Redis to answer, and one more for each 8 MB of a state"},
     {.name = "state-ttl",
      .env = "LINNET_STATE_TTL",
      .kind = LX_OPTION_INT,

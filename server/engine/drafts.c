@@ -87,7 +87,8 @@ static lx_guess_context context_of(const lx_engine *e, const lx_slot *s, const i
 {
     const lx_run *r = &e->runs[s->run];
     lx_sampling sampling = lx_engine_sampling(r, s, n);
-    return (lx_guess_context){r->plan, tokens, n, lx_draw_of(e->model, &sampling)};
+    return (lx_guess_context){r->plan, tokens, n, lx_draw_of(e->model, &sampling),
+                              lx_run_owner(e, r)};
 }
 
 /* The next guess of the chain; its guesses so far stand in the job behind what was drawn. */

@@ -41,6 +41,9 @@ typedef struct lx_engine_options {
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
     int32_t prefix_every;  /* also keep one every so many prompt rows, 0: at ends, branches, and
     every  prompt_chunk rows where prompts go on from answers */
+    /* Clients use what others' requests have left: kept states, and the lessons of drafts.
+       Otherwise a key's requests use their own only. */
+    bool share_prefixes;
     int64_t move_bytes; /* a state of so many bytes is copied in and out beside steps, 0: 1 MiB */
     int64_t probe_ns;   /* idle for so long, it computes one row to see that it can; 0: never */
     int32_t ahead;      /* steps started before the results of one are read, 0 .. LX_MAX_AHEAD */

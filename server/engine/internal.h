@@ -322,6 +322,9 @@ lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
 lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 
 /* --- prefix.c --- */
+/* Whose kept states and lessons the run may use and leaves behind: its client's key, or NULL, which
+   stands for all clients where they share. */
+const void *lx_run_owner(const lx_engine *e, const lx_run *r);
 /* Where the run's state may start from instead of nothing: a place of the arena, -1 for none. Sets
    first_row. */
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r);

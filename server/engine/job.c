@@ -461,7 +461,7 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     if (atomic_load_explicit(&job->first_token, memory_order_relaxed) == 0)
         atomic_store(&job->first_token, lx_now_ns());
     bool ended = is_last(job, token, n + 1);
-    if (job->tails != NULL && own)
+    if (job->tails != NULL && own && n >= job->plan->n_open)
         ended |= lx_stop_tails_follow(job->tails, i, n, job->tokens + row_of(job, i));
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
     if (ended)

@@ -1,5 +1,7 @@
 /*
- * Prompts share the states of what they begin with alike.
+ * Prompts share the states of what they begin with alike, those of one client with each other: by
+ * its key (lx_client), or of all clients where the operator shares them (share_prefixes). Otherwise
+ * the time of an answer would tell one key what another has sent, character by character.
  *
  * States are kept in places behind those of the engine in the same arena, so that keeping one
  * and starting from one are copies on the device. Rows are computed to the same bits at any split
@@ -37,12 +39,23 @@ static bool shares(const lx_engine *e, const lx_run *r)
     return e->prefixes != NULL && start->rows == 0 && start->n_tokens == 0;
 }
 
+const void *lx_run_owner(const lx_engine *e, const lx_run *r)
+{
+    return e->options.share_prefixes ? NULL : r->params->client.key;
+}
+
+static lx_prefix_key key_of(const lx_engine *e, const lx_run *r, const int32_t *ids, int32_t rows)
+{
+    return (lx_prefix_key){.owner = lx_run_owner(e, r), .ids = ids, .n_rows = rows};
+}
+
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
 {
     if (!shares(e, r) || r->plan->n_prompt < 2)
         return -1;
     /* The last row is computed: its output is the first token. */
-    lx_prefix found = lx_prefix_cache_find(e->prefixes, r->plan->prompt_ids, r->plan->n_prompt - 1);
+    lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, r->plan->n_prompt - 1);
+    lx_prefix found = lx_prefix_cache_find(e->prefixes, key);
     r->first_row = found.rows;
     r->branch = found.shared - found.rows >= MIN_BRANCH ? found.shared : 0;
     lx_job_mark_cached(r->job, found.rows);
@@ -143,7 +156,8 @@ static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t ro
 {
     if (!has_room(e, rows))
         return LX_OK;
-    int32_t place = lx_prefix_cache_add(e->prefixes, ids, rows);
+    lx_prefix_key key = key_of(e, &e->runs[e->slots[slot].run], ids, rows);
+    int32_t place = lx_prefix_cache_add(e->prefixes, key);
     if (place < 0)
         return LX_OK;
     lx_status st = e->pages.n > 0 ? take_pages(e, place, slot, rows, err) : LX_OK;

@@ -1,5 +1,6 @@
 /*
- * Prefixes in an array sorted by their rows. What has most rows in common with a given one stands
+ * Prefixes in an array sorted by their owners and then by their rows. Entries of two owners have no
+ * rows in common, whatever their rows are. What has most rows in common with a given one stands
  * beside where that would stand, so the longest kept prefix is found by a few binary searches,
  * however many rows and prefixes there are. Keys are small beside the states they stand for; which
  * one gives way is found by looking at all of them, once a kept state. Each knows how many rows it
@@ -13,6 +14,7 @@
 #include <string.h>
 
 typedef struct entry {
+    const void *owner;
     int32_t *ids; /* [n, width] */
     int32_t n, place;
     int32_t shared; /* rows in common with the entry before it, 0 for the first */
@@ -70,33 +72,38 @@ static size_t row_bytes(const lx_prefix_cache *c)
     return (size_t)c->width * sizeof(int32_t);
 }
 
-/* Rows that the entry and ids[n] begin with. */
-static int32_t common(const lx_prefix_cache *c, const entry *e, const int32_t *ids, int32_t n)
+/* Rows that the entry and the key begin with, of the first n of the key. */
+static int32_t common(const lx_prefix_cache *c, const entry *e, lx_prefix_key key, int32_t n)
 {
     int32_t most = e->n < n ? e->n : n, i = 0;
+    if (e->owner != key.owner)
+        return 0;
     while (i < most && memcmp(e->ids + (size_t)i * (size_t)c->width,
-                              ids + (size_t)i * (size_t)c->width, row_bytes(c)) == 0)
+                              key.ids + (size_t)i * (size_t)c->width, row_bytes(c)) == 0)
         i++;
     return i;
 }
 
-/* Whether the entry stands before ids[n]; a prefix stands before what goes on from it. */
-static bool before(const lx_prefix_cache *c, const entry *e, const int32_t *ids, int32_t n)
+/* Whether the entry stands before the key's first n rows; a prefix stands before what goes on from
+   it. */
+static bool before(const lx_prefix_cache *c, const entry *e, lx_prefix_key key, int32_t n)
 {
-    int32_t same = common(c, e, ids, n);
+    if (e->owner != key.owner)
+        return (uintptr_t)e->owner < (uintptr_t)key.owner;
+    int32_t same = common(c, e, key, n);
     if (same == e->n || same == n)
         return e->n < n;
     size_t at = (size_t)same * (size_t)c->width;
-    return memcmp(e->ids + at, ids + at, row_bytes(c)) < 0;
+    return memcmp(e->ids + at, key.ids + at, row_bytes(c)) < 0;
 }
 
-/* Where ids[n] stands, or would stand. */
-static int32_t find_index(const lx_prefix_cache *c, const int32_t *ids, int32_t n)
+/* Where the key's first n rows stand, or would stand. */
+static int32_t find_index(const lx_prefix_cache *c, lx_prefix_key key, int32_t n)
 {
     int32_t low = 0, high = c->n;
     while (low < high) {
         int32_t middle = (low + high) / 2;
-        if (before(c, &c->entries[middle], ids, n))
+        if (before(c, &c->entries[middle], key, n))
             low = middle + 1;
         else
             high = middle;
@@ -104,44 +111,45 @@ static int32_t find_index(const lx_prefix_cache *c, const int32_t *ids, int32_t 
     return low;
 }
 
-static bool is_at(const lx_prefix_cache *c, int32_t index, const int32_t *ids, int32_t n)
+static bool is_at(const lx_prefix_cache *c, int32_t index, lx_prefix_key key, int32_t n)
 {
     const entry *e = &c->entries[index];
-    return index < c->n && e->n == n && common(c, e, ids, n) == n;
+    return index < c->n && e->owner == key.owner && e->n == n && common(c, e, key, n) == n;
 }
 
-/* The longest kept prefix of ids[n], NULL when there is none. If what stands before ids[n] is not
-   a prefix of it, no prefix is longer than what the two have in common: it would stand between. */
-static entry *longest(lx_prefix_cache *c, const int32_t *ids, int32_t n)
+/* The longest kept prefix of the key, NULL when there is none. If what stands before its rows is
+   not a prefix of them, no prefix is longer than what the two have in common: it would stand
+   between. */
+static entry *longest(lx_prefix_cache *c, lx_prefix_key key)
 {
-    while (n > 0) {
-        int32_t index = find_index(c, ids, n);
-        if (is_at(c, index, ids, n))
+    for (int32_t n = key.n_rows; n > 0;) {
+        int32_t index = find_index(c, key, n);
+        if (is_at(c, index, key, n))
             return &c->entries[index];
         if (index == 0)
             return NULL;
         entry *e = &c->entries[index - 1];
-        n = common(c, e, ids, n);
+        n = common(c, e, key, n);
         if (n == e->n)
             return e;
     }
     return NULL;
 }
 
-static int32_t most_shared(const lx_prefix_cache *c, const int32_t *ids, int32_t n)
+static int32_t most_shared(const lx_prefix_cache *c, lx_prefix_key key)
 {
-    int32_t index = find_index(c, ids, n), most = 0;
+    int32_t index = find_index(c, key, key.n_rows), most = 0;
     for (int32_t i = index - 1; i <= index; i++) {
-        int32_t same = i >= 0 && i < c->n ? common(c, &c->entries[i], ids, n) : 0;
+        int32_t same = i >= 0 && i < c->n ? common(c, &c->entries[i], key, key.n_rows) : 0;
         most = same > most ? same : most;
     }
     return most;
 }
 
-lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows)
+lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, lx_prefix_key key)
 {
-    lx_prefix found = {.place = -1, .shared = most_shared(c, ids, n_rows)};
-    entry *e = longest(c, ids, n_rows);
+    lx_prefix found = {.place = -1, .shared = most_shared(c, key)};
+    entry *e = longest(c, key);
     if (e != NULL) {
         e->used = ++c->time;
         found.rows = e->n;
@@ -196,28 +204,29 @@ int32_t lx_prefix_cache_forget(lx_prefix_cache *c)
     return place;
 }
 
-int32_t lx_prefix_cache_add(lx_prefix_cache *c, const int32_t *ids, int32_t n_rows)
+int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
 {
-    int32_t index = find_index(c, ids, n_rows);
-    if (is_at(c, index, ids, n_rows)) {
+    int32_t n = key.n_rows, index = find_index(c, key, n);
+    if (is_at(c, index, key, n)) {
         c->entries[index].used = ++c->time;
         return -1;
     }
-    int32_t *key = malloc((size_t)n_rows * row_bytes(c));
-    if (key == NULL)
+    int32_t *ids = malloc((size_t)n * row_bytes(c));
+    if (ids == NULL)
         return -1;
-    memcpy(key, ids, (size_t)n_rows * row_bytes(c));
+    memcpy(ids, key.ids, (size_t)n * row_bytes(c));
     if (c->n == c->n_places)
         (void)lx_prefix_cache_forget(c);
     int32_t place = c->unused[c->n_places - c->n - 1];
-    index = find_index(c, ids, n_rows); /* one before it may be gone */
+    index = find_index(c, key, n); /* one before it may be gone */
     memmove(c->entries + index + 1, c->entries + index,
             (size_t)(c->n - index) * sizeof *c->entries);
     c->n++;
-    c->entries[index] = (entry){.ids = key, .n = n_rows, .place = place, .used = ++c->time};
+    c->entries[index] =
+        (entry){.owner = key.owner, .ids = ids, .n = n, .place = place, .used = ++c->time};
     if (index > 0)
-        c->entries[index].shared = common(c, &c->entries[index - 1], ids, n_rows);
+        c->entries[index].shared = common(c, &c->entries[index - 1], key, n);
     if (index + 1 < c->n)
-        c->entries[index + 1].shared = common(c, &c->entries[index + 1], ids, n_rows);
+        c->entries[index + 1].shared = common(c, &c->entries[index + 1], key, n);
     return place;
 }

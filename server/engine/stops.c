@@ -2,7 +2,6 @@
  * place is tried. */
 #include "server/engine/stops.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static bool begins_with(const struct lx_stop *stop, const char *text, size_t bytes)
@@ -10,15 +9,31 @@ static bool begins_with(const struct lx_stop *stop, const char *text, size_t byt
     return stop->bytes <= bytes && memcmp(text, stop->text, stop->bytes) == 0;
 }
 
-size_t lx_stops_find(const lx_stops *s, const char *text, size_t bytes)
+/* The number of the first stop string in the text and where it begins; -1: there is none. */
+static int32_t first_in(const lx_stops *s, const char *text, size_t bytes, size_t *begin)
 {
     for (size_t at = 0; at < bytes; at++) {
         for (int32_t i = 0; i < s->n; i++) {
+            *begin = at;
             if (begins_with(&s->stop[i], text + at, bytes - at))
-                return at;
+                return i;
         }
     }
-    return bytes;
+    return -1;
+}
+
+size_t lx_stops_find(const lx_stops *s, const char *text, size_t bytes)
+{
+    size_t begin = 0;
+    return first_in(s, text, bytes, &begin) >= 0 ? begin : bytes;
+}
+
+bool lx_stops_cut(const lx_stops *s, const char *text, size_t bytes, size_t *end)
+{
+    int32_t i = first_in(s, text, bytes, end);
+    if (i >= 0 && i < s->n_kept)
+        *end += s->stop[i].bytes;
+    return i >= 0;
 }
 
 size_t lx_stops_settled(const lx_stops *s, const char *text, size_t bytes)

@@ -3,12 +3,9 @@
  *
  *   READING   first call: framing is checked, a bad one refused before its body is read;
  *             next calls: the body is collected up to the limit, what is over it is dropped
- *   WAITING   the handler deferred a whole answer: the connection is suspended between wakes
+ *   WORKING   the connection is suspended; a worker has the exchange, or a wake will give it to one
+ *             (work.c). Requests that cost nothing, as probes, are answered without it
  *   SENDING   an answer is queued; a stream's reader is in response.c
- *
- * Suspension is a flag under the exchange lock. Resuming a connection that is not suspended, or
- * that has completed, is undefined, so both are checked under that lock; the library never frees a
- * suspended connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +26,7 @@ void lx_exchange_ref(lx_exchange *ex)
     atomic_fetch_add(&ex->refs, 1);
 }
 
-static void free_body(lx_exchange *ex)
+void lx_exchange_free_body(lx_exchange *ex)
 {
     lx_buffer_fini(&ex->body);
     if (ex->reserved > 0)
@@ -49,8 +46,9 @@ void lx_exchange_unref(lx_exchange *ex)
         ex->before.release(ex->before.context);
     if (ex->passed)
         ex->http->options.leave(ex->http->options.gate, &ex->pass);
+    free(ex->response.body);
     free(ex->shown);
-    free_body(ex);
+    lx_exchange_free_body(ex);
     lx_buffer_fini(&ex->out);
     (void)pthread_mutex_destroy(&ex->lock);
     atomic_fetch_sub(&ex->http->n_exchanges, 1);
@@ -94,57 +92,6 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
     choose_id(ex);
     atomic_fetch_add(&h->n_exchanges, 1);
     return ex;
-}
-
-/* --- waiting and waking --- */
-
-static void resume_locked(lx_exchange *ex)
-{
-    if (ex->suspended && !ex->completed) {
-        ex->suspended = false;
-        MHD_resume_connection(ex->connection);
-    }
-}
-
-void lx_exchange_wake(void *context)
-{
-    lx_exchange *ex = context;
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->woken = true;
-    resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
-}
-
-void lx_exchange_cancel(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    lx_deferred deferred = ex->deferred;
-    (void)pthread_mutex_unlock(&ex->lock);
-    if (deferred.context != NULL && deferred.cancel != NULL)
-        deferred.cancel(deferred.context);
-}
-
-void lx_exchange_kill(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->left = true;
-    resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
-    lx_exchange_cancel(ex);
-}
-
-bool lx_exchange_suspend(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    if (atomic_load(&ex->http->stopping))
-        ex->left = true;
-    bool suspends = !ex->woken && !ex->left;
-    if (suspends) {
-        ex->suspended = true;
-        MHD_suspend_connection(ex->connection);
-    }
-    (void)pthread_mutex_unlock(&ex->lock);
-    return suspends;
 }
 
 /* --- reading --- */
@@ -243,12 +190,11 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     (void)snprintf(ex->path, sizeof ex->path, "%s", url);
     ex->old_version = strcmp(version, "HTTP/1.0") == 0;
     limit_body(ex);
+    lx_watch_begin(&h->watch, ex->conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
     lx_error err = {0};
     int fault = front_fault(ex, &err);
     if (fault != 0)
         return refuse(ex, fault, &err, true);
-    lx_watch_set_deadline(&h->watch, ex->conn,
-                          lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
     enum MHD_Result result = MHD_YES;
     uint64_t length = strtoull(header(ex, "Content-Length"), NULL, 10); /* the front checked it */
     bool has_body = length > 0 || header(ex, "Transfer-Encoding")[0] != '\0';
@@ -264,7 +210,7 @@ static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
     if (ex->body.status == LX_OK && need <= most && need >= ex->reserved) { /* chunked: it grows */
         size_t room = 2 * need < most ? 2 * need : most;
         if (!reserve_body(ex, room)) {
-            free_body(ex);
+            lx_exchange_free_body(ex);
             ex->body.status = LX_ERR_BUSY; /* the rest of it is dropped */
         }
     }
@@ -297,60 +243,6 @@ static const char *argument(const void *query, const char *name)
     return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* A deferred answer hands over to another one. A client that left in between was noticed by the
- * first. */
-static enum MHD_Result hand_over(lx_exchange *ex, lx_response *rs)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->before = ex->deferred;
-    ex->deferred = rs->deferred;
-    bool left = ex->left;
-    (void)pthread_mutex_unlock(&ex->lock);
-    if (left)
-        lx_exchange_cancel(ex);
-    lx_watch_set_deadline(&ex->http->watch, ex->conn, rs->deferred.deadline_ns);
-    return rs->deferred.pull != NULL ? lx_http_queue_stream(ex, rs) : MHD_YES;
-}
-
-/* The handler's whole answer, once it is ready. */
-static enum MHD_Result wait_whole(lx_exchange *ex)
-{
-    for (;;) {
-        (void)pthread_mutex_lock(&ex->lock);
-        bool left = ex->left;
-        ex->woken = false;
-        (void)pthread_mutex_unlock(&ex->lock);
-        if (left)
-            return MHD_NO;
-        if (ex->deferred.advance != NULL)
-            ex->deferred.advance(ex->deferred.context);
-        if (ex->deferred.is_done(ex->deferred.context)) {
-            lx_response rs = {0};
-            ex->deferred.finish(ex->deferred.context, &rs);
-            if (rs.deferred.context == NULL || ex->before.context != NULL)
-                return lx_http_queue(ex, &rs, false);
-            enum MHD_Result result = hand_over(ex, &rs);
-            if (result != MHD_YES || rs.deferred.pull != NULL)
-                return result;
-            continue;
-        }
-        if (lx_exchange_suspend(ex))
-            return MHD_YES;
-    }
-}
-
-static enum MHD_Result answer_later(lx_exchange *ex, lx_response *rs)
-{
-    ex->deferred = rs->deferred;
-    ex->phase = LX_EXCHANGE_WAITING;
-    lx_watch_set_deadline(&ex->http->watch, ex->conn, rs->deferred.deadline_ns);
-    if (!lx_watch_attach(&ex->http->watch, ex->conn, ex))
-        return MHD_NO;
-    if (rs->deferred.pull != NULL)
-        return lx_http_queue_stream(ex, rs);
-    return wait_whole(ex);
-}
-
 static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *method)
 {
     const lx_http_options *o = &ex->http->options;
@@ -360,7 +252,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         return refuse(ex, fault, &err, true);
     if (ex->body.status != LX_OK)
         return refuse_body(ex);
-    lx_request rq = {
+    ex->request = (lx_request){
         .method = method,
         .path = url,
         .tail = "",
@@ -381,14 +273,12 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .owner = ex->pass.owner,
         .admin = ex->pass.admin,
     };
-    lx_response rs = {0};
     ex->answering = true;
     atomic_fetch_add(&ex->http->n_answering, 1);
-    o->handle(o->context, &rq, &rs);
-    lx_http_keep_body(ex);
-    free_body(ex);
-    if (rs.deferred.context != NULL)
-        return answer_later(ex, &rs);
+    if (ex->body.length > 0 || o->is_quick == NULL || !o->is_quick(method, url))
+        return lx_exchange_start_work(ex);
+    lx_response rs = {0};
+    o->handle(o->context, &ex->request, &rs);
     lx_watch_set_deadline(&ex->http->watch, ex->conn,
                           lx_now_ns() + o->idle_timeout_s * LX_NS_PER_S);
     return lx_http_queue(ex, &rs, false);
@@ -401,8 +291,8 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
     lx_exchange *ex = *con_cls;
     if (ex == NULL)
         return begin(cls, connection, method, url, version, con_cls);
-    if (ex->phase == LX_EXCHANGE_WAITING)
-        return wait_whole(ex);
+    if (ex->phase == LX_EXCHANGE_WORKING)
+        return lx_exchange_take_answer(ex);
     if (ex->phase == LX_EXCHANGE_SENDING) /* refused in the first call; the rest is not read */
         return MHD_YES;
     if (*upload_bytes > 0)
@@ -422,9 +312,8 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
     (void)pthread_mutex_lock(&ex->lock);
     ex->completed = true;
     (void)pthread_mutex_unlock(&ex->lock);
-    lx_watch_detach(&h->watch, ex->conn);
     int64_t wait_s = h->options.idle_timeout_s + h->options.read_timeout_s;
-    lx_watch_set_deadline(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
+    lx_watch_end(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
     bool complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     lx_http_log_request(ex, complete);
     if (!complete && !ex->answering && ex->status == 0)

@@ -68,6 +68,25 @@ static void check_encoding(lx_header_check *c, const char *value, size_t n)
     c->chunked = true;
 }
 
+static void copy_coding(lx_header_check *c, const char *value, size_t n)
+{
+    size_t kept = n < sizeof c->coding - 1 ? n : sizeof c->coding - 1;
+    for (size_t i = 0; i < kept; i++)
+        c->coding[i] = is_token_char((unsigned char)value[i]) || value[i] == ',' ? value[i] : ' ';
+    c->coding[kept] = '\0';
+}
+
+/* Bodies are read as they come: one that is compressed is refused, and an empty one has no coding.
+ */
+static void check_coding(lx_header_check *c)
+{
+    if (c->fault != 0 || c->coding[0] == '\0' || (c->length == 0 && !c->chunked))
+        return;
+    c->fault = 415;
+    (void)lx_fail(&c->error, LX_ERR_INVALID, "Content-Encoding",
+                  "the body's Content-Encoding is %s: send it without one", c->coding);
+}
+
 static bool is_name(const char *name, size_t n, const char *wanted)
 {
     return n == strlen(wanted) && strncasecmp(name, wanted, n) == 0;
@@ -92,6 +111,9 @@ void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes
         check_length(c, value, value_bytes);
     else if (is_name(name, name_bytes, "Transfer-Encoding"))
         check_encoding(c, value, value_bytes);
+    else if (is_name(name, name_bytes, "Content-Encoding") &&
+             !is_name(value, value_bytes, "identity"))
+        copy_coding(c, value, value_bytes);
     else if (is_name(name, name_bytes, "Host"))
         c->n_host = c->n_host < 0 ? 1 : c->n_host + 1;
     else if (is_name(name, name_bytes, "Content-Type"))
@@ -115,6 +137,7 @@ int lx_header_check_end(lx_header_check *c, lx_body_limit most)
         fault(c, 400, "Host", "the Host header is missing");
     if (c->n_host > 1)
         fault(c, 400, "Host", "Host is given more than once");
+    check_coding(c);
     if (c->fault == 0 && c->length > most.bytes) {
         c->fault = 413;
         (void)lx_fail(&c->error, LX_ERR_TOO_LARGE, "body",

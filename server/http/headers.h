@@ -43,6 +43,7 @@ typedef struct lx_header_check {
     bool has_length, chunked, old;      /* old: HTTP/1.0 */
     bool is_form;                       /* its only Content-Type is multipart/form-data */
     uint64_t length;                    /* of Content-Length */
+    char coding[32];                    /* of the body, by Content-Encoding; "": none */
     int fault;                          /* HTTP status of the first fault, 0 for none */
     lx_error error;
 } lx_header_check;

@@ -4,13 +4,14 @@
  *
  * Locks, in the order in which they may be taken (never the other way round):
  *   watch lock     the list of connections, their deadlines and current exchanges
- *   exchange lock  one exchange's {suspended, woken, left, completed}; MHD_suspend_connection and
- *                  MHD_resume_connection are called with it held, as they must agree with the flags
- * The watcher never wakes an exchange under the watch lock: it takes a reference first.
+ *   exchange lock  one exchange's {suspended, woken, left, completed, working, busy};
+ *                  MHD_suspend_connection and MHD_resume_connection are called with it held, as
+ * they must agree with the flags workers' lock  the lines of exchanges that wait for a worker The
+ * watcher never wakes an exchange under the watch lock: it takes a reference first.
  *
  * An exchange (one request and its answer) is referenced by its connection until the completion
- * callback, by a streaming response, and for moments by the watcher. The deferred object is
- * released with the last reference.
+ * callback, by a streaming response, by the workers, and for moments by the watcher. The deferred
+ * object is released with the last reference.
  */
 #ifndef LINNET_SERVER_HTTP_INTERNAL_H
 #define LINNET_SERVER_HTTP_INTERNAL_H
@@ -33,12 +34,14 @@ enum { LX_HTTP_MEMORY_BYTES = 28 * 1024, LX_MAX_LINGERING = 64 };
 typedef struct lx_http_conn {
     lx_http *http;
     struct lx_http_conn *prev, *next;
-    struct lx_exchange *exchange; /* with a pending answer; NULL otherwise */
-    int64_t deadline_ns;          /* when the socket is shut down, 0: never */
-    lx_tls_pair *tls;             /* what it shook hands with; NULL without TLS */
+    struct lx_http_conn *newer, *older; /* of those that are idle */
+    struct lx_exchange *exchange;       /* with a pending answer; NULL otherwise */
+    int64_t deadline_ns;                /* when the socket is shut down, 0: never */
+    lx_tls_pair *tls;                   /* what it shook hands with; NULL without TLS */
     int fd;
     uint32_t generation; /* tells apart connections that had the same fd */
     bool hung_up;        /* the peer will send nothing more */
+    bool idle, evicted;  /* in no request; shut down for others, and not closed yet */
     bool refused;        /* closed before all that the peer sends was read */
     lx_front front;      /* its thread only, as the number of exchanges */
     int64_t n_exchanges;
@@ -60,14 +63,29 @@ typedef struct lx_watch {
     lx_http_conn **by_fd; /* [n_by_fd] */
     int32_t n_by_fd;
     uint32_t next_generation;
+    /* Connections without a request: since their last answer, or since they began. */
+    lx_http_conn *newest, *oldest;
+    int32_t n_conns, n_evicted;
+    int32_t most; /* open connections, before idle ones give way */
     int64_t ping_ns;
     lx_linger lingering[LX_MAX_LINGERING];
     int32_t n_lingering;
     bool started;
 } lx_watch;
 
+/* See workers.c. */
+typedef struct lx_workers {
+    pthread_mutex_t lock;
+    pthread_cond_t more;              /* exchanges that wait, or the end */
+    struct lx_exchange *first, *last; /* the heads of lines */
+    pthread_t *threads;               /* [n] */
+    int32_t n;
+    bool stopping;
+} lx_workers;
+
 struct lx_http {
     lx_http_options options;
+    lx_workers workers;
     struct MHD_Daemon *daemon;
     int listener; /* once it is quiesced, until it stops; else -1 */
     lx_watch watch;
@@ -83,7 +101,7 @@ struct lx_http {
 
 typedef enum lx_exchange_phase {
     LX_EXCHANGE_READING,
-    LX_EXCHANGE_WAITING,
+    LX_EXCHANGE_WORKING,
     LX_EXCHANGE_SENDING
 } lx_exchange_phase;
 
@@ -94,8 +112,15 @@ typedef struct lx_exchange {
     int64_t number; /* of the connection's exchanges */
     _Atomic int32_t refs;
     pthread_mutex_t lock;
-    bool suspended, woken, left, completed; /* guarded by lock */
-    lx_exchange_phase phase;                /* the connection's thread only, as are the rest */
+    bool suspended, woken, left, completed; /* guarded by lock, as the next two */
+    bool working;                           /* the answer is not ready for its connection yet */
+    bool busy;                              /* a worker has it, or will */
+    bool handled;                           /* the rest up to `phase`: of its worker, while busy */
+    int64_t given_ns;                       /* when it was given to the workers first */
+    lx_request request;
+    lx_response response; /* made by a worker, for the connection's thread */
+    struct lx_exchange *next_line, *behind, *last_behind; /* see workers.c; its lock */
+    lx_exchange_phase phase; /* the connection's thread only, as are the rest */
     bool answering, ended;
     bool old_version;  /* HTTP/1.0: a stream's end is the connection's */
     size_t body_bytes; /* received, dropped ones included */
@@ -124,14 +149,32 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
                                     size_t *upload_bytes, void **con_cls);
 void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
                               enum MHD_RequestTerminationCode code);
-void lx_exchange_wake(void *context);     /* there is more; any thread */
-void lx_exchange_kill(lx_exchange *ex);   /* the client left; any thread */
-void lx_exchange_cancel(lx_exchange *ex); /* stop making the answer, still send what it says */
+void lx_exchange_ref(lx_exchange *ex);
+void lx_exchange_unref(lx_exchange *ex);
+void lx_exchange_free_body(lx_exchange *ex);
+
+/* work.c */
+void lx_exchange_wake(void *context);      /* there is more; any thread */
+void lx_exchange_kill(lx_exchange *ex);    /* the client left; any thread */
+void lx_exchange_cancel(lx_exchange *ex);  /* stop making the answer, still send what it says */
+bool lx_exchange_is_left(lx_exchange *ex); /* whether the client left; forgets a wake */
 /* Suspends the connection until the next wake. False when there was a wake in between, the client
    left or the server stops: then look again. The connection's thread only. */
 bool lx_exchange_suspend(lx_exchange *ex);
-void lx_exchange_ref(lx_exchange *ex);
-void lx_exchange_unref(lx_exchange *ex);
+/* The connection's thread: has a worker answer the request, and sends what it has made. */
+enum MHD_Result lx_exchange_start_work(lx_exchange *ex);
+enum MHD_Result lx_exchange_take_answer(lx_exchange *ex);
+void lx_exchange_work(lx_exchange *ex); /* a worker's turn; takes a reference over */
+void lx_exchange_drop(lx_exchange *ex); /* the same, when no worker will have a turn any more */
+
+/* workers.c */
+lx_status lx_workers_start(lx_workers *w, int32_t n, lx_error *err) LX_MUST_USE;
+/* Takes a reference of the exchange, which has lx_exchange_work called. False: they have stopped.
+ */
+bool lx_workers_add(lx_workers *w, lx_exchange *ex) LX_MUST_USE;
+/* Waits for what is under way and drops the rest; nothing is taken from then on. */
+void lx_workers_stop(lx_workers *w);
+void lx_workers_fini(lx_workers *w); /* once no exchange is left */
 
 /* response.c */
 enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
@@ -161,15 +204,20 @@ void lx_linger_read(lx_watch *w, uint64_t key);
 void lx_linger_end(lx_watch *w, int64_t now); /* closes what is late */
 
 /* watch.c */
-lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err) LX_MUST_USE;
+/* max_connections: as the library has it, of which a few are kept free for new ones. */
+lx_status lx_watch_start(lx_watch *w, int32_t ping_s, int32_t max_connections,
+                         lx_error *err) LX_MUST_USE;
 void lx_watch_stop(lx_watch *w); /* also one that was never started */
 /* Starts watching a new connection; false when its socket cannot be watched. */
 bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
 void lx_watch_close(lx_watch *w, lx_http_conn *conn);
 void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+/* A request begins: the connection is not idle. And ends: it is, as long as no other one gets its
+   place. */
+void lx_watch_begin(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
+void lx_watch_end(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
 /* From now on a hang-up of the peer kills `ex`. False when it has hung up already. */
 bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex);
-void lx_watch_detach(lx_watch *w, lx_http_conn *conn);
 /* Calls act for every exchange with a pending answer, outside the lock. */
 void lx_watch_each(lx_watch *w, void (*act)(lx_exchange *ex));
 

@@ -37,11 +37,9 @@ static void name_address(const lx_exchange *ex, char *out, size_t size)
         out[0] = '\0';
 }
 
-static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, double ms)
+static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, double ms,
+                     const char *address, const char *who)
 {
-    char address[64];
-    name_address(ex, address, sizeof address);
-    const char *who = ex->pass.who != NULL ? ex->pass.who : "";
     lx_log_field fields[13];
     int n = 0;
     fields[n++] = (lx_log_field){.name = "message", .text = "request"};
@@ -62,15 +60,26 @@ static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, d
     lx_log_fields(level, fields, n);
 }
 
+/* The members of a JSON line, in its order and with its names. */
+static void log_text(lx_log_level level, const lx_exchange *ex, bool complete, double ms,
+                     const char *address, const char *who)
+{
+    lx_log(level, "%s %s %s %d %.1f ms%s address=%s%s%s%s%s%s%s", ex->id, ex->method, ex->path,
+           ex->status, ms, complete ? "" : ", client left", address,
+           ex->trace[0] != '\0' ? " trace_id=" : "", ex->trace, who[0] != '\0' ? " key=" : "", who,
+           ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
+}
+
 void lx_http_log_request(const lx_exchange *ex, bool complete)
 {
     bool tell = strcmp(ex->method, "POST") == 0 || ex->status == 401;
     lx_log_level level = tell ? LX_LOG_INFO : LX_LOG_DEBUG;
     double ms = (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS;
+    char address[64];
+    name_address(ex, address, sizeof address);
+    const char *who = ex->pass.who != NULL ? ex->pass.who : "";
     if (lx_log_is_json())
-        log_json(level, ex, complete, ms);
+        log_json(level, ex, complete, ms, address, who);
     else
-        lx_log(level, "%s %s %s %d %.1f ms%s%s%s%s%s", ex->id, ex->method, ex->path, ex->status, ms,
-               complete ? "" : ", client left", ex->trace[0] != '\0' ? " trace_id=" : "", ex->trace,
-               ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
+        log_text(level, ex, complete, ms, address, who);
 }

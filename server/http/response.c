@@ -101,15 +101,6 @@ enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
     return result;
 }
 
-static bool has_left(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    bool left = ex->left;
-    ex->woken = false;
-    (void)pthread_mutex_unlock(&ex->lock);
-    return left;
-}
-
 /* Moves made bytes to the library; 0 when there are none. */
 static size_t give(lx_exchange *ex, char *buf, size_t max)
 {
@@ -170,7 +161,7 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
             return (ssize_t)n;
         if (ex->ended)
             return end_stream(ex, MHD_CONTENT_READER_END_OF_STREAM);
-        if (has_left(ex))
+        if (lx_exchange_is_left(ex))
             return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
         make_more(ex);
         if (ex->out.status != LX_OK)

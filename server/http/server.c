@@ -2,9 +2,10 @@
  * Start and stop of the HTTP server.
  *
  * libmicrohttpd runs a pool of threads, each with an epoll of its own; the watcher (watch.c)
- * adds what it lacks. Order of the end, as a suspended connection at MHD_stop_daemon aborts the
- * process: stop listening, let answers finish, mark the server as stopping (nothing is suspended
- * from then on), resume what is suspended, stop the library, stop the watcher.
+ * adds what it lacks, and the workers (workers.c) do what requests ask for. Order of the end, as a
+ * suspended connection at MHD_stop_daemon aborts the process: stop listening, let answers finish,
+ * mark the server as stopping (nothing is suspended from then on), let workers end what they have
+ * begun, resume what is suspended, stop the library, stop the watcher.
  */
 #include "server/http/server.h"
 
@@ -161,7 +162,10 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     if (options->tls_key != NULL)
         st = lx_http_renew_tls(h, options->tls_certificate, options->tls_key, err);
     if (st == LX_OK)
-        st = lx_watch_start(&h->watch, options->ping_s, err);
+        st = lx_watch_start(&h->watch, options->ping_s, options->max_connections, err);
+    if (st == LX_OK)
+        st = lx_workers_start(&h->workers, options->n_threads, err);
+    bool works = st == LX_OK;
     if (st == LX_OK)
         st = lx_http_listen(options->host, options->port, &fd, &h->port, err);
     if (st == LX_OK)
@@ -172,6 +176,10 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     }
     if (fd >= 0)
         (void)close(fd);
+    if (works) {
+        lx_workers_stop(&h->workers);
+        lx_workers_fini(&h->workers);
+    }
     if (h->watch.started)
         lx_watch_stop(&h->watch);
     lx_http_tls_free(h);
@@ -217,11 +225,13 @@ void lx_http_stop(lx_http *h)
         return;
     lx_http_quiesce(h);
     atomic_store(&h->stopping, true);
+    lx_workers_stop(&h->workers);
     lx_watch_each(&h->watch, lx_exchange_kill);
     MHD_stop_daemon(h->daemon);
     if (h->listener != MHD_INVALID_SOCKET)
         (void)close(h->listener);
     lx_watch_stop(&h->watch);
+    lx_workers_fini(&h->workers);
     lx_http_tls_free(h);
     free(h);
 }

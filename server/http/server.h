@@ -4,7 +4,8 @@
  * A handler gets a whole request and either answers at once (status, headers, body) or hands over
  * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
  * read piece by piece. The maker of the content calls request->wake when there is more; the
- * server suspends the connection in between, so that a waiting request costs no thread.
+ * server suspends the connection in between, so that a waiting request costs no thread. Handlers
+ * and whole answers are made by workers, so that the threads of connections only move bytes.
  *
  * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
  */
@@ -113,9 +114,11 @@ typedef struct lx_http_options {
     const char *tls_certificate, *tls_key;
     int32_t max_per_address; /* connections of one address, 0: no limit */
     bool log_bodies;         /* the request log may show what clients send */
-    int32_t n_threads, max_connections;
+    int32_t n_threads;       /* for connections, and as many workers */
+    int32_t max_connections;
     int32_t idle_timeout_s; /* silence on a connection */
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
+    int64_t wait_ns;        /* for a worker, after which the request is refused */
     int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
     lx_body_limits limits;
     lx_budget *bodies; /* bytes of bodies that are being read; NULL: no limit */
@@ -123,6 +126,10 @@ typedef struct lx_http_options {
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
     void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */
     void *gate;                                  /* context of the two */
+    /* Whether a request without a body is answered at once and at next to no cost: then its
+       connection's thread calls the handler, behind no other request's work. NULL: none is. */
+    bool (*is_quick)(const char *method, const char *path);
+    /* By one of n_threads workers, but for quick ones; clients take turns, by their keys. */
     void (*handle)(void *context, const lx_request *rq, lx_response *rs);
     /* Answers a request that HTTP itself refuses (framing, size). */
     void (*refuse)(void *context, int status, const lx_error *err, lx_response *rs);

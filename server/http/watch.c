@@ -9,6 +9,8 @@
  *     never fires: every connection has a deadline, at which the socket is shut down
  *   - the rest of a refused request (linger.c)
  *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
+ *   - connections without a request that fill the table: the library takes no new ones then, so the
+ *     one that is idle for longest is shut down before
  *
  * Sockets are shut down, never closed here: closing is the library's. An event carries fd and
  * generation, so that an event that was on its way while its fd was closed and reused has no
@@ -28,6 +30,7 @@
 #include "server/http/internal.h"
 
 enum { BATCH = 128, TICK_MS = 500, HANG_UP_MS = 1000 };
+enum { SPARE = 16 }; /* one in so many connections is kept free */
 
 static const uint64_t stop_key = UINT64_MAX;
 
@@ -38,6 +41,42 @@ static void set_deadline(lx_http_conn *conn, int64_t deadline_ns)
     int64_t soon = lx_now_ns() + HANG_UP_MS * LX_NS_PER_MS;
     bool hurry = conn->hung_up && conn->exchange == NULL && deadline_ns > soon;
     conn->deadline_ns = hurry ? soon : deadline_ns;
+}
+
+/* --- idle connections; under the lock --- */
+
+static void end_idle(lx_watch *w, lx_http_conn *conn)
+{
+    if (!conn->idle)
+        return;
+    *(conn->newer != NULL ? &conn->newer->older : &w->newest) = conn->older;
+    *(conn->older != NULL ? &conn->older->newer : &w->oldest) = conn->newer;
+    conn->newer = conn->older = NULL;
+    conn->idle = false;
+}
+
+static void begin_idle(lx_watch *w, lx_http_conn *conn)
+{
+    if (conn->idle || conn->evicted)
+        return;
+    conn->idle = true;
+    conn->older = w->newest;
+    *(w->newest != NULL ? &w->newest->newer : &w->oldest) = conn;
+    w->newest = conn;
+}
+
+/* The oldest idle connections give way, but not to themselves: `new_one` stays, NULL: there is
+ * none.
+ */
+static void make_room(lx_watch *w, const lx_http_conn *new_one)
+{
+    while (w->n_conns - w->n_evicted > w->most && w->oldest != new_one) {
+        lx_http_conn *conn = w->oldest;
+        end_idle(w, conn);
+        conn->evicted = true;
+        w->n_evicted++;
+        (void)shutdown(conn->fd, SHUT_RDWR);
+    }
 }
 
 /* Notes that the peer hung up. The exchange whose answer it was waiting for, with a reference, or
@@ -137,9 +176,13 @@ static lx_status open_fds(lx_watch *w, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_watch_start(lx_watch *w, int32_t ping_s, lx_error *err)
+lx_status lx_watch_start(lx_watch *w, int32_t ping_s, int32_t max_connections, lx_error *err)
 {
-    *w = (lx_watch){.epoll_fd = -1, .stop_fd = -1, .ping_ns = ping_s * LX_NS_PER_S};
+    int32_t spare = max_connections / SPARE + 1;
+    *w = (lx_watch){.epoll_fd = -1,
+                    .stop_fd = -1,
+                    .ping_ns = ping_s * LX_NS_PER_S,
+                    .most = max_connections - spare};
     (void)pthread_mutex_init(&w->lock, NULL);
     lx_status st = open_fds(w, err);
     if (st == LX_OK && pthread_create(&w->thread, NULL, watch_main, w) != 0)
@@ -185,6 +228,9 @@ bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
         if (w->conns != NULL)
             w->conns->prev = conn;
         w->conns = conn;
+        w->n_conns++;
+        begin_idle(w, conn);
+        make_room(w, conn);
     }
     (void)pthread_mutex_unlock(&w->lock);
     return ok;
@@ -200,6 +246,9 @@ void lx_watch_close(lx_watch *w, lx_http_conn *conn)
     if (conn->next != NULL)
         conn->next->prev = conn->prev;
     w->by_fd[conn->fd] = NULL;
+    end_idle(w, conn);
+    w->n_conns--;
+    w->n_evicted -= conn->evicted;
     (void)epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
     (void)pthread_mutex_unlock(&w->lock);
 }
@@ -221,10 +270,21 @@ bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex)
     return there;
 }
 
-void lx_watch_detach(lx_watch *w, lx_http_conn *conn)
+void lx_watch_begin(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    end_idle(w, conn);
+    set_deadline(conn, deadline_ns);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void lx_watch_end(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
     (void)pthread_mutex_lock(&w->lock);
     conn->exchange = NULL;
+    set_deadline(conn, deadline_ns);
+    begin_idle(w, conn);
+    make_room(w, NULL);
     (void)pthread_mutex_unlock(&w->lock);
 }
 

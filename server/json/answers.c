@@ -15,6 +15,39 @@ static json_t *make_message(const lx_json_choice *c, bool chunk)
     return json_pack("{s:s, s:s%}", "role", "assistant", "content", c->text, c->text_bytes);
 }
 
+/* Lists of ids; NULL without memory. */
+static json_t *make_ids(const int32_t *ids, int32_t n)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < n; i++) {
+        if (json_array_append_new(list, json_integer(ids[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *make_token_ids(const lx_json_choice *c)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < c->n_tokens; i++) {
+        if (c->tokens[i].id >= 0 &&
+            json_array_append_new(list, json_integer(c->tokens[i].id)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static bool add_prompt_ids(json_t *o, const lx_json_choice *c)
+{
+    return c->prompt_ids == NULL ||
+           json_object_set_new(o, "prompt_token_ids", make_ids(c->prompt_ids, c->n_prompt_ids)) ==
+               0;
+}
+
 static json_t *make_choice(const lx_json_completion *f, const lx_json_choice *c)
 {
     json_t *logprobs =
@@ -25,12 +58,17 @@ static json_t *make_choice(const lx_json_completion *f, const lx_json_choice *c)
                             logprobs, "finish_reason", c->finish_reason)
                 : json_pack("{s:i, s:s%, s:o, s:s?}", "index", (int)c->index, "text", c->text,
                             c->text_bytes, "logprobs", logprobs, "finish_reason", c->finish_reason);
-    if (o != NULL && c->has_score &&
-        json_object_set_new(o, "mean_logprob", lx_json_real_or_null(c->mean_logprob)) != 0) {
-        json_decref(o);
-        o = NULL;
-    }
-    return o;
+    bool ok = o != NULL;
+    if (ok && f->token_ids)
+        ok = json_object_set_new(o, "token_ids", make_token_ids(c)) == 0;
+    if (ok && f->token_ids && !f->chat)
+        ok = add_prompt_ids(o, c);
+    if (ok && c->has_score)
+        ok = json_object_set_new(o, "mean_logprob", lx_json_real_or_null(c->mean_logprob)) == 0;
+    if (ok)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 static json_t *make_choices(const lx_json_completion *c)
@@ -67,6 +105,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
     if (ok && (c->usage != NULL || c->null_usage))
         ok = json_object_set_new(root, "usage",
                                  c->usage != NULL ? make_usage(c->usage) : json_null()) == 0;
+    if (ok && c->token_ids && c->chat && c->n_choices > 0) /* one prompt for all choices */
+        ok = add_prompt_ids(root, &c->choices[0]);
     if (ok && c->timings != NULL)
         ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
     if (ok && c->notes != NULL && lx_json_count_notes(c->notes) > 0)

@@ -3,7 +3,8 @@
  *
  * Reading is strict: depth and number of values limited (scan.h), no duplicate keys, no
  * trailing bytes, valid UTF-8, finite numbers, every field of the right type and within its range;
- * a fault names its field. Unknown fields are ignored, null means absent.
+ * a fault names its field. Fields that change nothing become warnings
+ * (server/json/request_fields.h), null means absent.
  */
 #ifndef LINNET_SERVER_JSON_ANSWERS_H
 #define LINNET_SERVER_JSON_ANSWERS_H
@@ -20,7 +21,7 @@
 #include "server/json/limits.h"
 #include "server/json/parts.h"
 
-enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024 };
+enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024, LX_MAX_ASKED_TOKENS = 1000000 };
 
 /* A text, or tokens. */
 typedef struct lx_prompt {
@@ -56,16 +57,28 @@ typedef struct lx_completion_params {
     int32_t n_logprobs;    /* likeliest tokens beside each one; -1: no log-probabilities at all */
     lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */
     int32_t n_biases;
+    int32_t *allowed; /* [n_allowed], owned: the only ids that are drawn; NULL: all */
+    int32_t n_allowed;
+    int32_t min_tokens; /* before these no token ends an answer, and no stop string counts */
     lx_stops stops;
+    bool keeps_stop; /* the stop string that ended an answer is a part of it */
     bool echo;       /* the prompt, then its completion */
     bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
     lx_poem_fields poem;
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules, normalize;
-    bool chat;                 /* read from messages, answered as chat.completion */
-    bool response;             /* a chat, too; read from input, answered as a response */
-    bool instructions;         /* of a response: they are messages[0] */
+    bool usage_always;     /* a stream's every event tells the usage so far */
+    bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
+    bool chat;             /* read from messages, answered as chat.completion */
+    bool response;         /* a chat, too; read from input, answered as a response */
+    bool continues;        /* of a chat: the answer goes on with the last message */
+    bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
+    bool wants_logprobs;   /* of a chat or a response, with n_top beside each: see n_logprobs */
+    int32_t n_top;
+    const char *leading; /* static, of a chat: what an answer may begin with and is not told */
+    char *instructions;  /* of a response: owned, also messages[0]; NULL: none */
+    size_t instructions_bytes;
     lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
     int32_t n_messages;
     char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
@@ -84,13 +97,12 @@ void lx_completion_params_fini(lx_completion_params *p);
 lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
                                   lx_completion_params *p, lx_error *err) LX_MUST_USE;
 
-/* The same for POST /v1/chat/completions: the prompt is the text of the last message, which must be
-   the user's; a system's message is ignored. */
+/* The same for POST /v1/chat/completions: the prompt is the text of the last message. */
 lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
                             lx_error *err) LX_MUST_USE;
 
 /* The same for POST /v1/responses: messages[0] are the instructions, if there are any; the prompt
-   is the text of the last message, the user's. */
+   is the text of the last message. */
 lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
                                 lx_error *err) LX_MUST_USE;
 
@@ -103,6 +115,10 @@ typedef struct lx_json_choice {
     bool has_score;
     double mean_logprob;
     const lx_json_logprobs *logprobs; /* NULL: null */
+    const lx_json_token *tokens;      /* [n_tokens], told where the answer tells ids */
+    int32_t n_tokens;
+    const int32_t *prompt_ids; /* [n_prompt_ids], likewise; NULL: not told here */
+    int32_t n_prompt_ids;
 } lx_json_choice;
 
 typedef struct lx_json_completion {
@@ -113,6 +129,7 @@ typedef struct lx_json_completion {
     const lx_json_usage *usage; /* NULL: none */
     bool null_usage;            /* without usage, say "usage": null */
     const lx_json_timings *timings;
+    bool token_ids;   /* every choice has the ids of its tokens, the first also the prompt's */
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
     const lx_json_notes *notes; /* sent as warnings; NULL: none */
     const char *states;         /* NULL, or JSON of what was kept: lx_json_append_kept */

@@ -1,7 +1,8 @@
-/* The logit_bias of a request for completions or a chat (see fields.h). */
+/* Which tokens a request wants or does not want: logit_bias and allowed_token_ids. */
 #include <stdlib.h>
 
 #include "server/json/answers.h"
+#include "server/json/field_readers.h"
 #include "server/json/fields.h"
 
 enum { MAX_BIAS = 100 };
@@ -27,10 +28,8 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static lx_status keep_bias(const char *key, const json_t *value, lx_completion_params *p,
-                           lx_error *err)
+static lx_status keep_bias(int32_t id, const json_t *value, lx_completion_params *p, lx_error *err)
 {
-    int32_t id = read_id(key);
     double add = json_number_value(value);
     if (id < 0)
         return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: a key is not a token");
@@ -42,26 +41,81 @@ static lx_status keep_bias(const char *key, const json_t *value, lx_completion_p
     return LX_OK;
 }
 
-lx_status lx_json_read_biases(const json_t *root, struct lx_completion_params *p, lx_error *err)
+/* OpenAI's form: {"id": number}. */
+static lx_status keep_map(json_t *map, lx_completion_params *p, lx_error *err)
 {
-    json_t *map = json_object_get(root, "logit_bias");
-    if (map == NULL || json_is_null(map))
-        return LX_OK;
-    size_t n = json_object_size(map); /* 0 for what is no object */
-    if (!json_is_object(map) || n > LX_MAX_BIASES)
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach(map, key, value)
+    {
+        lx_status st = keep_bias(read_id(key), value, p, err);
+        if (st != LX_OK)
+            return st;
+    }
+    return LX_OK;
+}
+
+/* The form of llama.cpp: [[id, number], ...]; false in place of a number bans the token. */
+static lx_status keep_pairs(const json_t *list, lx_completion_params *p, lx_error *err)
+{
+    json_t *ban = json_integer(-MAX_BIAS);
+    lx_status st = LX_OK;
+    for (size_t i = 0; st == LX_OK && i < json_array_size(list); i++) {
+        const json_t *pair = json_array_get(list, i);
+        const json_t *id = json_array_get(pair, 0), *value = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > INT32_MAX)
+            st = lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                         "logit_bias[%zu] must be a pair of a token and a number", i);
+        else
+            st = keep_bias((int32_t)json_integer_value(id), json_is_false(value) ? ban : value, p,
+                           err);
+    }
+    json_decref(ban);
+    return st;
+}
+
+LX_READER(logit_bias)
+{
+    lx_completion_params *p = r->params;
+    size_t n = json_object_size(value) + json_array_size(value);
+    if ((!json_is_object(value) && !json_is_array(value)) || n > LX_MAX_BIASES)
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
-                       "logit_bias must be an object of at most %d tokens", LX_MAX_BIASES);
+                       "logit_bias must be an object or a list of pairs, of at most %d tokens",
+                       LX_MAX_BIASES);
     p->biases = calloc(n + 1, sizeof *p->biases);
     if (p->biases == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for logit_bias");
-    const char *key = NULL;
-    json_t *value = NULL;
-    lx_status st = LX_OK;
-    json_object_foreach(map, key, value)
-    {
-        if (st == LX_OK)
-            st = keep_bias(key, value, p, err);
-    }
+    lx_status st =
+        json_is_object(value) ? keep_map((json_t *)value, p, err) : keep_pairs(value, p, err);
     qsort(p->biases, (size_t)p->n_biases, sizeof *p->biases, by_id);
+    for (int32_t i = 1; st == LX_OK && i < p->n_biases; i++)
+        if (p->biases[i].id == p->biases[i - 1].id)
+            st = lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: token %d comes twice",
+                         p->biases[i].id);
     return st;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ascending, each once. */
+LX_READER(allowed_token_ids)
+{
+    lx_completion_params *p = r->params;
+    size_t n = 0, kept = 0;
+    lx_status st = lx_json_keep_ids(value, r->name, &p->allowed, &n, err);
+    if (st == LX_OK && n == 0)
+        st = lx_fail(err, LX_ERR_INVALID, r->name, "allowed_token_ids is empty");
+    if (st != LX_OK)
+        return st;
+    qsort(p->allowed, n, sizeof *p->allowed, in_order);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || p->allowed[i] != p->allowed[kept - 1])
+            p->allowed[kept++] = p->allowed[i];
+    p->n_allowed = (int32_t)kept;
+    return LX_OK;
 }

@@ -1,28 +1,22 @@
 /*
- * What the readers of completions, chats and responses share (see fields.h). A failure leaves what
- * was read in *p, for its fini.
+ * What the readers of completions, chats and responses share. A failure leaves in *p what was read,
+ * for its fini.
  */
 #ifndef LINNET_SERVER_JSON_COMPLETION_FIELDS_H
 #define LINNET_SERVER_JSON_COMPLETION_FIELDS_H
 
 #include "server/json/answers.h"
 #include "server/json/fields.h"
-
-enum { LX_MAX_ASKED_TOKENS = 1000000 };
+#include "server/json/request_fields.h"
 
 /* Room for n prompts, 1 .. LX_MAX_PROMPTS. */
 lx_status lx_json_reserve_prompts(size_t n, lx_completion_params *p, lx_error *err) LX_MUST_USE;
-/* A copy of a string. */
-lx_status lx_json_keep_text(const json_t *value, lx_prompt *p, lx_error *err) LX_MUST_USE;
-/* "messages" of a chat: the last one, the user's, is the prompt, too. */
-lx_status lx_json_read_messages(const json_t *root, lx_completion_params *p,
-                                lx_error *err) LX_MUST_USE;
-/* "instructions" and "input" of a response, likewise; instructions are a system's message. */
-lx_status lx_json_read_input(const json_t *root, lx_completion_params *p,
-                             lx_error *err) LX_MUST_USE;
-/* Everything about drawing a token but biases. */
-lx_status lx_json_read_sampling(const json_t *root, lx_sampling_params *s,
-                                lx_error *err) LX_MUST_USE;
-lx_status lx_json_read_stop(const json_t *root, lx_stops *stops, lx_error *err) LX_MUST_USE;
+/* Parses the body and reads the route's fields; fields that only make sense together are the
+   caller's to check, by the root, which it frees (NULL after a failure to parse). */
+lx_status lx_json_read_text_request(const char *body, size_t bytes, lx_json_route route,
+                                    int32_t max_n, lx_completion_params *p, json_t **root,
+                                    lx_error *err) LX_MUST_USE;
+/* What a chat's or a response's likeliest tokens need. */
+lx_status lx_json_check_top(lx_completion_params *p, const char *needs, lx_error *err) LX_MUST_USE;
 
 #endif

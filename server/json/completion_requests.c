@@ -1,19 +1,15 @@
-/*
- * Requests for completions and chats (see answers.h). Fields of both are read by the same code;
- * only the place of the prompt and the fields for log-probabilities differ.
- */
+/* Requests for completions and chats (see answers.h), and the fields of text that are more than a
+   number. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/json/answers.h"
 #include "server/json/completion_fields.h"
-#include "server/json/fields.h"
-
-enum { MAX_TOKENS = LX_MAX_ASKED_TOKENS, MAX_LOGPROBS = 5, MAX_PENALTY = 2, MAX_REPETITION = 10 };
+#include "server/json/field_readers.h"
 
 /* --- prompts --- */
 
-lx_status lx_json_keep_text(const json_t *value, lx_prompt *p, lx_error *err)
+static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
 {
     p->bytes = json_string_length(value);
     p->text = malloc(p->bytes + 1);
@@ -26,12 +22,12 @@ lx_status lx_json_keep_text(const json_t *value, lx_prompt *p, lx_error *err)
 static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
 {
     if (json_is_string(value))
-        return lx_json_keep_text(value, &p->prompts[p->n_prompts++], err);
+        return keep_text(value, &p->prompts[p->n_prompts++], err);
     if (json_is_array(value)) {
         lx_prompt *prompt = &p->prompts[p->n_prompts++];
         size_t n = 0;
         lx_status st = lx_json_keep_ids(value, "prompt", &prompt->ids, &n, err);
-        prompt->n_ids = (int32_t)n; /* a body has fewer values: scan.h */
+        prompt->n_ids = (int32_t)n; /* a body has fewer bytes than 2^31 */
         return st;
     }
     return lx_fail(err, LX_ERR_INVALID, "prompt",
@@ -50,11 +46,9 @@ lx_status lx_json_reserve_prompts(size_t n, lx_completion_params *p, lx_error *e
 }
 
 /* A list of numbers is one prompt, any other list is as many as it has elements. */
-static lx_status read_prompt(const json_t *root, lx_completion_params *p, lx_error *err)
+LX_READER(prompt)
 {
-    const json_t *value = lx_json_field(root, "prompt");
-    if (value == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
+    lx_completion_params *p = r->params;
     bool many = json_is_array(value) && !json_is_number(json_array_get(value, 0));
     size_t n = many ? json_array_size(value) : 1;
     lx_status st = lx_json_reserve_prompts(n, p, err);
@@ -70,79 +64,21 @@ static lx_status read_prompt(const json_t *root, lx_completion_params *p, lx_err
 
 /* --- fields --- */
 
-/* What OpenAI has not, and llama.cpp, Hugging Face and others have. */
-static lx_status read_cuts(const json_t *root, lx_sampling_params *s, lx_error *err)
+LX_READER(stream_options)
 {
-    lx_status st = lx_json_read_real(root, "repetition_penalty", 0.01, MAX_REPETITION,
-                                     &s->repetition_penalty, err);
-    if (st == LX_OK)
-        st = lx_json_read_real(root, "min_p", 0, 1, &s->min_p, err);
-    return st == LX_OK ? lx_json_read_real(root, "typical_p", 1e-6, 1, &s->typical_p, err) : st;
-}
-
-static lx_status read_max_tokens(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    p->max_tokens = 1;
-    lx_status st =
-        lx_json_read_int32(root, "max_tokens", p->chat ? 1 : 0, MAX_TOKENS, &p->max_tokens, err);
-    p->no_tokens = p->max_tokens == 0;
-    if (lx_json_field(root, "max_tokens") == NULL)
-        p->max_tokens = 0;
-    return st;
-}
-
-lx_status lx_json_read_sampling(const json_t *root, lx_sampling_params *s, lx_error *err)
-{
-    lx_status st = lx_json_read_int32(root, "top_k", 0, MAX_TOKENS, &s->top_k, err);
-    if (st == LX_OK)
-        st = lx_json_read_seed(root, s, err);
-    if (st == LX_OK)
-        st = lx_json_read_draft(root, s, err);
-    if (st == LX_OK)
-        st = lx_json_read_real(root, "temperature", 0, 10, &s->temperature, err);
-    if (st == LX_OK)
-        st = lx_json_read_real(root, "top_p", 1e-6, 1, &s->top_p, err);
-    if (st == LX_OK)
-        st = lx_json_read_real(root, "frequency_penalty", -MAX_PENALTY, MAX_PENALTY,
-                               &s->frequency_penalty, err);
-    if (st == LX_OK)
-        st = lx_json_read_real(root, "presence_penalty", -MAX_PENALTY, MAX_PENALTY,
-                               &s->presence_penalty, err);
-    return st == LX_OK ? read_cuts(root, s, err) : st;
-}
-
-static lx_status read_stream_options(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    const json_t *value = lx_json_field(root, "stream_options");
-    if (value == NULL)
-        return LX_OK;
+    static const char *const known[] = {"include_usage", "continuous_usage_stats", NULL};
+    lx_completion_params *p = r->params;
     if (!json_is_object(value))
-        return lx_fail(err, LX_ERR_INVALID, "stream_options", "stream_options must be an object");
-    lx_status st = lx_json_read_bool(value, "include_usage", &p->include_usage, err);
-    if (st != LX_OK)
-        return lx_fail(err, st, "stream_options",
-                       "stream_options.include_usage must be true or false");
-    if (!p->stream)
-        return lx_fail(err, LX_ERR_INVALID, "stream_options",
-                       "stream_options is only allowed with stream: true");
+        return lx_fail(err, LX_ERR_INVALID, r->name, "stream_options must be an object");
+    for (int i = 0; known[i] != NULL; i++) {
+        const json_t *wanted = lx_json_field(value, known[i]);
+        if (wanted != NULL && !json_is_boolean(wanted))
+            return lx_fail(err, LX_ERR_INVALID, r->name, "stream_options.%s must be true or false",
+                           known[i]);
+        *(i == 0 ? &p->include_usage : &p->usage_always) = json_is_true(wanted);
+    }
+    lx_json_note_members(value, r->name, known, r->notes);
     return LX_OK;
-}
-
-/* Completions have one field for the number of likeliest tokens, a chat has two. */
-static lx_status read_logprobs(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    if (!p->chat)
-        return lx_json_read_int32(root, "logprobs", 0, MAX_LOGPROBS, &p->n_logprobs, err);
-    bool wanted = false;
-    int32_t n = 0;
-    lx_status st = lx_json_read_bool(root, "logprobs", &wanted, err);
-    if (st == LX_OK)
-        st = lx_json_read_int32(root, "top_logprobs", 0, LX_MAX_TOP, &n, err);
-    if (st == LX_OK && !wanted && n > 0)
-        st = lx_fail(err, LX_ERR_INVALID, "top_logprobs",
-                     "top_logprobs is only allowed with logprobs: true");
-    p->n_logprobs = wanted ? n : -1;
-    return st;
 }
 
 static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
@@ -158,11 +94,11 @@ static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_json_read_stop(const json_t *root, lx_stops *stops, lx_error *err)
+LX_READER(stop)
 {
-    const json_t *value = lx_json_field(root, "stop");
-    if (value == NULL || !json_is_array(value))
-        return value == NULL ? LX_OK : keep_stop(value, stops, err);
+    lx_stops *stops = r->to;
+    if (!json_is_array(value))
+        return keep_stop(value, stops, err);
     size_t n = json_array_size(value);
     if (n > LX_MAX_STOPS)
         return lx_fail(err, LX_ERR_INVALID, "stop", "stop has %zu strings, at most %d are allowed",
@@ -173,90 +109,19 @@ lx_status lx_json_read_stop(const json_t *root, lx_stops *stops, lx_error *err)
     return st;
 }
 
-/* What is known, and not done here, must not be asked for: an answer that silently did without
-   would be a wrong one. */
-static lx_status refuse_unsupported(const json_t *root, bool chat, lx_error *err)
+LX_READER(text_format)
 {
-    const char *text = NULL;
-    size_t bytes = 0;
-    lx_status st = lx_json_read_string(root, "user", false, &text, &bytes, err);
-    if (st == LX_OK && !chat)
-        st = lx_json_read_string(root, "suffix", false, &text, &bytes, err);
-    if (st == LX_OK && !chat && bytes > 0)
-        st = lx_fail(err, LX_ERR_INVALID, "suffix", "suffix is not supported: leave it out");
-    return st;
-}
-
-static lx_status read_response_format(const json_t *root, lx_error *err)
-{
-    const json_t *format = lx_json_field(root, "response_format");
-    const char *type = json_string_value(lx_json_field(format, "type"));
-    if (format == NULL || (type != NULL && strcmp(type, "text") == 0))
+    if (lx_json_is(lx_json_field(value, "type"), "text"))
         return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, "response_format",
+    return lx_fail(err, LX_ERR_INVALID, r->name,
                    "response_format must be {\"type\": \"text\"}: answers are text");
 }
 
-static lx_status read_best_of(const json_t *root, int32_t max_n, lx_completion_params *p,
-                              lx_error *err)
+void lx_poem_fields_fini(lx_poem_fields *p)
 {
-    lx_status st = lx_json_read_int32(root, "best_of", 1, max_n, &p->best_of, err);
-    if (st != LX_OK || p->best_of == 0)
-        return st;
-    if (p->best_of < p->n)
-        return lx_fail(err, LX_ERR_INVALID, "best_of", "best_of is %d, but n is %d", p->best_of,
-                       p->n);
-    if (p->best_of > p->n && p->stream)
-        return lx_fail(err, LX_ERR_INVALID, "best_of",
-                       "best_of is not allowed with stream: true, as the best is known at the end");
-    return LX_OK;
-}
-
-/* A state has its own poem. */
-static lx_status read_poem(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    lx_status st = lx_json_read_poem(root, &p->poem, err);
-    const char *field = p->poem.form != NULL       ? "form"
-                        : p->poem.acrostic != NULL ? "acrostic"
-                        : p->poem.rhyme            ? "rhyme"
-                                                   : NULL;
-    if (st == LX_OK && field != NULL && p->state != NULL)
-        return lx_fail(err, LX_ERR_INVALID, field, "a state continues its own poem: leave %s out",
-                       field);
-    return st;
-}
-
-/* What only completions have, or only a chat has. */
-static lx_status read_own_fields(const json_t *root, int32_t max_n, lx_completion_params *p,
-                                 lx_error *err)
-{
-    if (p->chat)
-        return read_response_format(root, err);
-    lx_status st = lx_json_read_bool(root, "echo", &p->echo, err);
-    if (st == LX_OK && p->no_tokens && !p->echo)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "max_tokens must be at least 1; 0 is only allowed with echo: true");
-    if (st == LX_OK)
-        st = read_poem(root, p, err);
-    return st == LX_OK ? read_best_of(root, max_n, p, err) : st;
-}
-
-static lx_status read_answer_form(const json_t *root, lx_completion_params *p, lx_error *err)
-{
-    lx_status st = lx_json_read_bool(root, "stream", &p->stream, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "rules", &p->rules, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "normalize", &p->normalize, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "ignore_eos", &p->ignore_eos, err);
-    if (st == LX_OK)
-        st = lx_json_read_timeout(root, &p->timeout_ms, err);
-    if (st == LX_OK)
-        st = read_stream_options(root, p, err);
-    if (st == LX_OK)
-        st = read_logprobs(root, p, err);
-    return st == LX_OK ? lx_json_read_stop(root, &p->stops, err) : st;
+    free(p->form);
+    free(p->acrostic);
+    *p = (lx_poem_fields){0};
 }
 
 void lx_completion_params_init(lx_completion_params *p)
@@ -265,6 +130,7 @@ void lx_completion_params_init(lx_completion_params *p)
                                 .sampling = {.temperature = 0.8, .top_p = 1},
                                 .rules = true,
                                 .normalize = true,
+                                .begins_answer = true,
                                 .n_logprobs = -1};
 }
 
@@ -278,98 +144,130 @@ void lx_completion_params_fini(lx_completion_params *p)
     for (int32_t i = 0; i < p->n_messages; i++)
         free(p->messages[i].text);
     free(p->messages);
+    free(p->instructions);
     free(p->biases);
+    free(p->allowed);
     free(p->state);
     lx_poem_fields_fini(&p->poem);
-    p->messages = NULL;
-    p->n_messages = 0;
-    p->state = NULL;
-    p->prompts = NULL;
-    p->biases = NULL;
-    p->n_prompts = p->n_biases = 0;
+    lx_completion_params_init(p);
 }
 
-/* With a state the prompt is the state's own; the SDKs of others insist on sending one. */
-static lx_status read_state(const json_t *root, lx_completion_params *p, lx_error *err)
+/* --- fields that belong together --- */
+
+static lx_status check_best_of(const lx_completion_params *p, lx_error *err)
 {
-    lx_status st = lx_json_read_bool(root, "return_state", &p->return_state, err);
-    if (st == LX_OK)
-        st = lx_json_read_suspend(root, &p->suspend, err);
-    if (st == LX_OK)
-        st = lx_json_read_state(root, &p->state, err);
-    if (st != LX_OK || p->state == NULL)
-        return st;
-    const json_t *prompt = lx_json_field(root, "prompt");
-    if (p->chat)
-        return lx_fail(err, LX_ERR_INVALID, "state",
-                       "a chat cannot continue from a state: use /v1/completions");
-    if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
-        return lx_fail(err, LX_ERR_INVALID, "prompt",
-                       "a state continues its own prompt: leave prompt out or empty");
+    if (p->best_of == 0)
+        return LX_OK;
+    if (p->best_of < p->n)
+        return lx_fail(err, LX_ERR_INVALID, "best_of", "best_of is %d, but n is %d", p->best_of,
+                       p->n);
+    if (p->best_of > p->n && p->stream)
+        return lx_fail(err, LX_ERR_INVALID, "best_of",
+                       "best_of is not allowed with stream: true, as the best is known at the end");
     return LX_OK;
 }
 
-static lx_status read_what(const json_t *root, lx_completion_params *p, lx_error *err)
+/* With a state the prompt and the poem are the state's own; the SDKs of others insist on sending a
+   prompt. */
+static lx_status check_state(const json_t *root, lx_completion_params *p, lx_error *err)
 {
-    lx_status st = read_state(root, p, err);
-    if (st != LX_OK)
-        return st;
-    if (p->state != NULL) {
-        st = lx_json_reserve_prompts(1, p, err);
-        p->n_prompts = st == LX_OK; /* an empty one stands for the state's */
-        return st;
+    const json_t *prompt = lx_json_field(root, "prompt");
+    const char *poem = p->poem.form != NULL       ? "form"
+                       : p->poem.acrostic != NULL ? "acrostic"
+                       : p->poem.rhyme            ? "rhyme"
+                                                  : NULL;
+    if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "a state continues its own prompt: leave prompt out or empty");
+    if (poem != NULL)
+        return lx_fail(err, LX_ERR_INVALID, poem, "a state continues its own poem: leave %s out",
+                       poem);
+    if (prompt != NULL) { /* one without a text or tokens stands for the state's */
+        free(p->prompts[0].text);
+        p->prompts[0].text = NULL;
+        return LX_OK;
     }
-    return p->chat ? lx_json_read_messages(root, p, err) : read_prompt(root, p, err);
+    lx_status st = lx_json_reserve_prompts(1, p, err);
+    p->n_prompts = st == LX_OK;
+    return st;
 }
 
-/* Everything but where the prompt comes from. */
-static lx_status read_rest(const json_t *root, int32_t max_n, lx_completion_params *p,
-                           lx_error *err)
+static lx_status check_completion(const json_t *root, lx_completion_params *p, lx_error *err)
 {
-    bool named = lx_json_field(root, "state") == NULL; /* a state knows its model */
-    lx_status st = lx_json_read_model(root, named, p->model, err);
-    if (st == LX_OK)
-        st = read_what(root, p, err);
-    if (st == LX_OK)
-        st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
-    if (st == LX_OK)
-        st = read_max_tokens(root, p, err);
-    if (st == LX_OK)
-        st = lx_json_read_sampling(root, &p->sampling, err);
-    if (st == LX_OK && p->chat) /* the newer name of max_tokens */
-        st = lx_json_read_int32(root, "max_completion_tokens", 1, MAX_TOKENS, &p->max_tokens, err);
-    if (st == LX_OK)
-        st = lx_json_read_biases(root, p, err);
-    if (st == LX_OK)
-        st = read_answer_form(root, p, err);
-    if (st == LX_OK)
-        st = read_own_fields(root, max_n, p, err);
-    return st == LX_OK ? refuse_unsupported(root, p->chat, err) : st;
+    lx_status st = p->state != NULL ? check_state(root, p, err) : LX_OK;
+    if (st == LX_OK && p->n_prompts == 0)
+        st = lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
+    p->no_tokens = lx_json_field(root, "max_tokens") != NULL && p->max_tokens == 0;
+    if (st == LX_OK && p->no_tokens && !p->echo)
+        st = lx_fail(err, LX_ERR_INVALID, "max_tokens",
+                     "max_tokens must be at least 1; 0 is only allowed with echo: true");
+    return st == LX_OK ? check_best_of(p, err) : st;
 }
 
-static lx_status read_request(const char *body, size_t bytes, int32_t max_n, bool chat,
-                              lx_completion_params *p, lx_error *err)
+lx_status lx_json_check_top(lx_completion_params *p, const char *needs, lx_error *err)
+{
+    if (!p->wants_logprobs && p->n_top > 0)
+        return lx_fail(err, LX_ERR_INVALID, "top_logprobs", "top_logprobs is only allowed with %s",
+                       needs);
+    p->n_logprobs = p->wants_logprobs ? p->n_top : -1;
+    return LX_OK;
+}
+
+static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    if (p->n_messages == 0)
+        return lx_fail(err, LX_ERR_INVALID, "messages", "messages is missing");
+    if (p->continues && p->begins_answer && lx_json_field(root, "add_generation_prompt") != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "continue_final_message",
+                       "continue_final_message and add_generation_prompt cannot both be true: the "
+                       "answer goes on with the last message, or begins a new one");
+    bool said = lx_json_field(root, "continue_final_message") != NULL;
+    if (!said && p->begins_answer)
+        p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
+    return lx_json_check_top(p, "logprobs: true", err);
+}
+
+/* --- requests --- */
+
+lx_status lx_json_read_text_request(const char *body, size_t bytes, lx_json_route route,
+                                    int32_t max_n, lx_completion_params *p, json_t **root,
+                                    lx_error *err)
 {
     lx_completion_params_init(p);
-    p->chat = chat;
-    json_t *root = NULL;
-    lx_status st = lx_json_parse(body, bytes, &root, err);
-    if (st == LX_OK) {
-        lx_json_note_fields(root, &p->notes);
-        st = read_rest(root, max_n, p, err);
-    }
-    json_decref(root);
+    *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, root, err);
+    lx_json_reading r = {
+        .root = *root, .route = route, .max_n = max_n, .params = p, .notes = &p->notes};
+    if (st == LX_OK)
+        st = lx_json_read_fields(&r, err);
+    p->stops.n_kept = p->keeps_stop ? p->stops.n : 0;
+    p->sampling.top_k = p->sampling.top_k > 0 ? p->sampling.top_k : 0; /* -1: no limit, too */
+    if (st == LX_OK && lx_json_field(*root, "stream_options") != NULL && !p->stream)
+        st = lx_fail(err, LX_ERR_INVALID, "stream_options",
+                     "stream_options is only allowed with stream: true");
     return st;
 }
 
 lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
                                   lx_completion_params *p, lx_error *err)
 {
-    return read_request(body, bytes, max_n, false, p, err);
+    json_t *root = NULL;
+    lx_status st =
+        lx_json_read_text_request(body, bytes, LX_JSON_COMPLETIONS, max_n, p, &root, err);
+    if (st == LX_OK)
+        st = check_completion(root, p, err);
+    json_decref(root);
+    return st;
 }
 
 lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
                             lx_error *err)
 {
-    return read_request(body, bytes, max_n, true, p, err);
+    json_t *root = NULL;
+    lx_status st = lx_json_read_text_request(body, bytes, LX_JSON_CHAT, max_n, p, &root, err);
+    p->chat = true;
+    if (st == LX_OK)
+        st = check_chat(root, p, err);
+    json_decref(root);
+    return st;
 }

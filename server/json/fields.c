@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/config.h"
 #include "model/formats/json_memory.h"
 #include "server/json/scan.h"
 
@@ -26,9 +25,6 @@ static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t 
     size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
     lx_json_extent found;
     lx_json_scan(body, at, &found);
-    if (json_error_code(e) == json_error_null_character)
-        return lx_fail(err, LX_ERR_INVALID, found.key,
-                       "%s has a NUL (\\u0000) in it, which no text here may have", found.key);
     /* the parser's text may quote a piece of the body; keep what is plain */
     char text[120];
     size_t n = strnlen(e->text, sizeof text - 1);
@@ -48,7 +44,7 @@ lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *
     if (st != LX_OK)
         return st;
     json_error_t e;
-    json_t *root = lx_json_load(body, bytes, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load(body, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (root == NULL && json_error_code(&e) == json_error_out_of_memory)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read the body");
     if (root == NULL)
@@ -70,37 +66,25 @@ const json_t *lx_json_field(const json_t *root, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-lx_status lx_json_read_int(const json_t *root, const char *name, int64_t min, int64_t max,
-                           int64_t *out, lx_error *err)
+bool lx_json_is(const json_t *value, const char *text)
 {
-    const json_t *value = lx_json_field(root, name);
-    if (value == NULL)
-        return LX_OK;
-    if (!json_is_integer(value))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be an integer", name);
-    int64_t x = json_integer_value(value);
-    if (x < min || x > max)
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %lld to %lld", name,
-                       (long long)min, (long long)max);
-    *out = x;
-    return LX_OK;
+    return json_is_string(value) && json_string_length(value) == strlen(text) &&
+           memcmp(json_string_value(value), text, json_string_length(value)) == 0;
 }
 
-lx_status lx_json_read_int32(const json_t *root, const char *name, int32_t min, int32_t max,
-                             int32_t *out, lx_error *err)
+lx_status lx_json_fail_nul(const char *name, lx_error *err)
 {
-    int64_t x = *out;
-    lx_status st = lx_json_read_int(root, name, min, max, &x, err);
-    *out = (int32_t)x;
-    return st;
+    return lx_fail(err, LX_ERR_INVALID, name, "%s has a NUL (\\u0000) in it", name);
 }
 
-lx_status lx_json_read_class(const json_t *root, int32_t *out, lx_error *err)
+lx_status lx_json_take_string(const json_t *value, const char *name, const char **out,
+                              size_t *bytes, lx_error *err)
 {
-    int32_t index = -1;
-    lx_status st = lx_json_read_int32(root, "class", 0, LX_MAX_CLASSES - 1, &index, err);
-    *out = index + 1;
-    return st;
+    if (!json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a string", name);
+    *out = json_string_value(value);
+    *bytes = json_string_length(value);
+    return memchr(*out, '\0', *bytes) == NULL ? LX_OK : lx_json_fail_nul(name, err);
 }
 
 lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
@@ -121,94 +105,6 @@ lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, 
                            "%s[%zu] is not a whole number that is a token", name, *n);
         (*ids)[*n] = (int32_t)json_integer_value(id);
     }
-    return LX_OK;
-}
-
-lx_status lx_json_read_suspend(const json_t *root, const char **out, lx_error *err)
-{
-    static const char *const names[] = {"suspend", "park"};
-    *out = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        bool asked = false;
-        lx_status st = lx_json_read_bool(root, names[i], &asked, err);
-        if (st != LX_OK)
-            return st;
-        if (asked && *out == NULL)
-            *out = names[i];
-    }
-    return LX_OK;
-}
-
-lx_status lx_json_read_seed(const json_t *root, lx_sampling_params *out, lx_error *err)
-{
-    out->has_seed = lx_json_field(root, "seed") != NULL;
-    return lx_json_read_int(root, "seed", 0, LX_MAX_SEED, &out->seed, err);
-}
-
-lx_status lx_json_read_draft(const json_t *root, lx_sampling_params *out, lx_error *err)
-{
-    bool wanted = true;
-    lx_status st = lx_json_read_bool(root, "draft", &wanted, err);
-    out->no_draft = !wanted;
-    return st;
-}
-
-lx_status lx_json_read_timeout(const json_t *root, int64_t *out, lx_error *err)
-{
-    return lx_json_read_int(root, "timeout_ms", 1, LX_MAX_TIMEOUT_MS, out, err);
-}
-
-lx_status lx_json_read_real(const json_t *root, const char *name, double min, double max,
-                            double *out, lx_error *err)
-{
-    const json_t *value = lx_json_field(root, name);
-    if (value == NULL)
-        return LX_OK;
-    if (!json_is_number(value))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a number", name);
-    double x = json_number_value(value);
-    if (!(x >= min && x <= max))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %g to %g", name, min, max);
-    *out = x;
-    return LX_OK;
-}
-
-lx_status lx_json_read_bool(const json_t *root, const char *name, bool *out, lx_error *err)
-{
-    const json_t *value = lx_json_field(root, name);
-    if (value == NULL)
-        return LX_OK;
-    if (!json_is_boolean(value))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be true or false", name);
-    *out = json_is_true(value);
-    return LX_OK;
-}
-
-lx_status lx_json_read_string(const json_t *root, const char *name, bool required, const char **out,
-                              size_t *bytes, lx_error *err)
-{
-    const json_t *value = lx_json_field(root, name);
-    *out = NULL;
-    *bytes = 0;
-    if (value == NULL)
-        return required ? lx_fail(err, LX_ERR_INVALID, name, "%s is missing", name) : LX_OK;
-    if (!json_is_string(value))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a string", name);
-    *out = json_string_value(value);
-    *bytes = json_string_length(value);
-    return LX_OK;
-}
-
-lx_status lx_json_read_model(const json_t *root, bool required, char *model, lx_error *err)
-{
-    const char *name = NULL;
-    size_t bytes = 0;
-    lx_status st = lx_json_read_string(root, "model", required, &name, &bytes, err);
-    if (st != LX_OK || name == NULL)
-        return st;
-    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
-        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
-    memcpy(model, name, bytes + 1);
     return LX_OK;
 }
 
@@ -233,18 +129,4 @@ void lx_json_dump(json_t *root, lx_buffer *out)
 json_t *lx_json_real_or_null(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();
-}
-
-lx_status lx_json_copy_string(const json_t *root, const char *name, char **out, size_t *bytes,
-                              lx_error *err)
-{
-    const char *text = NULL;
-    lx_status st = lx_json_read_string(root, name, false, &text, bytes, err);
-    if (st != LX_OK || text == NULL)
-        return st;
-    *out = malloc(*bytes + 1);
-    if (*out == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory for %s", name);
-    memcpy(*out, text, *bytes + 1);
-    return LX_OK;
 }

@@ -9,44 +9,21 @@
 #include "model/formats/json_memory.h"
 #include "server/json/multipart.h"
 
-/* Fields that JSON has as numbers or booleans; the others are text. */
-static bool is_typed(const char *name)
-{
-    static const char *const names[] = {
-        "n",          "seed",         "temperature", "stream", "partial_images", "contact_sheet",
-        "timeout_ms", "return_state", "max_tokens",  "park",   "class",          "suspend",
-        "draft",      "beam"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 static lx_status no_memory(const char *name, lx_error *err)
 {
     return lx_fail(err, LX_ERR_NO_MEMORY, name, "no memory to read %s", name);
 }
 
-/* The field's value, which the caller has from then on. */
+/* The field's text, which the caller has from then on. A file stands for a field that is no text:
+   an object, which no field of a form is. */
 static lx_status read_value(const lx_part *part, const char *name, json_t **out, lx_error *err)
 {
-    json_error_t e;
-    json_t *value = NULL;
     (void)lx_json_starved();
-    if (is_typed(name))
-        value = lx_json_load(part->data, part->bytes, JSON_DECODE_ANY, &e);
-    if (value == NULL && memchr(part->data, '\0', part->bytes) == NULL)
-        value = json_stringn(part->data, part->bytes);
-    if (lx_json_starved()) {
-        json_decref(value);
+    *out = part->is_file ? json_object() : json_stringn(part->data, part->bytes);
+    if (lx_json_starved())
         return no_memory(name, err);
-    }
-    if (value == NULL || json_is_object(value) || json_is_array(value)) {
-        json_decref(value);
-        return lx_fail(err, LX_ERR_INVALID, name, "%s is not text in UTF-8", name);
-    }
-    *out = value;
-    return LX_OK;
+    return *out != NULL ? LX_OK
+                        : lx_fail(err, LX_ERR_INVALID, name, "%s is not text in UTF-8", name);
 }
 
 /* Both take the value. */
@@ -109,8 +86,6 @@ static lx_status add_part(const lx_part *part, const lx_form_file *files, int32_
     for (int32_t i = 0; i < n_files; i++)
         if (strcmp(files[i].name, name) == 0)
             return add_file(part, &files[i], err);
-    if (part->is_file)
-        return LX_OK;
     json_t *value = NULL;
     lx_status st = read_value(part, name, &value, err);
     if (st != LX_OK)

@@ -25,10 +25,10 @@ typedef struct lx_form_file {
     lx_upload *out;   /* stays as it is when the form has no such field */
 } lx_form_file;
 
-/* Text fields become members of root: numbers, true and false where the field's name says so, else
-   strings; those of fields NAME[] a list NAME in their order. Files of other fields are left out.
-   LX_ERR_INVALID with the name of a field that comes twice or is no UTF-8, or as
-   lx_multipart_parse; LX_ERR_NO_MEMORY, also where root is NULL. */
+/* Text fields become members of root, which are strings; those of fields NAME[] a list NAME in
+   their order. Files of other fields become objects, which no field of a form is. LX_ERR_INVALID
+   with the name of a field that comes twice or is no UTF-8, or as lx_multipart_parse;
+   LX_ERR_NO_MEMORY, also where root is NULL. */
 lx_status lx_json_read_form(const char *content_type, const char *body, size_t bytes,
                             const lx_form_file *files, int32_t n_files, json_t *root,
                             lx_error *err) LX_MUST_USE;

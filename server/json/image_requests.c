@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "common/base64.h"
-#include "server/json/answers.h"
+#include "server/json/field_readers.h"
 #include "server/json/fields.h"
 
 /* --- files --- */
@@ -40,46 +40,27 @@ static lx_status read_data_url(const json_t *value, const char *param, lx_upload
     return st;
 }
 
-lx_status lx_json_read_file(const json_t *root, const char *name, lx_upload *out, lx_error *err)
+LX_READER(file)
 {
-    const json_t *value = lx_json_field(root, name);
-    return value != NULL ? read_data_url(value, name, out, err) : LX_OK;
+    return read_data_url(value, r->name, r->to, err);
 }
 
 /* {"image_url": "data:..."} */
-static lx_status read_reference(const json_t *value, const char *param, lx_upload *out,
-                                lx_error *err)
+LX_READER(mask)
 {
+    static const char *const known[] = {"image_url", NULL};
     if (!json_is_object(value))
-        return lx_fail(err, LX_ERR_INVALID, param, "%s must hold an object with image_url", param);
-    return read_data_url(json_object_get(value, "image_url"), param, out, err);
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must hold an object with image_url",
+                       r->name);
+    lx_json_note_members(value, r->name, known, r->notes);
+    return read_data_url(json_object_get(value, known[0]), r->name, r->to, err);
 }
 
-static lx_status read_references(const json_t *root, lx_image_params *p, lx_error *err)
+LX_READER(images)
 {
-    const json_t *images = lx_json_field(root, "images"), *mask = lx_json_field(root, "mask");
-    if (images == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "images", "images is missing");
-    if (!json_is_array(images) || json_array_size(images) != 1)
-        return lx_fail(err, LX_ERR_INVALID, "images", "images must be a list of one");
-    lx_status st = read_reference(json_array_get(images, 0), "images", &p->image, err);
-    if (st == LX_OK && mask != NULL)
-        st = read_reference(mask, "mask", &p->mask, err);
-    return st;
-}
-
-/* --- forms --- */
-
-/* The text fields as a JSON object, and the files. mask may be NULL: not a field of this route. */
-static lx_status read_form(const char *content_type, const char *body, size_t bytes, json_t *root,
-                           lx_upload *image, lx_upload *mask, lx_error *err)
-{
-    const lx_form_file files[] = {{"image", image}, {"mask", mask}};
-    lx_status st =
-        lx_json_read_form(content_type, body, bytes, files, mask != NULL ? 2 : 1, root, err);
-    if (st == LX_OK && image->data == NULL)
-        st = lx_fail(err, LX_ERR_INVALID, "image", "image is missing");
-    return st;
+    if (!json_is_array(value) || json_array_size(value) != 1)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "images must be a list of one");
+    return lx_read_mask(json_array_get(value, 0), r, err);
 }
 
 /* --- images --- */
@@ -98,81 +79,50 @@ void lx_image_params_fini(lx_image_params *p)
     p->state = p->prompt = NULL;
 }
 
-/* A string that must be `only`, when it is there. */
-static lx_status read_only(const json_t *root, const char *name, const char *only, lx_error *err)
+static lx_status check_only(const json_t *value, const char *only, const lx_json_reading *r,
+                            lx_error *err)
 {
-    const char *value = NULL;
-    size_t bytes = 0;
-    lx_status st = lx_json_read_string(root, name, false, &value, &bytes, err);
-    if (st == LX_OK && value != NULL && strcmp(value, only) != 0)
-        st = lx_fail(err, LX_ERR_INVALID, name, "%s must be \"%s\"", name, only);
-    return st;
+    if (lx_json_is(value, only))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be \"%s\"", r->name, only);
 }
 
-static lx_status read_size(const json_t *root, lx_image_params *p, lx_error *err)
+LX_READER(only_b64)
 {
-    const char *value = NULL;
+    return check_only(value, "b64_json", r, err);
+}
+
+LX_READER(only_png)
+{
+    return check_only(value, "png", r, err);
+}
+
+LX_READER(size)
+{
+    lx_image_params *p = r->params;
+    const char *text = NULL;
     size_t bytes = 0;
-    lx_status st = lx_json_read_string(root, "size", false, &value, &bytes, err);
-    if (st != LX_OK || value == NULL || strcmp(value, "auto") == 0)
+    lx_status st = lx_json_take_string(value, r->name, &text, &bytes, err);
+    if (st != LX_OK || strcmp(text, "auto") == 0)
         return st;
     if (bytes == 0 || bytes >= sizeof p->size)
         return lx_fail(err, LX_ERR_INVALID, "size", "size must be WIDTHxHEIGHT or \"auto\"");
-    memcpy(p->size, value, bytes + 1);
+    memcpy(p->size, text, bytes + 1);
     return LX_OK;
 }
 
-/* What is to be seen. */
-static lx_status read_subject(const json_t *root, lx_image_params *p, lx_error *err)
+LX_READER(stream_unit)
 {
-    lx_status st = lx_json_copy_string(root, "prompt", &p->prompt, &p->prompt_bytes, err);
-    if (st == LX_OK && p->prompt_bytes > LX_MAX_IMAGE_PROMPT)
-        st = lx_fail(err, LX_ERR_INVALID, "prompt", "prompt has more than %d bytes",
-                     LX_MAX_IMAGE_PROMPT);
-    if (st == LX_OK)
-        st = lx_json_read_class(root, &p->class_number, err);
-    return st;
-}
-
-static lx_status read_form_of_answer(const json_t *root, lx_image_params *p, lx_error *err)
-{
-    lx_status st = read_size(root, p, err);
-    if (st == LX_OK)
-        st = read_only(root, "response_format", "b64_json", err);
-    if (st == LX_OK)
-        st = read_only(root, "output_format", "png", err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "contact_sheet", &p->contact_sheet, err);
-    return st;
-}
-
-static lx_status read_unit(const json_t *root, lx_image_params *p, lx_error *err)
-{
-    const char *unit = NULL;
-    size_t bytes = 0;
-    lx_status st = lx_json_read_string(root, "stream_unit", false, &unit, &bytes, err);
-    if (st != LX_OK || unit == NULL)
-        return st;
-    if (strcmp(unit, "pixel") == 0)
-        p->stream_unit = LX_STREAM_PIXELS;
-    else if (strcmp(unit, "row") == 0)
-        p->stream_unit = LX_STREAM_ROWS;
-    else
-        return lx_fail(err, LX_ERR_INVALID, "stream_unit",
-                       "stream_unit must be \"pixel\" or \"row\"");
+    bool pixels = lx_json_is(value, "pixel");
+    if (!pixels && !lx_json_is(value, "row"))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "stream_unit must be \"pixel\" or \"row\"");
+    *(lx_stream_unit *)r->to = pixels ? LX_STREAM_PIXELS : LX_STREAM_ROWS;
     return LX_OK;
 }
 
-static lx_status read_stream(const json_t *root, lx_image_params *p, lx_error *err)
+/* Fields that do not go together. */
+static lx_status check_together(const lx_image_params *p, lx_error *err)
 {
-    lx_status st = lx_json_read_bool(root, "stream", &p->stream, err);
-    if (st == LX_OK)
-        st = lx_json_read_int32(root, "partial_images", 0, LX_MAX_PARTIAL_IMAGES,
-                                &p->partial_images, err);
-    if (st == LX_OK)
-        st = read_unit(root, p, err);
-    if (st != LX_OK)
-        return st;
     if (p->stream && p->contact_sheet)
         return lx_fail(err, LX_ERR_INVALID, "contact_sheet",
                        "contact_sheet is not allowed with stream: true");
@@ -182,51 +132,21 @@ static lx_status read_stream(const json_t *root, lx_image_params *p, lx_error *e
     if (!p->stream && p->stream_unit != LX_STREAM_NO_VALUES)
         return lx_fail(err, LX_ERR_INVALID, "stream_unit",
                        "stream_unit is only allowed with stream: true");
+    if (p->stream && p->return_state && p->n > 1)
+        return lx_fail(err, LX_ERR_INVALID, "return_state",
+                       "return_state with stream: true is for one picture: n must be 1");
+    if (p->contact_sheet && p->max_tokens > 0)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens", "a contact sheet shows whole images");
     return LX_OK;
 }
 
-/* Where to go on, where to stop, and whether to keep the state. */
-static lx_status read_states(const json_t *root, lx_image_params *p, lx_error *err)
+static lx_status read_fields(const json_t *root, lx_json_route route, int32_t max_n,
+                             lx_image_params *p, lx_error *err)
 {
-    lx_status st = lx_json_read_state(root, &p->state, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "return_state", &p->return_state, err);
-    if (st == LX_OK)
-        st = lx_json_read_suspend(root, &p->suspend, err);
-    if (st == LX_OK)
-        st = lx_json_read_int32(root, "max_tokens", 1, LX_MAX_JOB_VALUES, &p->max_tokens, err);
-    if (st == LX_OK && p->stream && p->return_state && p->n > 1)
-        st = lx_fail(err, LX_ERR_INVALID, "return_state",
-                     "return_state with stream: true is for one picture: n must be 1");
-    if (st == LX_OK && p->contact_sheet && p->max_tokens > 0)
-        st = lx_fail(err, LX_ERR_INVALID, "max_tokens", "a contact sheet shows whole images");
-    return st;
-}
-
-static lx_status read_fields(const json_t *root, int32_t max_n, lx_image_params *p, lx_error *err)
-{
-    lx_status st = lx_json_read_model(root, false, p->model, err);
-    if (st == LX_OK)
-        st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
-    if (st == LX_OK)
-        st = lx_json_read_seed(root, &p->sampling, err);
-    if (st == LX_OK)
-        st = lx_json_read_draft(root, &p->sampling, err);
-    if (st == LX_OK)
-        st = lx_json_read_real(root, "temperature", 0, 10, &p->sampling.temperature, err);
-    if (st == LX_OK)
-        st = lx_json_read_timeout(root, &p->timeout_ms, err);
-    if (st == LX_OK)
-        st = read_subject(root, p, err);
-    if (st == LX_OK)
-        st = read_form_of_answer(root, p, err);
-    if (st == LX_OK)
-        st = read_stream(root, p, err);
-    if (st == LX_OK)
-        st = read_states(root, p, err);
-    if (st == LX_OK)
-        lx_json_note_image_fields(root, &p->notes);
-    return st;
+    lx_json_reading r = {
+        .root = root, .route = route, .max_n = max_n, .params = p, .notes = &p->notes};
+    lx_status st = lx_json_read_fields(&r, err);
+    return st == LX_OK ? check_together(p, err) : st;
 }
 
 lx_status lx_json_read_generation(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
@@ -236,7 +156,7 @@ lx_status lx_json_read_generation(const char *body, size_t bytes, int32_t max_n,
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK)
-        st = read_fields(root, max_n, p, err);
+        st = read_fields(root, LX_JSON_GENERATIONS, max_n, p, err);
     json_decref(root);
     return st;
 }
@@ -248,21 +168,30 @@ lx_status lx_json_read_edit(const char *body, size_t bytes, int32_t max_n, lx_im
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK)
-        st = read_fields(root, max_n, p, err);
-    if (st == LX_OK)
-        st = read_references(root, p, err);
+        st = read_fields(root, LX_JSON_EDITS, max_n, p, err);
+    if (st == LX_OK && p->image.data == NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "images", "images is missing");
     json_decref(root);
     return st;
+}
+
+/* A form's files stay in the body. */
+static lx_status check_image(const lx_upload *image, lx_error *err)
+{
+    return image->data != NULL ? LX_OK : lx_fail(err, LX_ERR_INVALID, "image", "image is missing");
 }
 
 lx_status lx_form_read_edit(const char *content_type, const char *body, size_t bytes, int32_t max_n,
                             lx_image_params *p, lx_error *err)
 {
     lx_image_params_init(p);
+    const lx_form_file files[] = {{"image", &p->image}, {"mask", &p->mask}};
     json_t *root = json_object();
-    lx_status st = read_form(content_type, body, bytes, root, &p->image, &p->mask, err);
+    lx_status st = lx_json_read_form(content_type, body, bytes, files, 2, root, err);
     if (st == LX_OK)
-        st = read_fields(root, max_n, p, err);
+        st = check_image(&p->image, err);
+    if (st == LX_OK)
+        st = read_fields(root, LX_JSON_EDITS_FORM, max_n, p, err);
     json_decref(root);
     return st;
 }
@@ -277,16 +206,11 @@ void lx_score_params_fini(lx_score_params *p)
     p->prompt = p->completion = NULL;
 }
 
-static lx_status read_score_fields(const json_t *root, lx_score_params *p, lx_error *err)
+static lx_status read_score_fields(const json_t *root, lx_json_route route, lx_score_params *p,
+                                   lx_error *err)
 {
-    lx_status st = lx_json_read_model(root, false, p->model, err);
-    if (st == LX_OK)
-        st = lx_json_read_timeout(root, &p->timeout_ms, err);
-    if (st == LX_OK)
-        st = lx_json_copy_string(root, "prompt", &p->prompt, &p->prompt_bytes, err);
-    if (st == LX_OK)
-        st = lx_json_copy_string(root, "completion", &p->completion, &p->completion_bytes, err);
-    return st;
+    lx_json_reading r = {.root = root, .route = route, .params = p, .notes = &p->notes};
+    return lx_json_read_fields(&r, err);
 }
 
 lx_status lx_json_read_score(const char *body, size_t bytes, lx_score_params *p, lx_error *err)
@@ -295,10 +219,7 @@ lx_status lx_json_read_score(const char *body, size_t bytes, lx_score_params *p,
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
     if (st == LX_OK)
-        st = read_score_fields(root, p, err);
-    const json_t *image = lx_json_field(root, "image");
-    if (st == LX_OK && image != NULL)
-        st = read_data_url(image, "image", &p->image, err);
+        st = read_score_fields(root, LX_JSON_SCORE, p, err);
     json_decref(root);
     return st;
 }
@@ -307,10 +228,13 @@ lx_status lx_form_read_score(const char *content_type, const char *body, size_t 
                              lx_score_params *p, lx_error *err)
 {
     *p = (lx_score_params){.timeout_ms = 0};
+    const lx_form_file file = {"image", &p->image};
     json_t *root = json_object();
-    lx_status st = read_form(content_type, body, bytes, root, &p->image, NULL, err);
+    lx_status st = lx_json_read_form(content_type, body, bytes, &file, 1, root, err);
     if (st == LX_OK)
-        st = read_score_fields(root, p, err);
+        st = check_image(&p->image, err);
+    if (st == LX_OK)
+        st = read_score_fields(root, LX_JSON_SCORE_FORM, p, err);
     json_decref(root);
     return st;
 }

@@ -58,6 +58,7 @@ typedef struct lx_score_params {
     char *prompt, *completion; /* owned; NULL: absent */
     size_t prompt_bytes, completion_bytes;
     int64_t timeout_ms;
+    lx_json_notes notes; /* of the body */
 } lx_score_params;
 
 void lx_score_params_fini(lx_score_params *p);

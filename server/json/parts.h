@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buffer.h"
 #include "kernels/kernels.h"
 
 struct lx_model;
@@ -16,6 +17,7 @@ typedef struct json_t json_t; /* of jansson.h, which few include */
 typedef struct lx_json_token {
     const char *text; /* not NUL-terminated */
     size_t bytes;
+    int32_t id;           /* -1: of the prompt */
     double logprob;       /* NAN: null, as the model does not predict the prompt */
     const lx_sample *top; /* [n_top of the list]; NULL: null */
 } lx_json_token;
@@ -46,29 +48,42 @@ typedef struct lx_json_warning {
     const char *param, *message;
 } lx_json_warning;
 
-/* What there is to say of a request for text or images: fields that change nothing, characters that
-   were lost, a prompt that could not be followed. */
+/* At most so many fields are warned of by name, with so many bytes of its name. */
+enum { LX_MAX_NOTED = 12, LX_NOTED_BYTES = 64 };
+
+/* A field that changes nothing. */
+typedef struct lx_json_noted {
+    char name[LX_NOTED_BYTES]; /* without characters that a header or JSON would escape */
+    const char *why;           /* static: what to do instead; NULL: nothing to say */
+    const char *meant;         /* static: the field that it may be a misspelling of; NULL: none */
+} lx_json_noted;
+
+/* The warnings of a request: fields that change nothing, characters that were lost, a prompt that
+   could not be followed. */
 typedef struct lx_json_notes {
-    uint64_t ignored;   /* a bit for each field of other servers that was there */
-    const char *meant;  /* a field that one which is none was likely meant for; NULL: no such */
-    char misspelt[32];  /* how that was spelt */
+    lx_json_noted fields[LX_MAX_NOTED]; /* [n_fields] */
+    int32_t n_fields;
+    int64_t more;       /* fields that change nothing and have no room in the list */
     int64_t unknown;    /* characters of the prompts that were read as <unk> */
     int64_t simplified; /* and as their simplified forms */
     const char *prompt; /* static: why an image's prompt was not followed; NULL: it was */
+    int32_t unkept;     /* states that the request wanted and the store did not take */
 } lx_json_notes;
 
 /* How many warnings they make. */
 static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 {
-    return __builtin_popcountll(n->ignored) + (n->meant != NULL) + (n->unknown > 0) +
-           (n->simplified > 0) + (n->prompt != NULL);
+    return n->n_fields + (n->more > 0) + (n->unknown > 0) + (n->simplified > 0) +
+           (n->prompt != NULL) + (n->unkept > 0);
 }
 
-/* Adds what there is to say of the fields of an object in a request for text, or for images. */
-void lx_json_note_fields(const json_t *root, lx_json_notes *notes);
-void lx_json_note_image_fields(const json_t *root, lx_json_notes *notes);
 /* The list is NULL without memory. */
 json_t *lx_json_make_notes(const lx_json_notes *notes);
+/* Puts "warnings" at the end of the object that is in *out, if there are any. */
+void lx_json_append_notes(const lx_json_notes *notes, lx_buffer *out);
+/* The names of the fields that change nothing, "a, b", for answers that are no JSON; "" without
+   any. */
+void lx_json_list_noted(const lx_json_notes *notes, char *out, size_t bytes);
 json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
 json_t *lx_json_make_timings(const lx_json_timings *t);
 /* In the form of completions, or in that of a chat. */

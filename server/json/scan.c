@@ -1,7 +1,6 @@
 /* A look at JSON before it is parsed (see scan.h). */
 #include "server/json/scan.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 /* What jansson 2.14 takes on 64 bits, with what malloc adds: an object with its first buckets; a
@@ -50,9 +49,20 @@ static void open_container(lx_json_extent *e, int32_t *depth)
     e->depth = *depth > e->depth ? *depth : e->depth;
 }
 
+/* Notes where a bound is passed for the first time. */
+static void note_fault(lx_json_extent *e, int64_t most_bytes)
+{
+    bool too_large = lx_json_tree_bytes(e) > most_bytes;
+    if (e->fault[0] != '\0' || (!too_large && e->depth <= LX_JSON_MAX_DEPTH))
+        return;
+    e->too_large = too_large;
+    memcpy(e->fault, e->key, sizeof e->fault);
+}
+
 void lx_json_scan(const char *text, size_t n, lx_json_extent *e)
 {
     *e = (lx_json_extent){.key = "body"};
+    int64_t most_bytes = lx_json_most_tree_bytes((int64_t)n);
     int32_t depth = 0;
     bool key_next = false;
     for (size_t i = 0; i < n;) {
@@ -76,21 +86,22 @@ void lx_json_scan(const char *text, size_t n, lx_json_extent *e)
             end = skip_scalar(text, n, i);
             e->scalars++;
         }
+        note_fault(e, most_bytes);
         i = end;
     }
 }
 
 lx_status lx_json_check_extent(const lx_json_extent *e, lx_error *err)
 {
-    if (e->depth > LX_JSON_MAX_DEPTH)
-        return lx_fail(err, LX_ERR_INVALID, e->key, "the body's JSON is nested more than %d deep",
+    if (e->fault[0] == '\0')
+        return LX_OK;
+    if (!e->too_large)
+        return lx_fail(err, LX_ERR_INVALID, e->fault, "the body's JSON is nested more than %d deep",
                        LX_JSON_MAX_DEPTH);
-    int64_t values = e->containers + e->strings + e->scalars;
-    if (values > LX_JSON_MAX_VALUES)
-        return lx_fail(err, LX_ERR_INVALID, e->key,
-                       "the body's JSON has %lld values and keys, more than %d", (long long)values,
-                       LX_JSON_MAX_VALUES);
-    return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, e->fault,
+                   "the body's JSON has too many values: reading it would take more than %d bytes "
+                   "of memory and %d for each of its own bytes",
+                   LX_JSON_TREE_BYTES, LX_JSON_TREE_GROWTH);
 }
 
 int64_t lx_json_tree_bytes(const lx_json_extent *e)
@@ -99,4 +110,9 @@ int64_t lx_json_tree_bytes(const lx_json_extent *e)
     return e->containers * (CONTAINER_BYTES + PLACE_BYTES) +
            e->strings * (STRING_BYTES + PLACE_BYTES) + e->scalars * (SCALAR_BYTES + PLACE_BYTES) +
            4 * e->string_bytes;
+}
+
+int64_t lx_json_most_tree_bytes(int64_t body_bytes)
+{
+    return LX_JSON_TREE_BYTES + LX_JSON_TREE_GROWTH * body_bytes;
 }

@@ -8,40 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json/field_readers.h"
 #include "server/json/fields.h"
 
-lx_status lx_json_read_state(const json_t *root, char **out, lx_error *err)
-{
-    const char *text = NULL;
-    size_t n = 0;
-    lx_status st = lx_json_read_string(root, "state", false, &text, &n, err);
-    if (st != LX_OK || text == NULL)
-        return st;
-    if (n == 0 || memchr(text, '\0', n) != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "state", "state must be an id or a blob in base64");
-    *out = malloc(n + 1);
-    if (*out == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    memcpy(*out, text, n + 1);
-    return LX_OK;
-}
-
 /* --- requests --- */
-
-static lx_status read_prompt(const json_t *root, lx_state_create *p, lx_error *err)
-{
-    const char *text = NULL;
-    size_t n = 0;
-    lx_status st = lx_json_read_string(root, "prompt", false, &text, &n, err);
-    if (st != LX_OK || text == NULL)
-        return st;
-    p->prompt = malloc(n + 1);
-    if (p->prompt == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
-    memcpy(p->prompt, text, n);
-    p->prompt_bytes = n;
-    return LX_OK;
-}
 
 lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
                                     lx_error *err)
@@ -50,26 +20,9 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
         .sampling = {.temperature = 1, .top_p = 1}, .rules = true, .normalize = true};
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
+    lx_json_reading r = {.root = root, .route = LX_JSON_STATES, .params = p, .notes = &p->notes};
     if (st == LX_OK)
-        st = lx_json_read_model(root, false, p->model, err);
-    if (st == LX_OK)
-        st = read_prompt(root, p, err);
-    if (st == LX_OK)
-        st = lx_json_read_file(root, "image", &p->image, err);
-    if (st == LX_OK)
-        st = lx_json_read_file(root, "mask", &p->mask, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "rules", &p->rules, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "normalize", &p->normalize, err);
-    if (st == LX_OK)
-        st = lx_json_read_poem(root, &p->poem, err);
-    if (st == LX_OK)
-        st = lx_json_read_seed(root, &p->sampling, err);
-    if (st == LX_OK)
-        st = lx_json_read_timeout(root, &p->timeout_ms, err);
-    if (st == LX_OK)
-        st = lx_json_read_class(root, &p->class_number, err);
+        st = lx_json_read_fields(&r, err);
     json_decref(root);
     return st;
 }
@@ -82,18 +35,17 @@ void lx_state_create_fini(lx_state_create *p)
     free(p->mask.owned);
 }
 
-static lx_status read_seeds(const json_t *root, lx_state_fork *p, lx_error *err)
+/* Of n, which is read before. */
+LX_READER(seeds)
 {
-    const json_t *list = lx_json_field(root, "seeds");
-    if (list == NULL)
-        return LX_OK;
-    if (!json_is_array(list) || json_array_size(list) != (size_t)p->n)
+    lx_state_fork *p = r->params;
+    if (!json_is_array(value) || json_array_size(value) != (size_t)p->n)
         return lx_fail(err, LX_ERR_INVALID, "seeds", "seeds must be a list of n = %d seeds", p->n);
     p->seeds = calloc((size_t)p->n, sizeof *p->seeds);
     if (p->seeds == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the seeds");
     for (int32_t i = 0; i < p->n; i++) {
-        const json_t *seed = json_array_get(list, (size_t)i);
+        const json_t *seed = json_array_get(value, (size_t)i);
         json_int_t x = json_integer_value(seed);
         if (!json_is_integer(seed) || x < 0 || x > LX_MAX_SEED)
             return lx_fail(err, LX_ERR_INVALID, "seeds",
@@ -112,10 +64,10 @@ lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n,
         return LX_OK; /* one copy */
     json_t *root = NULL;
     lx_status st = lx_json_parse(body, bytes, &root, err);
+    lx_json_reading r = {
+        .root = root, .route = LX_JSON_FORK, .max_n = max_n, .params = p, .notes = &p->notes};
     if (st == LX_OK)
-        st = lx_json_read_int32(root, "n", 1, max_n, &p->n, err);
-    if (st == LX_OK)
-        st = read_seeds(root, p, err);
+        st = lx_json_read_fields(&r, err);
     json_decref(root);
     return st;
 }

@@ -16,6 +16,7 @@ typedef struct lx_state_create {
     lx_poem_fields poem;
     lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
     int64_t timeout_ms;
+    lx_json_notes notes; /* of the body */
 } lx_state_create;
 
 /* LX_ERR_INVALID with the field's name; free with fini, also after a failure, before the body. */
@@ -26,7 +27,8 @@ void lx_state_create_fini(lx_state_create *p);
 /* POST /v1/states/ID/fork */
 typedef struct lx_state_fork {
     int32_t n;
-    uint64_t *seeds; /* [n], owned; NULL: the state's own */
+    uint64_t *seeds;     /* [n], owned; NULL: the state's own */
+    lx_json_notes notes; /* of the body */
 } lx_state_fork;
 
 lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,

@@ -4,44 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json/field_readers.h"
 #include "server/json/fields.h"
 
 /* --- requests --- */
 
-static lx_status keep_content(const json_t *root, lx_tokenize_params *p, lx_error *err)
+LX_READER(tokens)
 {
-    const char *text = NULL;
-    lx_status st = lx_json_read_string(root, "content", true, &text, &p->bytes, err);
-    if (st != LX_OK)
-        return st;
-    p->content = malloc(p->bytes + 1);
-    if (p->content == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the content");
-    memcpy(p->content, text, p->bytes + 1);
-    return LX_OK;
+    lx_detokenize_params *p = r->params;
+    return lx_json_keep_ids(value, r->name, &p->tokens, &p->n, err);
 }
 
-static lx_status read_tokenize(const json_t *root, lx_tokenize_params *p, lx_error *err)
+static lx_status read_request(const char *body, size_t bytes, lx_json_reading *r, lx_error *err)
 {
-    lx_status st = lx_json_read_model(root, false, p->model, err);
+    json_t *root = NULL;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    r->root = root;
     if (st == LX_OK)
-        st = lx_json_read_bool(root, "add_special", &p->add_special, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "parse_special", &p->parse_special, err);
-    if (st == LX_OK)
-        st = lx_json_read_bool(root, "with_pieces", &p->with_pieces, err);
-    return st == LX_OK ? keep_content(root, p, err) : st;
+        st = lx_json_read_fields(r, err);
+    json_decref(root);
+    return st;
 }
 
 lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_params *p,
                                 lx_error *err)
 {
     *p = (lx_tokenize_params){.parse_special = true};
-    json_t *root = NULL;
-    lx_status st = lx_json_parse(body, bytes, &root, err);
-    if (st == LX_OK)
-        st = read_tokenize(root, p, err);
-    json_decref(root);
+    lx_json_reading r = {.route = LX_JSON_TOKENIZE, .params = p, .notes = &p->notes};
+    lx_status st = read_request(body, bytes, &r, err);
+    if (st == LX_OK && p->content == NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "content", "content is missing");
     return st;
 }
 
@@ -49,13 +41,10 @@ lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_
                                   lx_error *err)
 {
     *p = (lx_detokenize_params){.n = 0};
-    json_t *root = NULL;
-    lx_status st = lx_json_parse(body, bytes, &root, err);
-    if (st == LX_OK)
-        st = lx_json_read_model(root, false, p->model, err);
-    if (st == LX_OK)
-        st = lx_json_keep_ids(lx_json_field(root, "tokens"), "tokens", &p->tokens, &p->n, err);
-    json_decref(root);
+    lx_json_reading r = {.route = LX_JSON_DETOKENIZE, .params = p, .notes = &p->notes};
+    lx_status st = read_request(body, bytes, &r, err);
+    if (st == LX_OK && p->tokens == NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "tokens", "tokens is missing: a list of tokens");
     return st;
 }
 

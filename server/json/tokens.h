@@ -5,20 +5,23 @@
 #include "common/buffer.h"
 #include "model/tokenizers/tokenizer.h"
 #include "server/json/limits.h"
+#include "server/json/parts.h"
 
 typedef struct lx_tokenize_params {
     char model[LX_MAX_MODEL_NAME]; /* "": the first of text */
     char *content;                 /* owned */
     size_t bytes;
-    bool add_special;   /* those that the model puts before every prompt */
-    bool parse_special; /* names of special tokens in the content are these tokens */
-    bool with_pieces;   /* the answer says what each token stands for */
+    bool add_special;    /* those that the model puts before every prompt */
+    bool parse_special;  /* names of special tokens in the content are these tokens */
+    bool with_pieces;    /* the answer says what each token stands for */
+    lx_json_notes notes; /* of the body */
 } lx_tokenize_params;
 
 typedef struct lx_detokenize_params {
     char model[LX_MAX_MODEL_NAME];
     int32_t *tokens; /* [n], owned; the model may not have them */
     size_t n;
+    lx_json_notes notes; /* of the body */
 } lx_detokenize_params;
 
 /* LX_ERR_INVALID with the field's name; free with fini, also after a failure. */

@@ -8,7 +8,6 @@
 
 #include "server/json/fields.h"
 #include "server/json/parts.h"
-#include "server/json/transcription_fields.h"
 #include "server/json/transcriptions.h"
 
 #define LONG_PAUSE_S 1.0
@@ -87,22 +86,6 @@ static json_t *make_words(const lx_transcription *t)
 
 /* --- JSON --- */
 
-static json_t *make_warnings(unsigned ignored)
-{
-    enum { MOST_TEXT = 64 };
-    lx_json_warning list[LX_N_SPEECH_IGNORED];
-    char texts[LX_N_SPEECH_IGNORED][MOST_TEXT];
-    int32_t n = 0;
-    for (int i = 0; i < LX_N_SPEECH_IGNORED; i++) {
-        if ((ignored >> i & 1) == 0)
-            continue;
-        (void)snprintf(texts[n], MOST_TEXT, "%s changes nothing here", lx_speech_ignored[i]);
-        list[n] = (lx_json_warning){lx_speech_ignored[i], texts[n]};
-        n++;
-    }
-    return lx_json_make_warnings(list, n);
-}
-
 /* Takes root and value; NULL when either is. */
 static json_t *with(json_t *root, const char *name, json_t *value)
 {
@@ -136,8 +119,8 @@ static json_t *make_answer(const lx_json_transcript *t)
         root = with(root, "segments", make_segments(said));
     if (p->words)
         root = with(root, "words", make_words(said));
-    if (p->ignored != 0)
-        root = with(root, "warnings", make_warnings(p->ignored));
+    if (lx_json_count_notes(&p->notes) > 0)
+        root = with(root, "warnings", lx_json_make_notes(&p->notes));
     return root;
 }
 
@@ -223,8 +206,8 @@ void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
     json_t *root = json_pack("{s:s, s:s, s:o, s:s, s:s}", "type", "transcript.text.done", "text",
                              t->said->text, "usage", usage, "model", t->model, "system_fingerprint",
                              t->fingerprint);
-    if (t->asked->ignored != 0)
-        root = with(root, "warnings", make_warnings(t->asked->ignored));
+    if (lx_json_count_notes(&t->asked->notes) > 0)
+        root = with(root, "warnings", lx_json_make_notes(&t->asked->notes));
     lx_json_dump(root, out);
 }
 

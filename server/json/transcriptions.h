@@ -11,8 +11,9 @@
 #include "model/transcribe.h"
 #include "server/json/forms.h"
 #include "server/json/limits.h"
+#include "server/json/parts.h"
 
-enum { LX_MAX_LANGUAGE = 35, LX_MAX_SPEECH_PROMPT = 32 << 10 };
+enum { LX_MAX_LANGUAGE = 35 };
 
 typedef enum lx_transcript_format {
     LX_TRANSCRIPT_JSON,
@@ -28,10 +29,11 @@ typedef struct lx_transcription_params {
     lx_transcript_format format;
     bool words, segments;               /* of a verbose answer */
     char language[LX_MAX_LANGUAGE + 1]; /* as the client says; "": it does not */
-    unsigned ignored; /* a bit for each field that was there and changes nothing */
-    int32_t beam;     /* see lx_listener_write */
+    double temperature;                 /* checked, and changes nothing */
+    int32_t beam;                       /* see lx_listener_write */
     bool stream;
-    int64_t timeout_ms; /* 0: the server's */
+    int64_t timeout_ms;  /* 0: the server's */
+    lx_json_notes notes; /* of the form */
 } lx_transcription_params;
 
 /* LX_ERR_INVALID with the field's name. Nothing of *p is owned. */

@@ -50,6 +50,7 @@ typedef struct lx_serving_options {
     int64_t prefix_bytes;   /* of prompts' states that are kept, a model */
     int64_t prefix_most;    /* of those of all models, in the process's memory */
     int32_t prefix_every;   /* see lx_engine_options */
+    bool share_prefixes;    /* likewise */
     int64_t draft;          /* likewise, -1: what is best */
     int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
 } lx_serving_options;

@@ -341,6 +341,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
                                 .page_bytes = page_bytes,
                                 .prefix_bytes = prefix_bytes(s, m, n_models),
                                 .prefix_every = o->prefix_every,
+                                .share_prefixes = o->share_prefixes,
                                 .draft = lx_engine_draft_of(o->draft, s->be),
                                 .probe_ns = o->probe_ns,
                                 .ahead = lx_engine_best_ahead(s->be)};

@@ -46,6 +46,12 @@ static const struct route {
 /* What acts on the whole server: for keys with that right. */
 static const lx_handler admin_only[] = {lx_handle_reload};
 
+/* What describes the server, and the page with its files: they must answer however much other
+   requests ask for, and cost some microseconds. */
+static const lx_handler quick[] = {lx_handle_page,     lx_handle_asset,  lx_handle_models,
+                                   lx_handle_model,    lx_handle_health, lx_handle_livez,
+                                   lx_handle_capacity, lx_handle_metrics};
+
 /* What reads forms with files. */
 static const lx_handler uploads[] = {lx_handle_images_edits, lx_handle_transcriptions,
                                      lx_handle_score};
@@ -110,6 +116,12 @@ bool lx_routes_take_uploads(const char *method, const char *path)
 {
     lx_handler handler = lx_routes_find(method, path).handler;
     return is_among(handler, uploads, sizeof uploads / sizeof *uploads);
+}
+
+bool lx_routes_is_quick(const char *method, const char *path)
+{
+    lx_handler handler = lx_routes_find(method, path).handler;
+    return handler == NULL || is_among(handler, quick, sizeof quick / sizeof *quick);
 }
 
 void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)

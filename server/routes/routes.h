@@ -20,6 +20,10 @@ lx_route_match lx_routes_find(const char *method, const char *path);
 /* Whether what answers the request reads forms with files (--max-upload). Any thread. */
 bool lx_routes_take_uploads(const char *method, const char *path);
 
+/* Whether the request, which has no body, is answered at once and at next to no cost. Any thread.
+ */
+bool lx_routes_is_quick(const char *method, const char *path);
+
 /* Route number i of the table, for who lists them; false when there are no more. The files of the
    page are not among them. */
 bool lx_routes_at(int32_t i, const char **method, const char **pattern);

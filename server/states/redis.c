@@ -3,7 +3,7 @@
  *
  * hiredis's timeout is one of a single read or write, which a server that sends a byte now and then
  * could stretch for ever; so a command is written and its reply read piece by piece here, each
- * piece with the time that is left.
+ * piece with the time that is left. The time grows with the bytes that have moved.
  */
 #include "server/states/redis.h"
 
@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 
+enum { NS_PER_BYTE = 125 }; /* 8 MB a second */
 enum { MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3, NUMBER_SIZE = 24 };
 
 struct lx_redis {
@@ -84,6 +85,13 @@ static lx_status late(lx_error *err)
     return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "Redis did not answer in time");
 }
 
+/* What has moved since `*left` bytes were there moves the deadline: a state of many megabytes takes
+   its time on a busy machine or a slow network, and a Redis that takes nothing is late as ever. */
+static void extend(int64_t *deadline_ns, size_t moved)
+{
+    *deadline_ns += (int64_t)moved * NS_PER_BYTE;
+}
+
 /* Sets the time left on the socket; false when there is none. */
 static bool arm(lx_redis *r, int64_t deadline_ns)
 {
@@ -101,28 +109,34 @@ static lx_status broken(lx_redis *r, int64_t deadline_ns, lx_error *err)
                    r->link->err != 0 ? r->link->errstr : "the connection failed");
 }
 
-static lx_status send_all(lx_redis *r, words *w, int n, int64_t deadline_ns, lx_error *err)
+static lx_status send_all(lx_redis *r, words *w, int n, int64_t *deadline_ns, lx_error *err)
 {
+    int64_t start = lx_now_ns();
     for (int i = 0; i < n; i++)
         if (redisAppendCommandArgv(r->link, w[i].n, w[i].at, w[i].bytes) != REDIS_OK)
             return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a command to Redis");
+    *deadline_ns += lx_now_ns() - start; /* copying many megabytes is not Redis's time */
     for (int done = 0; !done;) {
-        if (!arm(r, deadline_ns) || redisBufferWrite(r->link, &done) != REDIS_OK)
-            return broken(r, deadline_ns, err);
+        size_t before = sdslen(r->link->obuf);
+        if (!arm(r, *deadline_ns) || redisBufferWrite(r->link, &done) != REDIS_OK)
+            return broken(r, *deadline_ns, err);
+        extend(deadline_ns, before - sdslen(r->link->obuf));
     }
     return LX_OK;
 }
 
-static lx_status read_reply(lx_redis *r, int64_t deadline_ns, redisReply **out, lx_error *err)
+static lx_status read_reply(lx_redis *r, int64_t *deadline_ns, redisReply **out, lx_error *err)
 {
     void *reply = NULL;
     for (;;) {
         if (redisGetReplyFromReader(r->link, &reply) != REDIS_OK)
-            return broken(r, deadline_ns, err);
+            return broken(r, *deadline_ns, err);
         if (reply != NULL)
             break;
-        if (!arm(r, deadline_ns) || redisBufferRead(r->link) != REDIS_OK)
-            return broken(r, deadline_ns, err);
+        size_t before = r->link->reader->len;
+        if (!arm(r, *deadline_ns) || redisBufferRead(r->link) != REDIS_OK)
+            return broken(r, *deadline_ns, err);
+        extend(deadline_ns, r->link->reader->len - before);
     }
     *out = reply;
     return LX_OK;
@@ -142,9 +156,9 @@ static lx_status converse(lx_redis *r, words *w, int n, int64_t deadline_ns, red
                           lx_error *err)
 {
     int got = 0;
-    lx_status st = send_all(r, w, n, deadline_ns, err);
+    lx_status st = send_all(r, w, n, &deadline_ns, err);
     while (st == LX_OK && got < n) {
-        st = read_reply(r, deadline_ns, &out[got], err);
+        st = read_reply(r, &deadline_ns, &out[got], err);
         got += st == LX_OK;
     }
     if (st != LX_OK)

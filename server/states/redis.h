@@ -38,7 +38,8 @@ lx_status lx_redis_get_address(const lx_redis *r, char out[LX_REDIS_ADDRESS],
  */
 void lx_redis_connect_at(lx_redis *r, const char *address);
 
-/* Deadlines are lx_now_ns() times. Keys are text. */
+/* Deadlines are lx_now_ns() times, and later by 125 ns for each byte that goes over the connection.
+   Keys are text. */
 lx_status lx_redis_ping(lx_redis *r, int64_t deadline_ns, lx_error *err) LX_MUST_USE;
 /* Stores the bytes for ttl_ms > 0 milliseconds, in place of what was there. */
 lx_status lx_redis_set(lx_redis *r, const char *key, const void *bytes, size_t n, int64_t ttl_ms,

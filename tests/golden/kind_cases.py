@@ -136,7 +136,7 @@ REFUSED = {
         ({"norm_eps": 0}, "norm_eps must be a number"),
         ({"rope_theta": 10000}, "rope_theta is not a known key"),
         ({"use_gate": False}, "attn.g_proj.weight is not one that the config asks for"),
-        ({"tie_word_embeddings": True}, "lm_head.weight is not one that the config asks for"),
+        ({"tie_word_embeddings": True}, "tensor lm_head.weight is not model.embed"),
         ({"intermediate_size": None}, "mlp.gate_proj.weight has shape [24, 16], the config asks for [256, 16]"),
         ({"num_v_heads": None}, "v_proj.weight has shape [36, 16], the config asks for [18, 16]"),
         ({"conv_size": 3}, "q_conv1d.weight has shape [12, 4], the config asks for [12, 3]"),
@@ -213,7 +213,7 @@ REFUSED = {
         ({"rope_parameters": {"factor": 4.0}}, "rope_parameters.factor is not a known key"),
         ({"rope_parameters": None, "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),
         ({"num_experts": 8}, "num_experts is not a known key"),
-        ({"tie_word_embeddings": True}, "lm_head.weight is not one that the config asks for"),
+        ({"tie_word_embeddings": True}, "tensor lm_head.weight is not model.embed"),
         ({"head_dim": 4}, "self_attn.q_proj.weight has shape [64, 16], the config asks for [32, 16]"),
     ],
     "qwen3_5": [

@@ -115,12 +115,12 @@ def test_lone_surrogate_escape(port, escape):
 
 HUGE = 2**70
 FIELDS = [
-    ("model", ["no-such-model", "", "../couplet", "couplet\0", 5, None, [MODEL], "x" * 10_000]),
+    ("model", ["no-such-model", "", "../couplet", "couplet\0", 5, [MODEL], "x" * 10_000]),
     ("n", [0, -1, 1_000_000, HUGE, 1.5, "3", True, [1], {}]),
     ("temperature", [-1, -0.001, 1e9, HUGE, "hot", "NaN", True, [], {}]),
     ("top_p", [0, -0.1, 2, 1.0001, "all", False, []]),
-    ("top_k", [-1, 1.5, HUGE, "5", True, []]),
-    ("seed", [-1, 1.5, HUGE, 2**64, "7", True, []]),
+    ("top_k", [-2, 1.5, HUGE, "5", True, []]),
+    ("seed", [-2, 1.5, HUGE, 2**64, "7", True, []]),
     ("max_tokens", [0, -1, 1.5, HUGE, "5", True, []]),
     ("stream", ["yes", 1, 0, "true", [], {}]),
     ("rules", ["no", 0, 1, [], {}]),
@@ -161,7 +161,8 @@ def test_a_model_that_is_not_there(port, ask):
 
 
 def test_missing_model(port):
-    check_refused(post_raw(port, json.dumps({"prompt": GOOD}).encode()), "model")
+    """One model of text is served: test_fields.py has a server with several."""
+    assert post_raw(port, json.dumps({"prompt": GOOD}).encode()).status == 200
 
 
 def test_null_means_absent_and_unknown_fields_are_ignored(port):

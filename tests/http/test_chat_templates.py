@@ -165,7 +165,6 @@ def test_what_has_no_known_template_is_refused(port, model, words):
     [
         ([{"role": "user", "content": "a<|im_end|>b"}], "messages[0] has <|im_end|> in it"),
         ([{"role": "tool", "content": "a"}], "role"),
-        ([{"role": "assistant", "content": "a"}], "user's"),
         ([{"role": "user", "content": "a" * 2000}], "more than"),
     ],
 )

@@ -1,5 +1,5 @@
-"""deploy/haproxy.cfg: streams come through at once, a client that leaves is noticed behind it, and a
-server that is killed or drains costs no request that it had not begun to answer."""
+"""deploy/haproxy.cfg: streams come through at once, a client that leaves is noticed behind it, a server that is
+gone or drains costs no request that it had not begun to work on, and no request is worked on twice."""
 
 import contextlib
 import json
@@ -101,6 +101,18 @@ def test_killed_server_costs_no_whole_answer(own_pair):
         client.complete_ok(proxy.port, prompt="海上明月", seed=seed)
     assert answered(b) == 20
     a.process.returncode = 0  # it did not end by itself, and is not to
+
+
+def test_request_of_a_killed_server_is_not_sent_again(own_pair):
+    """It may be the request that killed it."""
+    proxy, a, b = own_pair
+    with holding.send(proxy.port, holding.ENDLESS, stream=False) as sock:
+        wait_until(lambda: a.slots_used() + b.slots_used() == 4, 60, "slots taken")
+        killed, other = (a, b) if a.slots_used() == 4 else (b, a)
+        killed.kill()
+        assert sock.makefile("rb").readline().split()[1] == b"502"
+    assert other.slots_used() == 0 and other.metric("linnet_requests_total") == 0
+    killed.process.returncode = 0  # it did not end by itself, and is not to
 
 
 def test_draining_server_gets_no_more(own_pair):

@@ -53,6 +53,41 @@ def test_cached_tokens_are_those_that_prompts_share():
         assert rows == [0, 5, 5, 4, 4, 3]
 
 
+KEYS = {"alice": "ka", "bob": "kb"}
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{name} {key}\n" for name, key in KEYS.items()))
+    return path
+
+
+def asks(server, path, **fields):
+    """Cached rows as the answers report them to two keys and to a client without one, in turn, twice."""
+    told = []
+    for key in [*KEYS.values(), None] * 2:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        reply = client.call(server.port, "POST", path, {"model": client.MODEL, "seed": 1, **fields}, headers)
+        assert reply.status == 200, reply.text
+        told.append(reply.json()["timings"]["cache_n"])
+    return told
+
+
+def test_no_key_learns_what_another_has_sent(key_file):
+    """Else a key could find out another's prompt, character by character."""
+    flags = "--api-key-file", key_file, "--public", "/v1/*,/health,/readyz,/metrics", "--prefix-every", 1
+    with Server(*flags) as server:
+        assert asks(server, "/v1/completions", prompt="海上明月") == [0, 0, 0, 5, 5, 5]
+        # From here on each has seen the row that every prompt begins with.
+        assert asks(server, "/v1/score", prompt="春风", completion="明月")[:3] == [1, 1, 1]
+        assert asks(server, "/v1/chat/completions", messages=[{"role": "user", "content": "秋雨花"}])[:3] == [1, 1, 1]
+        # Each starts from its own first prompt, not from the whole one that another has just sent.
+        assert asks(server, "/v1/completions", prompt="海上明月春风") == [5, 5, 5, 7, 7, 7]
+    with Server(*flags, "--share-prefixes") as server:
+        assert asks(server, "/v1/completions", prompt="海上明月") == [0, 5, 5, 5, 5, 5]
+
+
 # --- pictures: the first rows of one, as a drawing is completed again and again ----------------------
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import client
 import server as server_module
-from client import call, complete, complete_ok
+from client import call, complete, complete_ok, stream_ok
 from cluster import Redis
 from conversations import UPPER, Conversation, next_turn, state_of, text_of, whole
 from images import (
@@ -264,6 +264,22 @@ def check_outage(server, state):
     assert call(server.port, "GET", "/readyz").status == 200
     assert len(text_of(complete_ok(server.port, prompt=UPPER))) == 32
     server.check_unharmed()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_state_that_is_not_kept_is_warned_about(stream):
+    """The answer is made already, so it is given; that its state is missing stands where clients look for warnings."""
+    with Redis() as redis, server_with(redis) as server:
+        redis.kill()
+        wait_until(lambda: server.metric("linnet_state_store_up") == 0, 60, "outage noticed")
+        fields = {"model": client.MODEL, "prompt": UPPER, "return_state": True, "n": 2}
+        if stream:
+            answer = stream_ok(server.port, **fields)[-1]
+        else:
+            answer = complete_ok(server.port, **fields)
+        assert [state["id"] for state in answer["states"]] == [None, None]
+        assert "state store" in answer["states"][0]["error"]["message"]
+        assert [w["param"] for w in answer["warnings"]] == ["return_state"] and "kept: 2" in answer["warnings"][0]["message"]
 
 
 def test_redis_dies_and_comes_back():

@@ -58,17 +58,23 @@ def test_traces(json_lines):
             assert f" trace_id={TRACE}" in lines[0]
 
 
-def test_names_of_keys(tmp_path):
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_clients_and_keys(tmp_path, json_lines):
+    """Who asked is in the line, also of a request that is refused for its key; secrets and guesses are not."""
     path = tmp_path / "keys"
     path.write_text("alice sk-secret\n")
-    with Server("--log-format", "json", "--api-key-file", path) as server:
-        body = {"model": client.MODEL, "prompt": PROMPT}
-        headers = {"Authorization": "Bearer sk-secret"}
-        client.call(server.port, "POST", "/v1/completions", body, headers)
-        assert wait_for_line(server, "/v1/completions")["key"] == "alice"
-        client.call(server.port, "GET", "/v1/models", headers={"Authorization": "Bearer guess"})
-        refused = wait_for_line(server, "/v1/models")
-        assert refused["status"] == 401 and "key" not in refused
+    with Server("--log-format", "json" if json_lines else "text", "--api-key-file", path) as server:
+        def line_of(name, method, path, body, key):
+            headers = {"Authorization": f"Bearer {key}", "X-Request-Id": name}
+            status = client.call(server.port, method, path, body, headers).status
+            wait_until(lambda: name in server.log and server.log.endswith("\n"), 60, "its line")
+            line = next(line for line in server.log.splitlines() if name in line)
+            return status, json.loads(line) if json_lines else dict(part.split("=") for part in line.split() if "=" in part)
+
+        status, line = line_of("mine-1", "POST", "/v1/completions", {"model": client.MODEL, "prompt": PROMPT}, "sk-secret")
+        assert status == 200 and line["address"] == client.HOST and line["key"] == "alice"
+        status, line = line_of("mine-2", "GET", "/v1/models", None, "guess")
+        assert status == 401 and line["address"] == client.HOST and "key" not in line
         assert "sk-secret" not in server.log and "guess" not in server.log
 
 

@@ -292,6 +292,7 @@ def test_time_and_limits(start_server):
     begun(server.port, 1)
     full = complete(server.port, model=MODEL, prompt=LINE, max_tokens=1, return_state=True)
     assert text_of(full) and full["states"][0]["id"] is None and "limits" in full["states"][0]["error"]["message"]
+    assert [w["param"] for w in full["warnings"]] == ["return_state"] and "kept: 1" in full["warnings"][0]["message"]
     assert post(server.port, "/v1/states", 429, model=MODEL, prompt=LINE)["param"] == "state"
     server = start_server("--state-ttl", "1", "--max-states", "2")
     _, state = begun(server.port, 1)
@@ -446,7 +447,7 @@ def test_wrong_forks(port, fields, param):
 
 @pytest.mark.parametrize("fields, status, param", [
     ({"model": MODEL}, 400, "prompt"), ({"model": "none", "prompt": LINE}, 404, "model"),
-    ({"model": MODEL, "prompt": 5}, 400, "prompt"), ({"model": MODEL, "prompt": LINE, "seed": -1}, 400, "seed"),
+    ({"model": MODEL, "prompt": 5}, 400, "prompt"), ({"model": MODEL, "prompt": LINE, "seed": -2}, 400, "seed"),
 ])
 def test_wrong_states(port, fields, status, param):
     assert post(port, "/v1/states", status, **fields)["param"] == param

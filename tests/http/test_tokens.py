@@ -125,3 +125,17 @@ def test_bodies_that_are_no_json(server):
     for path in ("/tokenize", "/detokenize"):
         assert call(server.port, "POST", path, b'{"content": "\xff"}', {"Content-Type": "application/json"}).status == 400
         assert call(server.port, "POST", path, b"a", {"Content-Type": "text/plain"}).status == 415
+
+
+def test_a_slow_expression_is_cut_short(tmp_path):
+    """A tokenizer's own splitting that looks at all the rest of the text at each of its places."""
+    tokenizer = vocabularies.byte_level(pattern="a+b|a")
+    text = {"tokenizer": "tokenizer.json", "context": text_model.CONTEXT}
+    text_model.write(tmp_path / "slow", tokenizer.get_vocab_size(), text, tokenizer)
+    with Server("--models", tmp_path) as own:
+        assert len(ask(own, "/tokenize", model="slow", content="a" * 2000)["tokens"]) == 2000
+        before = own.cpu_seconds()
+        reply = call(own.port, "POST", "/tokenize", {"model": "slow", "content": "a" * 100_000})
+        assert reply.status == 400 and reply.error["param"] == "content", reply.text[:200]
+        assert "splitting expression takes too long" in reply.error["message"]
+        assert own.cpu_seconds() - before < 2

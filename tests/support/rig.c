@@ -63,6 +63,7 @@ rig rig_start(rig_options o)
     options.prefix_bytes =
         o.n_prefixes * (served->state.fixed_floats + served->state.page_floats) * 4;
     options.prefix_every = o.prefix_every;
+    options.share_prefixes = o.share_prefixes;
     options.page_bytes = o.n_pages * served->state.page_floats * (int64_t)sizeof(float);
     options.probe_ns = o.probe_ns;
     options.ahead = o.ahead;
@@ -120,6 +121,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .suspendable = q->suspendable,
         .stops = q->stops,
         .n_top = q->n_top,
+        .client = {.key = q->key},
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
         fail_msg("%s", err.text);

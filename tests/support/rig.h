@@ -16,6 +16,7 @@ typedef struct rig_options {
     int64_t probe_ns;                 /* 0: no probes */
     int32_t n_prefixes, prefix_every; /* 0: none are kept; each with one page */
     int32_t n_pages;                  /* of growing states; 0: enough for all places */
+    bool share_prefixes;
     int32_t ahead, draft;
     const struct lx_guesser *guesser;
     int64_t move_bytes;    /* as the engine's */
@@ -53,6 +54,7 @@ typedef struct rig_request {
     const lx_model *model; /* NULL: the tiny one; of images: no line, the values instead */
     const uint8_t *values;
     int32_t n_values, n_top;
+    const void *key; /* the client's */
 } rig_request;
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);

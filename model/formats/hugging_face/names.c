@@ -53,6 +53,11 @@ void lx_hf_tensor_name(const lx_config *c, const char *own, char out[LX_HF_NAME]
     }
 }
 
+const char *lx_hf_stored_head(const lx_config *c)
+{
+    return c->names != NULL ? "lm_head.weight" : NULL;
+}
+
 bool lx_hf_is_unused(const lx_config *c, const char *theirs)
 {
     const char *const *begin = c->names != NULL ? c->names->unused : NULL;

@@ -25,6 +25,10 @@ struct lx_tensor_names {
    it. */
 void lx_hf_tensor_name(const lx_config *c, const char *own, char out[LX_HF_NAME]);
 
+/* The name under which a head is stored that is tied to the table of the inputs, all the same; NULL
+   where the config has no such names. */
+const char *lx_hf_stored_head(const lx_config *c);
+
 /* Whether a tensor of the folder is one that may be left alone. */
 bool lx_hf_is_unused(const lx_config *c, const char *theirs);
 

@@ -68,7 +68,7 @@ static double share_of_right(lx_draw_order order, float told)
     for (int32_t i = 0; i < PICTURES; i++) {
         for (int32_t n = 0; n < VALUES; n++) {
             lx_draw d = {order, lx_uniform(7, (uint32_t)i, (uint32_t)n, 0)};
-            lx_guess_context at = {b.plan, tokens, n, {order, d.u * told}};
+            lx_guess_context at = {b.plan, tokens, n, {order, d.u * told}, NULL};
             lx_guess g = lx_drafter_guess(b.drafter, &at, &none);
             tokens[n] = drawn(tokens, n, d);
             right += i >= PICTURES - LAST && g.sure > 0 && g.token == tokens[n];
@@ -95,11 +95,35 @@ static void nothing_is_guessed_before_anything_was_seen(void **state)
     bench b;
     lx_constraint none = {.forced = -1};
     start(&b);
-    lx_guess_context at = {b.plan, NULL, 0, {LX_DRAW_BY_ID, 0.5f}};
+    lx_guess_context at = {b.plan, NULL, 0, {LX_DRAW_BY_ID, 0.5f}, NULL};
     assert_true(lx_drafter_guess(b.drafter, &at, &none).sure <= 0);
     lx_drafter_learn(b.drafter, &at, 9);
     assert_int_equal(lx_drafter_guess(b.drafter, &at, &none).token, 9);
     assert_true(lx_drafter_guess(b.drafter, &at, &none).sure > 0);
+    stop(&b);
+}
+
+/* How many guesses are right says what was learnt: no owner profits from another's answers. */
+static void lessons_belong_to_their_owner(void **state)
+{
+    (void)state;
+    static const char owners[LX_MOST_OWNERS + 1];
+    bench b;
+    lx_constraint none = {.forced = -1};
+    start(&b);
+    lx_guess_context at = {b.plan, NULL, 0, {LX_DRAW_BY_ID, 0.5f}, &owners[0]};
+    lx_drafter_learn(b.drafter, &at, 9);
+    for (int32_t i = 1; i <= LX_MOST_OWNERS; i++) {
+        at.owner = &owners[i];
+        assert_true(lx_drafter_guess(b.drafter, &at, &none).sure <= 0);
+        if (i < LX_MOST_OWNERS) /* the first one has a place as long as there is one */
+            at.owner = &owners[0];
+        assert_int_equal(lx_drafter_guess(b.drafter, &at, &none).sure > 0, i < LX_MOST_OWNERS);
+    }
+    at.owner = &owners[1]; /* unused for longest, it gave way: its place has none of its lessons */
+    lx_drafter_learn(b.drafter, &at, 7);
+    at.owner = &owners[2];
+    assert_true(lx_drafter_guess(b.drafter, &at, &none).sure <= 0);
     stop(&b);
 }
 
@@ -121,7 +145,7 @@ static void a_guess_is_as_sure_as_it_says(void **state)
     for (int32_t i = 0; i < PICTURES; i++) {
         for (int32_t n = 0; n < VALUES; n++) {
             lx_draw d = {LX_DRAW_BY_ID, lx_uniform(8, (uint32_t)i, (uint32_t)n, 0)};
-            lx_guess_context at = {b.plan, tokens, n, {LX_DRAW_BY_ID, 0.5f}};
+            lx_guess_context at = {b.plan, tokens, n, {LX_DRAW_BY_ID, 0.5f}, NULL};
             lx_guess g = lx_drafter_guess(b.drafter, &at, &none);
             bin *into = &bins[g.sure < 1 ? (int32_t)(g.sure * 4) : 3];
             tokens[n] = drawn(tokens, n, d);
@@ -150,7 +174,7 @@ static void a_value_that_becomes_frequent_is_guessed(void **state)
     start(&b);
     for (int32_t i = 0; i < PICTURES; i++) {
         for (int32_t n = 0; n < VALUES; n++) {
-            lx_guess_context at = {b.plan, tokens, n, {LX_DRAW_LIKELIEST, 0}};
+            lx_guess_context at = {b.plan, tokens, n, {LX_DRAW_LIKELIEST, 0}, NULL};
             right += i == PICTURES - 1 && lx_drafter_guess(b.drafter, &at, &none).token == 200;
             tokens[n] = i < 2 ? n * 37 % 100 : 200;
             lx_drafter_learn(b.drafter, &at, tokens[n]);
@@ -165,7 +189,7 @@ static void rules_go_first(void **state)
     (void)state;
     bench b;
     start(&b);
-    lx_guess_context at = {b.plan, NULL, 0, {LX_DRAW_BY_ID, 0.5f}};
+    lx_guess_context at = {b.plan, NULL, 0, {LX_DRAW_BY_ID, 0.5f}, NULL};
     lx_drafter_learn(b.drafter, &at, 9);
     lx_guess forced = lx_drafter_guess(b.drafter, &at, &(lx_constraint){.forced = 3});
     assert_int_equal(forced.token, 3);
@@ -203,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_known_number_foresees_a_draw),
         cmocka_unit_test(nothing_is_guessed_before_anything_was_seen),
+        cmocka_unit_test(lessons_belong_to_their_owner),
         cmocka_unit_test(a_guess_is_as_sure_as_it_says),
         cmocka_unit_test(a_value_that_becomes_frequent_is_guessed),
         cmocka_unit_test(rules_go_first),

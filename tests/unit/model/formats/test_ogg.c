@@ -1,10 +1,12 @@
 /*
  * Ogg files: what libsndfile may see of them. Their pages are changed and summed up again.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -220,10 +222,60 @@ static void opus_may_begin_late(void **state)
     lx_sound_fini(&s);
 }
 
+/* Files that follow each other are one sound, whatever their codings, rates and channels. */
+static void chained_streams_are_read_as_one(void **state)
+{
+    (void)state;
+    static const struct {
+        int format, rate, channels;
+    } links[] = {{SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 1},
+                 {SF_FORMAT_OGG | SF_FORMAT_VORBIS, RATE, 2},
+                 {SF_FORMAT_OGG | SF_FORMAT_VORBIS, 44100, 1}};
+    enum { N_LINKS = sizeof links / sizeof *links };
+    uint8_t *chain = malloc(1 << 20);
+    int64_t n = 0;
+    assert_non_null(chain);
+    for (int i = 0; i < N_LINKS; i++) {
+        lx_sound s;
+        sound_file_make(links[i].format, links[i].rate, links[i].channels, links[i].rate / 2, 440);
+        memcpy(chain + n, sound_file.bytes, (size_t)sound_file.n);
+        n += sound_file.n;
+        memcpy(sound_file.bytes, chain, (size_t)n);
+        sound_file.n = n;
+        sound_file_must_load(&s);
+        assert_in_range(s.n, (i + 1) * (RATE / 2 - 300), (i + 1) * (RATE / 2 + 300));
+        double last = 0; /* how loud the last link is */
+        for (int32_t k = s.n - RATE / 4; k < s.n - RATE / 8; k++)
+            last += fabs((double)s.samples[k]) / (RATE / 8.0);
+        assert_true(last > 0.2);
+        lx_sound_fini(&s);
+    }
+    free(chain);
+}
+
+/* Each costs a reader of its own. */
+static void chains_have_their_limits(void **state)
+{
+    (void)state;
+    lx_sound s;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_VORBIS, RATE, 1, 200, 440);
+    int64_t n = sound_file.n;
+    for (int i = 1; i < 33; i++)
+        memcpy(sound_file.bytes + i * n, sound_file.bytes, (size_t)n);
+    sound_file.n = 32 * n;
+    sound_file_must_load(&s);
+    assert_int_equal(s.n, 32 * 200);
+    lx_sound_fini(&s);
+    sound_file.n = 33 * n;
+    sound_file_refused("more than 32 streams");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opus_is_read),
+        cmocka_unit_test(chained_streams_are_read_as_one),
+        cmocka_unit_test(chains_have_their_limits),
         cmocka_unit_test(opus_may_begin_late),
         cmocka_unit_test(letters_of_a_page_are_no_page),
         cmocka_unit_test(a_page_within_another_is_one),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 #include <sndfile.h>
@@ -189,6 +190,87 @@ static void a_streamed_file_is_read_to_its_end(void **state)
     lx_sound_fini(&s);
 }
 
+static void put_size(sf_count_t at, uint32_t size)
+{
+    for (int b = 0; b < 4; b++)
+        sound_file.bytes[at + b] = (uint8_t)(size >> 8 * b);
+}
+
+/* Recorders and programs that stream write sizes before they know them. */
+static void a_wav_file_is_judged_by_its_data(void **state)
+{
+    (void)state;
+    enum { N = 5000, DATA = 2 * N, UNTRUE = 1234 };
+    static const uint32_t sizes[][2] = {/* of the file, of its data; UNTRUE fits neither */
+                                        {44 + DATA, DATA},
+                                        {0, 0},
+                                        {36, 0},
+                                        {0, DATA},
+                                        {UINT32_MAX, DATA},
+                                        {UINT32_MAX, UINT32_MAX},
+                                        {36 + DATA, UINT32_MAX},
+                                        {0, 0x7fffffff},
+                                        {UNTRUE, DATA},
+                                        {UNTRUE, 0}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        lx_sound s;
+        sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, N, 440);
+        assert_int_equal(sound_file.n, 44 + DATA);
+        put_size(4, sizes[i][0]);
+        put_size(40, sizes[i][1]);
+        sound_file_must_load(&s);
+        assert_int_equal(s.n, N);
+        expect_tone(&s, 0.5, 440, 0, 1e-4);
+        lx_sound_fini(&s);
+    }
+    sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, N, 440);
+    put_size(40, DATA + 2);
+    sound_file_refused("the WAV file is cut");
+    /* What follows the data may be cut, and an empty chunk before others is one. */
+    sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, N, 440);
+    memcpy(sound_file.bytes + sound_file.n, "LIST\xff\0\0\0tail", 12);
+    sound_file.n += 12;
+    lx_sound s;
+    sound_file_must_load(&s);
+    assert_int_equal(s.n, N);
+    lx_sound_fini(&s);
+    sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, 0, 440);
+    memcpy(sound_file.bytes + sound_file.n, "LIST\4\0\0\0tail", 12);
+    sound_file.n += 12;
+    sound_file_refused("the sound is empty");
+}
+
+static double seconds_of_thread(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The least of some, as others take the processor's caches. */
+static double seconds_to_load(int rate, int channels)
+{
+    double least = INFINITY;
+    sound_file_make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, rate, channels, 2 * rate - rate / 100, 0);
+    for (int i = 0; i < 7; i++) {
+        lx_sound s;
+        double begin = seconds_of_thread();
+        sound_file_must_load(&s);
+        least = fmin(least, seconds_of_thread() - begin);
+        lx_sound_fini(&s);
+    }
+    return least;
+}
+
+/* A small file of the highest rate and two channels is less work than three usual ones. */
+static void a_high_rate_costs_little_more(void **state)
+{
+    (void)state;
+    double usual = seconds_to_load(48000, 1), high = seconds_to_load(192000, 2);
+    print_message("%.1f ms, a usual sound takes %.1f\n", high * 1e3, usual * 1e3);
+    assert_true(high < 3 * usual);
+}
+
 static void no_samples_are_refused(void **state)
 {
     (void)state;
@@ -294,6 +376,8 @@ int main(void)
         cmocka_unit_test(other_codings_are_refused),
         cmocka_unit_test(a_cut_file_is_refused),
         cmocka_unit_test(a_streamed_file_is_read_to_its_end),
+        cmocka_unit_test(a_wav_file_is_judged_by_its_data),
+        cmocka_unit_test(a_high_rate_costs_little_more),
         cmocka_unit_test(no_samples_are_refused),
         cmocka_unit_test(too_long_is_refused),
         cmocka_unit_test(other_channels_and_rates_are_refused),

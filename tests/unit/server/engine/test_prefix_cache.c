@@ -18,12 +18,15 @@
 enum { PLACES = 12, WIDTH = 2, LONGEST = 6, TRIES = 20000 };
 
 typedef struct kept {
+    const void *owner;
     int32_t ids[LONGEST * WIDTH], n, used;
 } kept;
 
-static int32_t alike(const kept *k, const int32_t *ids, int32_t n)
+static int32_t alike(const kept *k, const void *owner, const int32_t *ids, int32_t n)
 {
     int32_t i = 0;
+    if (k->owner != owner)
+        return 0;
     while (i < k->n && i < n &&
            memcmp(k->ids + (ptrdiff_t)i * WIDTH, ids + (ptrdiff_t)i * WIDTH, WIDTH * sizeof *ids) ==
                0)
@@ -32,14 +35,16 @@ static int32_t alike(const kept *k, const int32_t *ids, int32_t n)
 }
 
 /* The place of the longest prefix, -1; *shared as in lx_prefix. */
-static int32_t slow_find(const kept *all, const int32_t *ids, int32_t n, int32_t *shared)
+static int32_t slow_find(const kept *all, const void *owner, const int32_t *ids, int32_t n,
+                         int32_t *shared)
 {
     int32_t best = -1;
     *shared = 0;
     for (int32_t i = 0; i < PLACES; i++) {
-        int32_t same = alike(&all[i], ids, n);
+        int32_t same = alike(&all[i], owner, ids, n);
         *shared = same > *shared ? same : *shared;
-        if (all[i].n > 0 && same == all[i].n && (best < 0 || all[i].n > all[best].n))
+        if (all[i].n > 0 && same == all[i].n && all[i].owner == owner &&
+            (best < 0 || all[i].n > all[best].n))
             best = i;
     }
     return best;
@@ -51,7 +56,7 @@ static int32_t alone(const kept *all, int32_t i)
     int32_t covered = 0;
     for (int32_t k = 0; k < PLACES; k++) {
         bool shorter = k != i && all[k].n < all[i].n && all[k].n > covered;
-        if (shorter && alike(&all[i], all[k].ids, all[k].n) == all[k].n)
+        if (shorter && alike(&all[i], all[k].owner, all[k].ids, all[k].n) == all[k].n)
             covered = all[k].n;
     }
     return all[i].n - covered;
@@ -73,6 +78,13 @@ static int32_t least_missed(const kept *all, int32_t now)
     return least;
 }
 
+static const char owners[2];
+
+static lx_prefix_key key(const int32_t *ids, int32_t n)
+{
+    return (lx_prefix_key){.ids = ids, .n_rows = n};
+}
+
 static void finds_what_a_slow_search_finds(void **state)
 {
     (void)state;
@@ -86,15 +98,17 @@ static void finds_what_a_slow_search_finds(void **state)
         for (int32_t i = 0; i < LONGEST * WIDTH; i++) /* negative ones too: bytes, not numbers */
             ids[i] = (int32_t)((random = random * 1664525U + 1013904223U) >> 30) - 1;
         int32_t n = 1 + (int32_t)((random >> 16) % LONGEST);
-        int32_t place = slow_find(all, ids, n, &shared);
-        lx_prefix found = lx_prefix_cache_find(c, ids, n);
+        const void *owner = random & (1 << 20) ? owners + (random >> 21 & 1) : NULL;
+        lx_prefix_key wanted = {.owner = owner, .ids = ids, .n_rows = n};
+        int32_t place = slow_find(all, owner, ids, n, &shared);
+        lx_prefix found = lx_prefix_cache_find(c, wanted);
         assert_int_equal(found.place, place);
         assert_int_equal(found.rows, place >= 0 ? all[place].n : 0);
         assert_int_equal(found.shared, shared);
         if (place >= 0)
             all[place].used = ++clock;
         n_found += place >= 0;
-        int32_t added = lx_prefix_cache_add(c, ids, n);
+        int32_t added = lx_prefix_cache_add(c, wanted);
         assert_int_equal(added >= 0, place < 0 || all[place].n < n);
         if (added < 0) {
             all[place].used = ++clock;
@@ -102,12 +116,13 @@ static void finds_what_a_slow_search_finds(void **state)
         }
         assert_int_equal(added, n_kept < PLACES ? n_kept : least_missed(all, clock));
         n_kept++;
+        all[added].owner = owner;
         memcpy(all[added].ids, ids, sizeof ids);
         all[added].n = n;
         all[added].used = ++clock;
     }
     assert_int_equal(lx_prefix_cache_count(c), PLACES);
-    assert_true(n_found > TRIES / 20);
+    assert_true(n_found > TRIES / 50);
     lx_prefix_cache_free(c);
 }
 
@@ -119,15 +134,15 @@ static void what_is_missed_least_is_forgotten(void **state)
     assert_int_equal(lx_prefix_cache_new(3, 1, &c, NULL), LX_OK);
     assert_int_equal(lx_prefix_cache_forget(c), -1);
     for (int32_t n = 1; n <= 3; n++)
-        assert_int_equal(lx_prefix_cache_add(c, ids, n), n - 1);
-    assert_int_equal(lx_prefix_cache_find(c, ids, 1).place, 0);
+        assert_int_equal(lx_prefix_cache_add(c, key(ids, n)), n - 1);
+    assert_int_equal(lx_prefix_cache_find(c, key(ids, 1)).place, 0);
     assert_int_equal(lx_prefix_cache_forget(c), 1); /* a row each: the oldest */
-    assert_int_equal(lx_prefix_cache_find(c, ids, 2).rows, 1);
-    assert_int_equal(lx_prefix_cache_add(c, ids, 4), 1); /* a place that is free again */
+    assert_int_equal(lx_prefix_cache_find(c, key(ids, 2)).rows, 1);
+    assert_int_equal(lx_prefix_cache_add(c, key(ids, 4)), 1); /* a place that is free again */
     assert_int_equal(lx_prefix_cache_forget(c), 2); /* 2 rows, 3 uses ago, beside 1, 1 use ago */
-    assert_int_equal(lx_prefix_cache_add(c, other, 3), 2);
+    assert_int_equal(lx_prefix_cache_add(c, key(other, 3)), 2);
     assert_int_equal(lx_prefix_cache_forget(c), 0); /* 1 row, 2 uses ago, beside 3, 1 use ago */
-    assert_int_equal(lx_prefix_cache_find(c, ids, 4).rows, 4);
+    assert_int_equal(lx_prefix_cache_find(c, key(ids, 4)).rows, 4);
     assert_int_equal(lx_prefix_cache_forget(c), 2);
     assert_int_equal(lx_prefix_cache_forget(c), 1);
     assert_int_equal(lx_prefix_cache_count(c), 0);
@@ -137,13 +152,18 @@ static void what_is_missed_least_is_forgotten(void **state)
 /* --- in the engine --- */
 
 /* Rows of a line: its start, its characters, the separator. */
-static int32_t cached(rig *r, const char *line)
+static int32_t cached_of(rig *r, const void *client, const char *line)
 {
-    lx_job *job = rig_submit(r, &(rig_request){.line = line, .seed = 3});
+    lx_job *job = rig_submit(r, &(rig_request){.line = line, .seed = 3, .key = client});
     lx_job_wait(job);
     int32_t rows = lx_job_cached_rows(job);
     rig_expect(job, LX_OK);
     return rows;
+}
+
+static int32_t cached(rig *r, const char *line)
+{
+    return cached_of(r, NULL, line);
 }
 
 static void a_prompt_starts_from_what_it_shares(void **state)
@@ -158,6 +178,25 @@ static void a_prompt_starts_from_what_it_shares(void **state)
     assert_int_equal(cached(&r, "海上明"), 0);
     assert_int_equal((int)atomic_load(&r.metrics->cached_prompt_tokens), 7 + 7 + 5);
     rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
+/* Neither where a prompt begins nor where it parts from another tells a client what others sent. */
+static void a_client_finds_its_own_prompts_only(void **state)
+{
+    (void)state;
+    const void *one = &owners[0], *other = &owners[1];
+    rig r = rig_start((rig_options){.n_prefixes = 64, .prefix_every = 1});
+    assert_int_equal(cached_of(&r, one, "海上明月春风"), 0);
+    assert_int_equal(cached_of(&r, other, "海上明月春风"), 0);
+    assert_int_equal(cached_of(&r, NULL, "海上明月春风"), 0);
+    assert_int_equal(cached_of(&r, other, "海上明月春风"), 7);
+    assert_int_equal(cached_of(&r, one, "海上明月花雨"), 5);
+    assert_int_equal(cached_of(&r, other, "海上明月花雨"), 5);
+    rig_stop(&r);
+    r = rig_start((rig_options){.n_prefixes = 16, .share_prefixes = true});
+    assert_int_equal(cached_of(&r, one, "海上明月春风"), 0);
+    assert_int_equal(cached_of(&r, other, "海上明月春风"), 7);
     rig_stop(&r);
 }
 
@@ -258,6 +297,7 @@ int main(void)
         cmocka_unit_test(finds_what_a_slow_search_finds),
         cmocka_unit_test(what_is_missed_least_is_forgotten),
         cmocka_unit_test(a_prompt_starts_from_what_it_shares),
+        cmocka_unit_test(a_client_finds_its_own_prompts_only),
         cmocka_unit_test(every_row_may_be_kept),
         cmocka_unit_test(the_least_used_gives_way),
         cmocka_unit_test(answers_do_not_depend_on_what_is_kept),

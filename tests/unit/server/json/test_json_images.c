@@ -115,7 +115,7 @@ static const char *const bad_fields[][2] = {
     {"\"size\":28", "size"},
     {"\"size\":\"\"", "size"},
     {"\"size\":\"1234567890x12345678901234567890\"", "size"},
-    {"\"seed\":-1", "seed"},
+    {"\"seed\":-2", "seed"},
     {"\"seed\":9007199254740992", "seed"},
     {"\"seed\":\"1\"", "seed"},
     {"\"temperature\":-0.1", "temperature"},
@@ -243,6 +243,8 @@ static void test_edit_form(void **state)
     assert_int_equal(p.image.bytes, 3);
     assert_memory_equal(p.image.data, "foo", 3);
     assert_int_equal(p.mask.bytes, 2);
+    assert_int_equal(p.notes.n_fields, 1);
+    assert_string_equal(p.notes.fields[0].name, "markup");
     lx_image_params_fini(&p);
 }
 
@@ -257,7 +259,9 @@ static const char *const bad_forms[][2] = {
     {FILE_PART("image", "a") PART("n", "1001") END, "n"},
     {FILE_PART("image", "a") PART("n", "[1]") END, "n"},
     {FILE_PART("image", "a") PART("n", "1") PART("n", "2") END, "n"},
-    {FILE_PART("image", "a") PART("stream", "yes") END, "stream"},
+    {FILE_PART("image", "a") PART("stream", "maybe") END, "stream"},
+    {FILE_PART("image", "a") FILE_PART("n", "1") END, "n"},
+    {FILE_PART("image", "a") FILE_PART("prompt", "b") END, "prompt"},
     {FILE_PART("image", "a") PART("temperature", "warm") END, "temperature"},
     {FILE_PART("image", "a") PART("size", "\xff") END, "size"},
     {FILE_PART("image", "a"), "body"},

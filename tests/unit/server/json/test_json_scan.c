@@ -59,20 +59,23 @@ static void check(const char *begin, const char *piece, int n, const char *end, 
     lx_json_extent e = scan(text);
     assert_int_equal(lx_json_check_extent(&e, &err), wanted);
     if (wanted != LX_OK)
-        assert_string_equal(err.param, "x");
+        assert_string_equal(err.param, "x"); /* not y, which comes last */
     free(text);
 }
 
 static void test_limits(void **state)
 {
     (void)state;
-    enum { MOST = LX_JSON_MAX_VALUES - 4 }; /* beside them: the object, its key, a list, a 0 */
-    check("{\"x\":[", "{},", MOST, "0]}", LX_OK);
-    check("{\"x\":[", "{},", MOST + 1, "0]}", LX_ERR_INVALID);
-    check("{\"x\":[", "\"\",", MOST + 1, "0]}", LX_ERR_INVALID);
-    check("{\"x\":[", "7,", MOST + 1, "0]}", LX_ERR_INVALID);
+    enum { TOKENS = 349000, FEW = 40000, MANY = 50000 }; /* TOKENS: 1 MiB of them */
+    static const char end[] = "0],\"y\":[1]}";
+    check("{\"x\":[", "97,", TOKENS, end, LX_OK);
+    check("{\"x\":[", "\"\",", FEW, end, LX_OK);
+    check("{\"x\":[", "{},", FEW, end, LX_OK);
+    check("{\"x\":[", "{},", MANY, end, LX_ERR_INVALID);
+    check("{\"x\":[", "\"\",", 2 * MANY, end, LX_ERR_INVALID);
+    check("{\"x\":[", "7,", TOKENS, end, LX_ERR_INVALID);
     check("{\"x\":", "[", LX_JSON_MAX_DEPTH - 1, "", LX_OK);
-    check("{\"x\":", "[", LX_JSON_MAX_DEPTH, "", LX_ERR_INVALID);
+    check("{\"x\":", "[", LX_JSON_MAX_DEPTH, "],\"y\":1", LX_ERR_INVALID);
 }
 
 /* --- the bound --- */

@@ -36,7 +36,7 @@ static void test_defaults(void **state)
     assert_null(p.file.owned);
     assert_string_equal(p.model, "");
     assert_int_equal(p.format, LX_TRANSCRIPT_JSON);
-    assert_false(p.words || p.segments || p.stream || p.ignored != 0);
+    assert_false(p.words || p.segments || p.stream || p.notes.n_fields > 0);
     assert_int_equal(p.beam, 0);
     assert_int_equal(p.timeout_ms, 0);
 }
@@ -60,7 +60,10 @@ static void test_every_field(void **state)
     assert_string_equal(p.language, "de");
     assert_int_equal(p.beam, 16);
     assert_int_equal(p.timeout_ms, 250);
-    assert_int_equal(p.ignored, 7); /* language, prompt, temperature */
+    assert_int_equal(p.notes.n_fields, 3);
+    assert_string_equal(p.notes.fields[0].name, "language");
+    assert_string_equal(p.notes.fields[1].name, "prompt");
+    assert_string_equal(p.notes.fields[2].name, "temperature");
 }
 
 /* Form, and the field at fault. */
@@ -150,7 +153,8 @@ static void test_json(void **state)
 {
     (void)state;
     check(&(lx_transcription_params){.format = LX_TRANSCRIPT_JSON}, PLAIN "}");
-    check(&(lx_transcription_params){.format = LX_TRANSCRIPT_JSON, .ignored = 2},
+    check(&(lx_transcription_params){.format = LX_TRANSCRIPT_JSON,
+                                     .notes = {.n_fields = 1, .fields = {{.name = "prompt"}}}},
           PLAIN ",\"warnings\":[{\"param\":\"prompt\",\"message\":\"prompt changes nothing "
                 "here\"}]}");
     assert_string_equal(lx_transcript_type(LX_TRANSCRIPT_JSON), "application/json");
@@ -226,7 +230,7 @@ static void test_the_bound_holds(void **state)
     const lx_transcription_params asked = {.format = LX_TRANSCRIPT_VERBOSE,
                                            .segments = true,
                                            .words = true,
-                                           .ignored = 127,
+                                           .notes = {.n_fields = LX_MAX_NOTED},
                                            .language = "12345678901234567890123456789012345"};
     lx_json_transcript t = {.model = "ears", .fingerprint = "f", .said = &longest, .asked = &asked};
     lx_buffer out;

@@ -62,6 +62,23 @@ static void test_who_takes_uploads(void **state)
     assert_false(lx_routes_take_uploads("", ""));
 }
 
+/* What the connections' threads answer themselves, so that it waits behind no work; all that works,
+   or waits, is for the workers. */
+static void test_what_is_quick(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/",        "/livez",     "/readyz",      "/health",
+                                        "/metrics", "/v1/models", "/v1/capacity", "/nowhere"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        assert_true(lx_routes_is_quick("GET", paths[i]));
+    assert_true(lx_routes_is_quick("OPTIONS", "/v1/completions"));
+    assert_false(lx_routes_is_quick("GET", "/link.png"));
+    assert_false(lx_routes_is_quick("GET", "/v1/states/a"));
+    const char *method = NULL, *pattern = NULL;
+    for (int32_t i = 0; lx_routes_at(i, &method, &pattern); i++)
+        assert_true(strcmp(method, "GET") == 0 || !lx_routes_is_quick(method, pattern));
+}
+
 static void test_tail_is_one_segment(void **state)
 {
     (void)state;
@@ -239,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_routes),
         cmocka_unit_test(test_who_takes_uploads),
+        cmocka_unit_test(test_what_is_quick),
         cmocka_unit_test(test_tail_is_one_segment),
         cmocka_unit_test(test_unknown_paths),
         cmocka_unit_test(test_allow),

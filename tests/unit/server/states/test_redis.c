@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -180,13 +181,32 @@ static void test_long_parts(void **state)
 /* --- a server of the test's own --- */
 
 /* Accepts connections one after another; each gets the next script after its first bytes came, and
-   is closed then, unless the script ends with ~: that one stays open and silent. */
+   is closed then, unless the script ends with ~: that one stays open and silent. The first one may
+   be slow: so many bytes are read in PAUSES parts, each after a pause. */
+enum { PAUSES = 16, PAUSE_MS = 20 };
 typedef struct fake {
     int listener, port;
+    size_t slow_bytes;
     const char *const *scripts; /* NULL at the end */
     pthread_t thread;
     int accepted;
 } fake;
+
+static void read_slowly(int fd, size_t bytes)
+{
+    static char part[1 << 20];
+    for (size_t left = bytes, paused = bytes; left > 0;) {
+        if (left <= paused) {
+            const struct timespec pause = {.tv_nsec = PAUSE_MS * LX_NS_PER_MS};
+            (void)nanosleep(&pause, NULL); /* check-tests: a server that is slow */
+            paused -= bytes / PAUSES;
+        }
+        ssize_t got = recv(fd, part, left < sizeof part ? left : sizeof part, 0);
+        if (got <= 0)
+            return;
+        left -= (size_t)got;
+    }
+}
 
 static void *serve(void *context)
 {
@@ -198,6 +218,9 @@ static void *serve(void *context)
         if (fd < 0)
             return NULL;
         ssize_t got = recv(fd, request, sizeof request, 0);
+        if (got > 0 && f->slow_bytes > (size_t)got)
+            read_slowly(fd, f->slow_bytes - (size_t)got);
+        f->slow_bytes = 0;
         if (got > 0)
             (void)send(fd, script, strcspn(script, "~"), MSG_NOSIGNAL);
         while (strchr(script, '~') != NULL && recv(fd, request, sizeof request, 0) > 0)
@@ -324,6 +347,27 @@ static void test_silence_ends_at_the_deadline(void **state)
     fake_stop(&f, r);
 }
 
+/* A state of many bytes may take longer than a short command, as long as its bytes move. */
+static void test_time_grows_with_the_bytes(void **state)
+{
+    (void)state;
+    enum { BYTES = 16 << 20, AROUND = 64 }; /* and the command's other words */
+    static const char *const scripts[] = {"+OK\r\n", NULL};
+    fake f;
+    lx_error err = {0};
+    char *bytes = calloc(1, BYTES);
+    assert_non_null(bytes);
+    lx_redis *r = fake_start(&f, scripts);
+    f.slow_bytes = BYTES + AROUND / 2; /* before anything connects */
+    int64_t start = lx_now_ns();
+    lx_status st = lx_redis_set(r, "k", bytes, BYTES, LONG_MS, in_ms(SHORT_MS), &err);
+    if (st != LX_OK)
+        fail_msg("%s", err.text);
+    assert_true(lx_now_ns() - start > 2 * SHORT_MS * LX_NS_PER_MS);
+    fake_stop(&f, r);
+    free(bytes);
+}
+
 static void test_nobody_listens(void **state)
 {
     (void)state;
@@ -379,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_unusable_replies),
         cmocka_unit_test(test_closed_connection_is_replaced),
         cmocka_unit_test(test_silence_ends_at_the_deadline),
+        cmocka_unit_test(test_time_grows_with_the_bytes),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_refused_password_is_said),
         cmocka_unit_test(test_failing_allocation),

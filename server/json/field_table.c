@@ -1,0 +1,325 @@
+/* The table of request fields (see request_fields.h). */
+#include "server/json/request_fields.h"
+
+#include <stddef.h>
+
+#include "model/ctc.h"
+#include "server/json/field_readers.h"
+#include "server/json/fields.h"
+#include "server/json/image_requests.h"
+#include "server/json/states.h"
+#include "server/json/tokens.h"
+#include "server/json/transcriptions.h"
+
+/* Routes. */
+enum {
+    COMPLETIONS = 1 << LX_JSON_COMPLETIONS,
+    CHAT = 1 << LX_JSON_CHAT,
+    RESPONSES = 1 << LX_JSON_RESPONSES,
+    GENERATIONS = 1 << LX_JSON_GENERATIONS,
+    EDITS = 1 << LX_JSON_EDITS,
+    EDITS_FORM = 1 << LX_JSON_EDITS_FORM,
+    SCORE = 1 << LX_JSON_SCORE,
+    SCORE_FORM = 1 << LX_JSON_SCORE_FORM,
+    STATES = 1 << LX_JSON_STATES,
+    FORK = 1 << LX_JSON_FORK,
+    TOKENIZE = 1 << LX_JSON_TOKENIZE,
+    DETOKENIZE = 1 << LX_JSON_DETOKENIZE,
+    SPEECH = 1 << LX_JSON_TRANSCRIPTIONS,
+    CHOICES = COMPLETIONS | CHAT,
+    TEXT = CHOICES | RESPONSES,
+    EDIT = EDITS | EDITS_FORM,
+    IMAGES = GENERATIONS | EDIT,
+    SCORES = SCORE | SCORE_FORM,
+    ALL = (1 << LX_JSON_ROUTES) - 1,
+};
+
+/* Neutral values. */
+enum {
+    FALSE = LX_NEUTRAL_FALSE,
+    TRUE = LX_NEUTRAL_TRUE,
+    ZERO = LX_NEUTRAL_ZERO,
+    ONE = LX_NEUTRAL_ONE,
+    MINUS = LX_NEUTRAL_MINUS,
+    EMPTY = LX_NEUTRAL_EMPTY,
+    AUTO = LX_NEUTRAL_AUTO,
+    NONE = LX_NEUTRAL_NONE,
+};
+
+/* The struct that a route's fields are members of. */
+typedef lx_completion_params text;
+typedef lx_image_params images;
+typedef lx_score_params score;
+typedef lx_state_create state;
+typedef lx_state_fork forks;
+typedef lx_tokenize_params tokenized;
+typedef lx_detokenize_params detokenized;
+typedef lx_transcription_params speech;
+
+#define AT(type, member) .at = offsetof(type, member)
+#define BOOL(name, routes, type, member)                                                           \
+    {                                                                                              \
+        name, routes, LX_FIELD_BOOL, AT(type, member)                                              \
+    }
+#define INT32(name, routes, type, member, least, most)                                             \
+    {                                                                                              \
+        name, routes, LX_FIELD_INT32, AT(type, member), 0, least, most                             \
+    }
+#define INT64(name, routes, type, member, least, most)                                             \
+    {                                                                                              \
+        name, routes, LX_FIELD_INT64, AT(type, member), 0, least, most                             \
+    }
+#define REAL(name, routes, type, member, least, most)                                              \
+    {                                                                                              \
+        name, routes, LX_FIELD_REAL, AT(type, member), 0, least, most                              \
+    }
+#define STRING(name, routes, type, member, bytes, most)                                            \
+    {                                                                                              \
+        name, routes, LX_FIELD_TEXT, AT(type, member), offsetof(type, bytes), 0, most              \
+    }
+#define ID(name, routes, type, member, least)                                                      \
+    {                                                                                              \
+        name, routes, LX_FIELD_TEXT, AT(type, member), 0, least, 0                                 \
+    }
+#define OWN(name, routes, type, member, reader)                                                    \
+    {                                                                                              \
+        name, routes, LX_FIELD_OWN, AT(type, member), .read = lx_read_##reader                     \
+    }
+#define LABEL(name, routes)                                                                        \
+    {                                                                                              \
+        name, routes, LX_FIELD_LABEL, .why = NULL                                                  \
+    }
+#define REFUSED(name, routes, neutral, why)                                                        \
+    {                                                                                              \
+        name, routes, LX_FIELD_REFUSED, 0, 0, 0, 0, NULL, false, why, neutral                      \
+    }
+#define IGNORED(name, routes, neutral, why)                                                        \
+    {                                                                                              \
+        name, routes, LX_FIELD_IGNORED, 0, 0, 0, 0, NULL, false, why, neutral                      \
+    }
+
+/* Rows of one route stand in the order in which a bad body names them. */
+static const lx_field rows[] = {
+    {"model", ALL & ~FORK, LX_FIELD_OWN, 0, .read = lx_read_model}, /* the first member of each */
+
+    /* Fields of the responses' clients that would make another answer. */
+    REFUSED("previous_response_id", RESPONSES, FALSE,
+            "responses are not kept: send the conversation as input"),
+    REFUSED("conversation", RESPONSES, FALSE,
+            "conversations are not kept: send the messages as input"),
+    REFUSED("background", RESPONSES, FALSE, "an answer comes on the connection that asks for it"),
+    REFUSED("prompt", RESPONSES, FALSE, "prompts are not kept: send the text as input"),
+    REFUSED("messages", RESPONSES, FALSE, "send them as input"),
+    REFUSED("max_tokens", RESPONSES, FALSE, "it is max_output_tokens here"),
+    REFUSED("max_completion_tokens", RESPONSES, FALSE, "it is max_output_tokens here"),
+    REFUSED("logprobs", RESPONSES, FALSE, "it is include: [\"message.output_text.logprobs\"] here"),
+    REFUSED("n", RESPONSES, FALSE, "a response is one answer: use /v1/chat/completions"),
+    REFUSED("best_of", RESPONSES, FALSE, "use /v1/completions"),
+    REFUSED("echo", RESPONSES, FALSE, "use /v1/completions"),
+    REFUSED("suffix", RESPONSES, FALSE, "leave it out"),
+    REFUSED("response_format", RESPONSES, FALSE, "it is text.format here"),
+    REFUSED("state", RESPONSES, FALSE, "use /v1/completions"),
+    REFUSED("return_state", RESPONSES, FALSE, "use /v1/completions"),
+    REFUSED("suspend", RESPONSES, FALSE, "use /v1/completions"),
+    REFUSED("park", RESPONSES, FALSE, "use /v1/completions"),
+    OWN("truncation", RESPONSES, text, model, truncation),
+
+    /* States, which say where a request begins. */
+    REFUSED("state", CHAT, 0, "a chat cannot continue from a state: use /v1/completions"),
+    REFUSED("state", EDIT, 0, "an edit begins with its picture: use /v1/images/generations"),
+    BOOL("return_state", CHOICES, text, return_state),
+    OWN("suspend", CHOICES, text, suspend, suspend),
+    OWN("park", CHOICES, text, suspend, suspend), /* its first name */
+    ID("state", COMPLETIONS, text, state, 1),
+
+    /* What text is answered. */
+    OWN("prompt", COMPLETIONS, text, prompts, prompt),
+    OWN("messages", CHAT, text, messages, messages),
+    STRING("instructions", RESPONSES, text, instructions, instructions_bytes, 0),
+    OWN("input", RESPONSES, text, messages, input),
+    BOOL("continue_final_message", CHAT, text, continues),
+    BOOL("add_generation_prompt", CHAT, text, begins_answer),
+
+    /* How many answers of how many tokens, and how these are drawn. */
+    INT32("n", CHOICES, text, n, 1, LX_FIELD_MAX_N),
+    INT32("max_tokens", COMPLETIONS, text, max_tokens, 0, LX_MAX_ASKED_TOKENS),
+    INT32("max_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    INT32("max_completion_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    INT32("max_output_tokens", RESPONSES, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    INT32("min_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
+    INT32("min_new_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
+    INT32("top_k", TEXT, text, sampling.top_k, -1, LX_MAX_ASKED_TOKENS),
+    OWN("seed", TEXT, text, sampling, seed),
+    {"draft", TEXT, LX_FIELD_NOT, AT(text, sampling.no_draft)},
+    REAL("temperature", TEXT, text, sampling.temperature, 0, 10),
+    REAL("top_p", TEXT, text, sampling.top_p, 1e-6, 1),
+    REAL("frequency_penalty", TEXT, text, sampling.frequency_penalty, -2, 2),
+    REAL("presence_penalty", TEXT, text, sampling.presence_penalty, -2, 2),
+    REAL("repetition_penalty", TEXT, text, sampling.repetition_penalty, 0.01, 10),
+    REAL("min_p", TEXT, text, sampling.min_p, 0, 1),
+    REAL("typical_p", TEXT, text, sampling.typical_p, 1e-6, 1),
+    OWN("logit_bias", TEXT, text, biases, logit_bias),
+    OWN("allowed_token_ids", TEXT, text, allowed, allowed_token_ids),
+    BOOL("rules", TEXT, text, rules),
+    BOOL("normalize", TEXT, text, normalize),
+    BOOL("ignore_eos", TEXT, text, ignore_eos),
+    ID("form", TEXT, text, poem.form, 0),
+    STRING("acrostic", TEXT, text, poem.acrostic, poem.acrostic_bytes, 0),
+    BOOL("rhyme", TEXT, text, poem.rhyme),
+    INT64("timeout_ms", TEXT, text, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
+
+    /* In which form they are answered. */
+    OWN("stop", TEXT, text, stops, stop),
+    BOOL("include_stop_str_in_output", TEXT, text, keeps_stop),
+    BOOL("stream", TEXT, text, stream),
+    OWN("stream_options", CHOICES, text, include_usage, stream_options),
+    OWN("stream_options", RESPONSES, text, model, padded_stream),
+    INT32("logprobs", COMPLETIONS, text, n_logprobs, 0, 5),
+    BOOL("logprobs", CHAT, text, wants_logprobs),
+    OWN("include", RESPONSES, text, wants_logprobs, include),
+    INT32("top_logprobs", CHAT | RESPONSES, text, n_top, 0, LX_MAX_TOP),
+    BOOL("return_token_ids", CHOICES, text, return_token_ids),
+    OWN("text", RESPONSES, text, model, response_text),
+    OWN("response_format", CHOICES, text, model, text_format),
+    BOOL("echo", COMPLETIONS, text, echo),
+    INT32("best_of", COMPLETIONS, text, best_of, 1, LX_FIELD_MAX_N),
+    REFUSED("suffix", COMPLETIONS, EMPTY, "text cannot be put before a suffix: leave it out"),
+
+    /* Fields of text routes that say what happens anyway, or what to use instead. */
+    IGNORED("max_completion_tokens", COMPLETIONS, 0, "it is max_tokens here"),
+    IGNORED("max_output_tokens", CHOICES, 0, "it is max_tokens here"),
+    IGNORED("n_predict", TEXT, MINUS, "use max_tokens"),
+    IGNORED("num_predict", TEXT, MINUS, "use max_tokens"),
+    IGNORED("max_new_tokens", TEXT, 0, "use max_tokens"),
+    IGNORED("max_length", TEXT, 0, "use max_tokens"),
+    IGNORED("messages", COMPLETIONS, 0, "use /v1/chat/completions"),
+    IGNORED("prompt", CHAT, 0, "use messages, or /v1/completions"),
+    IGNORED("input", CHOICES, 0, "use /v1/responses"),
+    IGNORED("instructions", CHOICES, 0, "use a message of the role system"),
+    IGNORED("echo", CHAT, FALSE, "use /v1/completions"),
+    IGNORED("best_of", CHAT, ONE, "use /v1/completions"),
+    IGNORED("suffix", CHAT, EMPTY, NULL),
+    IGNORED("top_logprobs", COMPLETIONS, ZERO, "it is logprobs here"),
+    IGNORED("continue_final_message", COMPLETIONS | RESPONSES, FALSE, NULL),
+    IGNORED("add_generation_prompt", COMPLETIONS | RESPONSES, TRUE, NULL),
+    IGNORED("return_token_ids", RESPONSES, FALSE, NULL),
+    IGNORED("repeat_penalty", TEXT, ONE, "it is repetition_penalty here"),
+    IGNORED("typ_p", TEXT, ONE, "it is typical_p here"),
+    IGNORED("tfs_z", TEXT, ONE, NULL),
+    IGNORED("top_a", TEXT, ZERO, NULL),
+    IGNORED("top_n_sigma", TEXT, MINUS, NULL),
+    IGNORED("mirostat", TEXT, ZERO, NULL),
+    IGNORED("xtc_probability", TEXT, ZERO, NULL),
+    IGNORED("dry_multiplier", TEXT, ZERO, NULL),
+    IGNORED("dynatemp_range", TEXT, ZERO, NULL),
+    IGNORED("grammar", TEXT, EMPTY, NULL),
+    IGNORED("n_keep", TEXT, ZERO | MINUS, NULL),
+    IGNORED("n_probs", TEXT, ZERO, "use logprobs"),
+    IGNORED("cache_prompt", TEXT, TRUE, NULL),
+    IGNORED("use_beam_search", TEXT, FALSE, NULL),
+    IGNORED("num_beams", TEXT, ONE, NULL),
+    IGNORED("do_sample", TEXT, TRUE, "temperature 0 takes the likeliest token"),
+    IGNORED("no_repeat_ngram_size", TEXT, ZERO, NULL),
+    IGNORED("length_penalty", TEXT, ONE, NULL),
+    IGNORED("skip_special_tokens", TEXT, TRUE, NULL),
+    IGNORED("spaces_between_special_tokens", TEXT, TRUE, NULL),
+    IGNORED("add_special_tokens", COMPLETIONS, TRUE, "send the prompt as tokens"),
+    IGNORED("add_special_tokens", CHAT | RESPONSES, FALSE, NULL),
+    IGNORED("stop_token_ids", TEXT, EMPTY, "use stop"),
+    IGNORED("bad_words", TEXT, EMPTY, "use logit_bias"),
+    IGNORED("tools", TEXT, EMPTY, "no tool is called"),
+    IGNORED("tool_choice", TEXT, AUTO | NONE, NULL),
+    IGNORED("functions", TEXT, EMPTY, "no function is called"),
+    IGNORED("function_call", TEXT, AUTO | NONE, NULL),
+    IGNORED("parallel_tool_calls", TEXT, FALSE | TRUE, NULL), /* where there are no tools */
+    IGNORED("service_tier", TEXT, AUTO, NULL),
+    IGNORED("store", TEXT, FALSE, "answers are not kept"),
+    IGNORED("metadata", TEXT, EMPTY, NULL),
+
+    /* Images. */
+    INT32("n", IMAGES, images, n, 1, LX_FIELD_MAX_N),
+    OWN("seed", IMAGES, images, sampling, seed),
+    {"draft", IMAGES, LX_FIELD_NOT, AT(images, sampling.no_draft)},
+    REAL("temperature", IMAGES, images, sampling.temperature, 0, 10),
+    INT64("timeout_ms", IMAGES, images, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
+    STRING("prompt", IMAGES, images, prompt, prompt_bytes, LX_MAX_IMAGE_PROMPT),
+    OWN("class", IMAGES, images, class_number, class),
+    OWN("size", IMAGES, images, size, size),
+    OWN("response_format", IMAGES, images, model, only_b64),
+    OWN("output_format", IMAGES, images, model, only_png),
+    BOOL("contact_sheet", IMAGES, images, contact_sheet),
+    BOOL("stream", IMAGES, images, stream),
+    INT32("partial_images", IMAGES, images, partial_images, 0, LX_MAX_PARTIAL_IMAGES),
+    OWN("stream_unit", IMAGES, images, stream_unit, stream_unit),
+    ID("state", GENERATIONS, images, state, 1),
+    BOOL("return_state", IMAGES, images, return_state),
+    OWN("suspend", IMAGES, images, suspend, suspend),
+    OWN("park", IMAGES, images, suspend, suspend),
+    INT32("max_tokens", IMAGES, images, max_tokens, 1, LX_MAX_JOB_VALUES),
+    OWN("images", EDITS, images, image, images),
+    OWN("mask", EDITS, images, mask, mask),
+    IGNORED("quality", IMAGES, AUTO, NULL),
+    IGNORED("style", IMAGES, AUTO, NULL),
+    IGNORED("background", IMAGES, AUTO, NULL),
+    IGNORED("moderation", IMAGES, AUTO, NULL),
+    IGNORED("image", GENERATIONS, 0, "use /v1/images/edits"),
+    IGNORED("image", EDITS, 0, "it is images here"),
+
+    /* Scores. */
+    INT64("timeout_ms", SCORES, score, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
+    STRING("prompt", SCORE, score, prompt, prompt_bytes, 0),
+    STRING("completion", SCORE, score, completion, completion_bytes, 0),
+    OWN("image", SCORE, score, image, file),
+
+    /* States. */
+    STRING("prompt", STATES, state, prompt, prompt_bytes, 0),
+    OWN("image", STATES, state, image, file),
+    OWN("mask", STATES, state, mask, file),
+    BOOL("rules", STATES, state, rules),
+    BOOL("normalize", STATES, state, normalize),
+    ID("form", STATES, state, poem.form, 0),
+    STRING("acrostic", STATES, state, poem.acrostic, poem.acrostic_bytes, 0),
+    BOOL("rhyme", STATES, state, poem.rhyme),
+    OWN("seed", STATES, state, sampling, seed),
+    INT64("timeout_ms", STATES, state, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
+    OWN("class", STATES, state, class_number, class),
+    INT32("n", FORK, forks, n, 1, LX_FIELD_MAX_N),
+    OWN("seeds", FORK, forks, seeds, seeds),
+
+    /* Tokens. */
+    BOOL("add_special", TOKENIZE, tokenized, add_special),
+    BOOL("parse_special", TOKENIZE, tokenized, parse_special),
+    BOOL("with_pieces", TOKENIZE, tokenized, with_pieces),
+    STRING("content", TOKENIZE, tokenized, content, bytes, 0),
+    OWN("tokens", DETOKENIZE, detokenized, tokens, tokens),
+
+    /* Sounds. */
+    OWN("response_format", SPEECH, speech, format, transcript_format),
+    OWN("timestamp_granularities", SPEECH, speech, words, granularities),
+    {"language", SPEECH, LX_FIELD_OWN, AT(speech, language), .read = lx_read_language,
+     .noted = true},
+    IGNORED("prompt", SPEECH, EMPTY, NULL),
+    {"temperature", SPEECH, LX_FIELD_REAL, AT(speech, temperature), 0, 0, 1, .noted = true},
+    INT32("beam", SPEECH, speech, beam, 0, LX_CTC_MAX_WIDTH),
+    BOOL("stream", SPEECH, speech, stream),
+    INT64("timeout_ms", SPEECH, speech, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
+    IGNORED("chunking_strategy", SPEECH, AUTO, NULL),
+
+    /* No answer of any server depends on these. */
+    LABEL("user", TEXT | IMAGES),
+    LABEL("safety_identifier", TEXT),
+    LABEL("prompt_cache_key", TEXT),
+};
+
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+_Static_assert(offsetof(text, model) == 0 && offsetof(images, model) == 0 &&
+                   offsetof(score, model) == 0 && offsetof(state, model) == 0 &&
+                   offsetof(tokenized, model) == 0 && offsetof(detokenized, model) == 0 &&
+                   offsetof(speech, model) == 0,
+               "the row of model is for all");
+
+const lx_field *lx_json_field_row(int32_t i)
+{
+    return i >= 0 && i < N_ROWS ? &rows[i] : NULL;
+}

@@ -1,0 +1,360 @@
+/* Reading a body by the table of fields (see request_fields.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "model/config.h"
+#include "model/formats/json_memory.h"
+#include "server/engine/sampling.h"
+#include "server/json/field_readers.h"
+#include "server/json/fields.h"
+#include "server/json/limits.h"
+
+static bool is_on(const lx_field *f, lx_json_route route)
+{
+    return (f->routes >> route & 1) != 0;
+}
+
+static bool is_form(lx_json_route route)
+{
+    return route == LX_JSON_EDITS_FORM || route == LX_JSON_SCORE_FORM ||
+           route == LX_JSON_TRANSCRIPTIONS;
+}
+
+/* --- one value --- */
+
+static bool is_among(const char *text, const char *a, const char *b)
+{
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0;
+}
+
+/* Whether the value asks for what happens anyway. */
+static bool is_neutral(const json_t *value, unsigned neutral)
+{
+    unsigned kinds = 0;
+    const char *text = json_string_value(value);
+    if (json_is_boolean(value))
+        kinds = json_is_true(value) ? LX_NEUTRAL_TRUE : LX_NEUTRAL_FALSE;
+    else if (json_is_number(value) && json_number_value(value) <= 0)
+        kinds = json_number_value(value) < 0 ? LX_NEUTRAL_MINUS : LX_NEUTRAL_ZERO;
+    else if (json_is_number(value))
+        kinds = json_number_value(value) == 1 ? LX_NEUTRAL_ONE : 0;
+    else if (text != NULL)
+        kinds = (text[0] == '\0' ? LX_NEUTRAL_EMPTY : 0) |
+                (is_among(text, "auto", "default") ? LX_NEUTRAL_AUTO : 0) |
+                (is_among(text, "none", "standard") ? LX_NEUTRAL_NONE : 0);
+    else
+        kinds = json_array_size(value) + json_object_size(value) == 0 ? LX_NEUTRAL_EMPTY : 0;
+    return (kinds & neutral) != 0;
+}
+
+/* The number or bool that a form's text stands for; NULL: neither. Clients write bools as their
+   languages do. The caller frees it. */
+static json_t *scalar_of(const json_t *text, lx_field_kind kind)
+{
+    static const char *const bools[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
+    const char *s = json_string_value(text);
+    json_error_t e;
+    bool is_bool = kind == LX_FIELD_BOOL || kind == LX_FIELD_NOT;
+    for (size_t i = 0; is_bool && i < sizeof bools / sizeof *bools; i++)
+        if (strcasecmp(s, bools[i]) == 0)
+            return json_boolean(i % 2);
+    json_t *value = lx_json_load(s, json_string_length(text), JSON_DECODE_ANY, &e);
+    if (json_is_number(value) || json_is_boolean(value) || json_is_null(value))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+static bool is_scalar(const lx_field *f)
+{
+    return f->kind <= LX_FIELD_REAL || f->read == lx_read_seed || f->read == lx_read_class ||
+           f->read == lx_read_suspend;
+}
+
+static lx_status read_number(const json_t *value, const lx_field *f, const lx_json_reading *r,
+                             lx_error *err)
+{
+    bool real = f->kind == LX_FIELD_REAL;
+    double most = f->most == LX_FIELD_MAX_N ? r->max_n : f->most;
+    double x = json_number_value(value);
+    if (real ? !json_is_number(value) : !json_is_integer(value))
+        return lx_fail(err, LX_ERR_INVALID, f->name, "%s must be %s", f->name,
+                       real ? "a number" : "an integer");
+    if (!(x >= f->least && x <= most))
+        return lx_fail(err, LX_ERR_INVALID, f->name, "%s must be from %.*g to %.*g", f->name,
+                       real ? 6 : 17, f->least, real ? 6 : 17, most);
+    if (real)
+        *(double *)r->to = x;
+    else if (f->kind == LX_FIELD_INT64)
+        *(int64_t *)r->to = json_integer_value(value);
+    else
+        *(int32_t *)r->to = (int32_t)json_integer_value(value);
+    return LX_OK;
+}
+
+static lx_status read_text(const json_t *value, const lx_field *f, const lx_json_reading *r,
+                           lx_error *err)
+{
+    size_t bytes = json_string_length(value);
+    if (!json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, f->name, "%s must be a string", f->name);
+    if ((double)bytes < f->least)
+        return lx_fail(err, LX_ERR_INVALID, f->name, "%s is empty", f->name);
+    if (f->most > 0 && (double)bytes > f->most)
+        return lx_fail(err, LX_ERR_INVALID, f->name, "%s has more than %.0f bytes", f->name,
+                       f->most);
+    if (f->at_bytes == 0 && memchr(json_string_value(value), '\0', bytes) != NULL)
+        return lx_json_fail_nul(f->name, err);
+    char *copy = malloc(bytes + 1);
+    if (copy == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, f->name, "no memory for %s", f->name);
+    memcpy(copy, json_string_value(value), bytes + 1);
+    *(char **)r->to = copy;
+    if (f->at_bytes != 0)
+        *(size_t *)((char *)r->params + f->at_bytes) = bytes;
+    return LX_OK;
+}
+
+static lx_status read_bool(const json_t *value, const lx_field *f, const lx_json_reading *r,
+                           lx_error *err)
+{
+    if (!json_is_boolean(value))
+        return lx_fail(err, LX_ERR_INVALID, f->name, "%s must be true or false", f->name);
+    *(bool *)r->to = json_is_true(value) == (f->kind == LX_FIELD_BOOL);
+    return LX_OK;
+}
+
+static lx_status read_label(const json_t *value, const lx_field *f, lx_error *err)
+{
+    const char *text = NULL;
+    size_t bytes = 0;
+    return lx_json_take_string(value, f->name, &text, &bytes, err);
+}
+
+static lx_status take_int(const json_t *value, const char *name, int64_t min, int64_t max,
+                          int64_t *out, lx_error *err)
+{
+    if (!json_is_integer(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be an integer", name);
+    *out = json_integer_value(value);
+    if (*out < min || *out > max)
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %lld to %lld", name,
+                       (long long)min, (long long)max);
+    return LX_OK;
+}
+
+/* --- fields that several structs have --- */
+
+LX_READER(model)
+{
+    const char *name = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_take_string(value, r->name, &name, &bytes, err);
+    if (st != LX_OK)
+        return st;
+    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+    memcpy(r->to, name, bytes + 1);
+    return LX_OK;
+}
+
+/* -1 asks for a seed that the server draws, as it does without one. */
+LX_READER(seed)
+{
+    lx_sampling_params *s = r->to;
+    int64_t seed = 0;
+    lx_status st = take_int(value, r->name, -1, LX_MAX_SEED, &seed, err);
+    s->has_seed = st == LX_OK && seed >= 0;
+    s->seed = s->has_seed ? seed : 0;
+    return st;
+}
+
+LX_READER(class)
+{
+    int64_t index = -1;
+    lx_status st = take_int(value, r->name, 0, LX_MAX_CLASSES - 1, &index, err);
+    *(int32_t *)r->to = st == LX_OK ? (int32_t)index + 1 : 0;
+    return st;
+}
+
+LX_READER(suspend)
+{
+    const char **asked_by = r->to;
+    if (!json_is_boolean(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true or false", r->name);
+    if (json_is_true(value) && *asked_by == NULL)
+        *asked_by = r->name;
+    return LX_OK;
+}
+
+/* --- notes --- */
+
+/* As much of the name as has room, without a character that JSON or a header would escape. */
+static void copy_name(const char *name, size_t n, char *out)
+{
+    size_t kept = n < LX_NOTED_BYTES - 1 ? n : LX_NOTED_BYTES - 1;
+    while (kept < n && kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80)
+        kept--; /* to the end of a character */
+    for (size_t i = 0; i < kept; i++)
+        out[i] = name[i];
+    for (size_t i = 0; i < kept; i++)
+        if ((unsigned char)name[i] < 0x20 || strchr("\"\\\x7f", name[i]) != NULL)
+            out[i] = '?';
+    out[kept] = '\0';
+}
+
+static void note(lx_json_notes *notes, const char *name, size_t n, const char *why,
+                 const char *meant)
+{
+    if (notes->n_fields == LX_MAX_NOTED) {
+        notes->more++;
+        return;
+    }
+    lx_json_noted *f = &notes->fields[notes->n_fields++];
+    copy_name(name, n, f->name);
+    f->why = why;
+    f->meant = meant;
+}
+
+/* Whether one change of a letter, a missing one, one too many or a swap of neighbours makes `meant`
+   of the name. */
+static bool is_nearly(const char *name, const char *meant)
+{
+    size_t n = strlen(name), m = strlen(meant), head = 0, tail = 0;
+    while (head < n && head < m && name[head] == meant[head])
+        head++;
+    while (tail < n - head && tail < m - head && name[n - 1 - tail] == meant[m - 1 - tail])
+        tail++;
+    size_t left = n - head - tail, wanted = m - head - tail; /* that differ between the two */
+    bool swapped =
+        left == 2 && wanted == 2 && name[head] == meant[head + 1] && name[head + 1] == meant[head];
+    return swapped || (left <= 1 && wanted <= 1);
+}
+
+/* The route's field that the name may be a misspelling of; of short names nothing is guessed. */
+static const char *meant_by(const char *name, lx_json_route route)
+{
+    enum { LEAST_LETTERS = 4 };
+    size_t n = strlen(name);
+    const lx_field *f = NULL;
+    for (int32_t i = 0; n >= LEAST_LETTERS && n < LX_NOTED_BYTES && (f = lx_json_field_row(i)); i++)
+        if (is_on(f, route) && f->kind < LX_FIELD_REFUSED && is_nearly(name, f->name))
+            return f->name;
+    return NULL;
+}
+
+static bool is_known(const char *name, lx_json_route route)
+{
+    const lx_field *f = NULL;
+    for (int32_t i = 0; (f = lx_json_field_row(i)) != NULL; i++)
+        if (is_on(f, route) && strcmp(f->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Of the body's members n_known are fields of the route. Of very many others the first are named
+   and the rest counted. */
+static void note_unknown(const lx_json_reading *r, int64_t n_known)
+{
+    const char *name;
+    json_t *value;
+    int64_t n = -n_known;
+    json_object_foreach((json_t *)r->root, name, value)
+    {
+        if (json_is_null(value))
+            continue;
+        n++;
+        if (r->notes->n_fields == LX_MAX_NOTED || is_known(name, r->route))
+            continue;
+        note(r->notes, name, strlen(name), NULL, meant_by(name, r->route));
+        n--;
+    }
+    r->notes->more += n;
+}
+
+void lx_json_note_members(const json_t *object, const char *prefix, const char *const *known,
+                          lx_json_notes *notes)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value)
+    {
+        bool found = json_is_null(value) || is_neutral(value, LX_NEUTRAL_EMPTY);
+        for (const char *const *k = known; !found && *k != NULL; k++)
+            found = strcmp(*k, name) == 0;
+        if (found)
+            continue;
+        char full[2 * LX_NOTED_BYTES];
+        (void)snprintf(full, sizeof full, "%s.%s", prefix, name);
+        note(notes, full, strlen(full), NULL, NULL);
+    }
+}
+
+/* --- a body --- */
+
+static lx_status read_value(const json_t *value, const lx_field *f, const lx_json_reading *r,
+                            lx_error *err)
+{
+    switch (f->kind) {
+    case LX_FIELD_BOOL:
+    case LX_FIELD_NOT:
+        return read_bool(value, f, r, err);
+    case LX_FIELD_INT32:
+    case LX_FIELD_INT64:
+    case LX_FIELD_REAL:
+        return read_number(value, f, r, err);
+    case LX_FIELD_TEXT:
+        return read_text(value, f, r, err);
+    case LX_FIELD_OWN:
+        return f->read(value, r, err);
+    case LX_FIELD_LABEL:
+        return read_label(value, f, err);
+    case LX_FIELD_REFUSED:
+        if (!is_neutral(value, f->neutral))
+            return lx_fail(err, LX_ERR_INVALID, f->name, "%s is no field of this route: %s",
+                           f->name, f->why);
+        return LX_OK;
+    case LX_FIELD_IGNORED:
+        break;
+    }
+    if (!is_neutral(value, f->neutral))
+        note(r->notes, f->name, strlen(f->name), f->why, NULL);
+    return LX_OK;
+}
+
+static lx_status read_row(const json_t *value, const lx_field *f, lx_json_reading *r, lx_error *err)
+{
+    json_t *scalar = NULL;
+    if (is_form(r->route) && is_scalar(f) && json_is_string(value)) {
+        (void)lx_json_starved();
+        scalar = scalar_of(value, f->kind);
+        if (scalar == NULL && lx_json_starved())
+            return lx_fail(err, LX_ERR_NO_MEMORY, f->name, "no memory to read %s", f->name);
+        if (json_is_null(scalar))
+            return LX_OK; /* which is no object that counts references */
+    }
+    r->name = f->name;
+    r->to = (char *)r->params + f->at;
+    lx_status st = read_value(scalar != NULL ? scalar : value, f, r, err);
+    json_decref(scalar);
+    if (st == LX_OK && f->noted)
+        note(r->notes, f->name, strlen(f->name), f->why, NULL);
+    return st;
+}
+
+lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
+{
+    int64_t n_known = 0;
+    const lx_field *f = NULL;
+    for (int32_t i = 0; (f = lx_json_field_row(i)) != NULL; i++) {
+        const json_t *value = is_on(f, r->route) ? lx_json_field(r->root, f->name) : NULL;
+        lx_status st = value != NULL ? read_row(value, f, r, err) : LX_OK;
+        if (st != LX_OK)
+            return st;
+        n_known += value != NULL;
+    }
+    note_unknown(r, n_known);
+    return LX_OK;
+}

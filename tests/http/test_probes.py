@@ -1,0 +1,74 @@
+"""Probes and metrics are answered in time, whatever work other clients ask for: an orchestrator that hears nothing for a
+second kills the server."""
+
+import concurrent.futures
+import time
+
+import pytest
+
+import text_model
+from client import call
+from server import Server, wait_until
+from test_chat_templates import with_template
+
+CLIENTS, LIMIT = 100, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
+TEXT = "a b, " * 209_000  # 1 MiB with what is around it
+WORK = {
+    "/tokenize": {"content": TEXT},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 1},
+    "/v1/score": {"prompt": TEXT, "completion": "a"},
+    "/v1/completions": {"prompt": TEXT, "max_tokens": 1},
+    "/v1/states": {"prompt": TEXT},
+    "/detokenize": {"tokens": [97] * 250_000},
+}
+PROBES = ("/livez", "/readyz", "/metrics")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts")
+    text_model.write_bpe(path / "words")
+    with_template(path / "words", "rwkv")
+    with Server("--models", path, "--slots", "4", "--body-memory", "4096", "--answer-memory", "4096") as started:
+        yield started
+
+
+def answered(server):
+    """Answers to requests for work so far: all but those of probes."""
+    return sum(server.log.count(f"POST {path} ") for path in WORK)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("path", WORK)
+def test_probes_do_not_wait_behind_work(server, path):
+    before, slowest = answered(server), dict.fromkeys(PROBES, 0)
+    with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+        work = [pool.submit(call, server.port, "POST", path, {"model": "words", **WORK[path]}) for _ in range(CLIENTS)]
+        while not all(w.done() for w in work):
+            for probe in PROBES:
+                start = time.monotonic()
+                assert call(server.port, "GET", probe).status == 200
+                slowest[probe] = max(slowest[probe], time.monotonic() - start)
+        # A text may be longer than a prompt may be, and a busy machine may not come to it within --timeout.
+        assert {w.result().status for w in work} <= {200, 400, 503}
+    print(path, slowest)
+    assert max(slowest.values()) < LIMIT, slowest
+    wait_until(lambda: answered(server) == before + CLIENTS, 60, "all of them are in the log")
+
+
+@pytest.mark.heavy
+def test_keys_take_turns_with_work(server, tmp_path):
+    """A key with a hundred large texts does not make another's small one wait for all of them."""
+    keys = tmp_path / "keys"
+    keys.write_text("alice ka\nbob kb\n")
+    with Server(*server.args[6:], "--api-key-file", keys) as own:
+        def ask(key, text):
+            body = {"model": "words", "content": text}
+            return call(own.port, "POST", "/tokenize", body, {"Authorization": f"Bearer {key}"})
+
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+            work = [pool.submit(ask, "ka", TEXT) for _ in range(CLIENTS)]
+            wait_until(lambda: any(w.done() for w in work), 60, "the first of them is answered")
+            assert ask("kb", "a").status == 200
+            assert sum(not w.done() for w in work) > CLIENTS // 3
+            assert {w.result().status for w in work} <= {200, 503}
