@@ -190,7 +190,6 @@ static void requests_join_the_reload_that_waits(void **state)
     (void)state;
     enum { MANY = 40 };
     lx_reload *first, *others[MANY];
-    free_memory = 64 * MIB;
     lx_serving *s = serve(0);
     int32_t turn = lx_serving_enter(s);
     lx_served_model *old = lx_serving_at(s, 0);
@@ -218,7 +217,6 @@ static void the_end_answers_those_that_wait(void **state)
     lx_error err = {0};
     const lx_reloaded_model *models = NULL;
     int32_t n = 0;
-    free_memory = 64 * MIB;
     lx_serving *s = serve(0);
     int32_t turn = lx_serving_enter(s);
     lx_served_ref(lx_serving_at(s, 0)); /* for good */
