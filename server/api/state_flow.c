@@ -126,6 +126,7 @@ static lx_status keep_one(lx_kept_state *k, const lx_api *api, const lx_served_m
 {
     lx_buffer blob;
     lx_store_waiter waiter = lx_api_waiter(rq);
+    waiter.reserve = lx_job_get_params(job)->reserve;
     lx_buffer_init(&blob, lx_state_max_bytes(served->model));
     lx_state_make_id(k->id);
     k->tokens = lx_job_tokens(job, i, NULL, NULL);

@@ -6,7 +6,7 @@
 #include "server/api/state_resolve.h"
 #include "server/json/states.h"
 
-enum { MAX_LIST = 1 << 20 };
+enum { MAX_LIST = 1 << 20, BLOB_EXTRA = 1024 };
 
 typedef struct fork_entry {
     char id[LX_STATE_ID_MAX + 1];
@@ -19,6 +19,7 @@ typedef struct fork_entry {
 typedef struct fork_request {
     lx_api *api;
     lx_json_notes notes;
+    lx_reserve *reserve; /* of the copies, on their way to a store elsewhere; NULL: none */
     int32_t n;
     fork_entry entries[]; /* [n] */
 } fork_request;
@@ -66,6 +67,7 @@ static void fork_release(void *context)
     fork_request *f = context;
     for (int32_t i = 0; i < f->n; i++)
         lx_store_call_free(f->entries[i].call);
+    lx_reserve_unref(f->reserve);
     free(f);
 }
 
@@ -83,6 +85,7 @@ static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *so
     lx_state_make_id(e->id);
     lx_buffer blob;
     lx_store_waiter waiter = lx_api_waiter(rq);
+    waiter.reserve = f->reserve;
     lx_buffer_init(&blob, SIZE_MAX / 2);
     lx_status st = lx_state_to_blob(f->api, &copy, &blob, err);
     e->bytes = blob.length;
@@ -92,6 +95,18 @@ static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *so
     lx_buffer_fini(&blob);
     f->n += st == LX_OK;
     return st;
+}
+
+/* The store's own memory takes a copy over at once, under its own limit. */
+static lx_status reserve_copies(fork_request *f, int32_t n, const lx_saved_state *source,
+                                lx_error *err)
+{
+    int64_t each = lx_state_floats(source) * (int64_t)sizeof(float) +
+                   (int64_t)source->request_bytes +
+                   source->start.n_tokens * (int64_t)sizeof(int32_t) + BLOB_EXTRA;
+    if (!f->api->states->ops->outlives)
+        return LX_OK;
+    return lx_reserve_new(&f->api->answers, n * each, "n", &f->reserve, err);
 }
 
 static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
@@ -105,6 +120,7 @@ static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
     if (st == LX_OK) {
         f->api = api;
         f->notes = p->notes;
+        st = reserve_copies(f, p->n, state, err);
     }
     for (int32_t i = 0; st == LX_OK && i < p->n; i++)
         st = start_copy(f, i, state, p, rq, err);

@@ -87,6 +87,7 @@ void lx_state_request_store(lx_state_request *r, lx_store_op op, const void *byt
 {
     lx_error err = {0};
     lx_store_waiter waiter = lx_api_waiter(rq);
+    waiter.reserve = r->reserve;
     lx_status st = lx_store_call_start(r->api->states, op, r->id, bytes, n, r->api->state_ttl_ms,
                                        &waiter, &r->call, &err);
     if (st != LX_OK) {

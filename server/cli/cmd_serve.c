@@ -421,7 +421,7 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK)
         st = lx_serving_new(&api.serving, &err);
     if (st == LX_OK)
-        st = open_states(&o, memory.kept, &api, &p, &err);
+        st = open_states(&o, memory.store, &api, &p, &err);
     if (st == LX_OK)
         st = start_painter(&o, &api, &p, &err);
     if (st == LX_OK)

@@ -62,6 +62,9 @@ lx_memory lx_memory_share(const lx_memory_wishes *w)
     m.prefixes = smaller(rest / 8, w->prefixes);
     m.kept = w->kept > 0 && !w->kept_elsewhere ? w->kept : smaller(rest / 8, most_kept);
     m.answers = w->answers > 0 ? w->answers : smaller(rest / 8 * 3, MOST_ANSWERS);
+    m.store = m.kept;
+    if (w->kept_elsewhere) /* their bytes are those of answers */
+        m.store = smaller(larger(m.kept, m.answers), MOST_ON_THEIR_WAY);
     return m;
 }
 

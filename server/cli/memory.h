@@ -31,7 +31,8 @@ typedef struct lx_memory {
     int64_t whole;
     int64_t states;   /* of all models' slots and steps */
     int64_t prefixes; /* states of prompts */
-    int64_t kept;     /* of the store in memory, or on their way to another one */
+    int64_t kept;     /* of the store in memory, or of buffers on the way to another one */
+    int64_t store; /* the limit of the store: that, or the blobs that answers may have under way */
     int64_t answers, bodies;
     int32_t connections;
     int64_t connection;  /* what one takes at most */

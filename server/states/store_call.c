@@ -15,6 +15,7 @@ struct lx_store_call {
     pthread_mutex_t mutex;
     void (*wake)(void *context); /* under the mutex; NULL: none is wanted */
     void *wake_context;
+    lx_reserve *reserve;
     lx_status status; /* these: final once done */
     lx_error err;
     void *blob;
@@ -28,6 +29,7 @@ static void unref(lx_store_call *c)
         return;
     (void)pthread_mutex_destroy(&c->mutex);
     free(c->blob);
+    lx_reserve_unref(c->reserve);
     free(c);
 }
 
@@ -73,6 +75,7 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
     atomic_init(&c->refs, 2);
     c->wake = waiter->wake;
     c->wake_context = waiter->wake_context;
+    c->reserve = lx_reserve_ref(waiter->reserve);
     if (op == LX_STORE_PUT)
         s->ops->put(s, waiter->owner, id, bytes, n, ttl_ms, done, c);
     else if (op == LX_STORE_GET)

@@ -5,6 +5,7 @@
 #ifndef LINNET_SERVER_STATES_STORE_CALL_H
 #define LINNET_SERVER_STATES_STORE_CALL_H
 
+#include "common/budget.h"
 #include "server/states/store.h"
 
 typedef struct lx_store_call lx_store_call;
@@ -16,6 +17,9 @@ typedef struct lx_store_waiter {
     const lx_owner *owner;       /* among whose states; lives as long as the server */
     void (*wake)(void *context); /* any thread; NULL: none */
     void *wake_context;
+    /* Memory of the request, blobs on their way to the store included; held until the call is over,
+       which may be after the request. NULL: none. */
+    lx_reserve *reserve;
 } lx_store_waiter;
 
 /* Begins; the waiter's wake is called once when it is done, perhaps before this returns. bytes[n]:

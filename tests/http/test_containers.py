@@ -14,7 +14,7 @@ import sounds
 from client import call
 from cluster import Redis
 from container import Container
-from server import Server
+from server import Server, wait_until
 from settings import ROOT
 
 MIB = 1 << 20
@@ -23,6 +23,7 @@ PLAN = re.compile(r"memory: (\d+) MiB may be needed of (\d+)")
 LINE = lines.of_length(7)
 JSON = {"Content-Type": "application/json"}
 BODY = 1 << 20  # --max-body
+PATIENT = ("--state-store-timeout", "60")
 
 # Answers of a server that is not harmed: done, too large for this container, no room now.
 ALLOWED = {200, 400, 429, 503}
@@ -117,6 +118,26 @@ def test_many_states_at_once():
         asked = [("/v1/completions", {"model": "couplet", "prompt": LINE, "n": 128, "return_state": True}, {})]
         statuses = ask_all(server, 16, asked, 6)
         assert set(statuses) == {200, 429}, set(statuses)
+        check_unharmed(server, container)
+
+
+def test_all_states_of_an_answer_reach_redis():
+    """As many as the memory for answers lets a request have: its copies on their way are part of that."""
+    with Redis() as redis, Container(192 * MIB) as container, start(container, "--state-store", redis.url, *PATIENT) as server:
+        fields = {"model": "couplet", "prompt": LINE, "return_state": True, "seed": 1}
+        reply = call(server.port, "POST", "/v1/completions", {**fields, "n": 128})
+        needed, most = map(int, re.search(r"need (\d+) bytes.* (\d+) \(", reply.error["message"]).groups())
+        n = 128 * most // needed - 1
+        assert n > 16
+        done = server.metric("linnet_generated_tokens_total")
+        redis.pause()  # so that all copies wait at once
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(client.complete_ok, server.port, **fields, n=n)
+            wait_until(lambda: server.metric("linnet_generated_tokens_total") - done == n * len(LINE), 60, "all is generated")
+            server.wait_idle()
+            redis.resume()
+        states = answer.result()["states"]
+        assert len(states) == n and all(state["id"] for state in states), states
         check_unharmed(server, container)
 
 

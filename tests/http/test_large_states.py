@@ -84,8 +84,8 @@ def test_nothing_is_lost_with_the_server(model, whole):
 
 def test_one_goes_on_elsewhere(model, whole):
     """As bytes that a client takes from one server to another."""
-    more = ("--max-body", STATE_BYTES + (1 << 20), "--body-memory", 512)
-    with Server(*FLAGS, model_dir=model) as one, Server(*FLAGS, *more, model_dir=model) as other:
+    larger = ("--max-body", STATE_BYTES + (1 << 20))
+    with Server(*FLAGS, model_dir=model) as one, Server(*FLAGS, *larger, model_dir=model) as other:
         beginning, state = begun(one.port)
         blob = blob_of(one.port, state)
         assert STATE_BYTES < len(blob) < STATE_BYTES + (64 << 10)
