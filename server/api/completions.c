@@ -116,6 +116,7 @@ static void defer(lx_completion *c, bool stream, lx_response *rs)
         .is_done = lx_completion_is_done,
         .finish = finish_whole,
         .pull = stream ? lx_completion_pull : NULL,
+        .costly = c->works[0].return_state || c->works[0].suspend != NULL, /* states are saved */
         .cancel = lx_completion_cancel,
         .release = lx_completion_release,
         .ping = LX_SSE_PING,

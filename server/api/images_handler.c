@@ -111,6 +111,7 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
         .is_done = lx_work_is_done,
         .finish = finish,
         .pull = stream ? lx_image_answer_pull : NULL,
+        .costly = a->images.work.return_state || a->images.work.suspend != NULL,
         .cancel = lx_work_cancel,
         .release = release,
         .ping = LX_SSE_PING,

@@ -161,6 +161,9 @@ bool lx_exchange_is_left(lx_exchange *ex); /* whether the client left; forgets a
 /* Suspends the connection until the next wake. False when there was a wake in between, the client
    left or the server stops: then look again. The connection's thread only. */
 bool lx_exchange_suspend(lx_exchange *ex);
+/* The connection's thread: suspends the connection until a worker has done its part, which begins
+   now. False when the client left or the server stops. */
+bool lx_exchange_give(lx_exchange *ex);
 /* The connection's thread: has a worker answer the request, and sends what it has made. */
 enum MHD_Result lx_exchange_start_work(lx_exchange *ex);
 enum MHD_Result lx_exchange_take_answer(lx_exchange *ex);
@@ -179,6 +182,8 @@ void lx_workers_fini(lx_workers *w); /* once no exchange is left */
 /* response.c */
 enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close);
 enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs);
+/* Makes a stream's next piece; whether there is something to send, or to end for. */
+bool lx_http_pull(lx_exchange *ex);
 
 /* log.c */
 void lx_http_keep_body(lx_exchange *ex); /* for the log, if it shows bodies */

@@ -117,12 +117,13 @@ static size_t give(lx_exchange *ex, char *buf, size_t max)
     return n;
 }
 
-static void make_more(lx_exchange *ex)
+bool lx_http_pull(lx_exchange *ex)
 {
     bool ping = atomic_exchange(&ex->ping_due, false);
     ex->ended = ex->deferred.pull(ex->deferred.context, &ex->out);
     if (ping && ex->out.length == 0 && !ex->ended && ex->deferred.ping != NULL)
         lx_buffer_puts(&ex->out, ex->deferred.ping);
+    return ex->out.length > 0 || ex->ended || ex->out.status != LX_OK;
 }
 
 /* The library (0.9.75) closes the connection of a stream that fails, or ends in HTTP/1.0, but frees
@@ -163,10 +164,10 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
             return end_stream(ex, MHD_CONTENT_READER_END_OF_STREAM);
         if (lx_exchange_is_left(ex))
             return end_stream(ex, MHD_CONTENT_READER_END_WITH_ERROR);
-        make_more(ex);
+        bool more = !ex->deferred.costly && lx_http_pull(ex);
         if (ex->out.status != LX_OK)
             return give_up(ex, buf, max);
-        if (ex->out.length == 0 && !ex->ended && lx_exchange_suspend(ex))
+        if (!more && (ex->deferred.costly ? lx_exchange_give(ex) : lx_exchange_suspend(ex)))
             return 0;
     }
 }

@@ -64,6 +64,7 @@ typedef struct lx_deferred {
     void (*finish)(void *context, struct lx_response *rs);
     /* Appends what is there now, possibly nothing. True when that was the end. */
     bool (*pull)(void *context, lx_buffer *out);
+    bool costly;                    /* pulls may take milliseconds: workers make them, too */
     void (*cancel)(void *context);  /* any thread, more than once, also after the end; or NULL */
     void (*release)(void *context); /* once, last; no wake may come after it has returned */
     const char *ping;               /* static; sent in a silent stream, NULL for none */

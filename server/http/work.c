@@ -1,6 +1,7 @@
 /*
  * What a worker does of an exchange: it calls the handler and, where the answer comes later, does
- * every step of it until it is whole, or a stream that the connection's thread reads.
+ * every step of it until it is whole, or a stream that the connection's thread reads. Of a stream
+ * that is costly a worker makes every piece.
  *
  *   lx_exchange_start_work   suspends the connection and gives the exchange to the workers
  *   lx_exchange_work         on a worker, once for the request and once for each wake
@@ -81,13 +82,8 @@ bool lx_exchange_suspend(lx_exchange *ex)
     return suspends;
 }
 
-enum MHD_Result lx_exchange_start_work(lx_exchange *ex)
+bool lx_exchange_give(lx_exchange *ex)
 {
-    ex->phase = LX_EXCHANGE_WORKING;
-    ex->given_ns = lx_now_ns();
-    lx_watch_set_deadline(&ex->http->watch, ex->conn, 0); /* none: `handle` looks at the time */
-    if (!lx_watch_attach(&ex->http->watch, ex->conn, ex))
-        return MHD_NO;
     (void)pthread_mutex_lock(&ex->lock);
     if (atomic_load(&ex->http->stopping))
         ex->left = true;
@@ -98,7 +94,16 @@ enum MHD_Result lx_exchange_start_work(lx_exchange *ex)
         give_locked(ex);
     }
     (void)pthread_mutex_unlock(&ex->lock);
-    return works ? MHD_YES : MHD_NO;
+    return works;
+}
+
+enum MHD_Result lx_exchange_start_work(lx_exchange *ex)
+{
+    ex->phase = LX_EXCHANGE_WORKING;
+    ex->given_ns = lx_now_ns();
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, 0); /* none: `handle` looks at the time */
+    bool there = lx_watch_attach(&ex->http->watch, ex->conn, ex);
+    return there && lx_exchange_give(ex) ? MHD_YES : MHD_NO;
 }
 
 /* --- on a worker --- */
@@ -153,6 +158,8 @@ static bool make(lx_exchange *ex, lx_response *rs)
         if (rs->deferred.context == NULL)
             return true;
         defer(ex, &rs->deferred);
+    } else if (ex->deferred.pull != NULL) {
+        return !lx_exchange_is_left(ex) && lx_http_pull(ex);
     }
     while (rs->deferred.pull == NULL) {
         if (lx_exchange_is_left(ex))
