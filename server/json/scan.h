@@ -13,10 +13,9 @@
 #include "common/status.h"
 
 /* A tree has at most LX_JSON_TREE_BYTES and LX_JSON_TREE_GROWTH for each byte of the body: room for
-   a body full of tokens of two digits, and not for one full of empty lists, which need 100 for
-   each.
-   */
-enum { LX_JSON_MAX_DEPTH = 32, LX_JSON_TREE_BYTES = 12 << 20, LX_JSON_TREE_GROWTH = 8 };
+   a body of 1 MiB full of tokens of three digits, and not for one full of empty lists, which need
+   100 for each byte. */
+enum { LX_JSON_MAX_DEPTH = 32, LX_JSON_TREE_BYTES = 12 << 20, LX_JSON_TREE_GROWTH = 4 };
 
 typedef struct lx_json_extent {
     int32_t depth;
