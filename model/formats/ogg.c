@@ -141,8 +141,10 @@ static size_t next_begin(reader *r, const uint8_t *data, size_t bytes)
     size_t begins = bytes_of_page(data, bytes), to_sum = bytes;
     for (; (at = memmem(at, (size_t)(end - at), "OggS", 4)) != NULL; at++) {
         ogg_page page;
-        size_t n = at > data ? bytes_of_page(at, (size_t)(end - at)) : 0;
-        if (n == 0 || (at[FLAGS] & BEGINS) == 0)
+        if (at == data || end - at <= FLAGS || (at[FLAGS] & BEGINS) == 0)
+            continue;
+        size_t n = bytes_of_page(at, (size_t)(end - at));
+        if (n == 0)
             continue;
         if (n > to_sum)
             return 0;

@@ -124,6 +124,13 @@ def test_fields_that_change_nothing_are_named(speech_port):
     assert [w["param"] for w in events_of(transcribe(speech_port, SAID, stream=True, prompt="x"))[-1]["warnings"]] == ["prompt"]
 
 
+@pytest.mark.parametrize("form", ["text", "srt", "vtt"])
+def test_answers_that_are_no_json_name_them_in_a_header(speech_port, form):
+    asked = transcribe(speech_port, SAID, response_format=form, language="de", own="x")
+    assert asked.status == 200 and asked.headers["linnet-ignored"] == "language, own"
+    assert "linnet-ignored" not in transcribe(speech_port, SAID, response_format=form).headers
+
+
 def test_silence_says_something_or_nothing(speech_port):
     """It is a sound as any other: no band has a deviation, so all are 0."""
     answer = verbose(speech_port, wav([0.0] * 4000))
