@@ -61,7 +61,7 @@ static bool has_mixer(const lx_backend *be, const lx_mixer_config *c)
     return c->mixer->is_on == NULL || c->mixer->is_on(c, be->ops);
 }
 
-static lx_status check_mixers(const lx_model *m, const lx_backend *be, lx_error *err)
+lx_status lx_forward_check(const lx_model *m, const lx_backend *be, lx_error *err)
 {
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         const lx_mixer_config *c = lx_config_mixer(&m->config, i);
@@ -79,7 +79,7 @@ lx_status lx_forward_init(lx_forward *f, const lx_model *model, lx_backend *be, 
                           lx_error *err)
 {
     *f = (lx_forward){.model = model, .be = be};
-    lx_status st = check_mixers(model, be, err);
+    lx_status st = lx_forward_check(model, be, err);
     if (st == LX_OK)
         st = lx_weights_load(model, be, &f->weights, err);
     if (st == LX_OK)

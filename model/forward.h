@@ -23,6 +23,8 @@ typedef struct lx_forward {
     int64_t bytes;     /* of the activations */
 } lx_forward;
 
+/* LX_ERR_UNSUPPORTED with the mixer's name where the back end lacks one of the model's mixers. */
+lx_status lx_forward_check(const lx_model *model, const lx_backend *be, lx_error *err) LX_MUST_USE;
 /* Prepares the weights on `be` and allocates for steps of at most so many rows. Model and back end
    must outlive it. LX_ERR_UNSUPPORTED where the back end lacks a mixer. On an error there is
    nothing to be freed. */

@@ -28,6 +28,23 @@ static size_t grown(size_t capacity, size_t wanted)
     return capacity;
 }
 
+/* Memory that starts as zeros: results are copied with the gaps between them, and the library reads
+   rows to spare. It waits, because the memory may be freed before anything else is queued. */
+static cudaError_t new_zeros(const lx_cuda *c, void **out, size_t n_bytes)
+{
+    cudaError_t e = cudaMalloc(out, n_bytes);
+    if (e != cudaSuccess)
+        return e;
+    e = cudaMemsetAsync(*out, 0, n_bytes, c->stream);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(c->stream);
+    if (e != cudaSuccess) {
+        (void)cudaFree(*out);
+        *out = NULL;
+    }
+    return e;
+}
+
 static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
 {
     lx_cuda_arena larger = {.used = a->used, .capacity = grown(a->capacity, wanted)};
@@ -37,12 +54,9 @@ static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
     cudaError_t e = cudaMallocHost((void **)&larger.all, larger.capacity * LX_CUDA_STEPS);
     if (e != cudaSuccess)
         return no_memory(c, larger.capacity * LX_CUDA_STEPS, e);
-    e = cudaMalloc((void **)&larger.device, larger.capacity);
-    if (e == cudaSuccess) /* results are copied with the gaps between them */
-        e = cudaMemsetAsync(larger.device, 0, larger.capacity, c->stream);
+    e = new_zeros(c, (void **)&larger.device, larger.capacity);
     if (e != cudaSuccess) {
         (void)cudaFreeHost(larger.all);
-        (void)cudaFree(larger.device);
         return no_memory(c, larger.capacity, e);
     }
     lx_cuda_arena_turn(&larger, c->n_ended + 1);
@@ -106,14 +120,9 @@ lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s)
     }
     s->data = NULL;
     s->capacity = 0;
-    cudaError_t e = cudaMalloc(&s->data, capacity);
-    if (e == cudaSuccess) /* the library reads rows to spare, too */
-        e = cudaMemsetAsync(s->data, 0, capacity, c->stream);
-    if (e != cudaSuccess) {
-        (void)cudaFree(s->data);
-        s->data = NULL;
+    cudaError_t e = new_zeros(c, &s->data, capacity);
+    if (e != cudaSuccess)
         return no_memory(c, capacity, e);
-    }
     s->capacity = capacity;
     return LX_OK;
 }

@@ -25,9 +25,9 @@ lx_status lx_serving_new(lx_serving **out, lx_error *err)
 
 /* Among how many models the free memory is shared: a device's slots take theirs at once, those of
    the process only when they are used. */
-static int32_t share_of(const lx_serving *s, int32_t n_models)
+static int32_t share_of(const lx_serving *s, const lx_served_model *m, int32_t n_models)
 {
-    return s->be->ops->is_device ? n_models - s->n : n_models;
+    return m->be->ops->is_device ? n_models - s->n : n_models;
 }
 
 /* --- loading --- */
@@ -42,7 +42,7 @@ static lx_status load_one(lx_serving *s, const char *dir, int32_t n_models, lx_e
         if (strcmp(s->models[i]->model->name, m->model->name) == 0)
             st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
     if (st == LX_OK)
-        st = lx_served_start(s, m, share_of(s, n_models), NULL, err);
+        st = lx_served_start(s, m, share_of(s, m, n_models), NULL, err);
     if (st != LX_OK) {
         lx_served_free(m);
         return st;
@@ -99,6 +99,8 @@ void lx_serving_free(lx_serving *s)
     lx_reload_stop(s);
     for (int32_t i = 0; i < s->n; i++)
         lx_served_free(s->models[i]);
+    if (s->cpu != NULL)
+        s->cpu->ops->close(s->cpu);
     if (s->be != NULL)
         s->be->ops->close(s->be);
     (void)pthread_cond_destroy(&s->changed);

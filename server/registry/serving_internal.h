@@ -34,6 +34,7 @@ typedef struct lx_reload_pass {
 
 struct lx_serving {
     lx_backend *be;
+    lx_backend *cpu; /* where be is a device that lacks a model's mixer; NULL: no model needs it */
     char backend_text[160];
     lx_serving_options options; /* of lx_serving_load */
     int64_t start_ns;

@@ -15,6 +15,7 @@
 
 #include "common/log.h"
 #include "common/version.h"
+#include "model/forward.h"
 #include "server/registry/room.h"
 #include "server/registry/serving_internal.h"
 
@@ -161,9 +162,10 @@ void lx_folders_free(lx_folder_list *l)
 
 /* Bytes for the states and steps of one of n_models: a part of what the options say, or three
    quarters of what a device has free. */
-static lx_status state_memory(const lx_serving *s, int32_t n_models, int64_t *out, lx_error *err)
+static lx_status state_memory(const lx_serving *s, const lx_served_model *m, int32_t n_models,
+                              int64_t *out, lx_error *err)
 {
-    lx_backend *be = s->be;
+    lx_backend *be = m->be;
     int64_t bytes = s->options.state_bytes;
     lx_status st = be->ops->is_device ? be->ops->memory(be, &bytes, err) : LX_OK;
     *out = (be->ops->is_device ? bytes / 4 * 3 : bytes) / n_models;
@@ -181,8 +183,8 @@ static lx_room choose_room(const lx_serving *s, const lx_served_model *m,
         .fixed = m->model->state.fixed_floats * (int64_t)sizeof(float),
         .row = lx_transformer_row_bytes(m->model) + STEP_ROW_BYTES,
         .n_slots = old != NULL ? old->n_slots : o->n_slots,
-        .most_slots = s->be->ops->is_device ? MAX_DEVICE_SLOTS : MAX_SLOTS,
-        .most_drafts = lx_engine_most_drafts(m->model, lx_engine_draft_of(o->draft, s->be))});
+        .most_slots = m->be->ops->is_device ? MAX_DEVICE_SLOTS : MAX_SLOTS,
+        .most_drafts = lx_engine_most_drafts(m->model, lx_engine_draft_of(o->draft, m->be))});
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -203,7 +205,7 @@ static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
     if (s->options.page_bytes > 0)
         return s->options.page_bytes;
     m->page_bytes = had ? old->page_bytes : bytes;
-    bytes = s->be->ops->is_device ? smaller(bytes, m->page_bytes) : m->page_bytes;
+    bytes = m->be->ops->is_device ? smaller(bytes, m->page_bytes) : m->page_bytes;
     if (bytes < m->page_bytes)
         lx_log(LX_LOG_WARN,
                "model %s: beside the model before there are %lld bytes for what grows in states, "
@@ -217,7 +219,7 @@ static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
 static int64_t prefix_bytes(const lx_serving *s, const lx_served_model *m, int32_t n_models)
 {
     int64_t wanted = s->options.prefix_bytes, most = s->options.prefix_most / n_models;
-    int64_t bytes = s->be->ops->is_device ? wanted : smaller(wanted, most);
+    int64_t bytes = m->be->ops->is_device ? wanted : smaller(wanted, most);
     const lx_state_layout *state = &m->model->state;
     int64_t each = (state->fixed_floats + state->page_floats) * (int64_t)sizeof(float);
     if (wanted > 0 && bytes < each)
@@ -265,13 +267,31 @@ static void name_isa(const char *text, char *out, size_t size)
 }
 
 /* "linnet-0.2.0-1a2b...-cpu-avx512": build, weights, back end. */
-static void name_fingerprint(lx_served_model *m, const char *backend, const char *backend_text)
+static void name_fingerprint(lx_served_model *m)
 {
-    char isa[24];
-    name_isa(backend_text, isa, sizeof isa);
+    char isa[24], text[160];
+    m->be->ops->describe(m->be, text, sizeof text);
+    name_isa(text, isa, sizeof isa);
     (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s", LX_VERSION,
-                   (unsigned long long)m->model->hash, backend, isa,
-                   strstr(backend_text, ", int8,") != NULL ? "-int8" : "");
+                   (unsigned long long)m->model->hash, m->be->ops->name, isa,
+                   strstr(text, ", int8,") != NULL ? "-int8" : "");
+}
+
+/* The serving's back end, or the CPU's for a model that a device's lacks the mixer of: the other
+   models stay on the device. The thread that loads or reloads is the only one that comes here. */
+static lx_status choose_backend(lx_serving *s, lx_served_model *m, lx_error *err)
+{
+    lx_error why = {0};
+    m->be = s->be;
+    if (!s->be->ops->is_device || lx_forward_check(m->model, s->be, &why) == LX_OK)
+        return LX_OK;
+    lx_status st =
+        s->cpu != NULL ? LX_OK : lx_backend_open("cpu", &s->options.backend_options, &s->cpu, err);
+    m->be = s->cpu;
+    if (st == LX_OK)
+        lx_log(LX_LOG_INFO, "model %s is served by the CPU: the back end %s lacks its attention",
+               m->model->name, s->be->ops->name);
+    return st;
 }
 
 lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, lx_error *err)
@@ -282,11 +302,13 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
     m->serving = s;
     atomic_store(&m->refs, 1);
     lx_status st = lx_model_load(dir, &m->model, err);
+    if (st == LX_OK)
+        st = choose_backend(s, m, err);
     if (st != LX_OK) {
         lx_served_free(m);
         return st;
     }
-    name_fingerprint(m, s->be->ops->name, s->backend_text);
+    name_fingerprint(m);
     *out = m;
     return LX_OK;
 }
@@ -304,10 +326,10 @@ static int32_t prompt_beside(const lx_backend *be)
 /* A model of speech: it has no slots, and what it needs was allocated when this returns. */
 static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error *err)
 {
-    lx_status st = lx_transcriber_new(m->model, s->be, s->options.max_queue, &m->metrics,
+    lx_status st = lx_transcriber_new(m->model, m->be, s->options.max_queue, &m->metrics,
                                       &m->transcriber, err);
     m->n_slots = (int32_t)atomic_load(&m->metrics.slots_total);
-    if (st == LX_OK && !s->be->ops->is_device)
+    if (st == LX_OK && !m->be->ops->is_device)
         m->held = lx_transcriber_bytes(m->transcriber);
     m->created = (int64_t)time(NULL);
     if (st == LX_OK)
@@ -323,7 +345,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
 {
     const lx_serving_options *o = &s->options;
     int64_t bytes = 0;
-    lx_status st = state_memory(s, n_models, &bytes, err);
+    lx_status st = state_memory(s, m, n_models, &bytes, err);
     if (st != LX_OK)
         return st;
     lx_room room = choose_room(s, m, old, bytes);
@@ -331,21 +353,21 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
     m->n_spare = old != NULL ? old->n_spare : room.n_spare;
     int32_t max_tokens = m->n_slots + room.prompt_rows;
     int64_t page_bytes = choose_page_bytes(s, m, old, room.page_bytes);
-    m->held = s->be->ops->is_device ? 0 : room.held - room.page_bytes + page_bytes;
+    m->held = m->be->ops->is_device ? 0 : room.held - room.page_bytes + page_bytes;
     lx_engine_options engine = {.n_slots = m->n_slots,
                                 .n_spare = m->n_spare,
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
-                                .prompt_beside = prompt_beside(s->be),
+                                .prompt_beside = prompt_beside(m->be),
                                 .page_bytes = page_bytes,
                                 .prefix_bytes = prefix_bytes(s, m, n_models),
                                 .prefix_every = o->prefix_every,
                                 .share_prefixes = o->share_prefixes,
-                                .draft = lx_engine_draft_of(o->draft, s->be),
+                                .draft = lx_engine_draft_of(o->draft, m->be),
                                 .probe_ns = o->probe_ns,
-                                .ahead = lx_engine_best_ahead(s->be)};
-    st = lx_transformer_new(m->model, s->be, max_tokens, max_tokens, &m->transformer, err);
+                                .ahead = lx_engine_best_ahead(m->be)};
+    st = lx_transformer_new(m->model, m->be, max_tokens, max_tokens, &m->transformer, err);
     if (st == LX_OK)
         st = warm_up(m, err);
     if (st == LX_OK)

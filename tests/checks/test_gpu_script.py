@@ -134,7 +134,8 @@ def checkout(tmp_path):
     repository.mkdir()
 
     def git(*arguments):
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=repository, check=True, capture_output=True)
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=repository, check=True, capture_output=True,
+                       timeout=60)
 
     git("init", "-q")
     for name in ["scripts/gpu-pack", "tests/gpu.sh"]:
@@ -155,7 +156,8 @@ def pack(checkout, *arguments):
 
 
 def status(checkout):
-    return subprocess.run(["git", "status", "--porcelain"], cwd=checkout, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(["git", "status", "--porcelain"], cwd=checkout, capture_output=True, text=True, check=True,
+                          timeout=60).stdout
 
 
 def test_packing_takes_heavy_folders_out_of_the_index_and_restore_puts_them_back(checkout):

@@ -84,17 +84,20 @@ def test_a_device_is_refused_in_one_line(command, monkeypatch):
     {"kind": "memory_compressed", "factor": 2, "visible": "strict", "null": "learned"},
     {"kind": "softmax_recompute"},
 ], ids=lambda attention: attention["kind"])
-def test_a_kind_that_the_device_lacks_is_refused_in_one_line(fake_gpu, tmp_path, device, attention):
-    """The model is not served, and nothing is computed elsewhere in silence."""
+def test_a_kind_that_the_device_lacks_is_served_by_the_cpu(fake_gpu, tmp_path, device, attention):
+    """The device keeps the other models, and the log says in one line what the CPU has."""
     beside = attention if attention["kind"] == "softmax_recompute" else image_model.LINEAR  # which is of all layers
-    model = image_model.write(tmp_path / "mixed", 6, 5, attention=[beside, attention])
-    result = server.run("serve", "--model", model, "--device", device, "--port", "0")
-    assert result.returncode == 1
-    last = result.stderr.splitlines()[-1]
-    assert f"mixed: attention {attention['kind']} is not on the back end cuda" in last and "--device cpu" in last
-    assert sum("attention" in line for line in result.stderr.splitlines()) == 1
-    with Server("--device", "cpu", model_dir=model) as s:
-        assert client.call(s.port, "GET", "/v1/models").json()["data"][0]["id"] == "mixed"
+    image_model.write(tmp_path / "mixed", 6, 5, attention=[beside, attention])
+    image_model.write(tmp_path / "plain", 6, 5)
+    picture = {"seed": 3, "response_format": "b64_json"}
+    with Server("--device", device, "--slots", 2, "--models", tmp_path) as s:
+        of_device = {m: client.call(s.port, "POST", "/v1/images/generations", picture | {"model": m}).json() for m in ("mixed", "plain")}
+        assert len(re.findall("served by the CPU", s.log)) == 1 and "model mixed is served by the CPU" in s.log, s.log
+        prints = {m["id"]: m["fingerprint"] for m in client.call(s.port, "GET", "/v1/models").json()["data"] if "fingerprint" in m}
+    with Server("--device", "cpu", "--slots", 2, "--models", tmp_path) as s:
+        of_cpu = client.call(s.port, "POST", "/v1/images/generations", picture | {"model": "mixed"}).json()
+    assert of_device["mixed"]["data"] == of_cpu["data"] and of_device["plain"]["data"][0]["b64_json"]
+    assert not prints or ("-cpu-" in prints["mixed"] and "-cuda" in prints["plain"]), prints
 
 
 def test_slots_come_from_the_devices_memory(fake_gpu):
