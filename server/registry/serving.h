@@ -22,7 +22,7 @@ typedef struct lx_served_model {
     lx_serving *serving;
     _Atomic int32_t refs; /* the list's, and one for every user that keeps it */
     lx_model *model;
-    lx_backend *be; /* borrowed of the serving */
+    lx_backend *be;              /* borrowed of the serving */
     lx_transformer *transformer; /* NULL of a model of speech, as is the engine */
     lx_engine *engine;
     lx_transcriber *transcriber; /* of a model of speech; otherwise NULL */
