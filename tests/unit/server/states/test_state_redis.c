@@ -459,7 +459,8 @@ static void test_name_server_is_away(void **state)
         assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_OK);
     assert_int_equal(atomic_load(&lookups), known);
     redis_kill(&redis);
-    wait_reachable(s, false); /* else it could miss that Redis was gone, and calls meet dead links */
+    /* Else the store could miss that Redis was gone, and calls would meet dead links. */
+    wait_reachable(s, false);
     assert_true(redis_start(&redis));
     wait_until(atomic_load(&lookups) > known); /* the watcher looks it up, unanswered */
     atomic_store(&no_lookups, false);
