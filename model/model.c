@@ -123,21 +123,36 @@ static void expect_all(tensor_check *c)
                            .role = k->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT});
 }
 
-static bool same_values(const lx_host_tensor *a, const lx_host_tensor *b)
+/* Whether two tensors of the weights have the same type, shape and values. */
+static lx_status compare_values(const lx_safetensors *f, const lx_tensor *a, const lx_tensor *b,
+                                bool *same, lx_error *err)
 {
-    size_t bytes = (size_t)(a->rows * a->cols) * (a->dtype == LX_F32 ? 4 : 2);
-    return a->dtype == b->dtype && a->rows == b->rows && a->cols == b->cols &&
-           memcmp(a->data, b->data, bytes) == 0;
+    size_t bytes = lx_safetensors_bytes(a);
+    *same = a->t.dtype == b->t.dtype && a->t.rows == b->t.rows && a->t.cols == b->t.cols;
+    if (!*same)
+        return LX_OK;
+    char *both = malloc(2 * bytes);
+    if (both == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to compare %s", a->name);
+    lx_status st = lx_safetensors_read(f, a, both, err);
+    if (st == LX_OK)
+        st = lx_safetensors_read(f, b, both + bytes, err);
+    *same = st == LX_OK && memcmp(both, both + bytes, bytes) == 0;
+    free(both);
+    return st;
 }
 
 /* A head that is tied to the inputs' table, and stored all the same, must say what that says. */
 static lx_status check_stored_head(const tensor_check *c, const lx_tensor *head, lx_error *err)
 {
     char name[LX_HF_NAME];
+    bool same = false;
     lx_hf_tensor_name(&c->model->config, "head.weight", name);
     const lx_tensor *table = lx_safetensors_find(c->model->weights, name);
-    if (table != NULL && same_values(&head->t, &table->t))
-        return LX_OK;
+    lx_status st =
+        table != NULL ? compare_values(c->model->weights, head, table, &same, err) : LX_OK;
+    if (st != LX_OK || same)
+        return st;
     return lx_fail(err, LX_ERR_FORMAT, NULL,
                    "%s: tensor %s is not %s, to which config.json ties it (tie_word_embeddings)",
                    lx_file_label(c->path), head->name, name);

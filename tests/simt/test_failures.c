@@ -386,8 +386,8 @@ static long meetings(const simt *s, int32_t n)
     return after.meetings - before.meetings;
 }
 
-/* A product's blocks that have rows to spare and no others do nothing: the fifth 64 rows of a size
- * of 384 cost what the sixth cost.
+/* A product's blocks that have rows to spare and no others do nothing: the fifth 128 rows of a size
+ * of 768 cost as much as the sixth 128 rows.
  */
 static void test_spare_blocks(const simt *s, const lx_backend_options *how)
 {
@@ -395,10 +395,10 @@ static void test_spare_blocks(const simt *s, const lx_backend_options *how)
     check(world_open(&graphs, how, &err) == LX_OK, "opening", err.text);
     for (int32_t i = 0; i < WORLD_ROWS; i++)
         graphs.how[i].forced = 1;
-    check(graphs.k->step_size(320) == 383 && graphs.k->step_size(384) == 384, "320 rows",
+    check(graphs.k->step_size(640) == 767 && graphs.k->step_size(768) == 768, "640 rows",
           "have another size");
-    long of_256 = meetings(s, 256), of_320 = meetings(s, 320), of_384 = meetings(s, 384);
-    check(of_256 > 0 && of_384 - of_320 == of_320 - of_256, "blocks of rows to spare",
+    long of_512 = meetings(s, 512), of_640 = meetings(s, 640), of_768 = meetings(s, 768);
+    check(of_512 > 0 && of_768 - of_640 == of_640 - of_512, "blocks of rows to spare",
           "cost something");
     world_close(&graphs);
 }

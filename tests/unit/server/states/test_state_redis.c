@@ -24,7 +24,7 @@
 #include "tests/support/patience.h"
 #include "tests/support/redis_process.h"
 
-enum { TIMEOUT_MS = 10000, LONG_MS = 1000000, PATIENCE_S = 60 };
+enum { TIMEOUT_MS = 10000, LONG_MS = 1000000, PATIENCE_S = 60, MAX_BYTES = 4 << 20 };
 
 static redis_process redis;
 
@@ -149,7 +149,7 @@ static lx_state_store *open_at(const char *url, int64_t timeout_ms)
 {
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open(url, NULL, timeout_ms, &s, &err), LX_OK);
+    assert_int_equal(lx_state_redis_open(url, NULL, timeout_ms, MAX_BYTES, &s, &err), LX_OK);
     return s;
 }
 
@@ -459,8 +459,8 @@ static void test_name_server_is_away(void **state)
         assert_int_equal(put(s, "a", "x", 1, LONG_MS), LX_OK);
     assert_int_equal(atomic_load(&lookups), known);
     redis_kill(&redis);
-    /* Else the store could miss that Redis was gone, and calls would meet dead links. */
-    wait_reachable(s, false);
+    wait_reachable(s,
+                   false); /* else it could miss that Redis was gone, and calls meet dead links */
     assert_true(redis_start(&redis));
     wait_until(atomic_load(&lookups) > known); /* the watcher looks it up, unanswered */
     atomic_store(&no_lookups, false);
@@ -474,7 +474,8 @@ static void test_malformed_url(void **state)
     (void)state;
     lx_state_store *s = NULL;
     lx_error err = {0};
-    assert_int_equal(lx_state_redis_open("redis://:x@", NULL, 1, &s, &err), LX_ERR_INVALID);
+    assert_int_equal(lx_state_redis_open("redis://:x@", NULL, 1, MAX_BYTES, &s, &err),
+                     LX_ERR_INVALID);
     assert_string_equal(err.param, "state-store");
 }
 
