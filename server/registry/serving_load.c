@@ -64,7 +64,8 @@ static lx_status list_folders(const char *parent, lx_folder_list *l, lx_error *e
     DIR *d = opendir(parent);
     int32_t first = l->n;
     if (d == NULL)
-        return lx_fail(err, LX_ERR_IO, "models", "%s: %s", parent, strerror(errno));
+        return lx_fail(err, errno == ENOMEM ? LX_ERR_NO_MEMORY : LX_ERR_IO, "models", "%s: %s",
+                       parent, strerror(errno));
     lx_status st = LX_OK;
     for (const struct dirent *e = readdir(d); e != NULL && st == LX_OK; e = readdir(d)) {
         char dir[4096];
