@@ -8,8 +8,9 @@ import pytest
 import png
 import text_model
 from client import call, complete, complete_ok, join_stream, parse_events, stream_ok
-from images import HEIGHT, WIDTH, File, a_picture, encode_form
+from images import HEIGHT, SMALL, WIDTH, File, a_picture, data_url, encode_form
 from server import Server
+from settings import MODEL
 from test_chat_templates import CHATML, with_template, write_chatml
 from test_warnings import params
 
@@ -128,6 +129,32 @@ def test_the_same_response_format_is_refused_on_every_route(port):
     for path, body in bodies(port).items():
         if path in ("/v1/completions", CHAT, "/v1/responses"):
             refused(call(port, "POST", path, body | {"response_format": {"type": "json_object"}}), "response_format")
+
+
+# --- fields of the other kind of model
+
+HALF = data_url(png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2]))
+LINE = "海上明月"
+
+
+@pytest.mark.parametrize("field, value", [
+    ("prompt", ""), ("form", "5x4"), ("acrostic", "春夏秋冬"), ("rhyme", True), ("rules", False), ("normalize", False), ("mask", HALF)])
+def test_a_picture_s_state_takes_no_field_of_texts(image_port, field, value):
+    refused(call(image_port, "POST", "/v1/states", {"model": SMALL, field: value}), field)
+    if field != "mask":
+        refused(call(image_port, "POST", "/v1/states", {"model": SMALL, "image": HALF, field: value}), field)
+
+
+@pytest.mark.parametrize("field, value", [("class", 0), ("image", HALF), ("mask", HALF)])
+def test_a_text_s_state_takes_no_field_of_pictures(image_port, field, value):
+    refused(call(image_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE, field: value}), field)
+
+
+def test_states_take_the_values_that_change_nothing(image_port):
+    neutral = {"prompt": None, "form": None, "rhyme": False, "rules": True, "normalize": True}
+    assert call(image_port, "POST", "/v1/states", {"model": SMALL, "image": HALF, **neutral}).status == 201
+    neutral = {"class": None, "image": None, "mask": None}
+    assert call(image_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE, **neutral}).status == 201
 
 
 # --- which model
