@@ -134,6 +134,7 @@ def test_the_same_response_format_is_refused_on_every_route(port):
 # --- fields of the other kind of model
 
 HALF = data_url(png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2]))
+WHOLE = data_url(png.write(WIDTH, HEIGHT, a_picture()))
 LINE = "海上明月"
 
 
@@ -155,6 +156,14 @@ def test_states_take_the_values_that_change_nothing(image_port):
     assert call(image_port, "POST", "/v1/states", {"model": SMALL, "image": HALF, **neutral}).status == 201
     neutral = {"class": None, "image": None, "mask": None}
     assert call(image_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE, **neutral}).status == 201
+
+
+def test_a_score_takes_no_field_of_the_other_kind(image_port):
+    texts = {"prompt": LINE, "completion": "天涯比邻"}
+    refused(call(image_port, "POST", "/v1/score", {"model": MODEL, "image": WHOLE, **texts}), "image")
+    refused(call(image_port, "POST", "/v1/score", {"image": WHOLE, **texts}), "prompt")
+    for field in texts:
+        refused(call(image_port, "POST", "/v1/score", {"model": SMALL, "image": WHOLE, field: texts[field]}), field)
 
 
 # --- which model
