@@ -8,7 +8,7 @@ import pytest
 import png
 import text_model
 from client import call, complete, complete_ok, join_stream, parse_events, stream_ok
-from images import HEIGHT, SMALL, WIDTH, File, a_picture, data_url, encode_form
+from images import CLASSES, HEIGHT, SMALL, WIDTH, File, a_picture, data_url, encode_form
 from server import Server
 from settings import MODEL
 from test_chat_templates import CHATML, with_template, write_chatml
@@ -164,6 +164,26 @@ def test_a_score_takes_no_field_of_the_other_kind(image_port):
     refused(call(image_port, "POST", "/v1/score", {"image": WHOLE, **texts}), "prompt")
     for field in texts:
         refused(call(image_port, "POST", "/v1/score", {"model": SMALL, "image": WHOLE, field: texts[field]}), field)
+
+
+# --- fields that a state has already
+
+
+@pytest.mark.parametrize("field, value", [
+    ("form", "5x4"), ("acrostic", "春夏秋冬"), ("rhyme", False), ("rules", True), ("rules", False), ("normalize", True), ("normalize", False)])
+def test_a_text_s_state_keeps_its_own(couplet_port, field, value):
+    state = call(couplet_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE}).json()["id"]
+    refused(call(couplet_port, "POST", "/v1/completions", {"state": state, field: value}), field)
+    assert call(couplet_port, "POST", "/v1/completions", {"state": state, field: None}).status == 200
+
+
+@pytest.mark.parametrize("model", [SMALL, CLASSES])
+def test_a_picture_s_state_keeps_its_own(image_port, model):
+    state = call(image_port, "POST", "/v1/states", {"model": model}).json()["id"]
+    path = "/v1/images/generations"
+    refused(call(image_port, "POST", path, {"state": state, "prompt": "seven"}), "prompt")
+    refused(call(image_port, "POST", path, {"state": state, "class": 0}), "class")
+    assert call(image_port, "POST", path, {"state": state, "prompt": "", "max_tokens": 1}).status == 200
 
 
 # --- which model
