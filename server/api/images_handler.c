@@ -244,6 +244,9 @@ static void start_from(lx_api *api, lx_served_model *served, void *params,
     lx_status st = check_size(p, &served->model->config, &err);
     if (st == LX_OK && p->class_number > 0)
         st = lx_fail(&err, LX_ERR_INVALID, "class", "the state's picture has its class already");
+    if (st == LX_OK && p->prompt_bytes > 0)
+        st = lx_fail(&err, LX_ERR_INVALID, "prompt",
+                     "a state continues its own picture: leave prompt out or empty");
     if (st == LX_OK)
         start(api, served, p, false, NULL, 0, state, rq, rs);
     else

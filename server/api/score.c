@@ -81,9 +81,13 @@ static lx_status image_targets(lx_served_model *served, const lx_score_params *p
     const lx_config *c = &served->model->config;
     uint8_t *values = NULL;
     lx_task_request request = {.values = NULL};
+    const char *unread = p->prompt != NULL ? "prompt" : p->completion != NULL ? "completion" : NULL;
     if (p->image.data == NULL)
         return lx_fail(err, LX_ERR_INVALID, "image", "image is missing: model %s scores a PNG",
                        served->model->name);
+    if (unread != NULL)
+        return lx_fail(err, LX_ERR_INVALID, unread, "model %s scores a PNG: leave %s out",
+                       served->model->name, unread);
     lx_status st = lx_picture_read(c, (lx_png_file){p->image.data, p->image.bytes}, &values, err);
     if (st == LX_OK)
         st = allocate_targets(out, lx_image_size(c), err);
@@ -136,6 +140,10 @@ static lx_status line_targets(const lx_api *api, lx_served_model *served, const 
     if (p->prompt == NULL || p->completion == NULL)
         return lx_fail(err, LX_ERR_INVALID, missing,
                        "%s is missing: model %s scores a completion of a prompt", missing,
+                       served->model->name);
+    if (p->image.data != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "image",
+                       "model %s scores a completion of a prompt: leave image out",
                        served->model->name);
     lx_task_request request = {.text = p->prompt,
                                .text_bytes = p->prompt_bytes,

@@ -157,15 +157,40 @@ static void create_finish(void *context, lx_response *rs)
     lx_serving_leave(w->api->serving, turn);
 }
 
+/* The first field of the request that only models of text read; NULL: none. `rules` and `normalize`
+   are true where the request leaves them out. */
+static const char *text_field(const lx_state_create *p)
+{
+    return p->prompt != NULL          ? "prompt"
+           : p->poem.form != NULL     ? "form"
+           : p->poem.acrostic != NULL ? "acrostic"
+           : p->poem.rhyme            ? "rhyme"
+           : !p->rules                ? "rules"
+           : !p->normalize            ? "normalize"
+                                      : NULL;
+}
+
+/* The first field of the request that only models of images read; NULL: none. */
+static const char *image_field(const lx_state_create *p)
+{
+    return p->image.data != NULL  ? "image"
+           : p->mask.data != NULL ? "mask"
+           : p->class_number > 0  ? "class"
+                                  : NULL;
+}
+
 static lx_status plan_image(lx_served_model *served, const lx_state_create *p, lx_plan **plan,
                             lx_error *err)
 {
+    const char *unread = text_field(p);
     lx_task_request request = {.class_number = p->class_number, .values = NULL};
     uint8_t *values = NULL;
     lx_status st = LX_OK;
-    if (p->prompt != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prompt", "model %s makes images: it has no prompt",
-                       served->model->name);
+    if (unread != NULL)
+        return lx_fail(err, LX_ERR_INVALID, unread, "model %s makes images: leave %s out",
+                       served->model->name, unread);
+    if (p->mask.data != NULL && p->image.data == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "mask", "mask is only allowed with image");
     if (p->image.data != NULL)
         st = lx_picture_read_prefix(
             &served->model->config, (lx_png_file){p->image.data, p->image.bytes},
@@ -180,6 +205,10 @@ static lx_status plan_image(lx_served_model *served, const lx_state_create *p, l
 static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_state_create *p,
                            lx_plan **plan, lx_error *err)
 {
+    const char *unread = image_field(p);
+    if (unread != NULL)
+        return lx_fail(err, LX_ERR_INVALID, unread, "model %s makes text: leave %s out",
+                       served->model->name, unread);
     if (p->prompt == NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
     lx_task_request request = {.text = p->prompt,

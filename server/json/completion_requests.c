@@ -167,21 +167,19 @@ static lx_status check_best_of(const lx_completion_params *p, lx_error *err)
     return LX_OK;
 }
 
-/* With a state the prompt and the poem are the state's own; the SDKs of others insist on sending a
-   prompt. */
+/* A state keeps its prompt, its form and its rules, so a request that continues from the state may
+   not name them again. An empty prompt passes, because some SDKs always send a prompt. */
 static lx_status check_state(const json_t *root, lx_completion_params *p, lx_error *err)
 {
+    static const char *const kept[] = {"form", "acrostic", "rhyme", "rules", "normalize"};
     const json_t *prompt = lx_json_field(root, "prompt");
-    const char *poem = p->poem.form != NULL       ? "form"
-                       : p->poem.acrostic != NULL ? "acrostic"
-                       : p->poem.rhyme            ? "rhyme"
-                                                  : NULL;
     if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "a state continues its own prompt: leave prompt out or empty");
-    if (poem != NULL)
-        return lx_fail(err, LX_ERR_INVALID, poem, "a state continues its own poem: leave %s out",
-                       poem);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (lx_json_field(root, kept[i]) != NULL)
+            return lx_fail(err, LX_ERR_INVALID, kept[i], "a state keeps its own %s: leave %s out",
+                           kept[i], kept[i]);
     if (prompt != NULL) { /* one without a text or tokens stands for the state's */
         free(p->prompts[0].text);
         p->prompts[0].text = NULL;

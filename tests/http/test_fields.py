@@ -8,8 +8,9 @@ import pytest
 import png
 import text_model
 from client import call, complete, complete_ok, join_stream, parse_events, stream_ok
-from images import HEIGHT, WIDTH, File, a_picture, encode_form
+from images import CLASSES, HEIGHT, SMALL, WIDTH, File, a_picture, data_url, encode_form
 from server import Server
+from settings import MODEL
 from test_chat_templates import CHATML, with_template, write_chatml
 from test_warnings import params
 
@@ -128,6 +129,61 @@ def test_the_same_response_format_is_refused_on_every_route(port):
     for path, body in bodies(port).items():
         if path in ("/v1/completions", CHAT, "/v1/responses"):
             refused(call(port, "POST", path, body | {"response_format": {"type": "json_object"}}), "response_format")
+
+
+# --- fields of the other kind of model
+
+HALF = data_url(png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2]))
+WHOLE = data_url(png.write(WIDTH, HEIGHT, a_picture()))
+LINE = "海上明月"
+
+
+@pytest.mark.parametrize("field, value", [
+    ("prompt", ""), ("form", "5x4"), ("acrostic", "春夏秋冬"), ("rhyme", True), ("rules", False), ("normalize", False), ("mask", HALF)])
+def test_a_picture_s_state_takes_no_field_of_texts(image_port, field, value):
+    refused(call(image_port, "POST", "/v1/states", {"model": SMALL, field: value}), field)
+    if field != "mask":
+        refused(call(image_port, "POST", "/v1/states", {"model": SMALL, "image": HALF, field: value}), field)
+
+
+@pytest.mark.parametrize("field, value", [("class", 0), ("image", HALF), ("mask", HALF)])
+def test_a_text_s_state_takes_no_field_of_pictures(image_port, field, value):
+    refused(call(image_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE, field: value}), field)
+
+
+def test_states_take_the_values_that_change_nothing(image_port):
+    neutral = {"prompt": None, "form": None, "rhyme": False, "rules": True, "normalize": True}
+    assert call(image_port, "POST", "/v1/states", {"model": SMALL, "image": HALF, **neutral}).status == 201
+    neutral = {"class": None, "image": None, "mask": None}
+    assert call(image_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE, **neutral}).status == 201
+
+
+def test_a_score_takes_no_field_of_the_other_kind(image_port):
+    texts = {"prompt": LINE, "completion": "天涯比邻"}
+    refused(call(image_port, "POST", "/v1/score", {"model": MODEL, "image": WHOLE, **texts}), "image")
+    refused(call(image_port, "POST", "/v1/score", {"image": WHOLE, **texts}), "prompt")
+    for field in texts:
+        refused(call(image_port, "POST", "/v1/score", {"model": SMALL, "image": WHOLE, field: texts[field]}), field)
+
+
+# --- fields that a state has already
+
+
+@pytest.mark.parametrize("field, value", [
+    ("form", "5x4"), ("acrostic", "春夏秋冬"), ("rhyme", False), ("rules", True), ("rules", False), ("normalize", True), ("normalize", False)])
+def test_a_text_s_state_keeps_its_own(couplet_port, field, value):
+    state = call(couplet_port, "POST", "/v1/states", {"model": MODEL, "prompt": LINE}).json()["id"]
+    refused(call(couplet_port, "POST", "/v1/completions", {"state": state, field: value}), field)
+    assert call(couplet_port, "POST", "/v1/completions", {"state": state, field: None}).status == 200
+
+
+@pytest.mark.parametrize("model", [SMALL, CLASSES])
+def test_a_picture_s_state_keeps_its_own(image_port, model):
+    state = call(image_port, "POST", "/v1/states", {"model": model}).json()["id"]
+    path = "/v1/images/generations"
+    refused(call(image_port, "POST", path, {"state": state, "prompt": "seven"}), "prompt")
+    refused(call(image_port, "POST", path, {"state": state, "class": 0}), "class")
+    assert call(image_port, "POST", path, {"state": state, "prompt": "", "max_tokens": 1}).status == 200
 
 
 # --- which model
