@@ -8,6 +8,7 @@
  */
 #include "common/cgroup.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,8 +159,11 @@ static int64_t read_kb(const char *path, const char *label)
 int64_t lx_cgroup_free_memory(void)
 {
     int64_t available = read_kb("/proc/meminfo", "MemAvailable:");
+    if (available == 0)
+        available = -1;
     lx_cgroup own = lx_cgroup_own();
-    return own.memory_bytes > 0 && own.memory_free < available ? own.memory_free : available;
+    bool is_limited = own.memory_bytes > 0 && (available < 0 || own.memory_free < available);
+    return is_limited ? own.memory_free : available;
 }
 
 int64_t lx_cgroup_own_memory(void)

@@ -22,7 +22,7 @@ lx_cgroup lx_cgroup_own(void);
 
 /*
  * Bytes this process may still take: what the machine has free, or what a control group's limit
- * leaves where that is fewer. Cached files count as free. 0 where neither is known.
+ * leaves where that is fewer. Cached files count as free. -1 where neither is known.
  */
 int64_t lx_cgroup_free_memory(void);
 

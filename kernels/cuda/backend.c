@@ -187,8 +187,6 @@ static lx_status find_device(int32_t device, int *major, int *minor, lx_error *e
     return LX_OK;
 }
 
-bool lx_cuda_launches_early;
-
 static lx_status start(lx_cuda *c, lx_error *err)
 {
     cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
@@ -237,7 +235,7 @@ static lx_status cuda_open(const lx_backend_options *options, int32_t device, lx
     c->device = device;
     c->exact = options->precision == LX_PRECISION_F32;
     c->own = options->cuda_products == LX_CUDA_PRODUCTS_OWN;
-    lx_cuda_launches_early = major >= 9;
+    lx_cuda_allow_early(major, minor);
     (void)snprintf(c->about, sizeof c->about, "cuda:%d (sm_%d%d, %s products)", device, major,
                    minor,
                    c->exact ? "f32"

@@ -13,10 +13,6 @@
 #ifndef LINNET_KERNELS_CUDA_DEVICE_CUH
 #define LINNET_KERNELS_CUDA_DEVICE_CUH
 
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-#endif
-
 #include "kernels/cuda/launch.h"
 #include "kernels/gelu.h"
 

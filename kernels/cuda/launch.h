@@ -20,9 +20,10 @@
 extern "C" {
 #endif
 
-/* Whether the device can begin a kernel before the one before it has ended: compute capability 9.0
-   and later. Set when the back end is opened. */
+/* Whether a kernel may begin before the one before it has ended (early.cu), and what decides that:
+   the device's compute capability, and what this library is compiled for. */
 extern bool lx_cuda_launches_early;
+void lx_cuda_allow_early(int major, int minor);
 
 /* What of a bucket is there; the first thing in a step's inputs. */
 typedef struct lx_cuda_live {

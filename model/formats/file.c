@@ -39,7 +39,7 @@ static lx_status check_open_file(int fd, const char *path, size_t max_bytes, siz
                        (intmax_t)s.st_size, max_bytes);
     *n_bytes = (size_t)s.st_size;
     if (modified != NULL)
-        *modified = s.st_mtim;
+        *modified = s.st_ctim;
     return LX_OK;
 }
 
@@ -48,7 +48,11 @@ static lx_status open_file(const char *path, size_t max_bytes, int *fd, size_t *
 {
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (f < 0) {
-        lx_status st = errno == ENOENT || errno == ENOTDIR ? LX_ERR_NOT_FOUND : LX_ERR_IO;
+        bool full =
+            errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* no fault of the file */
+        lx_status st = full                                  ? LX_ERR_NO_MEMORY
+                       : errno == ENOENT || errno == ENOTDIR ? LX_ERR_NOT_FOUND
+                                                             : LX_ERR_IO;
         return lx_fail(err, st, NULL, "%s: %s", lx_file_label(path), strerror(errno));
     }
     lx_status st = check_open_file(f, path, max_bytes, n_bytes, modified, err);
@@ -83,11 +87,13 @@ void lx_file_end(lx_file *f)
     f->fd = -1;
 }
 
+/* By the time of the last change, not of the last write: whoever copies a file may set the latter.
+ */
 static bool has_changed(const lx_file *f)
 {
     struct stat s;
     return fstat(f->fd, &s) != 0 || s.st_size != (off_t)f->n_bytes ||
-           s.st_mtim.tv_sec != f->modified.tv_sec || s.st_mtim.tv_nsec != f->modified.tv_nsec;
+           s.st_ctim.tv_sec != f->modified.tv_sec || s.st_ctim.tv_nsec != f->modified.tv_nsec;
 }
 
 lx_status lx_file_fail_changed(const char *label, lx_error *err)

@@ -125,7 +125,7 @@ lx_status lx_memory_plan(const lx_serve_options *o, lx_serving_options *serving,
     int64_t free_bytes = lx_cgroup_free_memory();
     int32_t n_models = 0;
     lx_memory_wishes w = {
-        .whole = free_bytes > 0 ? free_bytes + lx_cgroup_own_memory() : 0,
+        .whole = free_bytes < 0 ? 0 : larger(free_bytes + lx_cgroup_own_memory(), 1),
         .weights = lx_serving_weigh(serving, &n_models),
         .answers = o->answer_memory * MIB,
         .bodies = o->body_memory * MIB,

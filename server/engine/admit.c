@@ -124,6 +124,12 @@ static waiter waiting_run(const lx_engine *e, int32_t run)
     waiter w = {-1, run, r->request, claim_of(e, r->request, false, r->order)};
     /* The last sample has the pages of the source. */
     bool last = r->next_sample + r->granted == r->params->n - 1;
+    /* A run that has nothing but its source goes as a newcomer: else its source's pages would let
+       every other client pass it, and lie idle meanwhile. */
+    if (r->n_places + r->granted == 1) {
+        w.claim.client_pages = 0;
+        w.claim.has_key = false;
+    }
     w.claim.pages = last ? 0 : r->pages - r->shared_pages;
     w.claim.large = lx_fair_is_large(e->pages.n, r->pages);
     return w;
@@ -251,7 +257,10 @@ static void give_places(lx_engine *e)
                          .total_weight = e->total_weight};
     waiter first;
     count_all_pages(e, &room);
-    while (anything_waits(e) && find_first(e, &room, &first))
+    /* A sample that has ended may still hold its place, while its state is copied to its request:
+       it counts in no seat, so free places are counted as well. */
+    while (anything_waits(e) && e->n_free > e->n_granted + e->n_admitted &&
+           find_first(e, &room, &first))
         grant(e, &room, &first);
 }
 

@@ -72,13 +72,16 @@ lx_status lx_workers_start(lx_workers *w, int32_t n, lx_error *err)
 bool lx_workers_add(lx_workers *w, lx_exchange *ex)
 {
     (void)pthread_mutex_lock(&w->lock);
-    bool stopping = w->stopping;
+    if (w->stopping) { /* the lines are taken apart without the lock */
+        (void)pthread_mutex_unlock(&w->lock);
+        return false;
+    }
     lx_exchange *head = w->first;
     while (head != NULL && head->pass.client.key != ex->pass.client.key)
         head = head->next_line;
-    if (!stopping && head == NULL) {
+    if (head == NULL) {
         append_line(w, ex);
-    } else if (!stopping) {
+    } else {
         if (head->behind == NULL)
             head->behind = ex;
         else
@@ -87,7 +90,7 @@ bool lx_workers_add(lx_workers *w, lx_exchange *ex)
     }
     (void)pthread_cond_signal(&w->more);
     (void)pthread_mutex_unlock(&w->lock);
-    return !stopping;
+    return true;
 }
 
 void lx_workers_stop(lx_workers *w)

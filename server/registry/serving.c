@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -77,6 +78,35 @@ lx_status lx_serving_check(const lx_serving_options *options, lx_error *err)
         st = lx_folders_list(options, &l, err);
     lx_folders_free(&l);
     return st;
+}
+
+/* 0 of a folder that cannot be read: loading it will say why. */
+static int64_t weight_bytes(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int64_t bytes = 0;
+    for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        struct stat file;
+        const char *end = strrchr(e->d_name, '.');
+        if (end != NULL && strcmp(end, ".safetensors") == 0 &&
+            fstatat(dirfd(d), e->d_name, &file, 0) == 0)
+            bytes += file.st_size;
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    return bytes;
+}
+
+int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models)
+{
+    lx_folder_list l = {.n = 0};
+    int64_t bytes = 0;
+    lx_status st = lx_folders_list(options, &l, NULL);
+    *n_models = l.n;
+    for (int32_t i = 0; st == LX_OK && i < *n_models; i++)
+        bytes += weight_bytes(l.dirs[i]);
+    lx_folders_free(&l);
+    return bytes;
 }
 
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_error *err)

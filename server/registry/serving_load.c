@@ -123,35 +123,6 @@ lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l, lx_err
     return st;
 }
 
-/* 0 of a folder that cannot be read: loading it will say why. */
-static int64_t weight_bytes(const char *dir)
-{
-    DIR *d = opendir(dir);
-    int64_t bytes = 0;
-    for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
-        struct stat file;
-        const char *end = strrchr(e->d_name, '.');
-        if (end != NULL && strcmp(end, ".safetensors") == 0 &&
-            fstatat(dirfd(d), e->d_name, &file, 0) == 0)
-            bytes += file.st_size;
-    }
-    if (d != NULL)
-        (void)closedir(d);
-    return bytes;
-}
-
-int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models)
-{
-    lx_folder_list l = {.n = 0};
-    int64_t bytes = 0;
-    if (lx_folders_list(options, &l, NULL) == LX_OK)
-        for (int32_t i = 0; i < l.n; i++)
-            bytes += weight_bytes(l.dirs[i]);
-    *n_models = l.n;
-    lx_folders_free(&l);
-    return bytes;
-}
-
 void lx_folders_free(lx_folder_list *l)
 {
     for (int32_t i = 0; i < l->n; i++)

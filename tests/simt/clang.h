@@ -24,7 +24,7 @@
 
 struct dim3 {
     unsigned x, y, z;
-    __host__ __device__ constexpr dim3(unsigned a, unsigned b = 1, unsigned c = 1)
+    __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1)
         : x(a), y(b), z(c)
     {
     }
@@ -33,6 +33,29 @@ struct dim3 {
 /* What a launch is begun with, by its oldest name: that of a clang that knows of no CUDA. */
 extern "C" cudaError_t cudaConfigureCall(dim3 blocks, dim3 threads, size_t shared,
                                          cudaStream_t stream);
+
+struct cudaLaunchAttribute {
+    int id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
+enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned numAttrs;
+};
+template <class... Taken, class... Given>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *c, void (*kernel)(Taken...),
+                               Given &&...given);
+
+static __device__ __forceinline__ size_t __cvta_generic_to_shared(const void *p)
+{
+    return (size_t)(const __attribute__((address_space(3))) void *)p;
+}
 
 struct alignas(16) float4 {
     float x, y, z, w;

@@ -70,6 +70,7 @@ rig rig_start(rig_options o)
     options.draft = o.draft;
     options.guesser = o.guesser;
     options.move_bytes = o.move_bytes;
+    options.n_spare = o.n_spare;
     r.be = gate_open_backend(o.backend != NULL ? o.backend : "cpu", or_default(o.n_threads, 1));
     r.metrics = calloc(1, sizeof *r.metrics);
     if (r.be == NULL || r.metrics == NULL)

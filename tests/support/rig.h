@@ -20,6 +20,7 @@ typedef struct rig_options {
     int32_t ahead, draft;
     const struct lx_guesser *guesser;
     int64_t move_bytes;    /* as the engine's */
+    int32_t n_spare;       /* likewise */
     const char *backend;   /* NULL: cpu */
     const lx_model *model; /* NULL: the tiny one */
 } rig_options;

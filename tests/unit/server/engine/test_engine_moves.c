@@ -164,6 +164,40 @@ static void the_engine_ends_after_its_moves(void **state)
     }
 }
 
+/* Samples that have ended and whose states are on their way hold their places, but no seats: no
+   more samples begin than there are places left. */
+static void no_more_begin_than_there_are_places(void **state)
+{
+    (void)state;
+    enum { N_JOBS = 12 };
+    rig r = rig_start((rig_options){.n_slots = 2, .n_spare = 2, .move_bytes = 1, .max_queue = 64});
+    lx_job *jobs[N_JOBS];
+    gate_close();
+    for (int32_t i = 0; i < N_JOBS; i++) {
+        rig_request q = {
+            .line = "天地玄黄宇宙洪荒", .seed = (uint64_t)i, .keep_state = true, .max_new = 3};
+        jobs[i] = rig_submit(&r, &q);
+    }
+    gate_hold_moves(true);
+    gate_open();
+    gate_wait_for_moves(1);
+    gate_hold_moves(false);
+    for (int32_t i = 0; i < N_JOBS; i++) {
+        lx_job_wait(jobs[i]);
+        assert_int_equal(lx_job_status(jobs[i], NULL), LX_OK);
+    }
+    for (int32_t i = 0; i < N_JOBS; i++) {
+        rig_request q = {
+            .line = "天地玄黄宇宙洪荒", .seed = (uint64_t)i, .keep_state = true, .max_new = 3};
+        lx_job *alone = rig_submit(&r, &q);
+        lx_job_wait(alone);
+        assert_true(rig_hash(alone) == rig_hash(jobs[i]));
+        lx_job_unref(alone);
+        lx_job_unref(jobs[i]);
+    }
+    rig_stop(&r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +205,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_other_waits_for_a_state_that_comes),
         cmocka_unit_test(a_suspended_job_ends_with_its_state),
         cmocka_unit_test(the_engine_ends_after_its_moves),
+        cmocka_unit_test(no_more_begin_than_there_are_places),
     };
     if (argc > 1)
         backend = argv[1];
