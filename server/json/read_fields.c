@@ -51,12 +51,13 @@ static bool is_neutral(const json_t *value, unsigned neutral)
 
 /* The number or bool that a form's text stands for; NULL: neither. Clients write bools as their
    languages do. The caller frees it. */
-static json_t *scalar_of(const json_t *text, lx_field_kind kind)
+static json_t *scalar_of(const json_t *text, const lx_field *f)
 {
     static const char *const bools[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
     const char *s = json_string_value(text);
     json_error_t e;
-    bool is_bool = kind == LX_FIELD_BOOL || kind == LX_FIELD_NOT;
+    bool is_bool =
+        f->kind == LX_FIELD_BOOL || f->kind == LX_FIELD_NOT || f->read == lx_read_suspend;
     for (size_t i = 0; is_bool && i < sizeof bools / sizeof *bools; i++)
         if (strcasecmp(s, bools[i]) == 0)
             return json_boolean(i % 2);
@@ -329,7 +330,7 @@ static lx_status read_row(const json_t *value, const lx_field *f, lx_json_readin
     json_t *scalar = NULL;
     if (is_form(r->route) && is_scalar(f) && json_is_string(value)) {
         (void)lx_json_starved();
-        scalar = scalar_of(value, f->kind);
+        scalar = scalar_of(value, f);
         if (scalar == NULL && lx_json_starved())
             return lx_fail(err, LX_ERR_NO_MEMORY, f->name, "no memory to read %s", f->name);
         if (json_is_null(scalar))
