@@ -332,6 +332,8 @@ def test_an_answer_that_has_begun_goes_on(port, models):
     assert prompt_of(port, BEGUN) == hello + "Assistant: I am"
     assert prompt_of(port, BEGUN, continue_final_message=True, add_generation_prompt=False) == hello + "Assistant: I am"
     assert prompt_of(port, BEGUN, continue_final_message=False) == hello + "Assistant: I am\n\nAssistant:"
+    assert prompt_of(port, BEGUN, add_generation_prompt=True) == hello + "Assistant: I am\n\nAssistant:"
+    assert prompt_of(port, BEGUN, add_generation_prompt=None) == hello + "Assistant: I am"
     assert prompt_of(port, BEGUN, add_generation_prompt=False) == hello + "Assistant: I am\n\n"
     assert prompt_of(port, HELLO, add_generation_prompt=False) == hello
     assert prompt_of(port, HELLO, continue_final_message=True) == "User: hello"
