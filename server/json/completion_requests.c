@@ -127,6 +127,8 @@ void lx_poem_fields_fini(lx_poem_fields *p)
 void lx_completion_params_init(lx_completion_params *p)
 {
     *p = (lx_completion_params){.n = 1,
+                                .max_tokens_field = "max_tokens",
+                                .min_tokens_field = "min_tokens",
                                 .sampling = {.temperature = 0.8, .top_p = 1},
                                 .rules = true,
                                 .normalize = true,

@@ -340,6 +340,8 @@ static lx_status read_row(const json_t *value, const lx_field *f, lx_json_readin
     r->to = (char *)r->params + f->at;
     lx_status st = read_value(scalar != NULL ? scalar : value, f, r, err);
     json_decref(scalar);
+    if (st == LX_OK && f->at_name != 0)
+        *(const char **)((char *)r->params + f->at_name) = f->name;
     if (st == LX_OK && f->noted)
         note(r->notes, f->name, strlen(f->name), f->why, NULL);
     return st;

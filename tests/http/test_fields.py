@@ -173,11 +173,20 @@ def test_an_answer_has_at_least_so_many_tokens(port, name):
         assert answer["usage"]["completion_tokens"] == min(least + 1, 12)
         assert answer["choices"][0]["finish_reason"] == ("length" if least == 12 else "stop")
         assert text(answer) == streamed(port, **fields, **{name: least})
-    refused(complete(port, **fields, **{name: 13}), "min_tokens")
+    refused(complete(port, **fields, **{name: 13}), name)
     letters = {"model": "rwkv", "prompt": "abc", "max_tokens": 9, "stop": ["a"], "logit_bias": {"97": 100}, "temperature": 0}
     assert text(complete_ok(port, **letters)) == ""
     assert text(complete_ok(port, **letters, **{name: 4})) == "aaaa"
     assert streamed(port, **letters, **{name: 4}) == "aaaa"
+
+
+@pytest.mark.parametrize("path, name", [
+    ("/v1/completions", "max_tokens"), (CHAT, "max_tokens"), (CHAT, "max_completion_tokens"), ("/v1/responses", "max_output_tokens")])
+def test_too_many_tokens_are_refused_by_the_name_that_was_sent(port, path, name):
+    asked = {"/v1/completions": {"prompt": "a"}, CHAT: {"messages": HELLO}, "/v1/responses": {"input": "a"}}[path]
+    reply = call(port, "POST", path, {"model": "rwkv", **asked, name: 100_000})
+    refused(reply, name)
+    assert reply.error["message"].startswith(f"{name} is 100000"), reply.text
 
 
 def test_only_allowed_tokens_are_drawn(port, models):
