@@ -104,7 +104,8 @@ typedef lx_transcription_params speech;
         name, routes, LX_FIELD_IGNORED, .why = (reason), .neutral = (values)                       \
     }
 
-/* Rows of one route stand in the order in which a bad body names them. */
+/* Rows of one route stand in the order in which a bad body names them. Of two names of one field
+   the later counts. */
 static const lx_field rows[] = {
     {"model", ALL & ~FORK, LX_FIELD_OWN, 0, .read = lx_read_model}, /* the first member of each */
 
@@ -134,8 +135,8 @@ static const lx_field rows[] = {
     REFUSED("state", CHAT, 0, "a chat cannot continue from a state: use /v1/completions"),
     REFUSED("state", EDIT, 0, "an edit begins with its picture: use /v1/images/generations"),
     BOOL("return_state", CHOICES, text, return_state),
+    OWN("park", CHOICES, text, suspend, suspend), /* the first name of the next one */
     OWN("suspend", CHOICES, text, suspend, suspend),
-    OWN("park", CHOICES, text, suspend, suspend), /* its first name */
     ID("state", COMPLETIONS, text, state, 1),
 
     /* What text is answered. */
@@ -259,8 +260,8 @@ static const lx_field rows[] = {
     OWN("stream_unit", IMAGES, images, stream_unit, stream_unit),
     ID("state", GENERATIONS, images, state, 1),
     BOOL("return_state", IMAGES, images, return_state),
-    OWN("suspend", IMAGES, images, suspend, suspend),
     OWN("park", IMAGES, images, suspend, suspend),
+    OWN("suspend", IMAGES, images, suspend, suspend),
     INT32("max_tokens", IMAGES, images, max_tokens, 1, LX_MAX_JOB_VALUES),
     OWN("images", EDITS, images, image, images),
     OWN("mask", EDITS, images, mask, mask),

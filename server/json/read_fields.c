@@ -185,8 +185,7 @@ LX_READER(suspend)
     const char **asked_by = r->to;
     if (!json_is_boolean(value))
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true or false", r->name);
-    if (json_is_true(value) && *asked_by == NULL)
-        *asked_by = r->name;
+    *asked_by = json_is_true(value) ? r->name : NULL;
     return LX_OK;
 }
 
@@ -347,6 +346,21 @@ static lx_status read_row(const json_t *value, const lx_field *f, lx_json_readin
     return st;
 }
 
+/* Whether a later name of the field of row i has another value. A form's null is absent, too. */
+static bool is_overruled(const json_t *value, int32_t i, const lx_json_reading *r)
+{
+    const lx_field *f = lx_json_field_row(i), *other = NULL;
+    while (f->kind < LX_FIELD_LABEL && (other = lx_json_field_row(++i)) != NULL) {
+        if (!is_on(other, r->route) || other->at != f->at || other->kind != f->kind ||
+            other->read != f->read)
+            continue;
+        const json_t *theirs = lx_json_field(r->root, other->name);
+        if (theirs != NULL && !lx_json_is(theirs, "null") && !json_equal(theirs, value))
+            return true;
+    }
+    return false;
+}
+
 lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
 {
     int64_t n_known = 0;
@@ -356,6 +370,8 @@ lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
         lx_status st = value != NULL ? read_row(value, f, r, err) : LX_OK;
         if (st != LX_OK)
             return st;
+        if (value != NULL && is_overruled(value, i, r))
+            note(r->notes, f->name, strlen(f->name), "another name of it has another value", NULL);
         n_known += value != NULL;
     }
     note_unknown(r, n_known);

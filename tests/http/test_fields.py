@@ -189,6 +189,29 @@ def test_too_many_tokens_are_refused_by_the_name_that_was_sent(port, path, name)
     assert reply.error["message"].startswith(f"{name} is 100000"), reply.text
 
 
+@pytest.mark.parametrize("loser, winner, values, tokens", [
+    ("max_tokens", "max_completion_tokens", (2, 7), 7), ("max_tokens", "max_completion_tokens", (7, 2), 2),
+    ("min_tokens", "min_new_tokens", (5, 0), 1), ("min_tokens", "min_new_tokens", (0, 5), 6),
+    ("park", "suspend", (True, False), 1)])
+def test_of_two_names_of_a_field_one_counts_and_the_other_is_told(port, loser, winner, values, tokens):
+    fields = {"temperature": 0} | ({} if "max" in loser else {"logit_bias": {str(text_model.END): 100}})
+    model = "rwkv" if "max" in loser else "ends"
+    answer = chat_ok(port, model=model, **fields, **dict(zip((loser, winner), values)))
+    assert params(answer) == [loser] and "another name" in answer["warnings"][0]["message"]
+    assert answer["usage"]["completion_tokens"] == tokens
+    for first, second in ((values[1], values[1]), (None, values[1]), (values[1], None)):
+        alike = chat_ok(port, model=model, **fields, **{loser: first, winner: second})
+        assert params(alike) == [] and alike["usage"]["completion_tokens"] == tokens
+
+
+def test_a_form_has_one_name_that_counts(image_port):
+    picture = png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2])
+    for values, told in ((("true", "false"), ["park"]), (("false", "false"), []), (("false", "null"), [])):
+        kind, form = encode_form({"image": File(picture), **dict(zip(("park", "suspend"), values))})
+        reply = call(image_port, "POST", "/v1/images/edits", form, {"Content-Type": kind})
+        assert reply.status == 200 and params(reply.json()) == told, reply.text
+
+
 def test_only_allowed_tokens_are_drawn(port, models):
     fields = {"model": "rwkv", "prompt": "abc", "max_tokens": 40, "seed": 5, "temperature": 5}
     letters = [ord(c) for c in "xyz"]
