@@ -78,7 +78,7 @@ static lx_status check_scored_prompt(const lx_completion_params *p, lx_error *er
 /* Of an answer without a fixed end. */
 static lx_status check_open_ended(const lx_api *api, const lx_completion_params *p, lx_error *err)
 {
-    const char *field = p->response ? "max_output_tokens" : "max_tokens";
+    const char *field = p->max_tokens_field;
     if (p->max_tokens > api->max_tokens)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "%s is %d, but an answer has at most %d here (--max-tokens)", field,

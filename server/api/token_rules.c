@@ -64,9 +64,9 @@ lx_status lx_open_plan(lx_plan *plan, const lx_work_params *w, const lx_completi
 {
     int32_t most = lx_work_new_tokens(w, plan);
     if (p->min_tokens > most)
-        return lx_fail(err, LX_ERR_INVALID, "min_tokens",
-                       "min_tokens is %d, but the answer has at most %d tokens", p->min_tokens,
-                       most);
+        return lx_fail(err, LX_ERR_INVALID, p->min_tokens_field,
+                       "%s is %d, but the answer has at most %d tokens", p->min_tokens_field,
+                       p->min_tokens, most);
     int32_t there = p->from != NULL ? p->from->start.n_tokens : plan->n_given;
     plan->n_open = p->min_tokens > 0 ? there + p->min_tokens : 0;
     return LX_OK;

@@ -51,11 +51,12 @@ typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
     lx_prompt *prompts; /* [n_prompts], owned */
     int32_t n_prompts;
-    int32_t n, max_tokens; /* max_tokens 0: the whole answer */
-    bool no_tokens;        /* the client's max_tokens is 0: the prompt's scores are all it wants */
-    int32_t best_of;       /* samples of which the n best are answered; 0: n */
-    int32_t n_logprobs;    /* likeliest tokens beside each one; -1: no log-probabilities at all */
-    lx_bias *biases;       /* [n_biases], owned, ids ascending; the model may not have them */
+    int32_t n, max_tokens;                           /* max_tokens 0: the whole answer */
+    const char *max_tokens_field, *min_tokens_field; /* static: the names they were read by */
+    bool no_tokens;     /* the client's max_tokens is 0: the prompt's scores are all it wants */
+    int32_t best_of;    /* samples of which the n best are answered; 0: n */
+    int32_t n_logprobs; /* likeliest tokens beside each one; -1: no log-probabilities at all */
+    lx_bias *biases;    /* [n_biases], owned, ids ascending; the model may not have them */
     int32_t n_biases;
     int32_t *allowed; /* [n_allowed], owned: the only ids that are drawn; NULL: all */
     int32_t n_allowed;

@@ -127,6 +127,8 @@ void lx_poem_fields_fini(lx_poem_fields *p)
 void lx_completion_params_init(lx_completion_params *p)
 {
     *p = (lx_completion_params){.n = 1,
+                                .max_tokens_field = "max_tokens",
+                                .min_tokens_field = "min_tokens",
                                 .sampling = {.temperature = 0.8, .top_p = 1},
                                 .rules = true,
                                 .normalize = true,
@@ -215,12 +217,13 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
 {
     if (p->n_messages == 0)
         return lx_fail(err, LX_ERR_INVALID, "messages", "messages is missing");
-    if (p->continues && p->begins_answer && lx_json_field(root, "add_generation_prompt") != NULL)
+    const json_t *begins = lx_json_field(root, "add_generation_prompt");
+    if (p->continues && json_is_true(begins))
         return lx_fail(err, LX_ERR_INVALID, "continue_final_message",
                        "continue_final_message and add_generation_prompt cannot both be true: the "
                        "answer goes on with the last message, or begins a new one");
     bool said = lx_json_field(root, "continue_final_message") != NULL;
-    if (!said && p->begins_answer)
+    if (!said && begins == NULL)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
     return lx_json_check_top(p, "logprobs: true", err);
 }

@@ -65,6 +65,12 @@ typedef lx_transcription_params speech;
     {                                                                                              \
         name, routes, LX_FIELD_INT32, AT(type, member), 0, least, most                             \
     }
+/* Which has other names, too: member_field says by which it was read. */
+#define NAMED(name, routes, type, member, least, most)                                             \
+    {                                                                                              \
+        name, routes, LX_FIELD_INT32, AT(type, member), 0, least, most,                            \
+            .at_name = offsetof(type, member##_field)                                              \
+    }
 #define INT64(name, routes, type, member, least, most)                                             \
     {                                                                                              \
         name, routes, LX_FIELD_INT64, AT(type, member), 0, least, most                             \
@@ -89,16 +95,17 @@ typedef lx_transcription_params speech;
     {                                                                                              \
         name, routes, LX_FIELD_LABEL, .why = NULL                                                  \
     }
-#define REFUSED(name, routes, neutral, why)                                                        \
+#define REFUSED(name, routes, values, reason)                                                      \
     {                                                                                              \
-        name, routes, LX_FIELD_REFUSED, 0, 0, 0, 0, NULL, false, why, neutral                      \
+        name, routes, LX_FIELD_REFUSED, .why = (reason), .neutral = (values)                       \
     }
-#define IGNORED(name, routes, neutral, why)                                                        \
+#define IGNORED(name, routes, values, reason)                                                      \
     {                                                                                              \
-        name, routes, LX_FIELD_IGNORED, 0, 0, 0, 0, NULL, false, why, neutral                      \
+        name, routes, LX_FIELD_IGNORED, .why = (reason), .neutral = (values)                       \
     }
 
-/* Rows of one route stand in the order in which a bad body names them. */
+/* Rows of one route stand in the order in which a bad body names them. Of two names of one field
+   the later counts. */
 static const lx_field rows[] = {
     {"model", ALL & ~FORK, LX_FIELD_OWN, 0, .read = lx_read_model}, /* the first member of each */
 
@@ -128,8 +135,8 @@ static const lx_field rows[] = {
     REFUSED("state", CHAT, 0, "a chat cannot continue from a state: use /v1/completions"),
     REFUSED("state", EDIT, 0, "an edit begins with its picture: use /v1/images/generations"),
     BOOL("return_state", CHOICES, text, return_state),
+    OWN("park", CHOICES, text, suspend, suspend), /* the first name of the next one */
     OWN("suspend", CHOICES, text, suspend, suspend),
-    OWN("park", CHOICES, text, suspend, suspend), /* its first name */
     ID("state", COMPLETIONS, text, state, 1),
 
     /* What text is answered. */
@@ -142,12 +149,12 @@ static const lx_field rows[] = {
 
     /* How many answers of how many tokens, and how these are drawn. */
     INT32("n", CHOICES, text, n, 1, LX_FIELD_MAX_N),
-    INT32("max_tokens", COMPLETIONS, text, max_tokens, 0, LX_MAX_ASKED_TOKENS),
-    INT32("max_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
-    INT32("max_completion_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
-    INT32("max_output_tokens", RESPONSES, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
-    INT32("min_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
-    INT32("min_new_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
+    NAMED("max_tokens", COMPLETIONS, text, max_tokens, 0, LX_MAX_ASKED_TOKENS),
+    NAMED("max_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    NAMED("max_completion_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    NAMED("max_output_tokens", RESPONSES, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    NAMED("min_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
+    NAMED("min_new_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
     INT32("top_k", TEXT, text, sampling.top_k, -1, LX_MAX_ASKED_TOKENS),
     OWN("seed", TEXT, text, sampling, seed),
     {"draft", TEXT, LX_FIELD_NOT, AT(text, sampling.no_draft)},
@@ -253,8 +260,8 @@ static const lx_field rows[] = {
     OWN("stream_unit", IMAGES, images, stream_unit, stream_unit),
     ID("state", GENERATIONS, images, state, 1),
     BOOL("return_state", IMAGES, images, return_state),
-    OWN("suspend", IMAGES, images, suspend, suspend),
     OWN("park", IMAGES, images, suspend, suspend),
+    OWN("suspend", IMAGES, images, suspend, suspend),
     INT32("max_tokens", IMAGES, images, max_tokens, 1, LX_MAX_JOB_VALUES),
     OWN("images", EDITS, images, image, images),
     OWN("mask", EDITS, images, mask, mask),

@@ -81,8 +81,8 @@ static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 json_t *lx_json_make_notes(const lx_json_notes *notes);
 /* Puts "warnings" at the end of the object that is in *out, if there are any. */
 void lx_json_append_notes(const lx_json_notes *notes, lx_buffer *out);
-/* The names of the fields that change nothing, "a, b", for answers that are no JSON; "" without
-   any. */
+/* The names of the fields that change nothing, "a, b and 3 more", for answers that are no JSON; ""
+   without any. Names without room are among the more. */
 void lx_json_list_noted(const lx_json_notes *notes, char *out, size_t bytes);
 json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
 json_t *lx_json_make_timings(const lx_json_timings *t);

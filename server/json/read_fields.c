@@ -51,12 +51,13 @@ static bool is_neutral(const json_t *value, unsigned neutral)
 
 /* The number or bool that a form's text stands for; NULL: neither. Clients write bools as their
    languages do. The caller frees it. */
-static json_t *scalar_of(const json_t *text, lx_field_kind kind)
+static json_t *scalar_of(const json_t *text, const lx_field *f)
 {
     static const char *const bools[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
     const char *s = json_string_value(text);
     json_error_t e;
-    bool is_bool = kind == LX_FIELD_BOOL || kind == LX_FIELD_NOT;
+    bool is_bool =
+        f->kind == LX_FIELD_BOOL || f->kind == LX_FIELD_NOT || f->read == lx_read_suspend;
     for (size_t i = 0; is_bool && i < sizeof bools / sizeof *bools; i++)
         if (strcasecmp(s, bools[i]) == 0)
             return json_boolean(i % 2);
@@ -184,8 +185,7 @@ LX_READER(suspend)
     const char **asked_by = r->to;
     if (!json_is_boolean(value))
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true or false", r->name);
-    if (json_is_true(value) && *asked_by == NULL)
-        *asked_by = r->name;
+    *asked_by = json_is_true(value) ? r->name : NULL;
     return LX_OK;
 }
 
@@ -329,7 +329,7 @@ static lx_status read_row(const json_t *value, const lx_field *f, lx_json_readin
     json_t *scalar = NULL;
     if (is_form(r->route) && is_scalar(f) && json_is_string(value)) {
         (void)lx_json_starved();
-        scalar = scalar_of(value, f->kind);
+        scalar = scalar_of(value, f);
         if (scalar == NULL && lx_json_starved())
             return lx_fail(err, LX_ERR_NO_MEMORY, f->name, "no memory to read %s", f->name);
         if (json_is_null(scalar))
@@ -339,9 +339,26 @@ static lx_status read_row(const json_t *value, const lx_field *f, lx_json_readin
     r->to = (char *)r->params + f->at;
     lx_status st = read_value(scalar != NULL ? scalar : value, f, r, err);
     json_decref(scalar);
+    if (st == LX_OK && f->at_name != 0)
+        *(const char **)((char *)r->params + f->at_name) = f->name;
     if (st == LX_OK && f->noted)
         note(r->notes, f->name, strlen(f->name), f->why, NULL);
     return st;
+}
+
+/* Whether a later name of the field of row i has another value. A form's null is absent, too. */
+static bool is_overruled(const json_t *value, int32_t i, const lx_json_reading *r)
+{
+    const lx_field *f = lx_json_field_row(i), *other = NULL;
+    while (f->kind < LX_FIELD_LABEL && (other = lx_json_field_row(++i)) != NULL) {
+        if (!is_on(other, r->route) || other->at != f->at || other->kind != f->kind ||
+            other->read != f->read)
+            continue;
+        const json_t *theirs = lx_json_field(r->root, other->name);
+        if (theirs != NULL && !lx_json_is(theirs, "null") && !json_equal(theirs, value))
+            return true;
+    }
+    return false;
 }
 
 lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
@@ -353,6 +370,8 @@ lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
         lx_status st = value != NULL ? read_row(value, f, r, err) : LX_OK;
         if (st != LX_OK)
             return st;
+        if (value != NULL && is_overruled(value, i, r))
+            note(r->notes, f->name, strlen(f->name), "another name of it has another value", NULL);
         n_known += value != NULL;
     }
     note_unknown(r, n_known);

@@ -82,6 +82,7 @@ typedef struct lx_field {
     bool noted;       /* read, and warned about all the same */
     const char *why;  /* of a field that is refused or ignored: what to do instead, or NULL */
     unsigned neutral; /* values that ask for what happens anyway: neither refused nor warned of */
+    size_t at_name;   /* of a const char * that becomes the field's name; 0: none */
 } lx_field;
 
 /* As `most` of a number: the reading's max_n. */

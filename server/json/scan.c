@@ -31,6 +31,7 @@ static size_t skip_scalar(const char *text, size_t n, size_t i)
 
 static void copy_key(const char *text, size_t n, char *key)
 {
+    memcpy(key, "body", sizeof "body"); /* where the key below is none that can be named */
     if (n == 0 || n >= sizeof((lx_json_extent *)0)->key)
         return;
     for (size_t i = 0; i < n; i++) { /* no field of ours has another name */
@@ -64,7 +65,7 @@ void lx_json_scan(const char *text, size_t n, lx_json_extent *e)
     *e = (lx_json_extent){.key = "body"};
     int64_t most_bytes = lx_json_most_tree_bytes((int64_t)n);
     int32_t depth = 0;
-    bool key_next = false;
+    bool in_object = false, key_next = false; /* the outermost container; a list has no keys */
     for (size_t i = 0; i < n;) {
         char c = text[i];
         size_t end = i + 1;
@@ -77,11 +78,12 @@ void lx_json_scan(const char *text, size_t n, lx_json_extent *e)
             e->string_bytes += (int64_t)(end - i);
         } else if (c == '{' || c == '[') {
             open_container(e, &depth);
-            key_next = c == '{' && depth == 1;
+            in_object = depth == 1 ? c == '{' : in_object;
+            key_next = depth == 1 && in_object;
         } else if (c == '}' || c == ']') {
             depth--;
         } else if (c == ',' && depth == 1) {
-            key_next = true;
+            key_next = in_object;
         } else if (in_scalar(c)) {
             end = skip_scalar(text, n, i);
             e->scalars++;

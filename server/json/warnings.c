@@ -73,14 +73,19 @@ void lx_json_append_notes(const lx_json_notes *notes, lx_buffer *out)
 
 void lx_json_list_noted(const lx_json_notes *notes, char *out, size_t bytes)
 {
+    enum { MORE_BYTES = sizeof " and 9223372036854775807 more" };
     size_t n = 0;
+    int32_t i = 0;
     out[0] = '\0';
-    for (int32_t i = 0; i < notes->n_fields; i++) {
+    for (; i < notes->n_fields; i++) {
         const char *name = notes->fields[i].name;
-        if (n + strlen(name) + 3 > bytes)
-            return;
+        if (n + strlen(name) + 2 + MORE_BYTES > bytes)
+            break;
         n += (size_t)snprintf(out + n, bytes - n, "%s%s", i > 0 ? ", " : "", name);
     }
+    long long left = notes->n_fields - i + notes->more;
+    if (left > 0)
+        (void)snprintf(out + n, bytes - n, "%sand %lld more", n > 0 ? " " : "", left);
     for (char *c = out; *c != '\0'; c++) /* a header is ASCII */
         *c = (unsigned char)*c < 0x80 ? *c : '?';
 }

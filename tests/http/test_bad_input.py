@@ -225,6 +225,17 @@ def test_bad_json(port, body):
     assert reply.error["param"] in ("body", "prompt", "a", "n"), reply.error
 
 
+DEEP = b"[" * 100
+
+
+@pytest.mark.parametrize("body, param", [
+    (b'{"seed":1,"my key":' + DEEP, "body"), ('{"seed":1,"月":'.encode() + DEEP, "body"), (rb'{"seed":1,"a\nb":' + DEEP, "body"),
+    (b'{"seed":1,"' + b"k" * 99 + b'":' + DEEP, "body"), (b'["a","seed",' + DEEP, "body"), (b'{"my key":1,"seed":' + DEEP, "seed")])
+def test_only_the_field_at_fault_is_named(port, body, param):
+    refused = post_raw(port, body)
+    assert refused.status == 400 and refused.error["param"] == param and "deep" in refused.error["message"], refused.text
+
+
 def test_many_keys(port):
     body = json.dumps({f"k{i}": i for i in range(5000)}).encode()
     assert post_raw(port, body).status in (400, 413)

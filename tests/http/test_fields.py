@@ -229,11 +229,43 @@ def test_an_answer_has_at_least_so_many_tokens(port, name):
         assert answer["usage"]["completion_tokens"] == min(least + 1, 12)
         assert answer["choices"][0]["finish_reason"] == ("length" if least == 12 else "stop")
         assert text(answer) == streamed(port, **fields, **{name: least})
-    refused(complete(port, **fields, **{name: 13}), "min_tokens")
+    refused(complete(port, **fields, **{name: 13}), name)
     letters = {"model": "rwkv", "prompt": "abc", "max_tokens": 9, "stop": ["a"], "logit_bias": {"97": 100}, "temperature": 0}
     assert text(complete_ok(port, **letters)) == ""
     assert text(complete_ok(port, **letters, **{name: 4})) == "aaaa"
     assert streamed(port, **letters, **{name: 4}) == "aaaa"
+
+
+@pytest.mark.parametrize("path, name", [
+    ("/v1/completions", "max_tokens"), (CHAT, "max_tokens"), (CHAT, "max_completion_tokens"), ("/v1/responses", "max_output_tokens")])
+def test_too_many_tokens_are_refused_by_the_name_that_was_sent(port, path, name):
+    asked = {"/v1/completions": {"prompt": "a"}, CHAT: {"messages": HELLO}, "/v1/responses": {"input": "a"}}[path]
+    reply = call(port, "POST", path, {"model": "rwkv", **asked, name: 100_000})
+    refused(reply, name)
+    assert reply.error["message"].startswith(f"{name} is 100000"), reply.text
+
+
+@pytest.mark.parametrize("loser, winner, values, tokens", [
+    ("max_tokens", "max_completion_tokens", (2, 7), 7), ("max_tokens", "max_completion_tokens", (7, 2), 2),
+    ("min_tokens", "min_new_tokens", (5, 0), 1), ("min_tokens", "min_new_tokens", (0, 5), 6),
+    ("park", "suspend", (True, False), 1)])
+def test_of_two_names_of_a_field_one_counts_and_the_other_is_told(port, loser, winner, values, tokens):
+    fields = {"temperature": 0} | ({} if "max" in loser else {"logit_bias": {str(text_model.END): 100}})
+    model = "rwkv" if "max" in loser else "ends"
+    answer = chat_ok(port, model=model, **fields, **dict(zip((loser, winner), values)))
+    assert params(answer) == [loser] and "another name" in answer["warnings"][0]["message"]
+    assert answer["usage"]["completion_tokens"] == tokens
+    for first, second in ((values[1], values[1]), (None, values[1]), (values[1], None)):
+        alike = chat_ok(port, model=model, **fields, **{loser: first, winner: second})
+        assert params(alike) == [] and alike["usage"]["completion_tokens"] == tokens
+
+
+def test_a_form_has_one_name_that_counts(image_port):
+    picture = png.write(WIDTH, HEIGHT // 2, a_picture()[: WIDTH * HEIGHT // 2])
+    for values, told in ((("true", "false"), ["park"]), (("false", "false"), []), (("false", "null"), [])):
+        kind, form = encode_form({"image": File(picture), **dict(zip(("park", "suspend"), values))})
+        reply = call(image_port, "POST", "/v1/images/edits", form, {"Content-Type": kind})
+        assert reply.status == 200 and params(reply.json()) == told, reply.text
 
 
 def test_only_allowed_tokens_are_drawn(port, models):
@@ -388,6 +420,8 @@ def test_an_answer_that_has_begun_goes_on(port, models):
     assert prompt_of(port, BEGUN) == hello + "Assistant: I am"
     assert prompt_of(port, BEGUN, continue_final_message=True, add_generation_prompt=False) == hello + "Assistant: I am"
     assert prompt_of(port, BEGUN, continue_final_message=False) == hello + "Assistant: I am\n\nAssistant:"
+    assert prompt_of(port, BEGUN, add_generation_prompt=True) == hello + "Assistant: I am\n\nAssistant:"
+    assert prompt_of(port, BEGUN, add_generation_prompt=None) == hello + "Assistant: I am"
     assert prompt_of(port, BEGUN, add_generation_prompt=False) == hello + "Assistant: I am\n\n"
     assert prompt_of(port, HELLO, add_generation_prompt=False) == hello
     assert prompt_of(port, HELLO, continue_final_message=True) == "User: hello"

@@ -161,7 +161,7 @@ def test_a_queued_chat_is_parked(redis, stream):
 @pytest.mark.parametrize("name", ["suspend", "park"])
 def test_bad_requests(redis, image_models, name):
     with Folder(image_models, "--state-store", redis.url) as server:
-        for fields in [{"n": 2, name: True}, {name: "yes"}]:
+        for fields in [{"n": 2, name: True}, {name: "maybe"}]:
             reply = images.generate(server.port, **fields)
             assert reply.status == 400 and reply.error["param"] == name, reply.text
             picture = png.write(14, 3, bytes(42))
@@ -171,3 +171,14 @@ def test_bad_requests(redis, image_models, name):
 def test_needs_a_store_that_outlives_the_server(image_port):
     reply = images.generate(image_port, suspend=True)
     assert reply.status == 400 and "--state-store" in reply.error["message"]
+
+
+@pytest.mark.parametrize("name", ["suspend", "park"])
+def test_a_form_writes_it_as_any_other_boolean(image_port, name):
+    """True is understood where the store is missing."""
+    picture = png.write(14, 3, bytes(42))
+    for value in ("True", "true", "1", "yes", "on"):
+        reply = images.edit(image_port, picture, **{name: value})
+        assert reply.status == 400 and "--state-store" in reply.error["message"], reply.text
+    for value in ("False", "0", "no", "off", "null"):
+        images.edit_ok(image_port, picture, **{name: value})

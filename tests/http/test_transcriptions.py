@@ -131,6 +131,13 @@ def test_answers_that_are_no_json_name_them_in_a_header(speech_port, form):
     assert "linnet-ignored" not in transcribe(speech_port, SAID, response_format=form).headers
 
 
+@pytest.mark.parametrize("length, named", [(4, 12), (40, 5)])
+def test_the_header_counts_the_fields_that_it_has_no_room_for(speech_port, length, named):
+    names = [f"own{i:02}".ljust(length, "x") for i in range(20)]
+    told = transcribe(speech_port, SAID, response_format="srt", **dict.fromkeys(names, "x")).headers["linnet-ignored"]
+    assert told == f"{', '.join(names[:named])} and {20 - named} more"
+
+
 def test_silence_says_something_or_nothing(speech_port):
     """It is a sound as any other: no band has a deviation, so all are 0."""
     answer = verbose(speech_port, wav([0.0] * 4000))

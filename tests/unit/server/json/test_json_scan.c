@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,15 +53,41 @@ static char *repeat(const char *begin, const char *piece, int n, const char *end
     return text;
 }
 
-static void check(const char *begin, const char *piece, int n, const char *end, lx_status wanted)
+/* param: NULL where the text is within the limits. */
+static void check_named(const char *begin, const char *piece, int n, const char *end,
+                        const char *param)
 {
     lx_error err = {0};
     char *text = repeat(begin, piece, n, end);
     lx_json_extent e = scan(text);
-    assert_int_equal(lx_json_check_extent(&e, &err), wanted);
-    if (wanted != LX_OK)
-        assert_string_equal(err.param, "x"); /* not y, which comes last */
+    assert_int_equal(lx_json_check_extent(&e, &err), param == NULL ? LX_OK : LX_ERR_INVALID);
+    if (param != NULL)
+        assert_string_equal(err.param, param);
     free(text);
+}
+
+static void check(const char *begin, const char *piece, int n, const char *end, lx_status wanted)
+{
+    check_named(begin, piece, n, end, wanted == LX_OK ? NULL : "x"); /* not y, which comes last */
+}
+
+/* A key that cannot be named, and a list, leave no name of another field. */
+static void test_only_the_field_at_fault_is_named(void **state)
+{
+    (void)state;
+    enum { DEEP = 100 };
+    static const char *const keys[] = {
+        "my key", "\xe6\x9c\x88", "a\\nb", "",
+        "a_key_that_is_longer_than_the_names_of_fields_that_errors_have"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char begin[128];
+        (void)snprintf(begin, sizeof begin, "{\"seed\":1,\"%s\":", keys[i]);
+        check_named(begin, "[", DEEP, "", "body");
+    }
+    check_named("[\"a\",\"seed\",", "[", DEEP, "", "body");
+    check_named("[{\"a\":1},\"seed\",", "[", DEEP, "", "body");
+    check_named("{\"my key\":1,\"seed\":", "[", DEEP, "", "seed");
+    check_named("{\"a\":[1,\"b\"],\"seed\":", "[", DEEP, "", "seed");
 }
 
 static void test_limits(void **state)
@@ -134,6 +161,7 @@ static void test_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_only_the_field_at_fault_is_named),
                                        cmocka_unit_test(test_bound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
