@@ -3,6 +3,7 @@
  *
  * One back end for all: its threads are shared, and an engine's step waits while another's runs.
  */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
