@@ -87,7 +87,8 @@ void lx_file_end(lx_file *f)
     f->fd = -1;
 }
 
-/* By the time of the last change, not of the last write: whoever copies a file may set the latter.
+/* By the time of the last change, not of the last write: a program that copies a file may set the
+ * latter.
  */
 static bool has_changed(const lx_file *f)
 {
