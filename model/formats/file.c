@@ -39,7 +39,7 @@ static lx_status check_open_file(int fd, const char *path, size_t max_bytes, siz
                        (intmax_t)s.st_size, max_bytes);
     *n_bytes = (size_t)s.st_size;
     if (modified != NULL)
-        *modified = s.st_ctim;
+        *modified = s.st_mtim;
     return LX_OK;
 }
 
@@ -87,14 +87,13 @@ void lx_file_end(lx_file *f)
     f->fd = -1;
 }
 
-/* By the time of the last change, not of the last write: a program that copies a file may set the
- * latter.
- */
+/* By the time of the last write: that of the last change is another one as soon as somebody renames
+   another file to the path, which changes nothing here. */
 static bool has_changed(const lx_file *f)
 {
     struct stat s;
     return fstat(f->fd, &s) != 0 || s.st_size != (off_t)f->n_bytes ||
-           s.st_ctim.tv_sec != f->modified.tv_sec || s.st_ctim.tv_nsec != f->modified.tv_nsec;
+           s.st_mtim.tv_sec != f->modified.tv_sec || s.st_mtim.tv_nsec != f->modified.tv_nsec;
 }
 
 lx_status lx_file_fail_changed(const char *label, lx_error *err)
