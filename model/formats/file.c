@@ -87,8 +87,8 @@ void lx_file_end(lx_file *f)
     f->fd = -1;
 }
 
-/* By the time of the last write: that of the last change is another one as soon as somebody renames
-   another file to the path, which changes nothing here. */
+/* By the time of the last write. The time of the last change moves, too, when another file is
+   renamed to the path, and that changes nothing here. */
 static bool has_changed(const lx_file *f)
 {
     struct stat s;
