@@ -38,7 +38,7 @@ static void check_accepted(const lx_header_check *c, const seen *s, const char *
 
 static void check_refused(const lx_header_check *c, int status)
 {
-    MUST(status == 400 || status == 413 || status == 431 || status == 505);
+    MUST(status == 400 || status == 413 || status == 415 || status == 431 || status == 505);
     MUST(c->error.text[0] != '\0' && strchr(c->error.text, '\n') == NULL);
     MUST(c->error.param[0] != '\0');
 }
