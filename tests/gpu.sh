@@ -10,6 +10,7 @@
 # Without the server's packages only the kernels and their tests are built, and the table says what was
 # left out. Needs nvcc, cmake, a C compiler and an NVIDIA GPU; numpy for the benchmark and PyTorch for the
 # peers, where python3 has them. The whole output of every line is in build-gpu/NAME.log.
+# GPU_SECONDS (470) bounds the whole. scripts/gpu-pack prepares a checkout for a machine that takes 64 MiB.
 # Exit status 1 if a check failed (not for a target missed), 2 if there is no GPU or no compiler.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2

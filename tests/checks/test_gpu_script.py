@@ -171,6 +171,15 @@ def test_packing_takes_heavy_folders_out_of_the_index_and_restore_puts_them_back
     assert (checkout / ".git/info/exclude").read_text() == before
 
 
+def test_packing_for_training_carries_the_data_and_names_the_recipe(checkout):
+    (checkout.parent / "train.tsv.xz").write_bytes(b"poems")
+    done = pack(checkout, "train", "poem", "../train.tsv.xz")
+    assert done.returncode == 0, done.stderr
+    assert "bash scripts/gpu-train poem" in done.stdout and '[".gpu/data"]' in done.stdout
+    assert (checkout / ".gpu/data/train.tsv.xz").read_bytes() == b"poems"
+    assert pack(checkout, "train", "poem").returncode == 2
+
+
 def test_packing_refuses_more_than_the_machine_takes(checkout):
     (checkout / "large").write_bytes(bytes(64 << 20))
     done = pack(checkout, "size")
