@@ -15,7 +15,8 @@ sys.path.insert(0, str(TRAIN))
 
 import comparison  # noqa: E402
 
-# A recipe that needs a second for its checkpoint, more than subprocess.run() gives a script at Ctrl-C.
+# A recipe that needs a second for its checkpoint, more than subprocess.run() gives a script at Ctrl-C. It sleeps briefly,
+# again and again: Python runs a handler between two instructions, so a signal just before one long wait would be seen after it.
 RECIPE = """
 import pathlib, signal, sys, time
 def save(number, frame):
@@ -26,7 +27,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, save)
 print("ready", file=sys.stderr, flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.01)
 """
 
 

@@ -40,12 +40,22 @@ def model_of(kind: str, args: argparse.Namespace) -> pathlib.Path:
 
 
 def run_script(name: str, *words):
-    """A script of this folder; its standard output is of no use here. Signals leave the script the time to save its run: a
-    terminal sends Ctrl-C to both processes, SIGTERM is passed on."""
-    script = subprocess.Popen([sys.executable, pathlib.Path(__file__).parent / name, *words], stdout=subprocess.DEVNULL)
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
-              signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: script.terminate())}
+    """Run a script of this folder; its standard output is of no use here. A signal leaves the script the time to save its
+    run: a terminal sends Ctrl-C to both processes, and SIGTERM is passed on. The handlers are there before the script
+    is, as a signal between its start and theirs would end this process alone."""
+    script, ended = None, False
+
+    def pass_on(*_):
+        nonlocal ended
+        ended = True
+        if script is not None:
+            script.terminate()
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None), signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on)}
     try:
+        script = subprocess.Popen([sys.executable, pathlib.Path(__file__).parent / name, *words], stdout=subprocess.DEVNULL)
+        if ended:
+            script.terminate()
         status = script.wait()
     finally:
         for number, handler in before.items():
