@@ -8,11 +8,6 @@
 #include "model/tokenizers/hugging_face.h"
 #include "model/utf8.h"
 
-const lx_tokenizer_family lx_byte_level_family = {.name = "byte-level",
-                                                  .encode = lx_hugging_face_encode,
-                                                  .find = lx_hugging_face_find,
-                                                  .fini = lx_hugging_face_fini};
-
 static bool is_itself(unsigned char byte)
 {
     return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;

@@ -6,12 +6,6 @@
 #include "model/tokenizers/hugging_face.h"
 #include "model/utf8.h"
 
-const lx_tokenizer_family lx_fallback_family = {.name = "fallback",
-                                                .encode = lx_hugging_face_encode,
-                                                .find = lx_hugging_face_find,
-                                                .first = lx_hugging_face_first,
-                                                .fini = lx_hugging_face_fini};
-
 /* Whether all bytes of a character have a token of their own; adds them. */
 static bool add_bytes(const lx_hugging_face *h, const char *text, size_t n, lx_word *w)
 {

@@ -97,8 +97,8 @@ static void add_template(const lx_template *t, unsigned flags, lx_token_list *ou
         lx_token_list_add(out, t->ids[i]);
 }
 
-lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                                 lx_token_list *out, lx_error *err)
+static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
+                        lx_token_list *out, lx_error *err)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
     run r = {.h = h, .out = out, .flags = flags, .err = err};
@@ -125,20 +125,20 @@ lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t
 
 /* --- the rest of a family --- */
 
-int32_t lx_hugging_face_find(const lx_tokenizer *t, const char *name)
+static int32_t find(const lx_tokenizer *t, const char *name)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
     int32_t id = lx_texts_find(&h->added_names, name, strlen(name));
     return id >= 0 ? id : lx_texts_find(&h->names, name, strlen(name));
 }
 
-const char *lx_hugging_face_first(const lx_tokenizer *t, int32_t id, size_t *n)
+static const char *first(const lx_tokenizer *t, int32_t id, size_t *n)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
     return lx_texts_get(h->first_without_marks ? &h->first_pieces : &t->pieces, id, n);
 }
 
-void lx_hugging_face_fini(lx_tokenizer *t)
+static void fini(lx_tokenizer *t)
 {
     lx_hugging_face *h = (lx_hugging_face *)t;
     lx_texts_fini(&h->names);
@@ -151,3 +151,9 @@ void lx_hugging_face_fini(lx_tokenizer *t)
     lx_splitter_fini(&h->splitter);
     lx_bpe_fini(&h->bpe);
 }
+
+const lx_tokenizer_family lx_byte_level_family = {
+    .name = "byte-level", .encode = encode, .find = find, .fini = fini};
+
+const lx_tokenizer_family lx_fallback_family = {
+    .name = "fallback", .encode = encode, .find = find, .first = first, .fini = fini};
