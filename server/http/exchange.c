@@ -21,40 +21,6 @@ enum { DROPPED_BODY_BYTES = 32 << 20, OUT_BYTES = 128 * 1024 };
 
 /* --- life --- */
 
-void lx_exchange_ref(lx_exchange *ex)
-{
-    atomic_fetch_add(&ex->refs, 1);
-}
-
-void lx_exchange_free_body(lx_exchange *ex)
-{
-    lx_buffer_fini(&ex->body);
-    if (ex->reserved > 0)
-        lx_budget_release(ex->http->options.bodies, (int64_t)ex->reserved);
-    ex->reserved = 0;
-}
-
-void lx_exchange_unref(lx_exchange *ex)
-{
-    if (atomic_fetch_sub(&ex->refs, 1) != 1)
-        return;
-    if (ex->answering)
-        atomic_fetch_sub(&ex->http->n_answering, 1);
-    if (ex->deferred.context != NULL)
-        ex->deferred.release(ex->deferred.context);
-    if (ex->before.context != NULL)
-        ex->before.release(ex->before.context);
-    if (ex->passed)
-        ex->http->options.leave(ex->http->options.gate, &ex->pass);
-    free(ex->response.body);
-    free(ex->shown);
-    lx_exchange_free_body(ex);
-    lx_buffer_fini(&ex->out);
-    (void)pthread_mutex_destroy(&ex->lock);
-    atomic_fetch_sub(&ex->http->n_exchanges, 1);
-    free(ex);
-}
-
 static void make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
 {
     (void)snprintf(id, LX_MAX_REQUEST_ID + 1, "%016llx-%llx", (unsigned long long)h->id_prefix,

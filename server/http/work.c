@@ -6,96 +6,10 @@
  *   lx_exchange_start_work   suspends the connection and gives the exchange to the workers
  *   lx_exchange_work         on a worker, once for the request and once for each wake
  *   lx_exchange_take_answer  on the connection's thread again: what the worker has left
- *
- * `busy` says that a worker has the exchange, or will. Meanwhile the connection stays suspended
- * whatever happens, since the worker reads what belongs to it: the head and the body. Resuming a
- * connection that is not suspended, or that has completed, is undefined, so both are checked under
- * the exchange lock; the library never frees a suspended connection.
  */
-#include <stdlib.h>
 
 #include "common/clock.h"
 #include "server/http/internal.h"
-
-static void resume_locked(lx_exchange *ex)
-{
-    if (ex->suspended && !ex->busy && !ex->completed) {
-        ex->suspended = false;
-        MHD_resume_connection(ex->connection);
-    }
-}
-
-/* Under the exchange lock: to the workers; when they have ended, to the connection's thread. */
-static void give_locked(lx_exchange *ex)
-{
-    ex->busy = true;
-    lx_exchange_ref(ex);
-    if (lx_workers_add(&ex->http->workers, ex))
-        return;
-    lx_exchange_unref(ex); /* not the last one: the caller has another */
-    ex->busy = false;
-    ex->left = true;
-    resume_locked(ex);
-}
-
-void lx_exchange_wake(void *context)
-{
-    lx_exchange *ex = context;
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->woken = true;
-    if (!ex->working)
-        resume_locked(ex);
-    else if (!ex->busy && !ex->left)
-        give_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
-}
-
-void lx_exchange_cancel(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    lx_deferred deferred = ex->deferred;
-    (void)pthread_mutex_unlock(&ex->lock);
-    if (deferred.context != NULL && deferred.cancel != NULL)
-        deferred.cancel(deferred.context);
-}
-
-void lx_exchange_kill(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->left = true;
-    resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
-    lx_exchange_cancel(ex);
-}
-
-bool lx_exchange_suspend(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    if (atomic_load(&ex->http->stopping))
-        ex->left = true;
-    bool suspends = !ex->woken && !ex->left;
-    if (suspends) {
-        ex->suspended = true;
-        MHD_suspend_connection(ex->connection);
-    }
-    (void)pthread_mutex_unlock(&ex->lock);
-    return suspends;
-}
-
-bool lx_exchange_give(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    if (atomic_load(&ex->http->stopping))
-        ex->left = true;
-    bool works = !ex->left;
-    if (works) {
-        ex->working = ex->suspended = true;
-        MHD_suspend_connection(ex->connection);
-        give_locked(ex);
-    }
-    (void)pthread_mutex_unlock(&ex->lock);
-    return works;
-}
 
 enum MHD_Result lx_exchange_start_work(lx_exchange *ex)
 {
@@ -107,15 +21,6 @@ enum MHD_Result lx_exchange_start_work(lx_exchange *ex)
 }
 
 /* --- on a worker --- */
-
-bool lx_exchange_is_left(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    bool left = ex->left;
-    ex->woken = false;
-    (void)pthread_mutex_unlock(&ex->lock);
-    return left;
-}
 
 /* From now on the answer comes from here, or from what this one hands over to. */
 static void defer(lx_exchange *ex, const lx_deferred *deferred)
@@ -183,28 +88,8 @@ void lx_exchange_work(lx_exchange *ex)
     for (bool over = false; !over;) {
         lx_response rs = {0};
         bool ready = make(ex, &rs);
-        (void)pthread_mutex_lock(&ex->lock);
-        over = ready || ex->left || !ex->woken;
-        if (over)
-            ex->busy = false;
-        if (ready) {
-            ex->response = rs;
-            ex->working = false;
-        }
-        if (ready || ex->left)
-            resume_locked(ex);
-        (void)pthread_mutex_unlock(&ex->lock);
+        over = lx_exchange_end_turn(ex, ready ? &rs : NULL);
     }
-    lx_exchange_unref(ex);
-}
-
-void lx_exchange_drop(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->busy = false;
-    ex->left = true;
-    resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
     lx_exchange_unref(ex);
 }
 
