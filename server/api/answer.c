@@ -232,7 +232,7 @@ void lx_answer_take(lx_answer *a, int32_t n, lx_json_choice *out)
                                      .n = n,
                                      .n_top = a->work->params->n_top,
                                      .offset = a->chars,
-                                     .model = a->work->served->model};
+                                     .model = a->work->pending.served->model};
     *out = (lx_json_choice){.text = begin,
                             .text_bytes = (size_t)(text - begin),
                             .tokens = a->logprobs.tokens,

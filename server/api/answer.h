@@ -11,6 +11,7 @@
 
 #include "server/api/generation.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* Of one choice, a stream renders at most so many before it sends them. */
 enum { LX_STREAM_TOKENS = 16 };

@@ -14,7 +14,8 @@
 #include "model/tasks/text.h"
 #include "server/api/cost.h"
 #include "server/api/generation.h"
-#include "server/json/image_requests.h"
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* 2^20 values of 14 bytes at most, and what is around them. */
 enum { MAX_ANSWER = 16 << 20 };
@@ -23,12 +24,12 @@ enum { MAX_ANSWER = 16 << 20 };
 
 static void write_answer(const lx_work *w, lx_buffer *out)
 {
-    const lx_task_ops *task = w->served->model->task;
+    const lx_task_ops *task = w->pending.served->model->task;
     bool image = task->modality == LX_IMAGE;
     lx_json_timings timings = lx_work_timings(w);
     lx_json_score answer = {
-        .model = w->served->model->name,
-        .fingerprint = w->served->fingerprint,
+        .model = w->pending.served->model->name,
+        .fingerprint = w->pending.served->fingerprint,
         .mean_name = image                      ? "bits_per_dim"
                      : task == &lx_couplet_task ? "nats_per_character"
                                                 : "nats_per_token",
@@ -164,8 +165,9 @@ static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_mod
                             lx_error *err)
 {
     if (p->model[0] == '\0' && p->image.data == NULL)
-        return lx_api_choose_model(api, p->model, LX_TEXT, out, err);
-    return lx_api_find_model(api, p->model, lx_api_made_by(api, p->model, LX_IMAGE), out, err);
+        return lx_serving_choose_model(api->serving, p->model, LX_TEXT, out, err);
+    return lx_serving_find_model(api->serving, p->model,
+                                 lx_serving_made_by(api->serving, p->model, LX_IMAGE), out, err);
 }
 
 static void start(lx_api *api, lx_served_model *served, scored *s, const lx_score_params *p,
@@ -177,7 +179,8 @@ static void start(lx_api *api, lx_served_model *served, scored *s, const lx_scor
                              .targets = s->targets,
                              .timeout_ms = p->timeout_ms,
                              .notes = &p->notes};
-    lx_work_defer(api, served, s->plan, &params, lx_cost_score(s->n), rq, finish, rs);
+    lx_work_defer(api, served, s->plan, &params,
+                  LX_COST_GROWN * (LX_COST_HEAD + s->n * (int64_t)LX_COST_REAL), rq, finish, rs);
 }
 
 static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,

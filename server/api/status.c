@@ -9,9 +9,9 @@
 #include "model/tokenizers/tokenizer.h"
 #include "server/api/api.h"
 #include "server/json/answers.h"
-#include "server/json/status.h"
 
-enum { MAX_BODY = 1 << 20 };
+/* Loading has no deadline of its own; the connection of a client that waits for it has this one. */
+enum { MAX_BODY = 1 << 20, PATIENCE_S = 3600 };
 
 static const char json_type[] = "application/json";
 
@@ -82,7 +82,7 @@ void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs)
     const lx_served_model *m = lx_serving_find(api->serving, rq->tail);
     if (m == NULL) {
         lx_error err = {0};
-        (void)lx_api_no_model(api, &err);
+        (void)lx_serving_no_model(api->serving, &err);
         lx_respond_error(rs, 404, "model_not_found", "model", err.text);
         return;
     }
@@ -268,4 +268,81 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     if (http != NULL)
         append_http(http, &body);
     lx_response_take(rs, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+/* --- POST /v1/models/reload: new weights for new requests; the answer comes when they are in use
+ * --- */
+
+static bool is_done(const void *context)
+{
+    return lx_reload_done(context);
+}
+
+/* A fault of a model's files is no fault of the server: the operator who put them there mends it.
+ */
+static void refuse_reload(lx_status st, const lx_error *err, lx_response *rs)
+{
+    switch (st) {
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+    case LX_ERR_FORMAT:
+    case LX_ERR_IO:
+    case LX_ERR_UNSUPPORTED:
+        lx_respond_error(rs, 422, "invalid_model", err->param, err->text);
+        return;
+    default:
+        lx_respond_status(rs, st, err);
+    }
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    const lx_reloaded_model *models = NULL;
+    lx_json_reloaded list[LX_MAX_MODELS];
+    int32_t n = 0;
+    lx_error err = {0};
+    lx_status st = lx_reload_result(context, &models, &n, &err);
+    if (st != LX_OK) {
+        refuse_reload(st, &err, rs);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        list[i] = (lx_json_reloaded){
+            .id = models[i].name,
+            .fingerprint = models[i].fingerprint,
+            .changed = models[i].changed,
+        };
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_reload(list, n, &body);
+    lx_response_take(rs, 200, "application/json", &body);
+}
+
+/* A client that leaves does not stop a reload. */
+static void release(void *context)
+{
+    lx_reload_release(context);
+}
+
+void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_reload *r = NULL;
+    if (!lx_request_is_json(rq)) {
+        lx_respond_unread(rs, "application/json");
+        return;
+    }
+    lx_status st = lx_reload_start(api->serving, rq->wake, rq->wake_context, &r, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        return;
+    }
+    rs->deferred = (lx_deferred){
+        .context = r,
+        .is_done = is_done,
+        .finish = finish,
+        .release = release,
+        .deadline_ns = lx_now_ns() + PATIENCE_S * LX_NS_PER_S,
+    };
 }

@@ -7,15 +7,8 @@
 
 #include "model/tasks/task.h"
 #include "model/utf8.h"
-#include "server/json/answers.h"
 #include "server/json/fields.h"
 #include "server/json/parts.h"
-
-/* Appends to a list that may be NULL, as every step after a failed one is; takes value. */
-static bool append(json_t *list, json_t *value)
-{
-    return list != NULL ? json_array_append_new(list, value) == 0 : (json_decref(value), false);
-}
 
 static json_t *text_of(const lx_json_token *t)
 {
@@ -98,88 +91,77 @@ static int64_t count_chars(const lx_json_token *t)
     return n;
 }
 
-static json_t *make_lists(const lx_json_logprobs *l)
+static void write_lists(const lx_json_logprobs *l, lx_buffer *out)
 {
-    json_t *tokens = json_array(), *logprobs = json_array(), *offsets = json_array();
-    json_t *top = l->n_top > 0 ? json_array() : json_null();
     int64_t offset = l->offset;
-    bool ok = true;
-    for (int32_t i = 0; ok && i < l->n; i++) {
-        const lx_json_token *t = &l->tokens[i];
-        ok = append(tokens, text_of(t)) && append(logprobs, lx_json_real_or_null(t->logprob)) &&
-             append(offsets, json_integer(offset)) &&
-             (l->n_top == 0 || append(top, make_map(l, t)));
-        offset += count_chars(t);
+    lx_buffer_puts(out, "{\"tokens\":[");
+    for (int32_t i = 0; i < l->n; i++)
+        lx_json_item(i, text_of(&l->tokens[i]), out);
+    lx_buffer_puts(out, "],\"token_logprobs\":[");
+    for (int32_t i = 0; i < l->n; i++)
+        lx_json_item(i, lx_json_real_or_null(l->tokens[i].logprob), out);
+    lx_buffer_puts(out, l->n_top > 0 ? "],\"top_logprobs\":[" : "],\"top_logprobs\":null");
+    for (int32_t i = 0; l->n_top > 0 && i < l->n; i++)
+        lx_json_item(i, make_map(l, &l->tokens[i]), out);
+    lx_buffer_puts(out, l->n_top > 0 ? "],\"text_offset\":[" : ",\"text_offset\":[");
+    for (int32_t i = 0; i < l->n; i++) {
+        lx_buffer_printf(out, "%s%lld", i > 0 ? "," : "", (long long)offset);
+        offset += count_chars(&l->tokens[i]);
     }
-    json_t *o = json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", logprobs,
-                          "top_logprobs", top, "text_offset", offsets);
-    if (ok)
-        return o;
-    json_decref(o);
-    return NULL;
+    lx_buffer_puts(out, "]}");
 }
 
 /* --- chat --- */
 
-static json_t *make_bytes(const char *text, size_t bytes)
+/* An entry without its closing brace. `bytes` are the token's own, also where its text only names
+   a part of a character. */
+static void open_entry(json_t *text, double logprob, const char *bytes, size_t n, lx_buffer *out)
 {
-    json_t *list = json_array();
-    bool ok = list != NULL;
-    for (size_t i = 0; ok && i < bytes; i++)
-        ok = append(list, json_integer((unsigned char)text[i]));
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    lx_json_open(json_pack("{s:o, s:o}", "token", text, "logprob", lx_json_real_or_null(logprob)),
+                 out);
+    lx_buffer_puts(out, ",\"bytes\":[");
+    for (size_t i = 0; i < n; i++)
+        lx_buffer_printf(out, "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]);
+    lx_buffer_puts(out, "]");
 }
 
-/* `bytes` are the token's own, also where its text only names a part of a character. */
-static json_t *make_entry(const char *text, size_t n, json_t *bytes, double logprob)
+static void write_top(const lx_json_logprobs *l, const lx_json_token *t, lx_buffer *out)
 {
-    return json_pack("{s:s%, s:o, s:o}", "token", text, n, "logprob", lx_json_real_or_null(logprob),
-                     "bytes", bytes);
-}
-
-static json_t *make_top(const lx_json_logprobs *l, const lx_json_token *t)
-{
-    json_t *list = json_array();
-    bool ok = list != NULL;
     likely k;
     likely_init(&k, l);
-    for (int32_t i = 0; ok && t->top != NULL && i < l->n_top; i++)
-        ok = likely_read(&k, l, &t->top[i]) &&
-             append(list,
-                    make_entry(k.name.data, k.name.length, make_bytes(k.bytes.data, k.bytes.length),
-                               (double)t->top[i].logprob));
-    likely_fini(&k);
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
-json_t *lx_json_make_entries(const lx_json_logprobs *l)
-{
-    json_t *list = json_array();
-    bool ok = list != NULL;
-    for (int32_t i = 0; ok && i < l->n; i++) {
-        const lx_json_token *t = &l->tokens[i];
-        json_t *entry = make_entry(t->text, t->bytes, make_bytes(t->text, t->bytes), t->logprob);
-        ok = entry != NULL && json_object_set_new(entry, "top_logprobs", make_top(l, t)) == 0;
-        ok = append(list, entry) && ok;
+    for (int32_t i = 0; t->top != NULL && i < l->n_top; i++) {
+        json_t *name =
+            likely_read(&k, l, &t->top[i]) ? json_stringn(k.name.data, k.name.length) : NULL;
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        open_entry(name, (double)t->top[i].logprob, k.bytes.data, k.bytes.length, out);
+        lx_buffer_puts(out, "}");
     }
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    likely_fini(&k);
 }
 
-static json_t *make_content(const lx_json_logprobs *l)
+void lx_json_write_entries(const lx_json_logprobs *l, lx_buffer *out)
 {
-    return json_pack("{s:o, s:n}", "content", lx_json_make_entries(l), "refusal");
+    lx_buffer_puts(out, "[");
+    for (int32_t i = 0; l != NULL && i < l->n; i++) {
+        const lx_json_token *t = &l->tokens[i];
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        open_entry(text_of(t), t->logprob, t->text, t->bytes, out);
+        lx_buffer_puts(out, ",\"top_logprobs\":[");
+        write_top(l, t, out);
+        lx_buffer_puts(out, "]}");
+    }
+    lx_buffer_puts(out, "]");
 }
 
-json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat)
+void lx_json_write_logprobs(const lx_json_logprobs *l, bool chat, lx_buffer *out)
 {
-    return chat ? make_content(l) : make_lists(l);
+    if (l == NULL) {
+        lx_buffer_puts(out, "null");
+    } else if (chat) {
+        lx_buffer_puts(out, "{\"content\":");
+        lx_json_write_entries(l, out);
+        lx_buffer_puts(out, ",\"refusal\":null}");
+    } else {
+        write_lists(l, out);
+    }
 }

@@ -10,6 +10,7 @@
 #include "common/base64.h"
 #include "model/utf8.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* --- the form --- */
 

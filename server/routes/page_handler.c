@@ -153,3 +153,13 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs)
     rs->static_body = asset->data;
     rs->body_bytes = asset->size;
 }
+
+void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    lx_status st = lx_link_is_text(rq) ? lx_link_start_text(api, rq, rs, &retry_after_s, &err)
+                                       : lx_link_start_picture(api, rq, rs, &retry_after_s, &err);
+    if (st != LX_OK)
+        lx_respond_unstarted(rs, st, &err, retry_after_s);
+}

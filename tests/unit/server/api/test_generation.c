@@ -56,8 +56,7 @@ static void fill_state(lx_job *job)
 
 static lx_work work_of(lx_job *job, lx_api *api, lx_served_model *served, const lx_owner *owner)
 {
-    return (lx_work){.api = api,
-                     .served = served,
+    return (lx_work){.pending = {.api = api, .served = served},
                      .job = job,
                      .params = lx_job_get_params(job),
                      .return_state = lx_job_get_params(job)->keep_state,

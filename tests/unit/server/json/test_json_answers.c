@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 static void check_written(lx_buffer *out, const char *expected)
 {
