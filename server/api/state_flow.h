@@ -9,7 +9,7 @@
 #include "server/api/api.h"
 #include "server/json/requests.h"
 #include "server/states/blob.h"
-#include "server/states/store_call.h"
+#include "server/states/store.h"
 
 /* Until then a client has read an answer of the store, which ends every call much sooner. */
 enum { LX_STORE_GRACE_S = 60 };
