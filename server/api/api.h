@@ -70,9 +70,12 @@ lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
 
 /* --- before any work; request.c has these and the errors above --- */
 
-/* Whether the body is said to be JSON, or there is none. A page of another origin can post other
-   kinds without asking the browser for permission, so that they are refused is a protection. */
-bool lx_request_is_json(const lx_request *rq);
+/* Whether the body is of a kind that is in the text `kinds`: "application/json" (or no body),
+   "multipart/form-data". Otherwise false, and 415 is the answer. A page of another origin can post
+   other kinds without asking the browser for permission, so their refusal is a protection. */
+bool lx_request_reads(const lx_request *rq, const char *kinds, lx_response *rs);
+/* The same, and whether new work may come: otherwise 503 is the answer. */
+bool lx_request_begins(lx_api *api, const lx_request *rq, const char *kinds, lx_response *rs);
 bool lx_request_is_multipart(const lx_request *rq);
 /* 415, naming what the route reads. */
 void lx_respond_unread(lx_response *rs, const char *kinds);

@@ -287,17 +287,12 @@ typedef lx_status (*read_function)(const char *body, size_t bytes, int32_t max_n
 
 static void handle(lx_api *api, const lx_request *rq, read_function read, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_error err = {0};
     lx_completion_params p;
-    lx_completion_params_init(&p);
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
+    lx_status st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
     bool from_state = st == LX_OK && p.state != NULL;
     if (st == LX_OK && !from_state)
         st = lx_serving_choose_model(api->serving, p.model, LX_TEXT, &served, &err);

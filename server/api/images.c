@@ -619,16 +619,11 @@ static void resolve_state(lx_api *api, lx_image_params *p, const lx_request *rq,
 
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_error err = {0};
     lx_image_params p;
-    lx_image_params_init(&p);
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = lx_json_read_generation(rq->body, rq->body_bytes, api->max_images, &p, &err);
+    lx_status st = lx_json_read_generation(rq->body, rq->body_bytes, api->max_images, &p, &err);
     if (st == LX_OK && p.state != NULL)
         resolve_state(api, &p, rq, rs);
     else
@@ -638,20 +633,14 @@ void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response
 
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    bool form = lx_request_is_multipart(rq);
-    if (!form && !lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "multipart/form-data or application/json");
+    if (!lx_request_begins(api, rq, "multipart/form-data or application/json", rs))
         return;
-    }
+    bool form = lx_request_is_multipart(rq);
     lx_error err = {0};
     lx_image_params p;
-    lx_image_params_init(&p);
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK && form)
-        st = lx_form_read_edit(rq->content_type, rq->body, rq->body_bytes, api->max_images, &p,
-                               &err);
-    else if (st == LX_OK)
-        st = lx_json_read_edit(rq->body, rq->body_bytes, api->max_images, &p, &err);
+    lx_status st = form ? lx_form_read_edit(rq->content_type, rq->body, rq->body_bytes,
+                                            api->max_images, &p, &err)
+                        : lx_json_read_edit(rq->body, rq->body_bytes, api->max_images, &p, &err);
     answer(api, &p, true, st, &err, rq, rs);
     lx_image_params_fini(&p);
 }

@@ -17,55 +17,42 @@ static const char unavailable[] = "service_unavailable_error";
 static const char rate_limit[] = "rate_limit_error";
 static const char server_error[] = "server_error";
 
-typedef struct error_kind {
+static const struct error_kind {
+    lx_status status;
     const char *type, *code;
-} error_kind;
+} kinds[] = {
+    {LX_ERR_INVALID, invalid_request, "invalid_value"},
+    {LX_ERR_NOT_FOUND, invalid_request, "not_found"},
+    {LX_ERR_TOO_LARGE, invalid_request, "too_large"},
+    {LX_ERR_BUSY, rate_limit, "server_is_overloaded"},
+    {LX_ERR_LIMIT, rate_limit, "rate_limit_exceeded"},
+    {LX_ERR_CONFLICT, invalid_request, "conflict"},
+    {LX_ERR_UNAVAILABLE, unavailable, "unavailable"},
+    {LX_ERR_TIMEOUT, "timeout_error", "deadline_exceeded"},
+    {LX_ERR_CANCELLED, invalid_request, "cancelled"},
+    {LX_ERR_UNSUPPORTED, "not_supported_error", "not_supported"},
+    {LX_ERR_NO_MEMORY, unavailable, "out_of_memory"},
+    {LX_ERR_DEVICE, unavailable, "device_failure"},
+    {LX_ERR_INTERNAL, server_error, "internal_error"}, /* and all others */
+};
 
-static error_kind kind_of(lx_status status)
+static const struct error_kind *kind_of(lx_status status)
 {
-    switch (status) {
-    case LX_ERR_INVALID:
-        return (error_kind){invalid_request, "invalid_value"};
-    case LX_ERR_NOT_FOUND:
-        return (error_kind){invalid_request, "not_found"};
-    case LX_ERR_TOO_LARGE:
-        return (error_kind){invalid_request, "too_large"};
-    case LX_ERR_BUSY:
-        return (error_kind){rate_limit, "server_is_overloaded"};
-    case LX_ERR_LIMIT:
-        return (error_kind){rate_limit, "rate_limit_exceeded"};
-    case LX_ERR_CONFLICT:
-        return (error_kind){invalid_request, "conflict"};
-    case LX_ERR_UNAVAILABLE:
-        return (error_kind){unavailable, "unavailable"};
-    case LX_ERR_TIMEOUT:
-        return (error_kind){"timeout_error", "deadline_exceeded"};
-    case LX_ERR_CANCELLED:
-        return (error_kind){invalid_request, "cancelled"};
-    case LX_ERR_UNSUPPORTED:
-        return (error_kind){"not_supported_error", "not_supported"};
-    case LX_ERR_NO_MEMORY:
-        return (error_kind){unavailable, "out_of_memory"};
-    case LX_ERR_DEVICE:
-        return (error_kind){unavailable, "device_failure"};
-    case LX_OK:
-    case LX_ERR_FORMAT:
-    case LX_ERR_IO:
-    case LX_ERR_INTERNAL:
-        break;
-    }
-    return (error_kind){server_error, "internal_error"};
+    const struct error_kind *k = kinds;
+    while (k->status != status && k->status != LX_ERR_INTERNAL)
+        k++;
+    return k;
 }
 
 void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out)
 {
-    error_kind kind = kind_of(status);
+    const struct error_kind *kind = kind_of(status);
     const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
     char named[sizeof err->param + sizeof err->text + 2];
     bool names_field = strstr(text, err->param) != NULL; /* also when there is none */
     (void)snprintf(named, sizeof named, "%s%s%s", names_field ? "" : err->param,
                    names_field ? "" : ": ", text);
-    lx_json_write_error(named, kind.type, err->param, kind.code, out);
+    lx_json_write_error(named, kind->type, err->param, kind->code, out);
 }
 
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
@@ -136,7 +123,7 @@ static bool has_type(const lx_request *rq, const char *type)
     return lx_is_media_type(rq->content_type, strlen(rq->content_type), type);
 }
 
-bool lx_request_is_json(const lx_request *rq)
+static bool is_json(const lx_request *rq)
 {
     return rq->content_type[0] == '\0' ? rq->body_bytes == 0 : has_type(rq, "application/json");
 }
@@ -146,18 +133,38 @@ bool lx_request_is_multipart(const lx_request *rq)
     return has_type(rq, LX_FORM_TYPE);
 }
 
-void lx_respond_unread(lx_response *rs, const char *kinds)
+void lx_respond_unread(lx_response *rs, const char *kinds_read)
 {
     lx_error err = {0};
-    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds);
+    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds_read);
     lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type", err.text);
+}
+
+bool lx_request_reads(const lx_request *rq, const char *kinds_read, lx_response *rs)
+{
+    if ((strstr(kinds_read, "json") != NULL && is_json(rq)) ||
+        (strstr(kinds_read, LX_FORM_TYPE) != NULL && lx_request_is_multipart(rq)))
+        return true;
+    lx_respond_unread(rs, kinds_read);
+    return false;
+}
+
+bool lx_request_begins(lx_api *api, const lx_request *rq, const char *kinds_read, lx_response *rs)
+{
+    lx_error err = {0};
+    if (!lx_request_reads(rq, kinds_read, rs))
+        return false;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st != LX_OK)
+        lx_respond_status(rs, st, &err);
+    return st == LX_OK;
 }
 
 int64_t lx_request_work_bytes(const lx_request *rq)
 {
     lx_json_extent e;
     int64_t decoded = 2 * (int64_t)rq->body_bytes; /* base64 or a part of a form, and its state */
-    if (rq->body_bytes == 0 || !lx_request_is_json(rq))
+    if (rq->body_bytes == 0 || !is_json(rq))
         return decoded;
     lx_json_scan(rq->body, rq->body_bytes, &e);
     lx_error err;

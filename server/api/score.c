@@ -204,18 +204,13 @@ static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error
 
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    bool form = lx_request_is_multipart(rq);
-    if (!form && !lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json or multipart/form-data");
+    if (!lx_request_begins(api, rq, "application/json or multipart/form-data", rs))
         return;
-    }
+    bool form = lx_request_is_multipart(rq);
     lx_error err = {0};
-    lx_score_params p = {.timeout_ms = 0};
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK && form)
-        st = lx_form_read_score(rq->content_type, rq->body, rq->body_bytes, &p, &err);
-    else if (st == LX_OK)
-        st = lx_json_read_score(rq->body, rq->body_bytes, &p, &err);
+    lx_score_params p;
+    lx_status st = form ? lx_form_read_score(rq->content_type, rq->body, rq->body_bytes, &p, &err)
+                        : lx_json_read_score(rq->body, rq->body_bytes, &p, &err);
     answer(api, &p, st, &err, rq, rs);
     lx_score_params_fini(&p);
 }

@@ -377,17 +377,13 @@ static void start_create(lx_api *api, lx_served_model *served, const lx_state_cr
 
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_error err = {0};
     lx_state_create p = {0};
     lx_served_model *served = NULL;
     lx_plan *plan = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = lx_json_read_state_create(rq->body, rq->body_bytes, &p, &err);
+    lx_status st = lx_json_read_state_create(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK) {
         lx_modality modality = p.prompt != NULL ? LX_TEXT : LX_IMAGE;
         st = lx_serving_find_model(api->serving, p.model,
@@ -545,10 +541,8 @@ void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_error err = {0};
     lx_state_fork p = {0};
     size_t n = 0;
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_status st = request_id(api, rq, &n, &err);
     if (st == LX_OK)
         st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, &p, &err);

@@ -329,10 +329,8 @@ void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
     lx_reload *r = NULL;
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_reads(rq, "application/json", rs))
         return;
-    }
     lx_status st = lx_reload_start(api->serving, rq->wake, rq->wake_context, &r, &err);
     if (st != LX_OK) {
         lx_respond_status(rs, st, &err);

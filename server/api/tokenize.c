@@ -127,17 +127,13 @@ static lx_status tokenize(lx_api *api, const lx_model *model, const lx_tokenize_
 
 void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     made *m = NULL;
     lx_error err = {0};
     lx_tokenize_params p = {.bytes = 0};
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
+    lx_status st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
         st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
@@ -188,17 +184,13 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
 
 void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     made *m = NULL;
     lx_error err = {0};
     lx_detokenize_params p = {.n = 0};
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
+    lx_status st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
         st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)

@@ -252,16 +252,12 @@ static void answer(lx_api *api, lx_served_model *served, const lx_transcription_
 
 void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_multipart(rq)) {
-        lx_respond_unread(rs, "multipart/form-data");
+    if (!lx_request_begins(api, rq, "multipart/form-data", rs))
         return;
-    }
     lx_error err = {0};
     lx_transcription_params p = {.timeout_ms = 0};
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = lx_form_read_transcription(rq->content_type, rq->body, rq->body_bytes, &p, &err);
+    lx_status st = lx_form_read_transcription(rq->content_type, rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
         st = lx_serving_find_model(api->serving, p.model, LX_SPEECH, &served, &err);
     if (st == LX_OK)
