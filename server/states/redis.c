@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "common/clock.h"
+#include "common/hex.h"
 
 enum { NS_PER_BYTE = 125 }; /* 8 MB a second */
 enum { MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3, NUMBER_SIZE = 24 };
@@ -25,16 +26,6 @@ enum { MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3, NUMBER_SIZE = 24 };
 static const char url_param[] = "state-store", file_param[] = "state-store-password-file";
 static const char plain[] = "redis://", tls[] = "rediss://";
 
-static int hex(char c)
-{
-    const char *digits = "0123456789abcdef", *at = NULL;
-    if (c >= 'A' && c <= 'F')
-        c = (char)(c - 'A' + 'a');
-    if (c != '\0')
-        at = strchr(digits, c);
-    return at == NULL ? -1 : (int)(at - digits);
-}
-
 /* Decodes %XX of [begin, end) into out[size]; a zero byte would cut what follows it. */
 static bool decode(const char *begin, const char *end, char *out, size_t size)
 {
@@ -42,9 +33,9 @@ static bool decode(const char *begin, const char *end, char *out, size_t size)
     for (const char *p = begin; p < end; p++) {
         int c = (unsigned char)*p;
         if (*p == '%') {
-            if (end - p < 3 || hex(p[1]) < 0 || hex(p[2]) < 0)
+            if (end - p < 3 || lx_hex_digit(p[1]) < 0 || lx_hex_digit(p[2]) < 0)
                 return false;
-            c = hex(p[1]) * 16 + hex(p[2]);
+            c = lx_hex_digit(p[1]) * 16 + lx_hex_digit(p[2]);
             p += 2;
         }
         if (c == 0 || n + 1 >= size)
