@@ -8,7 +8,6 @@
 
 #include "common/random.h"
 #include "model/tasks/text.h"
-#include "server/api/cost.h"
 
 /* --- rules of a request about its tokens --- */
 

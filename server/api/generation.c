@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "server/api/cost.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"
 

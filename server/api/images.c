@@ -9,7 +9,6 @@
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
 #include "model/tasks/picture.h"
-#include "server/api/cost.h"
 #include "server/api/state_flow.h"
 #include "server/http/sse.h"
 

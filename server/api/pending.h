@@ -8,6 +8,7 @@
 
 #include "server/api/api.h"
 #include "server/auth/keys.h"
+#include "server/json/parts.h"
 
 typedef struct lx_pending {
     lx_api *api;
@@ -41,5 +42,36 @@ void lx_pending_abandon(lx_pending *p, lx_phase phase, int64_t submitted_ns);
 lx_status lx_pending_status(const lx_pending *p, lx_status status, lx_error *err);
 /* The time by which a client must have read its answer, which is due at deadline_ns. */
 int64_t lx_pending_read_by(int64_t deadline_ns);
+
+/*
+ * Numbers for what an answer may cost in memory next to its jobs (lx_job_bytes): known from the
+ * request before any work, so that the bytes are reserved or the request is refused. All are upper
+ * bounds. An answer is text that is written piece by piece (server/json/fields.h), so it costs its
+ * text, and each route says how long that may be.
+ */
+enum {
+    LX_COST_GROWN = 3,    /* a buffer that doubles: while it grows there are the old and the new */
+    LX_COST_ESCAPED = 6,  /* a byte of a text in JSON */
+    LX_COST_HEAD = 8192,  /* of a text: usage, timings, names; and a piece that is written */
+    LX_COST_FIRST = 1024, /* that a buffer and a list begin with */
+    LX_COST_WARNING = 320,
+    LX_COST_STATE = 1024, /* lx_json_append_kept: facts, or an error's text */
+    LX_COST_REAL = 24,    /* a number with its comma */
+    LX_COST_STREAM =
+        3 * 128 * 1024 /* what of a stream the client has not taken: OUT_BYTES of http */
+};
+
+/* The text of a list of the states that were kept. */
+static inline int64_t lx_cost_states(int64_t n)
+{
+    return n > 0 ? LX_COST_HEAD + n * LX_COST_STATE : 0;
+}
+
+/* The notes of a request that waits, and their text. NULL: none. */
+static inline int64_t lx_cost_notes(const lx_json_notes *notes)
+{
+    int64_t n = notes != NULL ? lx_json_count_notes(notes) : 0;
+    return n > 0 ? (int64_t)sizeof *notes + n * LX_COST_GROWN * LX_COST_WARNING : 0;
+}
 
 #endif

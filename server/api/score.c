@@ -12,7 +12,6 @@
 #include "model/tasks/image.h"
 #include "model/tasks/picture.h"
 #include "model/tasks/text.h"
-#include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"

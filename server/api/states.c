@@ -8,7 +8,6 @@
 
 #include "common/clock.h"
 #include "model/tasks/picture.h"
-#include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/api/state_flow.h"
 #include "server/json/answers.h"

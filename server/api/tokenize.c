@@ -7,7 +7,6 @@
 
 #include "common/clock.h"
 #include "model/tasks/text.h"
-#include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "server/api/cost.h"
 #include "server/api/pending.h"
 #include "server/http/sse.h"
 #include "server/json/transcriptions.h"

@@ -47,7 +47,7 @@ typedef struct lx_http_conn {
     int64_t n_exchanges;
 } lx_http_conn;
 
-/* A socket that is only read until its peer ends; see linger.c. */
+/* A socket that is only read until its peer ends; see watch.c. */
 typedef struct lx_linger {
     int fd;
     int64_t deadline_ns, dropped;
@@ -171,10 +171,7 @@ bool lx_exchange_give(lx_exchange *ex);
 bool lx_exchange_end_turn(lx_exchange *ex, const lx_response *rs);
 void lx_exchange_drop(lx_exchange *ex); /* lx_exchange_work, when no worker has a turn any more */
 
-/* work.c */
-/* The connection's thread: has a worker answer the request, and sends what it has made. */
-enum MHD_Result lx_exchange_start_work(lx_exchange *ex);
-enum MHD_Result lx_exchange_take_answer(lx_exchange *ex);
+/* exchange.c */
 void lx_exchange_work(lx_exchange *ex); /* a worker's turn; takes a reference over */
 
 /* workers.c */
@@ -211,12 +208,8 @@ void lx_recv_detach(int fd);
 lx_front *lx_recv_front(int fd); /* NULL: there is none */
 ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max);
 
-/* linger.c */
-void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
-void lx_linger_read(lx_watch *w, uint64_t key);
-void lx_linger_end(lx_watch *w, int64_t now); /* closes what is late */
-
 /* watch.c */
+void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
 /* max_connections: as the library has it, of which a few are kept free for new ones. */
 lx_status lx_watch_start(lx_watch *w, int32_t ping_s, int32_t max_connections,
                          lx_error *err) LX_MUST_USE;

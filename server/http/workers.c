@@ -1,6 +1,6 @@
 /*
  * The workers: threads that do what requests ask for, so that the library's threads only move bytes
- * and a probe never waits behind work (work.c).
+ * and a probe never waits behind work (exchange.c).
  *
  * What waits stands in lines, one for each client key, and the lines take turns: a key with a
  * hundred large bodies makes another key's request wait for those that are under way, not for all.

@@ -166,7 +166,7 @@ static void give(void *p)
     memory.give(b);
 }
 
-/* server/api/cost.h counts an answer's text and no tree of it. */
+/* server/api/pending.h counts an answer's text and no tree of it. */
 static void test_a_long_answer_takes_its_text_and_little_more(void **state)
 {
     (void)state;
