@@ -333,14 +333,14 @@ static int64_t held_bytes(const answer_size *s, int64_t tokens)
            tokens * LX_COST_GROWN * (s->token_bytes + (int64_t)sizeof(lx_json_token));
 }
 
-/* The text, the piece of it that is written, and what is not written yet. A stream writes one
-   choice after the other; of a response it has the whole text once more. */
+/* The text, a copy of one choice's text while its JSON is written, and what is not written yet. A
+   stream writes one choice after the other; of a response it has the whole text once more. */
 static int64_t answer_bytes(const answer_size *s)
 {
     bool pieces = s->stream && !s->response;
     int64_t pending = s->tokens < s->pending ? s->tokens : s->pending;
     int64_t text = pieces ? frame_text(s) + choice_text(s) : whole_text(s);
-    int64_t bytes = LX_COST_GROWN * text + choice_text(s) + s->repeated_bytes +
+    int64_t bytes = LX_COST_GROWN * text + s->tokens * s->token_bytes + s->repeated_bytes +
                     s->n_choices * held_bytes(s, pieces ? pending : s->tokens);
     return s->stream ? bytes + held_bytes(s, pending) + LX_COST_STREAM : bytes;
 }

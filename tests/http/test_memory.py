@@ -174,7 +174,8 @@ def test_peak_of_a_large_response(tmp_path):
         assert tokens < 8000 and reply.body.count(b"event: response.completed") + reply.body.count(b"event: response.incomplete") == 1
         peak = peak_bytes(server)
         print(f"{tokens} tokens, peak {peak / MIB:.0f} MiB after {before / MIB:.0f}")
-        assert budget / 8 < peak - before < budget + SLACK
+        # Bytes are reserved for tokens of the longest text, every byte of it escaped, in a buffer that is growing.
+        assert budget / 16 < peak - before < budget
         wait_given_back(server)
 
 
