@@ -48,8 +48,9 @@ static void describe_model(const lx_served_model *served, lx_saved_state *s)
     (void)snprintf(s->made_by, sizeof s->made_by, "%s", served->fingerprint);
 }
 
-lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
-                          int32_t i, lx_buffer *out, lx_error *err)
+/* The state that sample i of a finished job ended with, as bytes. */
+static lx_status state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
+                              int32_t i, lx_buffer *out, lx_error *err)
 {
     const lx_job_params *p = lx_job_get_params(job);
     const lx_plan *plan = lx_job_plan(job);
@@ -135,7 +136,7 @@ static lx_status keep_one(lx_kept_state *k, const lx_api *api, const lx_served_m
     k->tokens = lx_job_tokens(job, i, NULL, NULL);
     (void)lx_job_state(job, i, &k->rows);
     k->memory_bytes = lx_model_state_floats(served->model, k->rows) * (int64_t)sizeof(float);
-    lx_status st = lx_state_of_job(api, served, job, i, &blob, &k->err);
+    lx_status st = state_of_job(api, served, job, i, &blob, &k->err);
     k->bytes = blob.length;
     if (st == LX_OK)
         st = lx_store_call_start(api->states, LX_STORE_PUT, k->id, blob.data, blob.length,

@@ -19,9 +19,6 @@ void lx_state_make_id(char id[LX_STATE_ID_MAX + 1]);
 /* 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ */
 bool lx_state_id_ok(const char *id, size_t n);
 
-/* The state that sample i of a finished job ended with, as bytes. */
-lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
-                          int32_t i, lx_buffer *out, lx_error *err) LX_MUST_USE;
 /* lx_state_write with the server's key. */
 lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer *out,
                            lx_error *err) LX_MUST_USE;

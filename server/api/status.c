@@ -186,28 +186,32 @@ static void append_family(lx_buffer *out, const char *name, const char *kind, co
     lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-static void append_http(lx_http *http, lx_buffer *out)
-{
-    static const char responses[] = "linnet_http_responses_total";
-    lx_http_stats s = lx_http_get_stats(http);
-    append_family(out, "linnet_http_connections", "gauge", "Open connections.");
-    lx_buffer_printf(out, "linnet_http_connections %lld\n", (long long)s.connections);
-    append_family(out, "linnet_http_requests_active", "gauge", "Requests being read or answered.");
-    lx_buffer_printf(out, "linnet_http_requests_active %lld\n", (long long)s.exchanges);
-    append_family(out, "linnet_http_requests_abandoned_total", "counter",
-                  "Requests whose client left, or was too slow, before all of it was read.");
-    lx_buffer_printf(out, "linnet_http_requests_abandoned_total %llu\n",
-                     (unsigned long long)s.abandoned);
-    append_family(out, responses, "counter", "Answers by class of status.");
-    for (int i = 1; i < 6; i++)
-        lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
-                         (unsigned long long)s.responses[i]);
-}
-
 static void append_gauge(lx_buffer *out, const char *name, const char *help, int64_t value)
 {
     append_family(out, name, "gauge", help);
     lx_buffer_printf(out, "%s %lld\n", name, (long long)value);
+}
+
+static void append_counter(lx_buffer *out, const char *name, const char *help, uint64_t value)
+{
+    append_family(out, name, "counter", help);
+    lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void append_http(lx_http *http, lx_buffer *out)
+{
+    static const char responses[] = "linnet_http_responses_total";
+    lx_http_stats s = lx_http_get_stats(http);
+    append_gauge(out, "linnet_http_connections", "Open connections.", s.connections);
+    append_gauge(out, "linnet_http_requests_active", "Requests being read or answered.",
+                 s.exchanges);
+    append_counter(out, "linnet_http_requests_abandoned_total",
+                   "Requests whose client left, or was too slow, before all of it was read.",
+                   s.abandoned);
+    append_family(out, responses, "counter", "Answers by class of status.");
+    for (int i = 1; i < 6; i++)
+        lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
+                         (unsigned long long)s.responses[i]);
 }
 
 static void append_budget(const char *series, const char *help, const lx_budget *b, lx_buffer *out)
@@ -217,8 +221,8 @@ static void append_budget(const char *series, const char *help, const lx_budget 
     (void)snprintf(name, sizeof name, "%s_limit", series);
     append_gauge(out, name, "Bytes that may be reserved.", b->limit);
     (void)snprintf(name, sizeof name, "%s_refused_total", series);
-    append_family(out, name, "counter", "Requests for which there were too few bytes.");
-    lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)atomic_load(&b->refused));
+    append_counter(out, name, "Requests for which there were too few bytes.",
+                   atomic_load(&b->refused));
 }
 
 static void append_states(lx_state_store *store, lx_buffer *out)
@@ -252,14 +256,11 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     append_family(&body, "linnet_build_info", "gauge", "Always 1; what runs, in the labels.");
     lx_buffer_printf(&body, "linnet_build_info{version=\"%s\",backend=\"%s\"} 1\n", LX_VERSION,
                      lx_serving_backend(api->serving));
-    append_family(&body, "linnet_ready", "gauge", "1 when new requests are worked on.");
-    lx_buffer_printf(&body, "linnet_ready %d\n",
-                     lx_serving_get_state(api->serving) == LX_SERVING_READY);
+    append_gauge(&body, "linnet_ready", "1 when new requests are worked on.",
+                 lx_serving_get_state(api->serving) == LX_SERVING_READY);
     append_states(api->states, &body);
-    append_family(&body, "linnet_log_lines_dropped_total", "counter",
-                  "Lines of the log dropped, as it was not read in time.");
-    lx_buffer_printf(&body, "linnet_log_lines_dropped_total %llu\n",
-                     (unsigned long long)lx_log_sink_dropped());
+    append_counter(&body, "linnet_log_lines_dropped_total",
+                   "Lines of the log dropped, as it was not read in time.", lx_log_sink_dropped());
     append_budget("linnet_answer_bytes", "Bytes reserved for requests being answered.",
                   &api->answers, &body);
     append_budget("linnet_body_bytes", "Bytes reserved for bodies and their reading.", &api->bodies,
