@@ -113,7 +113,7 @@ static size_t ready_bytes(const lx_answer *a)
     return bytes;
 }
 
-/* Of the bytes before a cut those that are no part of a character behind it. */
+/* How many of the bytes before a cut are no part of a character that the cut divides. */
 static size_t whole_characters(const char *text, size_t cut)
 {
     while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80)

@@ -80,7 +80,8 @@ bool lx_request_is_multipart(const lx_request *rq);
 /* 415, naming what the route reads. */
 void lx_respond_unread(lx_response *rs, const char *kinds);
 
-/* The most bytes that reading the body takes beside the body: a JSON tree, what is decoded. */
+/* The most bytes that reading the body takes in addition to the body: a JSON tree, decoded base64.
+ */
 int64_t lx_request_work_bytes(const lx_request *rq);
 /* 503: so many bytes are not left for reading the body. */
 void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);

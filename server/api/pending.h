@@ -36,7 +36,7 @@ void lx_pending_refund(lx_pending *p);
 
 /* Notes in the metrics how the request ended; the first call counts, and is true. */
 bool lx_pending_count(lx_pending *p, lx_status status, int64_t submitted_ns);
-/* The client left. Unless its answer is complete, in which phase is counted. */
+/* The client left: counts in which phase, unless the answer was complete. */
 void lx_pending_abandon(lx_pending *p, lx_phase phase, int64_t submitted_ns);
 /* LX_ERR_UNAVAILABLE where work was cancelled because the server stops; else the status. */
 lx_status lx_pending_status(const lx_pending *p, lx_status status, lx_error *err);

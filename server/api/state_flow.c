@@ -10,7 +10,7 @@
 #include "common/random.h"
 
 /* Of a state on its way: the store call's copy, the one that is read, an answer's buffer while it
-   grows; beside the numbers there are a request and tokens. */
+   grows; STATE_EXTRA is for the request and the tokens in it. */
 enum { STATE_COPIES = 5, STATE_EXTRA = 16 * 1024 };
 
 /* --- ids --- */

@@ -6,8 +6,10 @@
  *   watch lock     the list of connections, their deadlines and current exchanges
  *   exchange lock  one exchange's {suspended, woken, left, completed, working, busy};
  *                  MHD_suspend_connection and MHD_resume_connection are called with it held, as
- * they must agree with the flags workers' lock  the lines of exchanges that wait for a worker The
- * watcher never wakes an exchange under the watch lock: it takes a reference first.
+ *                  they must agree with the flags
+ *   workers' lock  the lines of exchanges that wait for a worker
+ *
+ * The watcher never wakes an exchange under the watch lock: it takes a reference first.
  *
  * An exchange (one request and its answer) is referenced by its connection until the completion
  * callback, by a streaming response, by the workers, and for moments by the watcher. The deferred

@@ -1,6 +1,6 @@
 /*
- * Answers as plain structs, and their JSON. A writer appends to *out, whose status reports a
- * missing memory or a text that does not fit; it owns nothing. Thread: any.
+ * Answers as plain structs, and their JSON. A writer appends to *out, whose status says whether
+ * memory or room was missing; a writer owns nothing. Thread: any.
  *
  * Answers are written piece by piece (fields.h), so that writing them takes little more than their
  * text.
@@ -30,7 +30,7 @@ typedef struct lx_json_choice {
     const lx_json_logprobs *logprobs; /* NULL: null */
     const lx_json_token *tokens;      /* [n_tokens], told where the answer tells ids */
     int32_t n_tokens;
-    const int32_t *prompt_ids; /* [n_prompt_ids], likewise; NULL: not told here */
+    const int32_t *prompt_ids; /* [n_prompt_ids], where the answer tells ids; NULL: none here */
     int32_t n_prompt_ids;
 } lx_json_choice;
 
@@ -124,7 +124,7 @@ typedef struct lx_json_image_event {
     double bits_per_dim;
     lx_json_pixels usage;
     int32_t class_number;       /* of the last picture; see lx_json_images */
-    const lx_json_notes *notes; /* likewise */
+    const lx_json_notes *notes; /* of the last picture, sent as warnings; NULL: none */
     const char *states;         /* a JSON list of what was kept; NULL: left out */
 } lx_json_image_event;
 

@@ -1,6 +1,6 @@
 /*
  * Answers about images and scores (see answers.h). The small part of an object is built by
- * the JSON library; pictures and long lists, which need no escaping, are appended behind it as
+ * the JSON library; pictures and long lists, which need no escaping, are appended after it as
  * text.
  */
 #include <math.h>

@@ -64,7 +64,7 @@ typedef struct lx_completion_params {
     const char *max_tokens_field, *min_tokens_field; /* static: the names they were read by */
     bool no_tokens;     /* the client's max_tokens is 0: the prompt's scores are all it wants */
     int32_t best_of;    /* samples of which the n best are answered; 0: n */
-    int32_t n_logprobs; /* likeliest tokens beside each one; -1: no log-probabilities at all */
+    int32_t n_logprobs; /* likeliest tokens for each token; -1: no log-probabilities at all */
     lx_bias *biases;    /* [n_biases], owned, ids ascending; the model may not have them */
     int32_t n_biases;
     int32_t *allowed; /* [n_allowed], owned: the only ids that are drawn; NULL: all */
@@ -84,7 +84,7 @@ typedef struct lx_completion_params {
     bool response;         /* a chat, too; read from input, answered as a response */
     bool continues;        /* of a chat: the answer goes on with the last message */
     bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
-    bool wants_logprobs;   /* of a chat or a response, with n_top beside each: see n_logprobs */
+    bool wants_logprobs;   /* of a chat or a response, with n_top for each token: see n_logprobs */
     int32_t n_top;
     const char *leading; /* static, of a chat: what an answer may begin with and is not told */
     char *instructions;  /* of a response: owned, also messages[0]; NULL: none */

@@ -91,7 +91,7 @@ lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *
 /* LX_ERR_NOT_FOUND when there is no such key. */
 lx_status lx_redis_remove(lx_redis *r, const char *key, int64_t deadline_ns,
                           lx_error *err) LX_MUST_USE;
-/* Whether the last command left a connection behind: false after one that failed because of it. */
+/* Whether there is still a connection after the last command: a failure of it ends it. */
 bool lx_redis_connected(const lx_redis *r);
 
 #endif

@@ -2,7 +2,7 @@
  * Where states that outlive a request are kept: blobs of bytes by owner and id, with a time to
  * live.
  *
- * Two stores stand behind this one table: the process's own memory (memory.c), and Redis.
+ * Two stores have this table of functions: the process's own memory (memory.c), and Redis.
  * A store may be far away and slow, so every call that touches a blob answers through a callback
  * and never holds the caller's thread.
  *
