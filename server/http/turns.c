@@ -64,7 +64,7 @@ static void give_locked(lx_exchange *ex)
     lx_exchange_ref(ex);
     if (lx_workers_add(&ex->http->workers, ex))
         return;
-    lx_exchange_unref(ex); /* not the last one: the caller has another */
+    atomic_fetch_sub(&ex->refs, 1); /* not the last one: the caller has another */
     ex->busy = false;
     ex->left = true;
     resume_locked(ex);

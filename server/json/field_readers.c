@@ -1,6 +1,7 @@
 /* Readers of fields (see field_readers.h). A file is a data: URL. */
 #include "server/json/field_readers.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -486,6 +487,7 @@ static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *e
 static lx_status keep_last(lx_completion_params *p, lx_error *err)
 {
     const lx_chat_message *last = &p->messages[p->n_messages - 1];
+    assert(last->text != NULL); /* every message has one */
     lx_status st = reserve_prompts(1, p, err);
     if (st != LX_OK)
         return st;
