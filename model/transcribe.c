@@ -170,7 +170,9 @@ lx_status lx_listener_write(const lx_listener *l, const lx_utterance *u, int32_t
     const lx_ctc_input in = {.log_p = u->input.log_p,
                              .n_rows = u->input.n_rows,
                              .n_ids = l->model->config.head_size,
-                             .blank = LX_SPEECH_BLANK};
+                             .blank = LX_SPEECH_BLANK,
+                             .fault = u->fault,
+                             .context = u->context};
     if (width < 0 || width > LX_CTC_MAX_WIDTH)
         return lx_fail(err, LX_ERR_INVALID, "beam", "beam is %d, not 0 to %d", width,
                        LX_CTC_MAX_WIDTH);

@@ -20,6 +20,10 @@ typedef struct lx_utterance {
     lx_encoder_input input; /* log_p: room, undefined until a pass has written it */
     double duration;        /* of the sound */
     void *memory;           /* owned */
+    /* What ends a search before its end, as lx_ctc_input has it; the caller sets it after the sound
+       was read. NULL: nothing does. */
+    lx_status (*fault)(const void *context, lx_error *err);
+    const void *context;
 } lx_utterance;
 
 typedef struct lx_spoken {
@@ -53,7 +57,7 @@ lx_status lx_listener_read(const lx_listener *l, const void *file, size_t bytes,
 void lx_utterance_fini(lx_utterance *u); /* zeros are allowed */
 
 /* After a pass over u->input. width 0: greedy; 1 .. LX_CTC_MAX_WIDTH: prefix-beam search, else
-   LX_ERR_INVALID with "beam". LX_ERR_NO_MEMORY. */
+   LX_ERR_INVALID with "beam". LX_ERR_NO_MEMORY, or what u->fault says. */
 lx_status lx_listener_write(const lx_listener *l, const lx_utterance *u, int32_t width,
                             lx_transcription *out, lx_error *err) LX_MUST_USE;
 void lx_transcription_fini(lx_transcription *t); /* zeros are allowed */
