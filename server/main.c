@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/features.h"
 #include "common/version.h"
 #include "common/visible.h"
 #include "server/cli/commands.h"
@@ -45,6 +46,8 @@ static void print_version(void)
         (void)puts("linnet " LX_VERSION); /* one string, which scripts/sbom finds in the file */
     else
         (void)printf("linnet %s (%s)\n", LX_VERSION, lx_commit);
+    if (lx_left_out[0] != '\0')
+        (void)printf("built without %s\n", lx_left_out);
 }
 
 /* What the build installs and users do not read: the manual and the completions, as files. */

@@ -4,6 +4,7 @@
  */
 #include "model/formats/sound.h"
 
+#include "model/formats/flac.h"
 #include "model/formats/halve.h"
 #include "model/formats/ogg.h"
 #include "model/formats/wav.h"
@@ -19,7 +20,7 @@
    since a resampler's work grows with the samples that go in. */
 enum { BLOCK = LX_HALVE_MOST, RIFF_HEAD = 12, SIZE = 4, MOST_LINKS = 32, LEAST_OVER = 3 };
 
-/* The file as the library reads it: with other bytes where a WAV file's sizes are wrong. */
+/* The file as the library reads it: with other bytes for sizes that may be wrong. */
 typedef struct bytes_of_file {
     const uint8_t *data;
     sf_count_t n, at;
@@ -107,9 +108,25 @@ static lx_status check_wav(reader *r, lx_error *err)
     lx_wav_sizes s = lx_wav_measure(r->file.data, (size_t)r->file.n);
     if (s.cut)
         return lx_fail(err, LX_ERR_INVALID, r->param, "the WAV file is cut");
+    if (s.followed)
+        return lx_fail(err, LX_ERR_INVALID, r->param,
+                       "other data follows the WAV file's samples; only Ogg files may have several "
+                       "sounds");
     correct(&r->file, 0, SIZE, s.riff);
     correct(&r->file, 1, s.data_at, s.data);
     return LX_OK;
+}
+
+/* The library would stop at the number of samples that the head promises; with 0 it reads on. */
+static void hide_count(bytes_of_file *f)
+{
+    const uint8_t *p = f->data + LX_FLAC_COUNT_AT - 3; /* SIZE bytes to the one that is shared */
+    if (f->n < LX_FLAC_COUNT_AT + LX_FLAC_COUNT_BYTES)
+        return;
+    uint32_t shared = p[3] & ~(uint32_t)LX_FLAC_COUNT_MASK;
+    correct(f, 0, LX_FLAC_COUNT_AT - 3,
+            shared << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0]);
+    correct(f, 1, LX_FLAC_COUNT_AT + 1, 0);
 }
 
 /* The library is shown no other stream than these two, none whose beginning it would keep, and
@@ -178,11 +195,16 @@ static lx_status open_file(reader *r, lx_error *err)
     lx_status st = kind[0] == 'W' ? check_wav(r, err) : kind[0] == 'O' ? check_ogg(r, err) : LX_OK;
     if (st != LX_OK)
         return st;
+    int64_t claims = kind[0] == 'F' ? lx_flac_claims(r->file.data, (size_t)r->file.n) : 0;
+    if (kind[0] == 'F')
+        hide_count(&r->file);
     SF_VIRTUAL_IO calls = {
         .get_filelen = file_length, .seek = file_seek, .read = file_read, .tell = file_tell};
     r->sndfile = sf_open_virtual(&calls, SFM_READ, &r->info, &r->file);
     if (r->sndfile == NULL)
         return lx_fail(err, LX_ERR_INVALID, r->param, "the %s file is damaged", kind);
+    if (claims > 0)
+        r->info.frames = claims;
     return check_info(r, kind, err);
 }
 
@@ -289,10 +311,13 @@ static lx_status decode(reader *r, lx_error *err)
     }
     if (st != LX_OK)
         return st;
+    bool flac = (r->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     if (sf_error(r->sndfile) != SF_ERR_NO_ERROR ||
-        (r->info.frames < SF_COUNT_MAX && decoded < r->info.frames))
-        return lx_fail(err, LX_ERR_INVALID, r->param, "the sound is damaged or cut after %.1f s",
-                       (double)decoded / r->info.samplerate);
+        (r->info.frames < SF_COUNT_MAX && decoded != r->info.frames) ||
+        (flac && !lx_flac_is_whole(r->file.data, (size_t)r->file.n)))
+        return lx_fail(err, LX_ERR_INVALID, r->param, "the sound is damaged or cut after %.1f s%s",
+                       (double)decoded / r->info.samplerate,
+                       flac ? ", or other data follows it" : "");
     return decoded > 0 ? convert(r, 0, 0, err) : LX_OK;
 }
 

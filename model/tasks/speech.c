@@ -49,9 +49,10 @@ static lx_status check_model(const lx_model *model, lx_error *err)
                        "config.json: norm: reversible is not for a model of speech");
     lx_status st = lx_mel_new(&c->mel, &mel, &why);
     lx_mel_free(mel);
+    if (st == LX_ERR_INVALID)
+        return lx_fail(err, LX_ERR_FORMAT, why.param, "config.json: speech.%s", why.text);
     if (st != LX_OK)
-        return lx_fail(err, st == LX_ERR_INVALID ? LX_ERR_FORMAT : st, why.param,
-                       "config.json: speech.%s", why.text);
+        return lx_fail(err, st, why.param, "%s", why.text);
     if (lx_speech_most_samples(c) > MOST_SAMPLES)
         return lx_fail(err, LX_ERR_FORMAT, "speech",
                        "config.json: %d positions of speech.stride %d and speech.hop %d are more "

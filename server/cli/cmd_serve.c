@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/features.h"
 #include "common/log.h"
 #include "common/log_sink.h"
 #include "common/version.h"
@@ -374,6 +375,8 @@ static void block_signals(sigset_t *signals)
 static void tell_ready(const char *host, int32_t port, bool tls)
 {
     bool v6 = strchr(host, ':') != NULL;
+    if (lx_left_out[0] != '\0')
+        lx_log(LX_LOG_INFO, "built without %s", lx_left_out);
     lx_log(LX_LOG_INFO, "linnet %s ready: http%s://%s%s%s:%d", LX_VERSION, tls ? "s" : "",
            v6 ? "[" : "", host, v6 ? "]" : "", port);
     lx_notify("READY=1");

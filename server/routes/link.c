@@ -47,17 +47,6 @@ bool lx_link_is_text(const lx_request *rq)
            strcmp(lx_link_field(rq, "tab"), "poems") == 0;
 }
 
-void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
-                   lx_response *rs)
-{
-    painting->wake = w->rq.wake;
-    painting->wake_context = w->rq.wake_context;
-    if (st == LX_OK)
-        lx_painter_take(w->api->painter, painting, w->deadline_ns, rs);
-    else
-        lx_respond_status(rs, st, err);
-}
-
 void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};

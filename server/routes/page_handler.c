@@ -59,7 +59,7 @@ static const char *const poem_fields[] = {"tab",   "kind",     "title", "form", 
 /* The fields of a link that has a picture of its own, NULL for any other. */
 static const char *const *fields_of(const lx_api *api, const lx_request *rq)
 {
-    if (rq->argument(rq->query, "seed") == NULL)
+    if (rq->argument(rq->query, "seed") == NULL || api->painter == NULL)
         return NULL;
     if (!lx_link_is_text(rq))
         return strcmp(lx_link_field(rq, "tab"), "images") == 0 ? image_fields : NULL;

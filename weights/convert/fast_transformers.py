@@ -14,10 +14,11 @@ import json
 import pathlib
 import sys
 
-import torch
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
-from export import write_raw  # noqa: E402 (the line above says where)
+import packages  # noqa: E402, F401 (the line above says where; before the packages that may be missing)
+
+import torch  # noqa: E402
+from export import write_raw  # noqa: E402
 
 NORM_EPS = 1e-5  # of the library's norms, and of PyTorch's
 BUILDER = {"attention_type": "full", "n_layers": 4, "n_heads": 4, "query_dimensions": 64, "value_dimensions": 64,

@@ -19,7 +19,10 @@ import struct
 import sys
 from pathlib import Path
 
-import numpy
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
+import packages  # noqa: E402, F401 (the line above says where; before the packages that may be missing)
+
+import numpy  # noqa: E402
 
 NORM_EPS = 1e-5  # fixed in the authors' code, as is that of the heads' norm, 64 times as much
 MODEL = {"emb.weight": "model.embeddings.weight", "head.weight": "lm_head.weight",

@@ -12,6 +12,8 @@ import argparse
 import pathlib
 import sys
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import matplotlib
 
 matplotlib.use("Agg")

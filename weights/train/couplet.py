@@ -9,6 +9,8 @@ how the learning rate goes: trainer.py.
 
 import argparse
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F

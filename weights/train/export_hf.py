@@ -12,6 +12,8 @@ import pathlib
 import shutil
 import sys
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 from export import read_raw, write_raw
 
 LAYER = {

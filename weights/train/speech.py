@@ -11,6 +11,8 @@ looked at; 5 to 7 are for the figure in the log, the digit error rate.
 
 import argparse
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -13,6 +13,8 @@ import argparse
 import pathlib
 import wave
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 
 import speech_data as data

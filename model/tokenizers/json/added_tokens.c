@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/tokenizers/json/parts.h"
+#include "model/tokenizers/unicode.h"
 
 #define FIELDS "id|content|single_word|lstrip|rstrip|normalized|special"
 
@@ -54,6 +55,8 @@ static void one(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
         lx_json_wrong(r, p, "content", "must have 1 to 1,024 bytes");
     if (r->st == LX_OK)
         check_id(r, p, h, token.id, text, n);
+    if (r->st == LX_OK && (token.single_word || token.lstrip || token.rstrip))
+        lx_json_keep(r, lx_unicode_check("added_tokens", r->err));
     if (r->st != LX_OK)
         return;
     h->base.specials[token.id] = token.special;

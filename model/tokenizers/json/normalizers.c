@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/tokenizers/json/parts.h"
+#include "model/tokenizers/unicode.h"
 
 /* A copy of text[n] with a NUL behind it. */
 static char *copy(lx_json_reader *r, const char *text, size_t n)
@@ -69,6 +70,7 @@ static void one(lx_json_reader *r, const lx_json_part *p, lx_normalizer *out)
     } else if (kind == LX_NORMALIZE_REPLACE) {
         lx_json_replace(r, p, out);
     } else {
+        lx_json_keep(r, lx_unicode_check("normalizer", r->err));
         lx_json_keys(r, p, "type");
         lx_normalize_step *s = next_step(r, p, out);
         if (s != NULL)
