@@ -125,6 +125,49 @@ def test_members_of_messages_are_told(port):
     assert params(told) == ["messages[0].name", "messages[0].content[0].cache_control"]
 
 
+def test_members_of_a_format_are_told(port):
+    more = {"type": "text", "strict": True, "schema": {"type": "object"}}
+    for path, body in bodies(port).items():
+        if path in ("/v1/completions", CHAT):
+            reply = call(port, "POST", path, body | {"response_format": more})
+            assert reply.status == 200 and params(reply.json()) == ["response_format.strict", "response_format.schema"], reply.text
+    reply = call(port, "POST", "/v1/responses", {"model": "rwkv", "input": "a", "max_output_tokens": 1, "text": {"format": more}})
+    assert reply.status == 200 and params(reply.json()) == ["text.format.strict", "text.format.schema"], reply.text
+
+
+def test_usage_in_every_event_needs_usage(port):
+    told = stream_ok(port, model="rwkv", prompt="a", max_tokens=2, stream_options={"continuous_usage_stats": True})
+    events = list(told)
+    assert params(events[0]) == ["stream_options.continuous_usage_stats"] and all("usage" not in e for e in events)
+    for options in ({"continuous_usage_stats": False}, {"continuous_usage_stats": True, "include_usage": True}):
+        events = list(stream_ok(port, model="rwkv", prompt="a", max_tokens=2, stream_options=options))
+        assert params(events[0]) == []
+
+
+def test_a_response_is_one_answer(port):
+    asked = {"model": "rwkv", "input": "a", "max_output_tokens": 1}
+    reply = call(port, "POST", "/v1/responses", asked | {"n": 1, "best_of": 1, "suffix": "", "echo": False})
+    assert reply.status == 200 and params(reply.json()) == [], reply.text
+    refused(call(port, "POST", "/v1/responses", asked | {"n": 2}), "n")
+
+
+@pytest.mark.parametrize("quality", ["auto", "standard"])
+def test_pictures_have_one_quality(image_port, quality):
+    asked = {"model": SMALL, "max_tokens": 1, "background": "opaque", "quality": quality}
+    assert params(call(image_port, "POST", "/v1/images/generations", asked).json()) == []
+    assert params(call(image_port, "POST", "/v1/images/generations", asked | {"quality": "hd"}).json()) == ["quality"]
+
+
+def test_a_reload_reads_no_field(port):
+    for body, told in (({}, []), ({NAMED: "a"}, [NAMED]), ({NAMED: None, "model": None}, [])):
+        reply = call(port, "POST", "/v1/models/reload", body)
+        assert reply.status == 200 and params(reply.json()) == told, reply.text
+    assert call(port, "POST", "/v1/models/reload", b"", {"Content-Type": "application/json"}).status == 200
+    refused(call(port, "POST", "/v1/models/reload", {"model": "rwkv"}), "model")
+    for body in (b"a", b"[]", b"{"):
+        refused(call(port, "POST", "/v1/models/reload", body, {"Content-Type": "application/json"}), "body")
+
+
 def test_the_same_response_format_is_refused_on_every_route(port):
     for path, body in bodies(port).items():
         if path in ("/v1/completions", CHAT, "/v1/responses"):
@@ -164,6 +207,16 @@ def test_a_score_takes_no_field_of_the_other_kind(image_port):
     refused(call(image_port, "POST", "/v1/score", {"image": WHOLE, **texts}), "prompt")
     for field in texts:
         refused(call(image_port, "POST", "/v1/score", {"model": SMALL, "image": WHOLE, field: texts[field]}), field)
+
+
+@pytest.mark.parametrize("field", ["rules", "normalize"])
+def test_a_text_without_rules_warns_of_them(port, image_port, couplet_port, field):
+    for value, told in ((False, [field]), (True, []), (None, [])):
+        assert params(complete_ok(port, model="rwkv", prompt="a", max_tokens=1, **{field: value})) == told
+        assert params(chat_ok(port, **{field: value})) == told
+        reply = call(port, "POST", "/v1/states", {"model": "rwkv", "prompt": "a", field: value})
+        assert reply.status == 201 and params(reply.json()) == told
+        assert params(complete_ok(couplet_port, prompt=LINE, **{field: value})) == []
 
 
 # --- fields that a state has already
@@ -280,6 +333,24 @@ def test_only_allowed_tokens_are_drawn(port, models):
     refused(complete(port, **fields, allowed_token_ids=[260]), "allowed_token_ids")
     refused(complete(port, **fields, allowed_token_ids=[258]), "allowed_token_ids")  # a row without a token
     refused(complete(port, **fields | {"model": "ends"}, allowed_token_ids=[text_model.END], ignore_eos=True), "allowed_token_ids")
+
+
+def test_biases_leave_a_token(port):
+    """-100 bans a token, so it must not ban all of them."""
+    fields = {"model": "rwkv", "prompt": "abc", "max_tokens": 8, "seed": 5}
+    bans = {"120": -100, "121": -100}
+    reply = complete(port, **fields, allowed_token_ids=[120, 121], logit_bias=bans)
+    refused(reply, "logit_bias")
+    assert "allowed_token_ids" in reply.error["message"]
+    assert text(complete_ok(port, **fields, allowed_token_ids=[120, 121], logit_bias={"120": -100})) == "y" * 8
+    assert text(complete_ok(port, **fields, allowed_token_ids=[120, 121, 122], logit_bias=bans)) == "z" * 8
+    assert set(text(complete_ok(port, **fields, allowed_token_ids=[120, 121], logit_bias={"120": -99, "121": -99}))) <= set("xy")
+    every = {str(i): -100 for i in range(260)}
+    refused(complete(port, **fields, logit_bias=every), "logit_bias")
+    refused(chat(port, logit_bias=every), "logit_bias")
+    assert text(complete_ok(port, **fields, logit_bias={k: v for k, v in every.items() if k != "97"})) == "a" * 8
+    refused(complete(port, **fields | {"model": "ends"}, logit_bias={k: v for k, v in every.items() if k != str(text_model.END)},
+                     ignore_eos=True), "logit_bias")
 
 
 def test_a_form_has_its_own_tokens(couplet_port):
