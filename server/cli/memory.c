@@ -2,6 +2,7 @@
 #include "server/cli/memory.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/cgroup.h"
@@ -20,6 +21,7 @@ enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state bes
 #define LEAST_PART ((int64_t)MIB)
 #define UNKNOWN ((int64_t)1024 * MIB) /* taken for the whole where the system does not tell it */
 #define SMALL ((int64_t)2048 * MIB)
+#define MOST_UNPACKED 2.0 /* bytes of memory per byte of a file: f32 of bf16 */
 
 /* What a connection takes whose client has sent most of a head: the HTTP library's memory, the
    front's buffers, and what the server knows of it. Measured: 30 KiB. */
@@ -89,7 +91,7 @@ int64_t lx_memory_own(const lx_memory *m, int64_t weights)
 {
     double each = 1; /* byte of memory per byte of a file */
     if (m->weights > 0 && m->own - PROGRAM > m->weights)
-        each = (double)(m->own - PROGRAM) / (double)m->weights;
+        each = fmin((double)(m->own - PROGRAM) / (double)m->weights, MOST_UNPACKED);
     return m->own + (int64_t)((double)(weights - m->weights) * each);
 }
 

@@ -52,7 +52,8 @@ int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held);
 /* How many of the wanted states so many bytes of kept ones allow: an empty one takes some, too. */
 int64_t lx_memory_most_states(int64_t wanted, int64_t kept);
 /* What program and weights take with so many bytes of weights in files, by what they took at the
-   start: packed weights may be larger than their files, so growth counts as it did then. */
+   start: packed weights may be larger than their files, so growth counts as it did then,
+   at most twice. */
 int64_t lx_memory_own(const lx_memory *m, int64_t weights);
 /* What all parts come to then. */
 int64_t lx_memory_sum(const lx_memory *m, int64_t own, int64_t held, int64_t answers);
