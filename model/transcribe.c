@@ -103,11 +103,26 @@ static lx_status make_rows(const lx_listener *l, const lx_sound *sound, const ch
     return LX_OK;
 }
 
+static lx_sound_limits limits_of(const lx_listener *l)
+{
+    return (lx_sound_limits){.rate = l->model->config.mel.rate, .n_samples = l->most_samples};
+}
+
+lx_status lx_listener_weigh(const lx_listener *l, const void *file, size_t bytes, const char *param,
+                            int64_t *rows, lx_error *err)
+{
+    const lx_sound_limits limits = limits_of(l);
+    int64_t samples = 0;
+    lx_status st = lx_sound_weigh(file, bytes, &limits, param, &samples, err);
+    double times = (double)samples / l->most_samples;
+    *rows = (int64_t)ceil(l->model->max_rows * (times > 1 ? times : 1));
+    return st;
+}
+
 lx_status lx_listener_read(const lx_listener *l, const void *file, size_t bytes, const char *param,
                            lx_utterance *out, lx_error *err)
 {
-    const lx_sound_limits limits = {.rate = l->model->config.mel.rate,
-                                    .n_samples = l->most_samples};
+    const lx_sound_limits limits = limits_of(l);
     lx_sound sound = {0};
     lx_status st = lx_sound_read(file, bytes, &limits, param, &sound, err);
     if (st != LX_OK)

@@ -42,6 +42,7 @@ typedef struct reader {
     float *block;         /* [BLOCK, channels], and room for what a halver keeps */
     float *samples;       /* [n_samples + 1] */
     int64_t n;
+    int64_t weight; /* see lx_sound_weigh */
 } reader;
 
 /* --- the library's view of the bytes --- */
@@ -343,7 +344,22 @@ static lx_status read_stream(reader *r, lx_error *err)
     return st;
 }
 
-static lx_status read_streams(reader *r, const uint8_t *data, size_t bytes, lx_error *err)
+/* Like read_stream, without decoding. */
+static lx_status weigh_stream(reader *r, lx_error *err)
+{
+    lx_status st = open_file(r, err);
+    double most = (double)r->limits->n_samples / r->limits->rate * r->info.samplerate;
+    double frames = (double)r->info.frames;
+    if (st == LX_OK)
+        r->weight += (int64_t)(frames < most ? frames : most) * r->info.channels;
+    if (r->sndfile != NULL)
+        sf_close(r->sndfile);
+    r->sndfile = NULL;
+    return st;
+}
+
+static lx_status each_stream(reader *r, const uint8_t *data, size_t bytes,
+                             lx_status (*act)(reader *r, lx_error *err), lx_error *err)
 {
     lx_status st = LX_OK;
     size_t n = 0;
@@ -358,7 +374,7 @@ static lx_status read_streams(reader *r, const uint8_t *data, size_t bytes, lx_e
                            MOST_LINKS);
         r->info = (SF_INFO){0};
         r->file = (bytes_of_file){.data = data + n, .n = (sf_count_t)own};
-        st = read_stream(r, err);
+        st = act(r, err);
         n += own;
     }
     return st;
@@ -368,7 +384,7 @@ lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *l
                         const char *param, lx_sound *out, lx_error *err)
 {
     reader r = {.limits = limits, .param = param};
-    lx_status st = bytes > 0 ? read_streams(&r, data, bytes, err) : open_file(&r, err);
+    lx_status st = bytes > 0 ? each_stream(&r, data, bytes, read_stream, err) : open_file(&r, err);
     if (st == LX_OK && r.n == 0)
         st = lx_fail(err, LX_ERR_INVALID, param, "the sound is empty");
     if (st == LX_OK)
@@ -382,4 +398,13 @@ void lx_sound_fini(lx_sound *s)
 {
     free(s->samples);
     *s = (lx_sound){0};
+}
+
+lx_status lx_sound_weigh(const void *data, size_t bytes, const lx_sound_limits *limits,
+                         const char *param, int64_t *samples, lx_error *err)
+{
+    reader r = {.limits = limits, .param = param};
+    lx_status st = each_stream(&r, data, bytes, weigh_stream, err);
+    *samples = r.weight;
+    return st;
 }

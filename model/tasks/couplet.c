@@ -411,6 +411,8 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
+    .has_rules = true,
+    .normalizes = true,
     .check_model = check_model,
     .max_rows = max_rows,
     .n_masks = N_MASKS,

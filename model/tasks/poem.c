@@ -470,6 +470,7 @@ static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request 
 const lx_task_ops lx_poem_task = {
     .name = "poem",
     .modality = LX_TEXT,
+    .normalizes = true,
     .check_model = check_model,
     .max_rows = lx_text_max_rows,
     .n_masks = N_MASKS,

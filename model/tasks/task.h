@@ -73,6 +73,7 @@ typedef struct lx_constraint {
 typedef struct lx_task_ops {
     const char *name; /* config.json: task */
     lx_modality modality;
+    bool has_rules, normalizes; /* reads these fields of lx_task_request */
 
     /* Checks that the model's config and vocabulary fit the task; called by lx_model_load. */
     lx_status (*check_model)(const lx_model *model, lx_error *err);

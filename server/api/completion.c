@@ -9,6 +9,7 @@
 #include "common/random.h"
 #include "server/api/cost.h"
 #include "server/api/token_rules.h"
+#include "server/json/request_fields.h"
 
 /* --- start --- */
 
@@ -167,6 +168,10 @@ enum { HELD_TOKENS = 3 };
 static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *plans)
 {
     lx_json_notes notes = p->notes;
+    const lx_task_ops *task = plans[0]->model->task;
+    lx_note_unread(task, p->rules, p->normalize, &notes);
+    if (p->ignore_eos && task->ends == NULL)
+        lx_json_note(&notes, "ignore_eos", "answers of this model have a fixed length");
     for (int32_t i = 0; i < p->n_prompts; i++) {
         notes.unknown += plans[i]->n_unknown;
         notes.simplified += plans[i]->n_simplified;

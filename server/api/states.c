@@ -9,6 +9,7 @@
 #include "server/api/cost.h"
 #include "server/api/generation.h"
 #include "server/api/state_request.h"
+#include "server/api/token_rules.h"
 #include "server/json/states.h"
 
 enum { MAX_LIST = 1 << 20 };
@@ -202,7 +203,7 @@ static lx_status plan_image(lx_served_model *served, const lx_state_create *p, l
     return st;
 }
 
-static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_state_create *p,
+static lx_status plan_text(const lx_api *api, lx_served_model *served, lx_state_create *p,
                            lx_plan **plan, lx_error *err)
 {
     const char *unread = image_field(p);
@@ -211,6 +212,7 @@ static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_
                        served->model->name, unread);
     if (p->prompt == NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
+    lx_note_unread(served->model->task, p->rules, p->normalize, &p->notes);
     lx_task_request request = {.text = p->prompt,
                                .text_bytes = p->prompt_bytes,
                                .max_prompt = api->max_prompt,

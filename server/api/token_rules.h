@@ -5,7 +5,10 @@
 
 #include "server/api/generation.h"
 
-/* LX_ERR_INVALID for an allowed_token_ids that the model cannot follow. */
+/* Notes those of these fields that a request sets and that the task does not read. */
+void lx_note_unread(const lx_task_ops *task, bool rules, bool normalize, lx_json_notes *notes);
+/* LX_ERR_INVALID for an allowed_token_ids that the model cannot follow, and for a logit_bias that
+   leaves no token. */
 lx_status lx_check_allowed(const lx_model *model, const lx_completion_params *p,
                            lx_error *err) LX_MUST_USE;
 /* Only ids of the request's list, which it has, are drawn: all others get the least bias. *out

@@ -190,14 +190,28 @@ static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error
     return st;
 }
 
-/* A text has at most as many tokens as the longest sound has rows: so many the key must have. */
-static lx_status take_load(heard *h, const lx_request *rq, int32_t *again_s, lx_error *err)
+/* A text has at most as many tokens as the longest sound has rows. So many the key must have, and
+   more for a file whose decoding is more work than that of the longest sound. */
+static lx_status take_load(heard *h, const lx_upload *file, const lx_request *rq, int32_t *again_s,
+                           lx_error *err)
 {
     lx_key *key = lx_key_of(&rq->client);
     if (key == NULL)
         return LX_OK;
-    h->load = (lx_key_load){.n_tokens = h->served->model->max_rows, .n_samples = 1};
-    lx_status st = lx_key_take(key, &h->load, lx_now_ns(), again_s, err);
+    const lx_listener *l = lx_transcriber_listener(h->served->transcriber);
+    h->load = (lx_key_load){.n_samples = 1};
+    lx_status st = LX_OK;
+    if (lx_key_counts_tokens(key)) /* else the file is not opened for its weight */
+        st = lx_listener_weigh(l, file->data, file->bytes, "file", &h->load.n_tokens, err);
+    if (st != LX_OK)
+        return st;
+    st = lx_key_take(key, &h->load, lx_now_ns(), again_s, err);
+    if (st == LX_ERR_INVALID)
+        return lx_fail(
+            err, st, "file",
+            "decoding the file counts as %lld tokens, which are more than a key may have "
+            "per minute (--key-tokens)",
+            (long long)h->load.n_tokens);
     h->key = st == LX_OK ? key : NULL;
     return st;
 }
@@ -243,7 +257,7 @@ static lx_status start(heard *h, const lx_upload *file, const lx_request *rq, in
 {
     lx_status st = reserve(h, file->bytes, again_s, err);
     if (st == LX_OK)
-        st = take_load(h, rq, again_s, err);
+        st = take_load(h, file, rq, again_s, err);
     if (st == LX_OK)
         st = submit(h, file, rq, again_s, err);
     if (st != LX_OK)

@@ -418,6 +418,7 @@ int lx_command_serve(int argc, char **argv)
     block_signals(&signals);
     lx_api api;
     init_api(&o, &memory, &api);
+    memory.limit = &api.answers.limit;
     lx_http *http = NULL;
     parts p = {0};
     st = lx_log_sink_start(lx_log_report_loss, &err);
@@ -432,7 +433,6 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK)
         st = lx_serving_load(api.serving, &models.options, &err);
     if (st == LX_OK) {
-        lx_memory_settle(&memory, &api);
         tell_ready(o.host, lx_http_port(http), o.tls_key != NULL);
         wait_for_signal(&signals, &o, api.serving, http);
         lx_notify("STOPPING=1");

@@ -37,6 +37,11 @@ typedef struct lx_memory {
     int32_t connections;
     int64_t connection;  /* what one takes at most */
     bool chosen_answers; /* by the operator */
+    /* Of lx_memory_settle; its thread only. */
+    _Atomic int64_t *limit; /* of answers, which it sets */
+    bool settled;
+    int64_t own, weights; /* bytes of the process at its start, and of its models' files then */
+    int64_t models;       /* what program and models came to when it was last settled */
 } lx_memory;
 
 /* Pure functions, tested alone. */
@@ -46,6 +51,10 @@ lx_memory lx_memory_share(const lx_memory_wishes *w);
 int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held);
 /* How many of the wanted states so many bytes of kept ones allow: an empty one takes some, too. */
 int64_t lx_memory_most_states(int64_t wanted, int64_t kept);
+/* What program and weights take with so many bytes of weights in files, by what they took at the
+   start: packed weights may be larger than their files, so growth counts as it did then,
+   at most twice. */
+int64_t lx_memory_own(const lx_memory *m, int64_t weights);
 /* What all parts come to then. */
 int64_t lx_memory_sum(const lx_memory *m, int64_t own, int64_t held, int64_t answers);
 
@@ -53,7 +62,10 @@ int64_t lx_memory_sum(const lx_memory *m, int64_t own, int64_t held, int64_t ans
    too little for one body that is allowed. */
 lx_status lx_memory_plan(const lx_serve_options *o, lx_serving_options *serving, lx_memory *out,
                          lx_error *err) LX_MUST_USE;
-/* With all models loaded: sets the budget of answers, and logs what there is. */
-void lx_memory_settle(const lx_memory *m, lx_api *api);
+/* For lx_serving_options; `memory` is a lx_memory. */
+lx_status lx_memory_has_room(void *memory, int64_t weights, lx_error *err) LX_MUST_USE;
+/* Sets the budget of answers and logs all parts. LX_ERR_TOO_LARGE where a reload's models need more
+   than those before and the sum is more than the whole: then nothing is changed. */
+lx_status lx_memory_settle(void *memory, const lx_serving_bytes *all, lx_error *err) LX_MUST_USE;
 
 #endif

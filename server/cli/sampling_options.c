@@ -39,8 +39,6 @@ lx_status lx_cli_add_stop(const lx_cli_sampling *o, lx_stops *stops, lx_error *e
     if (n < 1 || n > LX_MAX_STOP_BYTES)
         return lx_fail(err, LX_ERR_INVALID, "stop", "--stop must have 1 to %d bytes",
                        LX_MAX_STOP_BYTES);
-    if (stops->n == LX_MAX_STOPS)
-        return lx_fail(err, LX_ERR_INVALID, "stop", "--stop: there are %d already", LX_MAX_STOPS);
     struct lx_stop *stop = &stops->stop[stops->n++];
     stop->bytes = n;
     memcpy(stop->text, o->stop, n);

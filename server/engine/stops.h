@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LX_MAX_STOPS = 4, LX_MAX_STOP_BYTES = 256 };
+/* A client may send LX_MAX_STOPS; a chat's template adds others after them. */
+enum { LX_MAX_STOPS = 4, LX_MAX_ALL_STOPS = 9, LX_MAX_STOP_BYTES = 256 };
 
 typedef struct lx_stops {
     int32_t n;      /* 0: none */
@@ -17,7 +18,7 @@ typedef struct lx_stops {
     struct lx_stop {
         size_t bytes; /* 1 .. LX_MAX_STOP_BYTES */
         char text[LX_MAX_STOP_BYTES];
-    } stop[LX_MAX_STOPS];
+    } stop[LX_MAX_ALL_STOPS];
 } lx_stops;
 
 /* Where the first stop string begins, or `bytes` when there is none. */

@@ -122,7 +122,7 @@ typedef struct lx_http_options {
     int64_t wait_ns;        /* for a worker, after which the request is refused */
     int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
     lx_body_limits limits;
-    lx_budget *bodies; /* bytes of bodies that are being read; NULL: no limit */
+    lx_budget *bodies; /* bytes of bodies that are being read; see shares.h */
     /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
     void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */

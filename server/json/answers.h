@@ -22,6 +22,7 @@
 #include "server/json/parts.h"
 
 enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024, LX_MAX_ASKED_TOKENS = 1000000 };
+enum { LX_MAX_ASKED_BIAS = 100 }; /* of logit_bias, either way; so little bans a token */
 
 /* A text, or tokens. */
 typedef struct lx_prompt {
@@ -73,6 +74,7 @@ typedef struct lx_completion_params {
     bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
     bool chat;             /* read from messages, answered as chat.completion */
     bool response;         /* a chat, too; read from input, answered as a response */
+    bool input_is_text;    /* of a response: input is a text, not a list of messages */
     bool continues;        /* of a chat: the answer goes on with the last message */
     bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
     bool wants_logprobs;   /* of a chat or a response, with n_top beside each: see n_logprobs */

@@ -5,8 +5,6 @@
 #include "server/json/field_readers.h"
 #include "server/json/fields.h"
 
-enum { MAX_BIAS = 100 };
-
 /* A token's number as OpenAI writes it, a key; -1 when it is none. Each has one spelling, and no
    key comes twice in JSON that was parsed, so no token does. */
 static int32_t read_id(const char *key)
@@ -33,10 +31,10 @@ static lx_status keep_bias(int32_t id, const json_t *value, lx_completion_params
     double add = json_number_value(value);
     if (id < 0)
         return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: a key is not a token");
-    if (!json_is_number(value) || !(add >= -MAX_BIAS && add <= MAX_BIAS))
+    if (!json_is_number(value) || !(add >= -LX_MAX_ASKED_BIAS && add <= LX_MAX_ASKED_BIAS))
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
-                       "logit_bias: token %d must have a number from %d to %d", id, -MAX_BIAS,
-                       MAX_BIAS);
+                       "logit_bias: token %d must have a number from %d to %d", id,
+                       -LX_MAX_ASKED_BIAS, LX_MAX_ASKED_BIAS);
     p->biases[p->n_biases++] = (lx_bias){id, (float)add, 0};
     return LX_OK;
 }
@@ -58,7 +56,7 @@ static lx_status keep_map(json_t *map, lx_completion_params *p, lx_error *err)
 /* The form of llama.cpp: [[id, number], ...]; false in place of a number bans the token. */
 static lx_status keep_pairs(const json_t *list, lx_completion_params *p, lx_error *err)
 {
-    json_t *ban = json_integer(-MAX_BIAS);
+    json_t *ban = json_integer(-LX_MAX_ASKED_BIAS);
     lx_status st = LX_OK;
     for (size_t i = 0; st == LX_OK && i < json_array_size(list); i++) {
         const json_t *pair = json_array_get(list, i);

@@ -77,6 +77,9 @@ LX_READER(stream_options)
                            known[i]);
         *(i == 0 ? &p->include_usage : &p->usage_always) = json_is_true(wanted);
     }
+    if (p->usage_always && !p->include_usage)
+        lx_json_note(r->notes, "stream_options.continuous_usage_stats",
+                     "it needs include_usage: true");
     lx_json_note_members(value, r->name, known, r->notes);
     return LX_OK;
 }
@@ -109,12 +112,20 @@ LX_READER(stop)
     return st;
 }
 
+lx_status lx_json_check_format(const json_t *format, const char *name, const lx_json_reading *r,
+                               lx_error *err)
+{
+    static const char *const known[] = {"type", NULL};
+    if (!lx_json_is(lx_json_field(format, known[0]), "text"))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s must be {\"type\": \"text\"}: answers are text", name);
+    lx_json_note_members(format, name, known, r->notes);
+    return LX_OK;
+}
+
 LX_READER(text_format)
 {
-    if (lx_json_is(lx_json_field(value, "type"), "text"))
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, r->name,
-                   "response_format must be {\"type\": \"text\"}: answers are text");
+    return lx_json_check_format(value, r->name, r, err);
 }
 
 void lx_poem_fields_fini(lx_poem_fields *p)

@@ -176,6 +176,7 @@ LX_READER(input)
     if (st != LX_OK || json_is_array(value))
         return st == LX_OK ? keep_list(value, r, err) : st;
     size_t bytes = json_string_length(value);
+    p->input_is_text = true;
     st = add_message(LX_CHAT_USER, copy_of(json_string_value(value), bytes), bytes, p, err);
     return st == LX_OK ? keep_last(p, err) : st;
 }

@@ -43,7 +43,8 @@ static bool is_neutral(const json_t *value, unsigned neutral)
     else if (text != NULL)
         kinds = (text[0] == '\0' ? LX_NEUTRAL_EMPTY : 0) |
                 (is_among(text, "auto", "default") ? LX_NEUTRAL_AUTO : 0) |
-                (is_among(text, "none", "standard") ? LX_NEUTRAL_NONE : 0);
+                (is_among(text, "none", "standard") || strcmp(text, "opaque") == 0 ? LX_NEUTRAL_NONE
+                                                                                   : 0);
     else
         kinds = json_array_size(value) + json_object_size(value) == 0 ? LX_NEUTRAL_EMPTY : 0;
     return (kinds & neutral) != 0;
@@ -218,6 +219,11 @@ static void note(lx_json_notes *notes, const char *name, size_t n, const char *w
     f->meant = meant;
 }
 
+void lx_json_note(lx_json_notes *notes, const char *name, const char *why)
+{
+    note(notes, name, strlen(name), why, NULL);
+}
+
 /* Whether one change of a letter, a missing one, one too many or a swap of neighbours makes `meant`
    of the name. */
 static bool is_nearly(const char *name, const char *meant)
@@ -376,4 +382,19 @@ lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
     }
     note_unknown(r, n_known);
     return LX_OK;
+}
+
+lx_status lx_json_read_nothing(const char *body, size_t bytes, lx_json_route route,
+                               lx_json_notes *notes, lx_error *err)
+{
+    json_t *root = NULL;
+    if (bytes == 0)
+        return LX_OK;
+    lx_status st = lx_json_parse(body, bytes, &root, err);
+    char nowhere = 0; /* no row of the route has a target */
+    lx_json_reading r = {.root = root, .route = route, .params = &nowhere, .notes = notes};
+    if (st == LX_OK)
+        st = lx_json_read_fields(&r, err);
+    json_decref(root);
+    return st;
 }

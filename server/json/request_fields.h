@@ -29,6 +29,7 @@ typedef enum lx_json_route {
     LX_JSON_TOKENIZE,
     LX_JSON_DETOKENIZE,
     LX_JSON_TRANSCRIPTIONS,
+    LX_JSON_RELOAD,
     LX_JSON_ROUTES
 } lx_json_route;
 
@@ -68,7 +69,7 @@ enum {
     LX_NEUTRAL_MINUS = 16, /* a number below 0 */
     LX_NEUTRAL_EMPTY = 32, /* a text, a list or an object */
     LX_NEUTRAL_AUTO = 64,  /* "auto" or "default" */
-    LX_NEUTRAL_NONE = 128, /* "none" or "standard" */
+    LX_NEUTRAL_NONE = 128, /* "none", "standard" or "opaque" */
 };
 
 typedef struct lx_field {
@@ -94,6 +95,15 @@ const lx_field *lx_json_field_row(int32_t i);
 /* Reads all fields of r->root that r->route has, in the order of the table, and notes the others.
    LX_ERR_INVALID, or LX_ERR_NOT_FOUND for a model, with the name of the first that is bad. */
 lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err) LX_MUST_USE;
+
+/* Reads the body of a route that needs none, and that has no field to be kept. LX_ERR_INVALID with
+   the name of one that is refused, or with "body" for what is no JSON. */
+lx_status lx_json_read_nothing(const char *body, size_t bytes, lx_json_route route,
+                               lx_json_notes *notes, lx_error *err) LX_MUST_USE;
+
+/* Notes a field, or a part of one, that changes nothing. why: static, what to do instead; or NULL.
+ */
+void lx_json_note(lx_json_notes *notes, const char *name, const char *why);
 
 /* Notes the members of a field's own object that say something and are not among `known`, which
    ends with NULL; a warning names them as prefix.name. */

@@ -19,11 +19,8 @@ LX_READER(response_text)
     const json_t *format = lx_json_field(value, "format");
     if (!json_is_object(value))
         return lx_fail(err, LX_ERR_INVALID, r->name, "text must be an object");
-    if (format != NULL && !lx_json_is(lx_json_field(format, "type"), "text"))
-        return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "text.format must be {\"type\": \"text\"}: answers are text");
     lx_json_note_members(value, r->name, known, r->notes);
-    return LX_OK;
+    return format != NULL ? lx_json_check_format(format, "text.format", r, err) : LX_OK;
 }
 
 LX_READER(include)

@@ -110,6 +110,18 @@ int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models)
     return bytes;
 }
 
+lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
+                            lx_error *err)
+{
+    lx_serving_bytes all = {0};
+    for (int32_t i = 0; i < n; i++) {
+        all.weights += models[i]->bytes.weights;
+        all.held += models[i]->bytes.held;
+        all.prefixes += models[i]->bytes.prefixes;
+    }
+    return s->options.settle != NULL ? s->options.settle(s->options.memory, &all, err) : LX_OK;
+}
+
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_error *err)
 {
     lx_folder_list l = {.n = 0};
@@ -117,6 +129,8 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_e
     lx_status st = lx_folders_list(options, &l, err);
     if (st == LX_OK)
         st = load_all(s, &l, err);
+    if (st == LX_OK)
+        st = lx_serving_settle(s, s->models, s->n, err);
     lx_folders_free(&l);
     if (st == LX_OK)
         atomic_store(&s->loaded, true);
@@ -170,14 +184,6 @@ int64_t lx_serving_last_step_ms(lx_serving *s)
 int64_t lx_serving_state_bytes(const lx_served_model *m)
 {
     return lx_model_state_floats(m->model, m->model->max_rows) * (int64_t)sizeof(float);
-}
-
-int64_t lx_serving_held_bytes(lx_serving *s)
-{
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < lx_serving_count(s); i++)
-        bytes += lx_serving_at(s, i)->held;
-    return bytes;
 }
 
 const char *lx_serving_backend(const lx_serving *s)

@@ -56,6 +56,11 @@ struct lx_serving {
     lx_reload_pass *waiting; /* it has not begun, and the next request joins it; NULL: none */
 };
 
+/* --- serving.c --- */
+/* Whether these may be the models; the plan of memory follows where they may. */
+lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
+                            lx_error *err) LX_MUST_USE;
+
 /* --- serving_load.c --- */
 /* The folders that the options name, sorted. Also after a failure the list is to be freed. */
 lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l,

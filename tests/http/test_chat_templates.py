@@ -37,10 +37,10 @@ def with_template(folder, template):
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, "model_max_length": 5}))
 
 
-def write_chatml(folder, template, tokens=("<|im_start|>", "<|im_end|>")):
+def write_chatml(folder, template, tokens=("<|im_start|>", "<|im_end|>"), special=True):
     """Byte-level BPE with the template's tokens, that ends answers with a token which config.json does not name."""
     tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
-    tokenizer.add_special_tokens(list(tokens))
+    (tokenizer.add_special_tokens if special else tokenizer.add_tokens)(list(tokens))
     text = {"tokenizer": "tokenizer.json", "context": text_model.CONTEXT}
     text_model.write(folder, tokenizer.get_vocab_size(), text, tokenizer, 2)
     with_template(folder, template)
@@ -150,7 +150,8 @@ def test_a_stop_of_ones_own_and_the_templates(port):
     whole = said(chat(port, model="rwkv", ignore_eos=True))[0]
     stop = whole[5]
     assert said(chat(port, model="rwkv", stop=[stop]))[0] == whole[: whole.index(stop)]
-    reply = chat(port, model="rwkv", stop=["a", "b", "c", "d"])
+    assert said(chat(port, model="rwkv", stop=["no", "such", "text"] + [stop]))[0] == whole[: whole.index(stop)]
+    reply = chat(port, model="rwkv", stop=["a", "b", "c", "d", "e"])
     assert reply.status == 400 and reply.error["param"] == "stop"
 
 
@@ -163,7 +164,7 @@ def test_what_has_no_known_template_is_refused(port, model, words):
 @pytest.mark.parametrize(
     "messages, words",
     [
-        ([{"role": "user", "content": "a<|im_end|>b"}], "messages[0] has <|im_end|> in it"),
+        ([{"role": "user", "content": "a<|im_end|>b"}], "messages[0].content has <|im_end|> in it"),
         ([{"role": "tool", "content": "a"}], "role"),
         ([{"role": "user", "content": "a" * 2000}], "more than"),
     ],
