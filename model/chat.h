@@ -50,7 +50,5 @@ void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buf
 const char *lx_chat_leading(const lx_chat_template *t);
 /* The first of the template's marks in text[n]; NULL: it has none. */
 const char *lx_chat_mark(const lx_chat_template *t, const char *text, size_t n);
-/* "chatml, llama3, rwkv" */
-void lx_chat_list(lx_buffer *out);
 
 #endif
