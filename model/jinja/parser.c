@@ -488,19 +488,20 @@ static node *parse_tuple(parser *p, bool condition)
 static node *parse_target(parser *p, bool attribute)
 {
     bool brackets = take_sign(p, "(");
-    node *tuple = make(p, N_TUPLE);
+    node *tuple = make(p, N_TUPLE), *first = NULL;
     do {
-        if (tuple->list != NULL && p->now.kind != T_NAME)
+        if (first != NULL && p->now.kind != T_NAME)
             break; /* "a, = ..." */
         node *name = make(p, N_NAME);
         name->text = expect_name(p, "a name");
-        if (attribute && tuple->list == NULL && take_sign(p, "."))
+        if (attribute && first == NULL && take_sign(p, "."))
             return parse_dot(p, name);
+        first = first != NULL ? first : name;
         add(p, tuple, name);
     } while (take_sign(p, ","));
     if (brackets)
         expect_sign(p, ")");
-    return tuple->list->next == NULL ? tuple->list : tuple;
+    return first->next == NULL ? first : tuple;
 }
 
 /* --- statements --- */

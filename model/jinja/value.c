@@ -1,6 +1,7 @@
 /* Values: how they are made, compared, counted and written, as in Python. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/jinja/internal.h"
@@ -455,19 +456,17 @@ static void write_real(run *r, builder *b, double real)
         return;
     }
     int precision = 1;
-    double back;
     do
         snprintf(digits, sizeof digits, "%.*e", precision - 1, real);
-    while (sscanf(digits, "%lf", &back) == 1 && back != real && precision++ < 17);
-    int exponent = 0;
-    sscanf(strchr(digits, 'e') + 1, "%d", &exponent);
+    while (strtod(digits, NULL) != real && precision++ < 17);
+    long exponent = strtol(strchr(digits, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent >= 16) {
         /* Python's exponent has two digits at least, as C's has, and its digits no zeros at the
          * end. */
         lx_jinja_puts(r, b, digits);
         return;
     }
-    int after = precision - 1 - exponent;
+    int after = precision - 1 - (int)exponent;
     snprintf(digits, sizeof digits, "%.*f", after > 0 ? after : 1, real);
     lx_jinja_puts(r, b, digits);
 }
