@@ -81,7 +81,8 @@ static value do_length(run *r, value self, const arguments *given)
 static value do_default(run *r, value self, const arguments *given)
 {
     value other = lx_jinja_argument(r, given, 0, "default_value", lx_jinja_make_name(r, ""));
-    bool or_false = lx_jinja_is_true(r, lx_jinja_argument(r, given, 1, "boolean", make_bool(false)));
+    bool or_false =
+        lx_jinja_is_true(r, lx_jinja_argument(r, given, 1, "boolean", make_bool(false)));
     return self.kind == UNDEFINED || (or_false && !lx_jinja_is_true(r, self)) ? other : self;
 }
 

@@ -411,7 +411,9 @@ static value do_format(run *r, value self, const arguments *given)
             refuse(r, "formats other than {} and {name} are not implemented");
         memcpy(copy, name, n);
         copy[n] = '\0';
-        size_t position = n == 0 ? next++ : is_digit(copy[0]) ? (size_t)strtoul(copy, NULL, 10) : SIZE_MAX;
+        size_t position = n == 0              ? next++
+                          : is_digit(copy[0]) ? (size_t)strtoul(copy, NULL, 10)
+                                              : SIZE_MAX;
         const span *part = lx_jinja_text_of(r, lx_jinja_needed(r, given, position, copy));
         lx_jinja_write(r, &b, part->bytes, part->marks, part->n);
         at += n + 1;
