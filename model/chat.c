@@ -155,9 +155,3 @@ void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buf
     else
         lx_buffer_append(out, text, n);
 }
-
-void lx_chat_list(lx_buffer *out)
-{
-    for (int i = 0; i < N_TEMPLATES; i++)
-        lx_buffer_printf(out, "%s%s", i > 0 ? ", " : "", templates[i].name);
-}

@@ -48,7 +48,5 @@ void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buf
    blank, after "Assistant:". "" in most templates. Answers are sent without it, so that they
    are the same text when they come back as messages. */
 const char *lx_chat_leading(const lx_chat_template *t);
-/* "chatml, llama3, rwkv" */
-void lx_chat_list(lx_buffer *out);
 
 #endif

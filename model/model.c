@@ -17,6 +17,7 @@
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"
+#include "model/jinja/jinja.h"
 #include "model/model_internal.h"
 #include "model/rhymes.h"
 #include "model/tasks/task.h"
@@ -359,32 +360,64 @@ static lx_status check_task(lx_model *m, lx_error *err)
                : lx_fail(err, st, NULL, "%s/config.json: %s", lx_file_label(m->dir), why.text);
 }
 
-/* What ends a message of its chats ends an answer, too. */
-static void add_end(lx_model *m, const char *name)
+static void add_end(lx_model *m, int32_t id)
 {
     lx_config *c = &m->config;
-    int32_t id = name != NULL ? lx_tokenizer_find(m->tokenizer, name) : -1;
     for (int32_t i = 0; i < c->n_ends; i++)
         id = c->ends[i] == id ? -1 : id;
     if (id >= 0 && id < c->head_size && c->n_ends < LX_MAX_ENDS)
         c->ends[c->n_ends++] = id;
 }
 
+/* A template that cannot be rendered does not end the loading: completions need none. Chats are
+   then refused with the reason. */
+static lx_status use_template(lx_model *m, const char *text, lx_error *err)
+{
+    lx_error why = {0};
+    m->has_template = true;
+    m->hash = lx_file_hash(m->hash, text, strlen(text));
+    m->chat = lx_chat_find(text);
+    if (m->chat != NULL) { /* the end of a message of its chats ends an answer, too */
+        if (m->chat->end != NULL)
+            add_end(m, lx_tokenizer_find(m->tokenizer, m->chat->end));
+        return LX_OK;
+    }
+    lx_status st = lx_jinja_parse(text, strlen(text), &m->jinja, &why);
+    if (st == LX_OK)
+        return st;
+    m->no_jinja = strdup(why.text);
+    return st == LX_ERR_NO_MEMORY || m->no_jinja == NULL
+               ? lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template")
+               : LX_OK;
+}
+
+/* transformers ends an answer at the tokens of generation_config.json. */
+static lx_status add_generation_ends(lx_model *m, lx_error *err)
+{
+    int32_t ids[LX_MAX_ENDS], n = 0;
+    lx_status st = lx_hf_read_generation_ends(m->dir, LX_MAX_ENDS, ids, &n, err);
+    for (int32_t i = 0; st == LX_OK && i < n; i++) {
+        m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
+        add_end(m, ids[i]);
+    }
+    return st;
+}
+
 static lx_status load_chat(lx_model *m, lx_error *err)
 {
-    char *text = NULL;
+    lx_hf_chat chat;
     if (m->task->ends == NULL)
         return LX_OK;
-    lx_status st = lx_hf_read_chat(m->dir, &text, err);
-    if (st != LX_OK || text == NULL)
+    lx_status st = lx_hf_read_chat(m->dir, &chat, err);
+    if (st != LX_OK)
         return st;
-    m->has_template = true;
-    m->chat = lx_chat_find(text);
-    m->hash = lx_file_hash(m->hash, text, strlen(text));
-    free(text);
-    if (m->chat != NULL)
-        add_end(m, m->chat->end);
-    return LX_OK;
+    m->begin_name = chat.begin;
+    m->end_name = chat.end;
+    chat.begin = chat.end = NULL;
+    if (chat.text != NULL)
+        st = use_template(m, chat.text, err);
+    lx_hf_chat_fini(&chat);
+    return st == LX_OK ? add_generation_ends(m, err) : st;
 }
 
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
@@ -426,6 +459,10 @@ void lx_model_free(lx_model *m)
     lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
     lx_vocab_free(m->vocab);
     lx_rhymes_free(m->rhymes);
+    lx_jinja_free(m->jinja);
+    free(m->no_jinja);
+    free(m->begin_name);
+    free(m->end_name);
     lx_safetensors_close(m->weights);
     free(m->layers);
     free(m->dir);

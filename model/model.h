@@ -14,6 +14,7 @@
 struct lx_task_ops;
 struct lx_tokenizer;
 struct lx_chat_template;
+struct lx_jinja;
 struct lx_rhymes;
 
 enum { LX_MAX_BRANCHES = 2 };
@@ -41,9 +42,12 @@ typedef struct lx_model {
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
-    struct lx_rhymes *rhymes;            /* of poems, where the folder has a table; else NULL */
-    bool has_template;                   /* it has one, known or not */
-    uint64_t hash;                       /* of every file that is read */
+    struct lx_jinja *jinja;      /* of text: any other template; NULL: none that can be rendered */
+    char *no_jinja;              /* then why not, a line; else NULL */
+    char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
+    struct lx_rhymes *rhymes;    /* of poems, where the folder has a table; else NULL */
+    bool has_template;           /* it has one, known or not */
+    uint64_t hash;               /* of every file that is read */
     int64_t n_parameters;
     int32_t max_rows;    /* input rows that a state may absorb: the task's longest plan */
     lx_layer *layers;    /* [n_layers] */

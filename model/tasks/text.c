@@ -142,6 +142,16 @@ lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, 
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
+lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
+                                size_t bytes, const char *param, lx_token_list *out, lx_error *err)
+{
+    lx_error why = {0};
+    lx_status st = lx_tokenizer_encode_marked(model->tokenizer, text, marks, bytes, 0, out, &why);
+    if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE) /* it is the client's text */
+        return lx_fail(err, LX_ERR_INVALID, param, "%s", why.text);
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+}
+
 /* Appends the prompt's tokens. One more than is read is room enough to see that there are more. */
 static lx_status list_tokens(const lx_model *model, const lx_task_request *request, int32_t most,
                              lx_token_list *list, lx_error *err)

@@ -31,6 +31,12 @@ extern const lx_task_ops lx_text_task;
 lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
                          const char *param, lx_token_list *out, lx_error *err) LX_MUST_USE;
 
+/* The same for a rendered chat, whose marks say what a client wrote: see
+ * lx_tokenizer_encode_marked. */
+lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
+                                size_t bytes, const char *param, lx_token_list *out,
+                                lx_error *err) LX_MUST_USE;
+
 /* What a task of text with rules of its own is made of: see lx_task_ops. The plan has none of its
    own data then; the mask is number 0, and the constraint of a step is that and, where the end is
    ignored, no token that ends an answer. */

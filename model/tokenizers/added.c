@@ -2,6 +2,7 @@
 #include "model/tokenizers/added.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/tokenizers/unicode.h"
 #include "model/utf8.h"
@@ -53,7 +54,8 @@ static bool accept(const lx_added *a, const lx_added_walk *w, int32_t place, siz
                    size_t end, lx_added_span *out)
 {
     const lx_added_token *t = &a->tokens[place];
-    if (t->special && w->plain_specials)
+    bool marked = w->marks != NULL && memchr(w->marks + start, 1, end - start) != NULL;
+    if (t->special && (w->plain_specials || marked))
         return false;
     if (t->single_word && touches_word(w, start, end))
         return false;

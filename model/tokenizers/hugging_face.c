@@ -12,6 +12,7 @@ enum { GROWTH = 4 }; /* a normalized text may have so many times the bytes of th
 typedef struct run {
     const lx_hugging_face *h;
     lx_token_list *out;
+    const char *marks; /* of the text; NULL: none */
     unsigned flags;
     lx_buffer normalized[2];
     lx_split_run split;
@@ -54,12 +55,14 @@ static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err
 
 /* --- texts --- */
 
-static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start)
+/* Normalized text has lost the places of its marks, so a span with any mark has no special tokens.
+ */
+static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start, bool marked)
 {
     lx_added_span span;
     lx_status st = LX_OK;
     lx_added_walk walk = {.text = text, .n = n};
-    walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
+    walk.plain_specials = marked || (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
     while (st == LX_OK && lx_added_next(&r->h->added_normalized, &walk, &span)) {
         if (span.id < 0)
             st = lx_split(&r->split, text + span.start, span.end - span.start,
@@ -74,7 +77,7 @@ static lx_status encode_text(run *r, const char *text, size_t n)
 {
     lx_added_span span;
     lx_status st = LX_OK;
-    lx_added_walk walk = {.text = text, .n = n};
+    lx_added_walk walk = {.text = text, .marks = r->marks, .n = n};
     walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
     while (st == LX_OK && lx_added_next(&r->h->added_raw, &walk, &span)) {
         if (span.id >= 0) {
@@ -86,7 +89,9 @@ static lx_status encode_text(run *r, const char *text, size_t n)
         st = lx_normalize(&r->h->normalizer, text + span.start, span.end - span.start,
                           r->normalized, &normalized, &n_normalized, r->err);
         if (st == LX_OK)
-            st = encode_normalized(r, normalized, n_normalized, span.start == 0);
+            st = encode_normalized(r, normalized, n_normalized, span.start == 0,
+                                   r->marks != NULL && memchr(r->marks + span.start, 1,
+                                                              span.end - span.start) != NULL);
     }
     return st == LX_OK ? list_status(r->out) : st;
 }
@@ -97,11 +102,11 @@ static void add_template(const lx_template *t, unsigned flags, lx_token_list *ou
         lx_token_list_add(out, t->ids[i]);
 }
 
-lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                                 lx_token_list *out, lx_error *err)
+lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, const char *marks,
+                                 size_t n, unsigned flags, lx_token_list *out, lx_error *err)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
-    run r = {.h = h, .out = out, .flags = flags, .err = err};
+    run r = {.h = h, .out = out, .marks = marks, .flags = flags, .err = err};
     r.split = (lx_split_run){.splitter = &h->splitter, .piece = encode_word, .err = err};
     r.split.to = &r;
     size_t max = GROWTH * (size_t)LX_TOKENIZER_MAX_TEXT;

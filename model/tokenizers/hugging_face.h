@@ -53,8 +53,9 @@ lx_status lx_fallback_symbols(const lx_hugging_face *h, const char *text, size_t
 /* The token that is a whole byte-level word, -1 for none. */
 int32_t lx_byte_level_find(const lx_hugging_face *h, const char *text, size_t n);
 
-lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                                 lx_token_list *out, lx_error *err) LX_MUST_USE;
+lx_status lx_hugging_face_encode(const lx_tokenizer *t, const char *text, const char *marks,
+                                 size_t n, unsigned flags, lx_token_list *out,
+                                 lx_error *err) LX_MUST_USE;
 int32_t lx_hugging_face_find(const lx_tokenizer *t, const char *name);
 const char *lx_hugging_face_first(const lx_tokenizer *t, int32_t id, size_t *n);
 void lx_hugging_face_fini(lx_tokenizer *t);

@@ -4,22 +4,27 @@
  * end itself and speak for another role. Only an answer may: a model can spell such a name in other
  * tokens, and the client must be able to send the answer back. Its name is then read as plain text.
  * A mark of the template that is no special token has no other reading, so no message may have it.
+ *
+ * Any other template is the model's own, in Jinja: model/jinja renders it and marks what clients
+ * wrote, and the tokenizer finds no special token there.
  */
 #include "server/api/chat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "model/chat.h"
+#include "model/jinja/chat.h"
 #include "model/tasks/text.h"
 #include "server/json/request_fields.h"
 
-enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4 };
+enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10 };
 
 static lx_status check_template(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
-    if (model->chat != NULL)
+    if (model->chat != NULL || model->jinja != NULL)
         return LX_OK;
     if (!model->has_template && p->response)
         return lx_fail(err, LX_ERR_INVALID, p->instructions != NULL ? "instructions" : "input",
@@ -29,15 +34,9 @@ static lx_status check_template(const lx_model *model, const lx_completion_param
     if (!model->has_template)
         return lx_fail(err, LX_ERR_INVALID, "model",
                        "model %s has no template for chats: use /v1/completions", model->name);
-    char names[160];
-    lx_buffer list;
-    lx_buffer_init(&list, sizeof names);
-    lx_chat_list(&list);
-    lx_status st = lx_fail(err, LX_ERR_INVALID, "model",
-                           "model %s has a chat template that is none of %s: use /v1/completions",
-                           model->name, list.data != NULL ? list.data : "");
-    lx_buffer_fini(&list);
-    return st;
+    return lx_fail(err, LX_ERR_INVALID, "model",
+                   "model %s has a chat template that cannot be rendered (%s): use /v1/completions",
+                   model->name, model->no_jinja);
 }
 
 /* As the request names it. */
@@ -199,6 +198,63 @@ static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_p
     return LX_OK;
 }
 
+static const char *role_name(lx_chat_role role)
+{
+    static const char *const names[LX_CHAT_ROLES] = {"system", "user", "assistant"};
+    return names[role];
+}
+
+/* The chat through the model's own template: its text, with marks where a client wrote it. */
+static lx_status render_jinja(const lx_model *model, const lx_completion_params *p, size_t bytes,
+                              lx_jinja_text *out, lx_error *err)
+{
+    int32_t n = p->n_messages - is_unbegun(p);
+    lx_error why = {0};
+    lx_jinja_message *messages = calloc((size_t)n + 1, sizeof *messages);
+    if (messages == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
+    for (int32_t i = 0; i < n; i++)
+        messages[i] = (lx_jinja_message){role_name(p->messages[i].role), p->messages[i].text,
+                                         p->messages[i].bytes};
+    lx_jinja_chat chat = {.messages = messages,
+                          .n = n,
+                          .begin = model->begin_name,
+                          .end = model->end_name,
+                          .answers = is_unbegun(p) || (p->begins_answer && !p->continues),
+                          .continues = p->continues && !is_unbegun(p)};
+    lx_status st = lx_jinja_render_chat(model->jinja, &chat, (int64_t)time(NULL), bytes + MORE_TEXT,
+                                        out, &why);
+    free(messages);
+    if (st == LX_OK)
+        return st;
+    /* The template's own errors are of the messages that it was given. */
+    bool theirs = st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE || st == LX_ERR_UNSUPPORTED;
+    return lx_fail(err, theirs ? LX_ERR_INVALID : st, theirs ? field_of(p, 1) : NULL, "%s",
+                   why.text);
+}
+
+static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
+                                  lx_error *err)
+{
+    lx_jinja_text text;
+    lx_token_list list;
+    lx_status st = render_jinja(model, p, bytes, &text, err);
+    if (st != LX_OK)
+        return st;
+    lx_token_list_init(&list, text.n * LONGER + MORE_TOKENS);
+    st = lx_text_encode_marked(model, text.bytes, text.marks, text.n, field_of(p, 1), &list, err);
+    free(text.bytes);
+    free(text.marks);
+    if (st != LX_OK) {
+        lx_token_list_fini(&list);
+        return st;
+    }
+    p->leading = "";
+    free(p->prompts[0].text);
+    p->prompts[0] = (lx_prompt){.ids = list.ids, .n_ids = (int32_t)list.n};
+    return LX_OK;
+}
+
 static void add_stop(const char *text, lx_stops *stops)
 {
     struct lx_stop *stop = &stops->stop[stops->n++];
@@ -261,6 +317,8 @@ lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_erro
     lx_status st = check_template(model, p, err);
     for (int32_t i = 0; i < p->n_messages; i++)
         bytes += p->messages[i].bytes + AROUND;
+    if (st == LX_OK && model->chat == NULL)
+        return set_jinja_prompt(model, bytes, p, err);
     if (st == LX_OK)
         st = set_prompt(model, bytes, p, err);
     if (st == LX_OK)

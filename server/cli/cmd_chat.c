@@ -97,7 +97,7 @@ static lx_status keep_answer(conversation *c, const lx_job *job, lx_error *err)
     lx_generate_answer(job, 0, &text);
     lx_status st = text.status;
     if (st == LX_OK) {
-        const char *leading = lx_chat_leading(c->model->chat);
+        const char *leading = c->model->chat != NULL ? lx_chat_leading(c->model->chat) : "";
         size_t n = strncmp(text.data, leading, strlen(leading)) == 0 ? strlen(leading) : 0;
         st = say(c, LX_CHAT_ASSISTANT, text.data + n, text.length - n, err);
     }
@@ -206,11 +206,16 @@ static lx_status check(const chat_options *o, const lx_model *model, lx_error *e
     if (model->task->modality != LX_TEXT || model->task->ends == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model", "--model: %s is not a model that talks",
                        model->name);
-    if (model->chat == NULL)
+    if (!model->has_template)
+        return lx_fail(
+            err, LX_ERR_INVALID, "model",
+            "--model: %s has no template for chats: linnet generate goes on with any text",
+            model->name);
+    if (model->chat == NULL && model->jinja == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "--model: %s has no template for chats that is known: linnet generate "
-                       "goes on with any text",
-                       model->name);
+                       "--model: %s has a chat template that cannot be rendered (%s): linnet "
+                       "generate goes on with any text",
+                       model->name, model->no_jinja);
     return lx_cli_add_stop(&o->sampling, &stops, err);
 }
 
