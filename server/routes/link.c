@@ -1,4 +1,4 @@
-/* GET /link.png: its fields, and who answers it (see link.h). */
+/* The fields of a link's query (see link.h). */
 #include "server/routes/link.h"
 
 #include <stdio.h>
@@ -45,25 +45,4 @@ bool lx_link_is_text(const lx_request *rq)
 {
     return rq->argument(rq->query, "line") != NULL ||
            strcmp(lx_link_field(rq, "tab"), "poems") == 0;
-}
-
-void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
-                   lx_response *rs)
-{
-    painting->wake = w->rq.wake;
-    painting->wake_context = w->rq.wake_context;
-    if (st == LX_OK)
-        lx_painter_take(w->api->painter, painting, w->deadline_ns, rs);
-    else
-        lx_respond_status(rs, st, err);
-}
-
-void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    lx_error err = {0};
-    int32_t retry_after_s = 0;
-    lx_status st = lx_link_is_text(rq) ? lx_link_start_text(api, rq, rs, &retry_after_s, &err)
-                                       : lx_link_start_picture(api, rq, rs, &retry_after_s, &err);
-    if (st != LX_OK)
-        lx_respond_unstarted(rs, st, &err, retry_after_s);
 }

@@ -138,6 +138,17 @@ static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *er
 
 /* --- the route --- */
 
+void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
+                   lx_response *rs)
+{
+    painting->wake = w->rq.wake;
+    painting->wake_context = w->rq.wake_context;
+    if (st == LX_OK)
+        lx_painter_take(w->api->painter, painting, w->deadline_ns, rs);
+    else
+        lx_respond_status(rs, st, err);
+}
+
 static void finish(void *context, lx_response *rs)
 {
     link_picture *p = context;

@@ -74,8 +74,4 @@ void lx_page_escape(const char *text, size_t bytes, lx_buffer *out);
 /* Fills the template (index.html). */
 void lx_page_render(const char *html, size_t bytes, const lx_page *page, lx_buffer *out);
 
-/* The page as a response, with its security headers; page_handler.c. */
-struct lx_response;
-void lx_page_respond(struct lx_response *rs, int status, const lx_page *page);
-
 #endif
