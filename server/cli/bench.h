@@ -47,12 +47,4 @@ typedef struct lx_bench_draft {
 lx_status lx_bench_drafts(lx_transformer *t, const char *prompt, int32_t streams, int64_t rounds,
                           lx_bench_draft *out, lx_error *err) LX_MUST_USE;
 
-/* Every slot but the first becomes a copy of a stream of `rows` rows that the first one takes in, a
-   copy in memory of its own. The transformer allows LX_BENCH_PREFILL_ROWS rows. */
-lx_status lx_bench_fill(lx_transformer *t, lx_states *states, int32_t n_slots, int32_t rows,
-                        lx_error *err) LX_MUST_USE;
-
-/* The median of n times; sorts them. */
-int64_t lx_bench_median(int64_t *times, int64_t n);
-
 #endif

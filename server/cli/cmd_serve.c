@@ -17,11 +17,8 @@
 #include "common/version.h"
 #include "server/api/access.h"
 #include "server/auth/secret.h"
-#include "server/cli/commands.h"
-#include "server/cli/drain.h"
+#include "server/cli/lifecycle.h"
 #include "server/cli/memory.h"
-#include "server/cli/notify.h"
-#include "server/cli/open_files.h"
 #include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/routes/painter.h"
@@ -149,8 +146,8 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
     if (st == LX_OK)
         st = read_tls(o, p, err);
     if (st == LX_OK)
-        st = lx_open_files_connections(memory->connections, (int32_t)o->http_threads,
-                                       &max_connections, err);
+        st = lx_lifecycle_connections(memory->connections, (int32_t)o->http_threads,
+                                      &max_connections, err);
     if (st != LX_OK)
         return st;
     share_store(api->states, p->gate);
@@ -376,7 +373,7 @@ static void tell_ready(const char *host, int32_t port, bool tls)
     bool v6 = strchr(host, ':') != NULL;
     lx_log(LX_LOG_INFO, "linnet %s ready: http%s://%s%s%s:%d", LX_VERSION, tls ? "s" : "",
            v6 ? "[" : "", host, v6 ? "]" : "", port);
-    lx_notify("READY=1");
+    lx_lifecycle_notify("READY=1");
 }
 
 /* Without what is opened and started later. */
@@ -395,47 +392,44 @@ static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api 
     lx_budget_init(&api->bodies, "body-memory", memory->bodies);
 }
 
-int lx_command_serve(int argc, char **argv)
+lx_status lx_serve(void *values, const char *const *positional, int n, lx_error *err)
 {
-    lx_serve_options o;
-    int exit_status = 0;
-    if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
-        return exit_status;
-    set_log_level(o.log_level);
-    lx_log_set_json(strcmp(o.log_format, "json") == 0);
+    (void)positional;
+    (void)n;
+    const lx_serve_options *o = values;
+    set_log_level(o->log_level);
+    lx_log_set_json(strcmp(o->log_format, "json") == 0);
     served models;
     lx_memory memory;
-    lx_error err = {0};
-    lx_status st = find_models(&o, &models, &err);
+    lx_status st = find_models(o, &models, err);
     if (st == LX_OK)
-        st = lx_memory_plan(&o, &models.options, &memory, &err);
+        st = lx_memory_plan(o, &models.options, &memory, err);
     if (st != LX_OK)
-        return lx_cli_fail(&lx_serve_command, st, &err);
+        return st;
     sigset_t signals;
     block_signals(&signals);
     lx_api api;
-    init_api(&o, &memory, &api);
+    init_api(o, &memory, &api);
     lx_http *http = NULL;
     parts p = {0};
-    st = lx_log_sink_start(lx_log_report_loss, &err);
+    st = lx_log_sink_start(lx_log_report_loss, err);
     if (st == LX_OK)
-        st = lx_serving_new(&api.serving, &err);
+        st = lx_serving_new(&api.serving, err);
     if (st == LX_OK)
-        st = open_states(&o, memory.store, &api, &p, &err);
+        st = open_states(o, memory.store, &api, &p, err);
     if (st == LX_OK)
-        st = start_painter(&o, &api, &p, &err);
+        st = start_painter(o, &api, &p, err);
     if (st == LX_OK)
-        st = start_http(&o, &memory, &api, &p, &http, &err);
+        st = start_http(o, &memory, &api, &p, &http, err);
     if (st == LX_OK)
-        st = lx_serving_load(api.serving, &models.options, &err);
+        st = lx_serving_load(api.serving, &models.options, err);
     if (st == LX_OK) {
         lx_memory_settle(&memory, &api);
-        tell_ready(o.host, lx_http_port(http), o.tls_key != NULL);
-        wait_for_signal(&signals, &o, api.serving, http);
-        lx_notify("STOPPING=1");
-        lx_drain(o.drain_delay, o.drain_timeout, api.serving, api.states, http, &signals);
-    } else {
-        exit_status = lx_cli_fail(&lx_serve_command, st, &err);
+        tell_ready(o->host, lx_http_port(http), o->tls_key != NULL);
+        wait_for_signal(&signals, o, api.serving, http);
+        lx_lifecycle_notify("STOPPING=1");
+        lx_lifecycle_drain(o->drain_delay, o->drain_timeout, api.serving, api.states, http,
+                           &signals);
     }
     restore_signals(&signals);
     lx_http_stop(http);
@@ -447,5 +441,5 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "stopped");
     lx_log_sink_stop(LAST_LINES_MS);
-    return exit_status;
+    return st;
 }

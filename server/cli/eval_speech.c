@@ -4,7 +4,6 @@
  * of what is said, by connectionist temporal classification.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,6 @@
 #include "model/tasks/speech.h"
 #include "model/transcribe.h"
 #include "server/cli/eval.h"
-#include "server/cli/eval_lines.h"
 
 typedef struct measured {
     const lx_eval_options *o;
@@ -132,8 +130,7 @@ static void print_report(const measured *e, double took)
     double tokens = (double)e->n_tokens;
     double rate = (double)e->n_wrong / tokens, nll = e->nats / tokens;
     if (e->o->json) {
-        (void)printf("{\"model\": ");
-        lx_cli_print_json_string(e->m->model->name);
+        lx_cli_begin_json(e->m->model->name);
         (void)printf(", \"files\": %lld, \"seconds\": %.3f, \"tokens\": %lld, \"wrong\": %lld, "
                      "\"token_error_rate\": %.6f, \"files_right\": %.6f, \"nll\": ",
                      (long long)e->n_files, e->seconds, (long long)e->n_tokens,

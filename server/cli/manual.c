@@ -1,16 +1,117 @@
-/* Manual pages (see manual.h). */
+/* The pages that are made of the tables of options (see manual.h). */
 #include "server/cli/manual.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/version.h"
 
+/* --- rows of a table --- */
+
+static bool is_number(const lx_option *o)
+{
+    return o->kind == LX_OPTION_INT || o->kind == LX_OPTION_REAL;
+}
+
+/* "" for an option without a default that can be shown. */
+static const char *shown_default(const lx_option *o)
+{
+    return o->fallback != NULL ? o->fallback : "";
+}
+
+/* --- --help --- */
+
+static void print_option(const lx_command *c, const lx_option *o, FILE *out)
+{
+    char left[64], letter[8] = "    ", room[LX_VARIABLE_BYTES];
+    const char *variable = lx_option_variable(c, o, room);
+    bool flag = o->kind == LX_OPTION_FLAG;
+    if (o->letter != '\0')
+        (void)snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    (void)snprintf(left, sizeof left, "%s--%s%s%s%s", letter, flag ? "[no-]" : "", o->name,
+                   flag ? "" : " ", flag ? "" : o->value);
+    (void)fprintf(out, "  %-30s %s", left, o->help);
+    if (o->kind == LX_OPTION_CHOICE)
+        (void)fprintf(out, " (%s)", o->choices);
+    if (is_number(o))
+        (void)fprintf(out, " (%.16g to %.16g)", o->min, o->max);
+    if (shown_default(o)[0] != '\0')
+        (void)fprintf(out, " [%s]", o->fallback);
+    if (variable != NULL)
+        (void)fprintf(out, " {%s}", variable);
+    (void)fputc('\n', out);
+}
+
+void lx_manual_help(const lx_command *c, FILE *out)
+{
+    (void)fprintf(out, "usage: linnet %s [options]%s%s\n\n%s\n\n", c->name,
+                  c->positional != NULL ? " " : "", c->positional != NULL ? c->positional : "",
+                  c->summary);
+    (void)fprintf(out, "options:        (allowed) [default] {environment variable}\n");
+    for (size_t i = 0; i < c->n_options; i++)
+        print_option(c, &c->options[i], out);
+    (void)fprintf(out, "  %-30s %s\n", "-h, --help",
+                  "Prints this help; --help=markdown prints it as a table.");
+    if (c->notes != NULL)
+        (void)fprintf(out, "\n%s", c->notes);
+}
+
+/* --- Markdown --- */
+
+/* Text of a cell: a bar would end it. */
+static void put_cell(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '|')
+            (void)fputc('\\', out);
+        (void)fputc(*text, out);
+    }
+}
+
+static void put_code(const char *text, FILE *out)
+{
+    const char *quote = text[0] != '\0' ? "`" : "";
+    (void)fprintf(out, " | %s%s%s", quote, text, quote);
+}
+
+static void put_row(const lx_command *c, const lx_option *o, FILE *out)
+{
+    char room[LX_VARIABLE_BYTES];
+    const char *variable = lx_option_variable(c, o, room);
+    bool flag = o->kind == LX_OPTION_FLAG;
+    (void)fprintf(out, "| `--%s%s%s%s`", flag ? "[no-]" : "", o->name, flag ? "" : " ",
+                  flag ? "" : o->value);
+    if (o->letter != '\0')
+        (void)fprintf(out, ", `-%c`", o->letter);
+    put_code(variable != NULL ? variable : "", out);
+    put_code(shown_default(o), out);
+    (void)fputs(" | ", out);
+    if (is_number(o))
+        (void)fprintf(out, "%.16g to %.16g", o->min, o->max);
+    else if (o->kind == LX_OPTION_CHOICE)
+        put_cell(o->choices, out);
+    else if (flag)
+        (void)fputs("on, off", out);
+    (void)fputs(" | ", out);
+    put_cell(o->help, out);
+    (void)fputs(" |\n", out);
+}
+
+void lx_manual_markdown(const lx_command *c, FILE *out)
+{
+    (void)fputs("| option | variable | default | allowed | meaning |\n"
+                "| --- | --- | --- | --- | --- |\n",
+                out);
+    for (size_t i = 0; i < c->n_options; i++)
+        put_row(c, &c->options[i], out);
+}
+
+/* --- manual pages --- */
+
 static const char EXAMPLES[] = "examples: "; /* where a command's notes become commands to copy */
 
-/* n bytes as they are to be read: what troff takes as its own is escaped, a hyphen is the one of
-   the keyboard, and no line begins with a request. */
+/* n bytes as plain text: troff's special characters are escaped, a hyphen is the one of the
+   keyboard, and no line begins with a request. */
 static void put_bytes(const char *text, size_t n, FILE *out)
 {
     if (n > 0 && (*text == '.' || *text == '\''))
@@ -57,38 +158,40 @@ static void put_head(const char *command, const char *brief, FILE *out)
     (void)fputs("\n", out);
 }
 
-static void put_meaning(const lx_option *o, FILE *out)
+static void put_meaning(const lx_command *c, const lx_option *o, FILE *out)
 {
+    char room[LX_VARIABLE_BYTES];
+    const char *variable = lx_option_variable(c, o, room);
     put(o->help, out);
+    (void)fputs("\n", out);
     if (o->kind == LX_OPTION_CHOICE) {
-        (void)fputs(": ", out);
+        (void)fputs("Allowed: ", out);
         for (const char *word = o->choices; *word != '\0';) {
             size_t n = strcspn(word, "|");
             put_bytes(word, n, out);
             word += n + (word[n] == '|');
-            (void)fputs(*word != '\0' ? ", " : "", out);
+            (void)fputs(*word != '\0' ? ", " : ".\n", out);
         }
     }
-    if (o->kind == LX_OPTION_INT || o->kind == LX_OPTION_REAL) {
+    if (is_number(o)) {
         char range[80];
-        (void)snprintf(range, sizeof range, " (%.16g to %.16g)", o->min, o->max);
+        (void)snprintf(range, sizeof range, "Allowed: %.16g to %.16g.\n", o->min, o->max);
         put(range, out);
     }
-    (void)fputs(".\n", out);
-    if (o->fallback != NULL && o->fallback[0] != '\0') {
+    if (shown_default(o)[0] != '\0') {
         (void)fputs("Default: ", out);
         put(o->fallback, out);
         (void)fputs(".\n", out);
     }
-    if (o->env != NULL)
-        (void)fprintf(out, "Variable:\n.BR %s .\n", o->env);
+    if (variable != NULL)
+        (void)fprintf(out, "Variable:\n.BR %s .\n", variable);
 }
 
-static void put_option(const lx_option *o, FILE *out)
+static void put_option(const lx_command *c, const lx_option *o, FILE *out)
 {
     (void)fputs(".TP\n", out);
-    if (o->short_name != '\0')
-        (void)fprintf(out, "\\fB\\-%c\\fR, ", o->short_name);
+    if (o->letter != '\0')
+        (void)fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
     (void)fputs("\\fB\\-\\-", out);
     put(o->name, out);
     if (o->kind == LX_OPTION_FLAG) {
@@ -100,10 +203,10 @@ static void put_option(const lx_option *o, FILE *out)
         put(o->value, out);
         (void)fputs("\\fR\n", out);
     }
-    put_meaning(o, out);
+    put_meaning(c, o, out);
 }
 
-/* Notes are text that is set anew, or, behind "examples: ", lines that stay as they are. */
+/* Notes are a text whose lines troff fills, or, after "examples: ", lines that stay as they are. */
 static void put_notes(const char *notes, FILE *out)
 {
     bool examples = strncmp(notes, EXAMPLES, strlen(EXAMPLES)) == 0;
@@ -139,13 +242,12 @@ void lx_manual_command(const lx_command *c, FILE *out)
     }
     (void)fputs("\n.SH DESCRIPTION\n", out);
     put(c->summary, out);
-    (void)fputs(
-        "\n.SH OPTIONS\n"
-        "A value stands behind its option or behind an equals sign. A variable is one of the "
-        "environment; an option takes precedence.\n",
-        out);
+    (void)fputs("\n.SH OPTIONS\n"
+                "A value follows its option or an equals sign. An option wins over its environment "
+                "variable.\n",
+                out);
     for (size_t i = 0; i < c->n_options; i++)
-        put_option(&c->options[i], out);
+        put_option(c, &c->options[i], out);
     (void)fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint the options and end.\n", out);
     if (c->notes != NULL)
         put_notes(c->notes, out);
@@ -176,4 +278,226 @@ void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out)
     (void)fputs(".SH SEE ALSO\n", out);
     for (size_t i = 0; i < n; i++)
         (void)fprintf(out, ".BR linnet\\-%s (1)%s\n", commands[i]->name, i + 1 < n ? "," : "");
+}
+
+/* --- completions --- */
+
+/* Kinds of values, by the name that help gives them: "[DIR]" is a folder. */
+static bool names_a_folder(const char *value)
+{
+    return strstr(value, "DIR") != NULL;
+}
+
+static bool names_a_file(const char *value)
+{
+    return strstr(value, "FILE") != NULL;
+}
+
+/* The words of "a|b|c" with blanks between them. */
+static void put_choices(const char *choices, FILE *out)
+{
+    for (; *choices != '\0'; choices++)
+        (void)fputc(*choices == '|' ? ' ' : *choices, out);
+}
+
+/* --- bash --- */
+
+/* Words are offered for $wanted: folder, path, value (nothing is known of it), words:LIST. */
+static const char *bash_wanted(const char *value)
+{
+    return names_a_folder(value) ? "folder" : names_a_file(value) ? "path" : "value";
+}
+
+static void put_bash_value(const lx_option *o, FILE *out)
+{
+    if (o->kind == LX_OPTION_CHOICE) {
+        (void)fputs("\"words:", out);
+        put_choices(o->choices, out);
+        (void)fputs("\"", out);
+    } else {
+        (void)fputs(bash_wanted(o->value), out);
+    }
+}
+
+static void put_bash_command(const lx_command *c, FILE *out)
+{
+    (void)fprintf(out, "    %s)\n        options=\"", c->name);
+    for (size_t i = 0; i < c->n_options; i++) {
+        const char *name = c->options[i].name;
+        (void)fprintf(out, "--%s ", name);
+        if (c->options[i].kind == LX_OPTION_FLAG)
+            (void)fprintf(out, "--no-%s ", name);
+    }
+    (void)fputs("--help\"\n", out);
+    if (c->positional != NULL)
+        (void)fprintf(out, "        rest=%s\n", bash_wanted(c->positional));
+    (void)fputs("        case $before in\n", out);
+    for (size_t i = 0; i < c->n_options; i++) {
+        const lx_option *o = &c->options[i];
+        if (o->kind == LX_OPTION_FLAG)
+            continue;
+        (void)fprintf(out, "        --%s", o->name);
+        if (o->letter != '\0')
+            (void)fprintf(out, " | -%c", o->letter);
+        (void)fputs(") wanted=", out);
+        put_bash_value(o, out);
+        (void)fputs(" ;;\n", out);
+    }
+    (void)fputs("        esac\n        ;;\n", out);
+}
+
+void lx_manual_bash(const lx_command *const *commands, size_t n, FILE *out)
+{
+    (void)fputs(
+        "# Completion of linnet for bash, made by the program from its tables of options.\n"
+        "# shellcheck shell=bash\n"
+        "_linnet() {\n"
+        "    local word=${COMP_WORDS[COMP_CWORD]} before='' options='' rest='' wanted='' i\n"
+        "    COMPREPLY=()\n"
+        "    [ \"$COMP_CWORD\" -lt 2 ] || before=${COMP_WORDS[COMP_CWORD - 1]}\n"
+        "    # bash takes --name=value apart at the equals sign\n"
+        "    if [ \"$word\" = = ]; then\n"
+        "        word=''\n"
+        "    elif [ \"$before\" = = ]; then\n"
+        "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+        "    fi\n"
+        "    case ${COMP_WORDS[1]} in\n",
+        out);
+    for (size_t i = 0; i < n; i++)
+        put_bash_command(commands[i], out);
+    (void)fputs("    esac\n"
+                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+                "        wanted=\"words:",
+                out);
+    for (size_t i = 0; i < n; i++)
+        (void)fprintf(out, "%s ", commands[i]->name);
+    (void)fputs(
+        "--help --version\"\n"
+        "    fi\n"
+        "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+        "        [ \"${COMP_WORDS[i]}\" != -- ] || wanted=${rest:-value}\n"
+        "    done\n"
+        "    if [ -z \"$wanted\" ]; then\n"
+        "        [[ -n $rest && $word != -* ]] && wanted=$rest || wanted=\"words:$options\"\n"
+        "    fi\n"
+        "    case $wanted in\n"
+        "    words:*) mapfile -t COMPREPLY < <(compgen -W \"${wanted#words:}\" -- \"$word\") ;;\n"
+        "    path | folder)\n"
+        "        compopt -o filenames 2>/dev/null\n"
+        "        [ \"$wanted\" = path ] && i=-f || i=-d\n"
+        "        mapfile -t COMPREPLY < <(compgen \"$i\" -- \"$word\")\n"
+        "        ;;\n"
+        "    esac\n"
+        "}\n"
+        "complete -F _linnet linnet\n",
+        out);
+}
+
+/* --- zsh --- */
+
+/* Text between single quotes, in a description of _arguments or _describe. */
+static void put_zsh_text(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            (void)fputs("'\\'", out);
+        else if (strchr("[]:\\", *text) != NULL)
+            (void)fputc('\\', out);
+        (void)fputc(*text, out);
+    }
+}
+
+/* How zsh completes a value of this name; nothing is known of many. */
+static const char *zsh_action(const char *value)
+{
+    return names_a_folder(value) ? "_files -/" : names_a_file(value) ? "_files" : "";
+}
+
+static void put_zsh_value(const lx_option *o, FILE *out)
+{
+    (void)fputc(':', out);
+    put_zsh_text(o->value, out);
+    (void)fputc(':', out);
+    if (o->kind == LX_OPTION_CHOICE) {
+        (void)fputc('(', out);
+        put_choices(o->choices, out);
+        (void)fputc(')', out);
+    } else {
+        (void)fputs(zsh_action(o->value), out);
+    }
+}
+
+/* One name of an option, with the names that are not offered beside it. */
+static void put_zsh_name(const lx_option *o, const char *name, FILE *out)
+{
+    bool flag = o->kind == LX_OPTION_FLAG;
+    (void)fprintf(out, "            '(--%s", o->name);
+    if (flag)
+        (void)fprintf(out, " --no-%s", o->name);
+    if (o->letter != '\0')
+        (void)fprintf(out, " -%c", o->letter);
+    (void)fprintf(out, ")%s%s[", name, flag ? "" : name[1] == '-' ? "=" : "+");
+    put_zsh_text(o->help, out);
+    (void)fputc(']', out);
+    if (!flag)
+        put_zsh_value(o, out);
+    (void)fputs("' \\\n", out);
+}
+
+static void put_zsh_option(const lx_option *o, FILE *out)
+{
+    char name[80];
+    (void)snprintf(name, sizeof name, "--%s", o->name);
+    put_zsh_name(o, name, out);
+    if (o->kind == LX_OPTION_FLAG) {
+        (void)snprintf(name, sizeof name, "--no-%s", o->name);
+        put_zsh_name(o, name, out);
+    }
+    if (o->letter != '\0') {
+        (void)snprintf(name, sizeof name, "-%c", o->letter);
+        put_zsh_name(o, name, out);
+    }
+}
+
+static void put_zsh_command(const lx_command *c, FILE *out)
+{
+    (void)fprintf(out, "        %s)\n        _arguments \\\n", c->name);
+    for (size_t i = 0; i < c->n_options; i++)
+        put_zsh_option(&c->options[i], out);
+    if (c->positional != NULL) {
+        (void)fputs("            '1:", out);
+        put_zsh_text(c->positional, out);
+        (void)fprintf(out, ":%s' \\\n", zsh_action(c->positional));
+    }
+    (void)fputs("            '(- *)'{-h,--help}'[print the options]'\n        ;;\n", out);
+}
+
+void lx_manual_zsh(const lx_command *const *commands, size_t n, FILE *out)
+{
+    (void)fputs("#compdef linnet\n"
+                "# Completion of linnet for zsh, made by the program from its tables of options.\n"
+                "local curcontext=$curcontext state line\n"
+                "typeset -A opt_args\n"
+                "local -a commands=(\n",
+                out);
+    for (size_t i = 0; i < n; i++) {
+        (void)fprintf(out, "    '%s:", commands[i]->name);
+        put_zsh_text(commands[i]->brief, out);
+        (void)fputs("'\n", out);
+    }
+    (void)fputs(")\n"
+                "_arguments -C \\\n"
+                "    '(- *)'{-h,--help}'[print the commands]' \\\n"
+                "    '(- *)--version[print the version]' \\\n"
+                "    '1:command:->command' \\\n"
+                "    '*::argument:->argument' && return\n"
+                "case $state in\n"
+                "command) _describe command commands ;;\n"
+                "argument)\n"
+                "    curcontext=\"${curcontext%:*:*}:linnet-$words[1]:\"\n"
+                "    case $words[1] in\n",
+                out);
+    for (size_t i = 0; i < n; i++)
+        put_zsh_command(commands[i], out);
+    (void)fputs("    esac\n    ;;\nesac\n", out);
 }

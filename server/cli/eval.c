@@ -1,13 +1,12 @@
-/* See eval_lines.h. */
-#include "server/cli/eval_lines.h"
+/* Lines and answers for linnet eval (see eval.h). */
+#include "server/cli/eval.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/cli/eval.h"
+#include "server/engine/engine.h"
 
-enum { N_SLOTS = 128 };
+/* --- lines --- */
 
 lx_status lx_eval_lines_read(const char *path, int64_t limit, const char *what, lx_eval_line add,
                              void *context, lx_error *err)
@@ -73,15 +72,13 @@ lx_status lx_eval_lines_add(lx_eval_lines *l, lx_plan *plan, int32_t *targets, l
     return st;
 }
 
-lx_status lx_eval_lines_score(lx_eval_lines *l, lx_transformer *t, double *nats, int64_t *tokens,
-                              lx_error *err)
+lx_status lx_eval_lines_score(const lx_eval_lines *l, lx_transformer *t, double *nats,
+                              int64_t *tokens, lx_error *err)
 {
     lx_scorer *scorer = NULL;
-    lx_status st = lx_scorer_new(t, LX_EVAL_ROWS, N_SLOTS, &scorer, err);
+    lx_status st = lx_scorer_new(t, LX_EVAL_ROWS, LX_EVAL_SLOTS, &scorer, err);
     if (st == LX_OK)
         st = lx_scorer_run(scorer, l->items, l->n, err);
-    *nats = 0;
-    *tokens = 0;
     for (int32_t i = 0; i < l->n && st == LX_OK; i++) {
         for (int32_t k = 0; k < l->items[i].plan->n_new; k++)
             *nats -= (double)l->items[i].logprobs[k];
@@ -96,4 +93,54 @@ void lx_eval_lines_free(lx_eval_lines *l)
     for (int32_t i = 0; i < l->n; i++)
         item_free(&l->items[i]);
     free(l->items);
+}
+
+/* --- answers, as many at a time as there are slots --- */
+
+static lx_status submit(lx_engine *engine, const lx_eval_answers *a, int32_t i, lx_job **out,
+                        lx_error *err)
+{
+    lx_plan *plan = NULL;
+    lx_status st = a->plan(a->context, i, &plan, err);
+    if (st != LX_OK)
+        return st;
+    lx_job_params params = {
+        .n = 1, .max_new = plan->n_new, .sampling = a->sampling, .deadline_ns = INT64_MAX};
+    st = lx_job_new(plan, &params, NULL, NULL, out, err); /* takes the plan */
+    return st == LX_OK ? lx_engine_submit(engine, *out, err) : st;
+}
+
+/* Answers first .. first + n - 1. */
+static lx_status answer_some(lx_engine *engine, const lx_eval_answers *a, int32_t first, int32_t n,
+                             lx_error *err)
+{
+    lx_job *jobs[LX_EVAL_SLOTS] = {0};
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < n && st == LX_OK; i++)
+        st = submit(engine, a, first + i, &jobs[i], err);
+    for (int32_t i = 0; i < n && jobs[i] != NULL && st == LX_OK; i++) {
+        lx_job_wait(jobs[i]);
+        st = lx_job_status(jobs[i], err);
+        if (st == LX_OK)
+            a->judge(a->context, first + i, jobs[i]);
+    }
+    for (int32_t i = 0; i < n; i++)
+        lx_job_unref(jobs[i]);
+    return st;
+}
+
+lx_status lx_eval_answer(const lx_cli_model *local, const lx_eval_answers *a, lx_error *err)
+{
+    static lx_metrics metrics;
+    lx_engine_options limits = {.n_slots = LX_EVAL_SLOTS,
+                                .max_queue = LX_EVAL_SLOTS,
+                                .max_tokens = LX_EVAL_ROWS,
+                                .prompt_chunk = 64,
+                                .prompt_beside = LX_EVAL_ROWS};
+    lx_engine *engine = NULL;
+    lx_status st = lx_engine_start(local->transformer, &limits, &metrics, &engine, err);
+    for (int32_t i = 0; i < a->n && st == LX_OK; i += LX_EVAL_SLOTS)
+        st = answer_some(engine, a, i, a->n - i < LX_EVAL_SLOTS ? a->n - i : LX_EVAL_SLOTS, err);
+    lx_engine_stop(engine);
+    return st;
 }
