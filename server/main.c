@@ -41,7 +41,7 @@ static void print_version(void)
         (void)printf("linnet %s (%s)\n", LX_VERSION, lx_commit);
 }
 
-/* What the build installs and users do not read: the manual and the completions, as files. */
+/* The manual and the completions, as files, which the build installs. */
 static bool print_generated(const char *arg)
 {
     static const struct {
@@ -61,7 +61,7 @@ static bool print_generated(const char *arg)
     return false;
 }
 
-/* What was written to standard output must have arrived there. */
+/* All output must have reached standard output. */
 static int finish(int status)
 {
     if (fflush(stdout) == 0 && ferror(stdout) == 0)

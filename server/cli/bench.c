@@ -60,7 +60,7 @@ static int64_t resident_bytes(void)
     return second != NULL ? strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* n rows of one slot from `position` (0-based) on, with ids that wander through every table. */
+/* Runs n rows of one slot from `position` (0-based) on, with ids from all over every table. */
 static lx_status run_rows(stream *s, int32_t slot, int32_t position, int32_t n, lx_sample *sample,
                           lx_error *err)
 {
@@ -356,7 +356,7 @@ lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int32_t position, int
         if (n >= warm)
             w.times[(n - warm) / group] += lx_now_ns() - start;
     }
-    if (st == LX_OK) /* what it points to is borrowed until then */
+    if (st == LX_OK) /* the step's arrays are in use until then */
         st = lx_transformer_wait(t, frame_of(&w, n - 1)->number, err);
     if (st == LX_OK)
         *median_ns = median(w.times, n_groups) / group;
@@ -367,7 +367,7 @@ lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int32_t position, int
 
 /* --- drafts --- */
 
-/* One answer a stream. */
+/* A job of one answer per stream. */
 static lx_status new_job(const lx_transformer *t, const char *prompt, int32_t streams, int64_t seed,
                          bool no_draft, lx_job **out, lx_error *err)
 {
@@ -424,8 +424,8 @@ static void count(const lx_job *job, lx_bench_draft *out)
         out->tokens += lx_job_tokens(job, i, NULL, NULL);
 }
 
-/* One answer with guesses, then the same one without, so that the guesser has not seen what it
-   guesses; *off and *on: how long they took. */
+/* One answer with guesses, then the same answer without, so that the guesser has not seen the
+   tokens that it guesses; *off and *on: how long they took. */
 static lx_status run_pair(lx_engine *e, const lx_transformer *t, const char *prompt,
                           int32_t streams, int64_t seed, int64_t *off, int64_t *on,
                           lx_bench_draft *out, lx_error *err)
@@ -437,7 +437,9 @@ static lx_status run_pair(lx_engine *e, const lx_transformer *t, const char *pro
     for (int i = 1; i >= 0 && st == LX_OK; i--)
         st = run(e, jobs[i], err);
     if (st == LX_OK && !same_tokens(jobs[0], jobs[1]))
-        st = lx_fail(err, LX_ERR_INTERNAL, NULL, "seed %lld: the answers differ", (long long)seed);
+        st = lx_fail(err, LX_ERR_INTERNAL, NULL,
+                     "seed %lld: the answers with guesses and without differ, which is a bug",
+                     (long long)seed);
     if (st == LX_OK) {
         *off = duration(jobs[0]);
         *on = duration(jobs[1]);

@@ -66,7 +66,7 @@ lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err)
     return st == LX_OK ? lx_model_load(dir, out, err) : st;
 }
 
-/* Back end and model; what is still missing in the end is `add`'s. */
+/* Opens back end and model; `add` opens the rest. */
 static lx_status open_with(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
                            lx_status (*add)(lx_cli_model *m, int32_t max_tokens, lx_error *err),
                            lx_error *err)

@@ -65,7 +65,7 @@ static lx_status parse_list(const char *name, const char *text, int32_t max, int
 
 /* --- printing --- */
 
-/* Before the first row: what was measured, and of a table its head. */
+/* Before the first row: the model and the back end, and the head of a table. */
 static void print_header(const bench_options *o, const lx_cli_model *m)
 {
     char text[160];
@@ -218,9 +218,9 @@ static lx_status parse_positions(const char *text, int32_t *out, int32_t *n, lx_
     lx_status st = parse_list("positions", text, MAX_POSITION, out, n, err);
     for (int32_t i = 1; i < *n && st == LX_OK; i++)
         if (out[i] <= out[i - 1])
-            st = lx_fail(err, LX_ERR_INVALID, "positions",
-                         "--positions: a stream moves forward, %d cannot follow %d", out[i],
-                         out[i - 1]);
+            st =
+                lx_fail(err, LX_ERR_INVALID, "positions",
+                        "--positions: the list must ascend, but %d follows %d", out[i], out[i - 1]);
     return st;
 }
 
@@ -229,11 +229,13 @@ static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, l
     int n_works = (o->positions != NULL) + (o->prefill != NULL) + (o->draft != NULL);
     if (n_works > 1)
         return lx_fail(err, LX_ERR_INVALID, o->draft != NULL ? "draft" : "prefill",
-                       "one of --positions, --prefill and --draft");
+                       "give only one of --positions, --prefill and --draft");
     if (o->at > 1 && n_works > 0)
-        return lx_fail(err, LX_ERR_INVALID, "at", "--at is for batches");
+        return lx_fail(err, LX_ERR_INVALID, "at",
+                       "--at is for batches; leave out --positions, --prefill and --draft");
     if (o->prompt != NULL && o->draft == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prompt", "--prompt goes with --draft");
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "--prompt goes with --draft, which is missing");
     if (o->draft != NULL)
         return parse_list("draft", o->draft, MAX_BATCH, list, n, err);
     if (o->positions != NULL)
@@ -261,11 +263,11 @@ static lx_status run(void *values, const char *const *positional, int count, lx_
 
 const lx_command lx_bench_command = {
     .name = "bench",
-    .brief = "measure speed: milliseconds a token, tokens a second",
+    .brief = "measure speed: milliseconds per token, tokens per second",
     .summary = "Measures decoding: milliseconds per token and tokens per second.",
     LX_COMMAND(run),
     .notes =
-        "A row is the median of --steps steps (of batches, of groups of 16 of them) after a\n"
-        "fifth as many for warming up, or of --steps prompts or answers. With --positions the\n"
-        "resident memory of the process is that when the stream came there.\n",
+        "A row of the table is the median of --steps steps, prompts or answers, after a fifth as\n"
+        "many that warm up. Steps of batches are measured in groups of 16. With --positions a row\n"
+        "also has the resident memory of the process when the stream came to the position.\n",
 };

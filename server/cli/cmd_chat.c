@@ -42,7 +42,7 @@ static lx_status say(conversation *c, lx_chat_role role, const char *text, size_
     lx_chat_message *m = &c->messages[c->n];
     if (c->n == MAX_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, "messages",
-                       "a conversation has at most %d messages: /clear begins a new one",
+                       "a conversation has at most %d messages; /clear begins a new one",
                        MAX_MESSAGES);
     *m = (lx_chat_message){.role = role, .text = malloc(bytes + 1), .bytes = bytes};
     if (m->text == NULL)
@@ -169,18 +169,18 @@ static lx_status talk(conversation *c, lx_error *err)
     return st == LX_ERR_CANCELLED ? LX_OK : st;
 }
 
-/* What can be known before the first line: that there is a template, and that the system's message
-   may be said. */
+/* Refuses before the first line: the model must have a template, and --stop must be valid. */
 static lx_status check(const chat_options *o, const lx_model *model, lx_error *err)
 {
     lx_stops stops = {0};
     if (model->task->modality != LX_TEXT || model->task->ends == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "model", "--model: %s is not a model that talks",
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "--model: %s does not write text; linnet chat needs a model that does",
                        model->name);
     if (model->chat == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "--model: %s has no template for chats that is known: linnet generate "
-                       "goes on with any text",
+                       "--model: %s has no template for chats that linnet knows; linnet generate "
+                       "continues any text",
                        model->name);
     return lx_generate_add_stop(&o->sampling, &stops, err);
 }

@@ -37,8 +37,8 @@ static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_m
     bool copies = local->model->task == &lx_copy_task;
     if (copies != (path == NULL))
         return lx_fail(err, LX_ERR_INVALID, NULL,
-                       copies ? "%s: a model that copies is measured without a FILE"
-                              : "%s: FILE is missing",
+                       copies ? "%s: a model that copies is measured without a FILE; leave it out"
+                              : "%s: FILE is missing; see linnet eval --help",
                        o->local.model);
     if (copies)
         return lx_eval_copies(o, local, err);
@@ -50,7 +50,7 @@ static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_m
         return lx_eval_sounds(o, path, local, err);
     if (local->model->task == &lx_image_task)
         return lx_eval_images(o, path, local, err);
-    return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s: eval does not know the task %s",
+    return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s: linnet eval cannot measure the task %s",
                    o->local.model, local->model->task->name);
 }
 
@@ -71,17 +71,19 @@ const lx_command lx_eval_command = {
     .summary =
         "Measures a model on FILE: couplets (one pair per line: upper TAB lower), poems (one per\n"
         "line: kind TAB author TAB title TAB text), images (idx) or sounds (one per line: sound\n"
-        "file TAB what it says); one that copies without a file, on sequences drawn by --seed.",
+        "file TAB text). A model that copies is measured without a FILE, on sequences drawn by "
+        "--seed.",
     .positional = "FILE",
     .min_positional = 0,
     .max_positional = 1,
     LX_COMMAND(run),
     .notes =
-        "Couplets: nats per character of the lower line given the upper one, rules off; then\n"
-        "the model's own lines. Poems: nats per character of the text given kind and title, no\n"
-        "form. Images: bits per dimension (a pixel's mean surprise in bits); FILE is in the\n"
-        "format of MNIST's images, plain or .gz. Copies: symbols right and whole sequences\n"
-        "right, always the likeliest symbol taken, and nats per symbol. Speech: tokens that are\n"
-        "wrong, of all: the least number to change, add and leave out; and nats per token. Names\n"
-        "of sound files are from the list's folder on.\n",
+        "Couplets: nats per character of the lower line given the upper one, without rules; then\n"
+        "the rules that the model's own lines keep. Poems: nats per character of the text given\n"
+        "kind and title, without a form. Images: bits per dimension, the mean surprise of a pixel\n"
+        "in bits; FILE has the format of MNIST's images, plain or .gz. Copies: shares of right\n"
+        "symbols and of right sequences, where the model always writes the likeliest symbol, and\n"
+        "nats per symbol. Speech: share of wrong tokens (the least number to change, add and "
+        "leave\n"
+        "out) and nats per token; names of sound files are relative to the folder of the list.\n",
 };

@@ -94,7 +94,7 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
     return LX_OK;
 }
 
-/* What is to be painted. */
+/* The number of the class that the model paints, 0 for none. */
 static lx_status read_class(const generate_options *o, const lx_config *c, int32_t *number,
                             lx_error *err)
 {
@@ -197,7 +197,7 @@ static lx_status write_png(const lx_job *job, FILE *out, lx_error *err)
     lx_buffer_init(&png, MAX_SHEET_BYTES);
     lx_status st = encode(&s, &png, err);
     if (st == LX_OK && (fwrite(png.data, 1, png.length, out) != png.length || fflush(out) != 0))
-        st = lx_fail(err, LX_ERR_IO, "png", "--png: the file cannot be written");
+        st = lx_fail(err, LX_ERR_IO, "png", "--png: the file cannot be written completely");
     lx_buffer_fini(&png);
     free(s.values);
     return st;
@@ -241,7 +241,6 @@ static lx_status run_job(const generate_options *o, lx_engine *engine, lx_job *j
     return st == LX_OK ? wait_for(o, job, more, err) : st;
 }
 
-/* The file is opened before the work, so that one that cannot be is noticed at once. */
 static lx_status open_png(const char *path, FILE **out, lx_error *err)
 {
     if (path == NULL)
@@ -267,7 +266,7 @@ static lx_status print_result(const generate_options *o, const lx_job *job, FILE
     return o->json ? lx_generate_print_json(job, err) : lx_generate_print(job, o->scores, err);
 }
 
-/* Answers and prints; takes the job. `more`: see lx_generate_new_job. */
+/* Answers and prints. `more`: see lx_generate_new_job. */
 static lx_status answer(const generate_options *o, lx_engine *engine, lx_job *job, sem_t *more,
                         FILE *png, lx_error *err)
 {
@@ -275,11 +274,10 @@ static lx_status answer(const generate_options *o, lx_engine *engine, lx_job *jo
     if (st == LX_OK && more == NULL)
         st = print_result(o, job, png, err);
     lx_job_detach(job); /* it posts no more */
-    lx_job_unref(job);
     return st;
 }
 
-/* Every line of the input; what is wrong with one does not end the others. */
+/* Answers every line of the input; an error in one line does not end the others. */
 static lx_status answer_lines(generate_options *o, const lx_model *model, lx_engine *engine,
                               sem_t *more, lx_error *err)
 {
@@ -295,6 +293,7 @@ static lx_status answer_lines(generate_options *o, const lx_model *model, lx_eng
         lx_status answered = make_job(o, model, more, &job, &fault);
         if (answered == LX_OK)
             answered = answer(o, engine, job, more, NULL, &fault);
+        lx_job_unref(job);
         (void)fflush(stdout);
         if (answered != LX_OK && answered != LX_ERR_CANCELLED)
             (void)lx_cli_fail(&lx_generate_command, answered, &fault);
@@ -303,57 +302,40 @@ static lx_status answer_lines(generate_options *o, const lx_model *model, lx_eng
     return st == LX_ERR_CANCELLED ? LX_OK : st;
 }
 
-static lx_status interact(generate_options *o, const lx_cli_model *local, sem_t *more,
-                          lx_error *err)
-{
-    lx_engine *engine = NULL;
-    lx_status st =
-        lx_generate_start(local->transformer, (int32_t)o->n, o->draft, false, &engine, err);
-    if (st == LX_OK)
-        st = answer_lines(o, local->model, engine, more, err);
-    lx_engine_stop(engine);
-    return st;
-}
-
-static lx_status generate_once(const generate_options *o, const lx_cli_model *local, sem_t *more,
-                               lx_error *err)
-{
-    FILE *png = NULL;
-    lx_job *job = NULL;
-    lx_engine *engine = NULL;
-    lx_status st = make_job(o, local->model, more, &job, err);
-    if (st != LX_OK)
-        return st;
-    st = open_png(o->png, &png, err);
-    if (st == LX_OK)
-        st = lx_generate_start(local->transformer, (int32_t)o->n, o->draft, false, &engine, err);
-    if (st == LX_OK)
-        st = answer(o, engine, job, more, png, err);
-    else
-        lx_job_unref(job);
-    lx_engine_stop(engine);
-    return close_png(png, st, err);
-}
-
+/* The job is made and the file opened before the engine starts, so that an error is reported at
+   once. */
 static lx_status generate(generate_options *o, const lx_cli_model *local, lx_error *err)
 {
     sem_t posted, *more = NULL;
+    FILE *png = NULL;
+    lx_job *job = NULL;
+    lx_engine *engine = NULL;
     if (local->model->task->modality == LX_TEXT && o->n == 1 && !o->json &&
         lx_terminal_is(stdout) && sem_init(&posted, 0, 0) == 0)
         more = &posted;
     lx_status st = check_options(o, local->model, err);
+    if (st == LX_OK && !o->interactive)
+        st = make_job(o, local->model, more, &job, err);
     if (st == LX_OK)
-        st = o->interactive ? interact(o, local, more, err) : generate_once(o, local, more, err);
+        st = open_png(o->png, &png, err);
+    if (st == LX_OK)
+        st = lx_generate_start(local->transformer, (int32_t)o->n, o->draft, false, &engine, err);
+    if (st == LX_OK)
+        st = o->interactive ? answer_lines(o, local->model, engine, more, err)
+                            : answer(o, engine, job, more, png, err);
+    lx_job_unref(job);
+    lx_engine_stop(engine);
     if (more != NULL)
         (void)sem_destroy(more);
-    return st;
+    return close_png(png, st, err);
 }
 
-/* The prompt is read before the model, so that one that cannot be is noticed at once. */
+/* The prompt is read before the model, so that an error is reported at once. */
 static lx_status read_prompt(generate_options *o, const char *positional, lx_error *err)
 {
     if (o->prompt != NULL && positional != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prompt", "PROMPT is there twice, as --prompt too");
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "PROMPT is given twice; leave out the argument or --prompt");
     if (o->interactive && (o->prompt != NULL || positional != NULL))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "PROMPT does not fit: --interactive reads prompts from the input");
@@ -383,9 +365,8 @@ static lx_status run(void *values, const char *const *positional, int n, lx_erro
 const lx_command lx_generate_command = {
     .name = "generate",
     .brief = "answer one prompt on the command line",
-    .summary =
-        "Answers PROMPT: prints n lower lines for an upper line, or what follows a text (-: of "
-        "standard input), or paints n images.",
+    .summary = "Answers PROMPT (-: standard input): prints n lower lines for an upper line or n "
+               "continuations of a text, or paints n images.",
     .positional = "[PROMPT]",
     .max_positional = 1,
     LX_COMMAND(run),

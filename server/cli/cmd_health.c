@@ -37,12 +37,14 @@ static lx_status check_path(const char *path, lx_error *err)
 {
     for (const char *c = path; *c != '\0'; c++)
         if (*c <= ' ' || *c > '~')
-            return lx_fail(err, LX_ERR_INVALID, "path", "--path: not a path of visible ASCII");
+            return lx_fail(err, LX_ERR_INVALID, "path",
+                           "--path: only visible ASCII characters are allowed");
     if (strlen(path) > LX_PROBE_MAX_PATH)
-        return lx_fail(err, LX_ERR_INVALID, "path", "--path: longer than %d", LX_PROBE_MAX_PATH);
+        return lx_fail(err, LX_ERR_INVALID, "path", "--path: at most %d bytes are allowed",
+                       LX_PROBE_MAX_PATH);
     return path[0] == '/'
                ? LX_OK
-               : lx_fail(err, LX_ERR_INVALID, "path", "--path: \"%s\" lacks the /", path);
+               : lx_fail(err, LX_ERR_INVALID, "path", "--path: \"%s\" does not begin with /", path);
 }
 
 static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
@@ -66,7 +68,7 @@ static lx_status run(void *values, const char *const *positional, int n, lx_erro
         return LX_OK;
     }
     if (st == LX_OK)
-        (void)lx_fail(&why, LX_ERR_IO, NULL, "status %d", http_status);
+        (void)lx_fail(&why, LX_ERR_IO, NULL, "the server answered with status %d", http_status);
     return lx_fail(err, LX_ERR_IO, NULL, "%s port %lld: %s", o->host, (long long)o->port, why.text);
 }
 
@@ -76,5 +78,7 @@ const lx_command lx_health_command = {
     .summary = "Asks a running server whether it is ready.",
     LX_COMMAND(run),
     .config_of = &lx_serve_command,
-    .notes = "Exit status: 0 ready; 1 not ready or not there; 2 wrong arguments.\n",
+    .notes =
+        "The exit status is 0 for a ready server, 1 for one that is not ready or not reachable, 2\n"
+        "for wrong arguments.\n",
 };

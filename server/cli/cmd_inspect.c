@@ -1,4 +1,4 @@
-/* linnet inspect: what a model folder holds, after all checks of loading. */
+/* linnet inspect: prints the content of a model folder, after all checks of loading. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -71,7 +71,7 @@ static void print_mixer(const lx_mixer_config *m)
     (void)printf("\n");
 }
 
-/* A line for all layers, or one for each; then what every layer has besides. */
+/* A line for all layers, or one for each; then the feed-forward part of all layers. */
 static void print_mixers(const lx_config *c)
 {
     for (int32_t i = 0; i < c->n_mixers; i++) {

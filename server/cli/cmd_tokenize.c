@@ -94,7 +94,7 @@ static lx_status encode_one(const tokenize_options *o, const lx_tokenizer *t, co
     return st;
 }
 
-/* One number of "1 2,3"; blanks, commas and brackets lie between them. */
+/* Reads one number of "1 2,3"; blanks, commas and brackets separate numbers. */
 static lx_status next_id(const char **at, const char *end, int64_t *id, lx_error *err)
 {
     while (*at < end && strchr(" \t\r\n,[]", **at) != NULL && **at != '\0')
@@ -102,13 +102,13 @@ static lx_status next_id(const char **at, const char *end, int64_t *id, lx_error
     *id = -1;
     if (*at == end)
         return LX_OK;
-    char *behind = NULL;
+    char *after = NULL;
     errno = 0;
-    *id = strtoll(*at, &behind, 10);
-    bool ends = behind == end || strchr(" \t\r\n,]", *behind) != NULL;
-    if (behind == *at || errno != 0 || *id < 0 || *id > INT32_MAX || !ends)
+    *id = strtoll(*at, &after, 10);
+    bool ends = after == end || strchr(" \t\r\n,]", *after) != NULL;
+    if (after == *at || errno != 0 || *id < 0 || *id > INT32_MAX || !ends)
         return lx_fail(err, LX_ERR_INVALID, NULL, "\"%.20s\" is not a token id", *at);
-    *at = behind;
+    *at = after;
     return LX_OK;
 }
 
@@ -125,7 +125,7 @@ static void put_text(const tokenize_options *o, const lx_buffer *out)
     (void)putchar(strcmp(o->each, "nul") == 0 ? '\0' : '\n');
 }
 
-/* Token by token, as a stream would be. text[n] has a NUL behind it. */
+/* Token by token, as a stream would be. text[n] is NUL. */
 static lx_status decode_one(const tokenize_options *o, const lx_tokenizer *t, const char *text,
                             size_t n, lx_error *err)
 {
@@ -158,7 +158,7 @@ static lx_status run_one(const tokenize_options *o, const lx_tokenizer *t, const
 
 /* --- the input --- */
 
-/* Where one text ends and the next begins; EOF: at the end. Lists of ids are always lines. */
+/* The byte that ends a text; EOF: the end of the input does. Lists of ids are always lines. */
 static int delimiter(const tokenize_options *o)
 {
     if (strcmp(o->each, "line") == 0 || o->decode)
@@ -170,8 +170,10 @@ static lx_status run_record(const tokenize_options *o, const lx_tokenizer *t, lx
                             lx_error *err)
 {
     if (record->status != LX_OK)
-        return lx_fail(err, record->status, NULL, "a text of the input has over %zu bytes",
-                       record->max);
+        return lx_fail(
+            err, record->status, NULL,
+            "a text of the input has more than %zu bytes; --each divides the input into texts",
+            record->max);
     lx_buffer_puts(record, "");
     lx_status st = run_one(o, t, record->data, record->length, err);
     record->length = 0;

@@ -1,6 +1,4 @@
-/*
- * linnet transcribe: what sound files say, one line each, printed as soon as it is known.
- */
+/* linnet transcribe: the texts of sound files, one line each, printed as soon as it is complete. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,18 +99,17 @@ static lx_status run(void *values, const char *const *files, int n, lx_error *er
 
 const lx_command lx_transcribe_command = {
     .name = "transcribe",
-    .brief = "print what sound files say",
-    .summary = "Prints what each sound FILE says (-: standard input), by a model of speech.",
+    .brief = "transcribe sound files",
+    .summary = "Prints the text of each sound FILE (-: standard input), by a model of speech.",
     .positional = "FILE...",
     .min_positional = 1,
     .max_positional = MAX_FILES,
     LX_COMMAND(run),
     .notes =
-        "A FILE is WAV, FLAC or Ogg (Vorbis, Opus), mono or stereo, as long as the model hears:\n"
-        "linnet inspect says that. One file is one line of text; of several each line is the\n"
-        "file's name, a TAB and the text. With --json a line is an object with \"file\", "
-        "\"text\",\n"
-        "\"duration\" in seconds, \"log_p\" in nats (of the text, with --beam 0 of its likeliest\n"
-        "path) and \"tokens\", of which each has \"text\", \"start\" and \"end\". The first file\n"
-        "that cannot be heard ends the command.\n",
+        "A FILE is WAV, FLAC or Ogg (Vorbis, Opus), mono or stereo, of at most the length that\n"
+        "linnet inspect prints for the model. One file gives one line of text; of several files\n"
+        "each line is the file's name, a TAB and the text. With --json a line is an object with\n"
+        "\"file\", \"text\", \"duration\" in seconds, \"log_p\" in nats (of the text, with\n"
+        "--beam 0 of its likeliest path) and \"tokens\", each with \"text\", \"start\" and\n"
+        "\"end\". The command ends at the first file that it cannot transcribe.\n",
 };

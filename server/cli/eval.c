@@ -13,7 +13,7 @@ lx_status lx_eval_lines_read(const char *path, int64_t limit, const char *what, 
 {
     FILE *f = fopen(path, "r");
     if (f == NULL)
-        return lx_fail(err, LX_ERR_IO, NULL, "%s: cannot be opened", path);
+        return lx_fail(err, LX_ERR_IO, NULL, "%s: the file cannot be opened", path);
     char line[LX_EVAL_LINE_BYTES];
     lx_status st = LX_OK;
     int64_t n = 0;
@@ -23,14 +23,14 @@ lx_status lx_eval_lines_read(const char *path, int64_t limit, const char *what, 
         line[strcspn(line, "\r\n")] = '\0';
         n++;
         st = is_whole ? add(context, line, &why)
-                      : lx_fail(&why, LX_ERR_INVALID, NULL, "a line has %d bytes at most",
+                      : lx_fail(&why, LX_ERR_INVALID, NULL, "the line has more than %d bytes",
                                 LX_EVAL_LINE_BYTES - 2);
         if (st != LX_OK)
             (void)lx_fail(err, st, NULL, "%s:%lld: %s", path, (long long)n, why.text);
     }
     (void)fclose(f);
     if (st == LX_OK && n == 0)
-        st = lx_fail(err, LX_ERR_INVALID, NULL, "%s: holds no %s", path, what);
+        st = lx_fail(err, LX_ERR_INVALID, NULL, "%s: the file holds no %s", path, what);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /*
- * linnet eval of a model of speech, on a list of sound files and what they say: the least number of
- * tokens to change, add and leave out, over all tokens, and the nats that the model gives a token
- * of what is said, by connectionist temporal classification.
+ * linnet eval of a model of speech, on a list of sound files with their texts: the least number of
+ * tokens to change, add and leave out, as a share of all tokens, and the nats per token of the
+ * texts, by connectionist temporal classification.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct measured {
     double nats, seconds;
 } measured;
 
-/* The ids of what is said, a character each; n is at most LX_CTC_MAX_ROWS. */
+/* The ids of the text's characters; *n is at most LX_CTC_MAX_ROWS. */
 static lx_status read_said(const lx_vocab *v, const char *text, int32_t *ids, int32_t *n,
                            lx_error *err)
 {
@@ -39,7 +39,7 @@ static lx_status read_said(const lx_vocab *v, const char *text, int32_t *ids, in
                            "\"%.60s\": byte %d is of no character that the model can say", text,
                            (int)(at - text) + 1);
         if (*n == LX_CTC_MAX_ROWS)
-            return lx_fail(err, LX_ERR_INVALID, NULL, "more than %d characters are said",
+            return lx_fail(err, LX_ERR_INVALID, NULL, "the text has more than %d characters",
                            LX_CTC_MAX_ROWS);
         ids[(*n)++] = found;
         at += bytes;
@@ -159,7 +159,8 @@ lx_status lx_eval_sounds(const lx_eval_options *o, const char *path, const lx_cl
     const char *slash = strrchr(path, '/');
     size_t n = slash != NULL ? (size_t)(slash + 1 - path) : 0;
     if (n >= sizeof e.folder)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "the path of the list is too long");
+        return lx_fail(err, LX_ERR_INVALID, NULL, "the path of the list has more than %d bytes",
+                       LX_EVAL_LINE_BYTES - 1);
     memcpy(e.folder, path, n);
     int64_t began = lx_now_ns();
     lx_status st = lx_eval_lines_read(path, o->limit, "sound", add_line, &e, err);

@@ -58,8 +58,8 @@ static void print_nats(const lx_eval_options *o, const char *model, const char *
 typedef struct pairs {
     const lx_model *model;
     lx_eval_lines lower; /* given the upper lines; rules off */
-    char **upper;        /* [lower.n], owned */
-    int32_t capacity;
+    char **upper;        /* [n_upper], owned; as many as lower.n after the last was added */
+    int32_t n_upper;
 } pairs;
 
 typedef struct report {
@@ -70,26 +70,23 @@ typedef struct report {
 
 static void pairs_free(pairs *p)
 {
-    for (int32_t i = 0; i < p->lower.n && i < p->capacity; i++)
+    for (int32_t i = 0; i < p->n_upper; i++)
         free(p->upper[i]);
     free(p->upper);
     lx_eval_lines_free(&p->lower);
 }
 
-/* Of the pair that has just been added. */
+/* Keeps the upper line of the pair that has just been added. */
 static lx_status keep_upper(pairs *p, const char *line, lx_error *err)
 {
-    int32_t n = p->lower.n;
-    if (n > p->capacity) {
-        int32_t capacity = p->lower.capacity;
-        char **upper = realloc(p->upper, (size_t)capacity * sizeof *upper);
-        if (upper == NULL)
-            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d lines", capacity);
-        p->upper = upper;
-        p->capacity = capacity;
+    char **upper = realloc(p->upper, (size_t)p->lower.n * sizeof *upper), *copy = strdup(line);
+    p->upper = upper != NULL ? upper : p->upper;
+    if (upper == NULL || copy == NULL) {
+        free(copy);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a line");
     }
-    p->upper[n - 1] = strdup(line);
-    return p->upper[n - 1] != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory");
+    p->upper[p->n_upper++] = copy;
+    return LX_OK;
 }
 
 static lx_status add_pair(void *context, char *line, lx_error *err)
@@ -99,7 +96,8 @@ static lx_status add_pair(void *context, char *line, lx_error *err)
     int32_t *targets = NULL;
     char *tab = strchr(line, '\t');
     if (tab == NULL)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "no TAB between an upper and a lower line");
+        return lx_fail(err, LX_ERR_INVALID, NULL,
+                       "the line has no TAB between an upper and a lower line");
     *tab = '\0';
     lx_task_request request = {.text = line, .text_bytes = strlen(line), .rules = false};
     lx_status st = lx_plan_new(p->model, &request, &plan, err);
@@ -121,7 +119,7 @@ static int32_t codepoints(const char *text, uint32_t *out, int32_t max)
     return n;
 }
 
-/* Judged against the upper line as the task reads it, its marks in their full-width form. */
+/* The checker gets the upper line as the task reads it, with marks in their full-width form. */
 static void judge_line(const lx_job *job, const char *upper, report *r, int mode)
 {
     uint32_t u[LX_EVAL_LINE_BYTES], l[LX_EVAL_LINE_BYTES];
@@ -141,7 +139,7 @@ static void judge_line(const lx_job *job, const char *upper, report *r, int mode
     lx_buffer_fini(&text);
 }
 
-/* What the answers are about: the pairs once freely, then with the rules. */
+/* The model answers all pairs once freely, then with the rules. */
 typedef struct questions {
     const pairs *pairs;
     const lx_model *model;
@@ -239,14 +237,15 @@ typedef struct poems {
     int64_t n_chars;
 } poems;
 
-/* The columns of a line, which is cut into them. */
+/* Cuts a line into its columns. */
 static lx_status split(char *line, char *columns[COLUMNS], lx_error *err)
 {
     for (int32_t i = 0; i < COLUMNS; i++) {
         columns[i] = line;
         char *tab = strchr(line, '\t');
         if ((tab == NULL) != (i == COLUMNS - 1) || (tab == NULL && line[0] == '\0'))
-            return lx_fail(err, LX_ERR_INVALID, NULL, "not kind TAB author TAB title TAB text");
+            return lx_fail(err, LX_ERR_INVALID, NULL,
+                           "the line is not kind TAB author TAB title TAB text");
         if (tab != NULL)
             *tab = '\0';
         line = tab != NULL ? tab + 1 : line;
@@ -279,7 +278,8 @@ static lx_status add_poem(void *context, char *line, lx_error *err)
     lx_token_list_init(&list, (size_t)plan->n_new);
     st = lx_text_encode(p->model, text, bytes, 0, NULL, &list, err);
     if (st == LX_OK && list.status != LX_OK)
-        st = lx_fail(err, list.status, NULL, "its tokens: %s", lx_status_text(list.status));
+        st = lx_fail(err, list.status, NULL, "the tokens of the text: %s",
+                     lx_status_text(list.status));
     plan->n_new = (int32_t)list.n;
     for (size_t at = 0; at < bytes; p->n_chars++)
         (void)lx_utf8_next(text, bytes, &at);
@@ -311,7 +311,7 @@ typedef struct copies {
     const lx_model *model;
     uint64_t seed;
     int32_t n, length;
-    int32_t *sequence; /* [length], the one at hand */
+    int32_t *sequence; /* [length], the current one */
     int64_t right_symbols, right_sequences;
     double nats;
 } copies;
@@ -389,7 +389,8 @@ static void print_copies(const lx_eval_options *o, const copies *c)
 static lx_status check_sizes(const lx_eval_options *o, const lx_model *model, lx_error *err)
 {
     if (o->limit > MAX_SEQUENCES)
-        return lx_fail(err, LX_ERR_INVALID, "limit", "--limit: at most %d sequences",
+        return lx_fail(err, LX_ERR_INVALID, "limit",
+                       "--limit: a model that copies is measured on at most %d sequences",
                        MAX_SEQUENCES);
     if (o->length > model->config.max_chars)
         return lx_fail(err, LX_ERR_INVALID, "length",

@@ -11,7 +11,7 @@
 #include "server/cli/terminal.h"
 
 enum { MAX_SLOTS = 64, PREFIX_BYTES = 256 << 20, LINE_BYTES = 64 };
-enum { SHOWN = 8 }; /* bytes on a terminal of a byte that may not be shown */
+enum { SHOWN = 8 }; /* most bytes that a terminal shows for a byte */
 
 /* --- the job --- */
 
@@ -70,10 +70,12 @@ lx_status lx_generate_add_stop(const lx_generate_sampling *o, lx_stops *stops, l
     if (o->stop == NULL)
         return LX_OK;
     if (n < 1 || n > LX_MAX_STOP_BYTES)
-        return lx_fail(err, LX_ERR_INVALID, "stop", "--stop must have 1 to %d bytes",
+        return lx_fail(err, LX_ERR_INVALID, "stop", "--stop: the text must have 1 to %d bytes",
                        LX_MAX_STOP_BYTES);
     if (stops->n == LX_MAX_STOPS)
-        return lx_fail(err, LX_ERR_INVALID, "stop", "--stop: there are %d already", LX_MAX_STOPS);
+        return lx_fail(err, LX_ERR_INVALID, "stop",
+                       "--stop: the model's template has %d stop strings, which is the most",
+                       LX_MAX_STOPS);
     struct lx_stop *stop = &stops->stop[stops->n++];
     stop->bytes = n;
     memcpy(stop->text, o->stop, n);
@@ -149,7 +151,7 @@ void lx_generate_answer(const lx_job *job, int32_t i, lx_buffer *out)
     out->data[out->length] = '\0';
 }
 
-/* Writes text, on a terminal as it may be shown there. */
+/* Writes text; on a terminal, control characters become visible. */
 static lx_status write_text(const char *text, size_t n, lx_error *err)
 {
     lx_buffer shown;
@@ -200,7 +202,7 @@ lx_status lx_generate_print(const lx_job *job, bool scores, lx_error *err)
     return st;
 }
 
-/* Whether an answer is all that the model has to say, or is stopped: see
+/* Whether the model ended the answer, or a stop string did: see
    lx_completion_finish_reason. The text is the answer's, and all that its tokens say. */
 static bool is_whole(const lx_job *job, int32_t sample, size_t text_bytes, size_t all_bytes)
 {
@@ -286,7 +288,7 @@ static void show(lx_buffer *piece, size_t n, lx_error *err)
     (void)fflush(stdout);
 }
 
-/* Shows what is settled of the piece; true when a stop string ends it there. */
+/* Shows the settled part of the piece; true when a stop string ends the answer there. */
 static bool show_settled(const lx_stops *stops, lx_buffer *piece, lx_error *err)
 {
     if (stops == NULL || piece->length == 0) {
@@ -312,7 +314,7 @@ static lx_status show_answer(lx_job *job, sem_t *more, lx_buffer *piece, lx_erro
             continue; /* interrupted by a signal that did not end the program */
         if (interrupted)
             lx_job_cancel(job);
-        ended = lx_job_finished(job); /* first: tokens that come after it are none */
+        ended = lx_job_finished(job); /* first, as no token comes after the end */
         int32_t n = lx_job_tokens(job, 0, &tokens, NULL);
         for (; shown < n && !stopped; shown++)
             plan->model->task->render(plan, shown, tokens, piece);
@@ -322,7 +324,7 @@ static lx_status show_answer(lx_job *job, sem_t *more, lx_buffer *piece, lx_erro
     show(piece, piece->length, err);
     lx_status st = lx_job_status(job, err);
     if (st == LX_OK || shown > 0)
-        lx_buffer_puts(piece, ""); /* there is a line to end, before an error, too */
+        lx_buffer_puts(piece, ""); /* the line must be ended, also before an error */
     return st;
 }
 

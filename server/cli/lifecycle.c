@@ -19,15 +19,15 @@
 /* --- open files --- */
 
 enum {
-    OWN = 5,        /* the watcher's, the log's, the listening socket, what looks at the system */
+    OWN = 5,        /* of the watcher and the log, the listening socket, files of /proc and /sys */
     PER_THREAD = 2, /* an HTTP thread's epoll set and its waker */
-    /* For files of models that are read again, connections to Redis, refused clients that are still
-       heard: one in so many of all, at most. */
+    /* For files of models that are read again, connections to Redis, and refused clients that
+       still send: one in SPARE of all files, at most MOST_SPARE. */
     SPARE = 16,
     MOST_SPARE = 64,
 };
 
-/* How many are open now; those that programs begin with where the system does not say. */
+/* The number of files that are open now; 3, as at a program's start, where /proc is not there. */
 static int64_t count_open(void)
 {
     int64_t n = 3;
@@ -64,7 +64,7 @@ lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *o
 
 /* --- the service manager --- */
 
-/* A path, or with "@" before it a name that is in no folder, which begins with NUL. 0: too long. */
+/* The address of a path, or of "@NAME" in the abstract namespace. 0: it is none, or too long. */
 static socklen_t put_address(const char *name, struct sockaddr_un *out)
 {
     size_t n = strlen(name);
@@ -85,14 +85,15 @@ void lx_lifecycle_notify(const char *message)
         return;
     socklen_t size = put_address(name, &address);
     if (size == 0) {
-        lx_log(LX_LOG_WARN, "NOTIFY_SOCKET is no address of a socket: %.100s", name);
+        lx_log(LX_LOG_WARN, "NOTIFY_SOCKET is not the address of a socket: %.100s", name);
         return;
     }
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     size_t n = strlen(message);
     if (fd < 0 ||
         sendto(fd, message, n, MSG_NOSIGNAL, (const struct sockaddr *)&address, size) != (ssize_t)n)
-        lx_log(LX_LOG_WARN, "the service manager was not told: %s", strerror(errno));
+        lx_log(LX_LOG_WARN, "the message to the service manager (NOTIFY_SOCKET) was not sent: %s",
+               strerror(errno));
     if (fd >= 0)
         (void)close(fd);
 }
@@ -157,7 +158,7 @@ static bool store_answers(lx_state_store *states)
     return p.status == LX_OK || p.status == LX_ERR_NOT_FOUND;
 }
 
-/* With a store that outlives the process: requests that asked for it end with their states there.
+/* With a store that outlives the process, requests that asked for it end with their states there.
    A store that does not answer now would lose them: then they run to their end here. */
 static void suspend(lx_serving *serving, lx_state_store *states)
 {
@@ -165,13 +166,13 @@ static void suspend(lx_serving *serving, lx_state_store *states)
         lx_serving_suspend(serving);
 }
 
-/* True: a signal came before it was over. */
+/* Waits for the delay; true: a signal came before its end. */
 static bool wait_delay(double delay_s, lx_serving *serving, const sigset_t *signals)
 {
     if (delay_s == 0)
         return false;
     lx_serving_announce_end(serving);
-    lx_log(LX_LOG_INFO, "not ready any more: requests are still taken for %g s", delay_s);
+    lx_log(LX_LOG_INFO, "not ready from now on; requests are still taken for %g s", delay_s);
     int64_t end = lx_now_ns() + (int64_t)(delay_s * 1e9);
     while (lx_now_ns() < end) {
         if (sigtimedwait(signals, NULL, &a_while) > 0)
@@ -187,10 +188,11 @@ void lx_lifecycle_drain(double delay_s, int64_t timeout_s, lx_serving *serving,
     lx_serving_drain(serving);
     lx_http_quiesce(http);
     suspend(serving, states);
-    lx_log(LX_LOG_INFO, "draining: running answers have %lld s", (long long)timeout_s);
+    lx_log(LX_LOG_INFO, "draining: running answers have %lld s to finish", (long long)timeout_s);
     if (!again && wait_done(serving, http, signals, timeout_s * 1000, &again))
         return;
-    lx_log(LX_LOG_WARN, "%s, dropping %lld requests", again ? "second signal" : "time is over",
+    lx_log(LX_LOG_WARN, "%s, dropping %lld requests",
+           again ? "second signal" : "--drain-timeout is over",
            (long long)lx_http_get_stats(http).answering);
     lx_http_cancel_all(http);
     if (!again)

@@ -225,9 +225,9 @@ static void put_notes(const char *notes, FILE *out)
 static void put_exit_status(FILE *out)
 {
     (void)fputs(".SH EXIT STATUS\n"
-                ".TP\n.B 0\nIt is done.\n"
-                ".TP\n.B 1\nIt failed; one line on standard error says why.\n"
-                ".TP\n.B 2\nThe arguments are wrong; one line on standard error says which.\n",
+                ".TP\n.B 0\nThe command succeeded.\n"
+                ".TP\n.B 1\nThe command failed; one line on standard error gives the reason.\n"
+                ".TP\n.B 2\nThe arguments are wrong; one line on standard error names the fault.\n",
                 out);
 }
 

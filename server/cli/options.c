@@ -212,7 +212,7 @@ typedef struct arguments {
     bool given[MAX_OPTIONS]; /* by the option's place in the table */
 } arguments;
 
-/* Of most options the last one wins, as an alias may have some of its own. */
+/* Most options may be repeated, as a shell's alias may have some of its own; the last one wins. */
 static lx_status check_repeated(const lx_command *c, const lx_option *o, arguments *a,
                                 lx_error *err)
 {
@@ -220,7 +220,7 @@ static lx_status check_repeated(const lx_command *c, const lx_option *o, argumen
     assert(i < MAX_OPTIONS);
     if (o->several != NULL && a->given[i])
         return lx_fail(err, LX_ERR_INVALID, o->name,
-                       "--%s was given twice; for several there is %s", o->name, o->several);
+                       "--%s was given twice; for several values there is %s", o->name, o->several);
     a->given[i] = true;
     return LX_OK;
 }
@@ -304,10 +304,11 @@ static lx_status set_one(config_file *f, const char *name, const char *value, vo
     if (o == NULL)
         return fail_unknown(f->names, f->where, "", name, strlen(name), err);
     if (strcmp(name, "config") == 0)
-        return lx_fail(err, LX_ERR_INVALID, "config", "%sa file cannot name another one", f->where);
+        return lx_fail(err, LX_ERR_INVALID, "config",
+                       "%sa file of options cannot name another file", f->where);
     int *seen = &f->seen[o - f->names->options];
     if (*seen > 0)
-        return lx_fail(err, LX_ERR_INVALID, o->name, "%s%s is in line %d already", f->where,
+        return lx_fail(err, LX_ERR_INVALID, o->name, "%s%s is already in line %d", f->where,
                        o->name, *seen);
     *seen = f->line;
     o = find(f->command, name, strlen(name));

@@ -25,7 +25,8 @@ static lx_status wait_for(const lx_probe_link *link, short events, lx_error *err
         if (n > 0)
             return LX_OK;
         if (n == 0)
-            return lx_fail(err, LX_ERR_TIMEOUT, "timeout", "no answer in time");
+            return lx_fail(err, LX_ERR_TIMEOUT, "timeout",
+                           "the server did not answer within --timeout");
         if (errno != EINTR)
             return lx_fail(err, LX_ERR_IO, NULL, "poll: %s", strerror(errno));
     }
@@ -142,8 +143,6 @@ lx_status lx_probe(const lx_probe_question *q, int *http_status, lx_error *err)
 {
     int64_t end_ns = lx_now_ns() + q->timeout_ms * LX_NS_PER_MS;
     char service[16], request[LX_PROBE_MAX_PATH + 128];
-    if (strlen(q->path) > LX_PROBE_MAX_PATH)
-        return lx_fail(err, LX_ERR_INVALID, "path", "the path is too long");
     (void)snprintf(service, sizeof service, "%d", q->port);
     (void)snprintf(request, sizeof request,
                    "GET %s HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n", q->path,

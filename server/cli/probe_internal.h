@@ -1,4 +1,4 @@
-/* A probe's connection, plain or in TLS: what probe.c and probe_tls.c share. */
+/* A probe's connection, plain or in TLS, for probe.c and probe_tls.c. */
 #ifndef LINNET_SERVER_CLI_PROBE_INTERNAL_H
 #define LINNET_SERVER_CLI_PROBE_INTERNAL_H
 

@@ -107,7 +107,7 @@ static const char *name_site(const lx_request *rq, char *out, size_t size)
     return out;
 }
 
-/* What other sites call the link: its line, or its poem's title. */
+/* The title of the link on other sites: its line, or its poem's title. */
 static const char *name_title(const lx_request *rq, char *out, size_t size)
 {
     const char *line = rq->argument(rq->query, "line");
@@ -119,7 +119,8 @@ static const char *name_title(const lx_request *rq, char *out, size_t size)
     return out;
 }
 
-/* A link's query says what other sites show with it; the page's script reads the same fields. */
+/* Other sites show a picture and a title that follow from the link's query; the page's script reads
+   the same fields. */
 void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     char title[LX_FORM_TEXT_BYTES], site[MAX_SITE];
@@ -144,7 +145,7 @@ void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
 
 /* --- files --- */
 
-/* FNV-1a: a change of content is what an ETag must show, not an attack. */
+/* FNV-1a: an ETag must show a change of content, and need not withstand an attack. */
 static uint64_t hash(const unsigned char *data, size_t n)
 {
     uint64_t h = UINT64_C(14695981039346656037);
@@ -186,7 +187,7 @@ static void respond_failure(lx_response *rs, const lx_form *form, lx_status stat
     respond_page(rs, lx_status_http(status), &page);
 }
 
-/* The first model of a task; *err says what is missing. */
+/* The first model of a task; *err names a missing one. */
 static lx_status find_model(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
 {
     lx_status st = lx_api_check_ready(api, err);

@@ -29,7 +29,7 @@ bool lx_routes_is_quick(const char *method, const char *path);
    table. */
 bool lx_routes_at(int32_t i, const char **method, const char **pattern);
 
-/* Answers the request, whatever it is. */
+/* Answers any request. */
 void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs);
 
 #endif
