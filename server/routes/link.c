@@ -26,7 +26,7 @@ lx_status lx_link_numbers(const lx_api *api, const lx_request *rq, bool image, l
     lx_form_limits limits = {.n = api->max_n, .images = api->max_images};
     lx_status st = lx_form_read(body, used, &limits, form, err);
     if (st == LX_OK && !form->has_seed)
-        st = lx_fail(err, LX_ERR_INVALID, "seed", "a link's picture needs its seed");
+        st = lx_fail(err, LX_ERR_INVALID, "seed", "the link has no seed, which its picture needs");
     return st;
 }
 

@@ -309,7 +309,8 @@ static lx_status add_images(image_form *f, lx_buffer *html, lx_error *err)
     }
     lx_buffer_fini(&png);
     if (st == LX_OK && html->status != LX_OK)
-        st = lx_fail(err, html->status, "n", "so many images do not fit on one page");
+        st = lx_fail(err, html->status, "n",
+                     "the page has no room for so many images; ask for fewer");
     return st;
 }
 
@@ -379,7 +380,7 @@ void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs)
     int32_t retry_after_s = 0;
     if (strncasecmp(rq->content_type, form_type, sizeof form_type - 1) != 0) {
         lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type",
-                         "the form is read as application/x-www-form-urlencoded only");
+                         "send the form as application/x-www-form-urlencoded");
         return;
     }
     lx_form form;

@@ -119,20 +119,22 @@ void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_request request = *rq;
     request.tail = m.tail;
     if ((m.flags & ADMIN) != 0 && !rq->admin) {
-        lx_respond_error(rs, 403, "admin_key_needed", "Authorization",
-                         "this acts on the whole server and needs an API key with the right admin "
-                         "(--api-key, or in --api-key-file: NAME KEY admin)");
+        lx_respond_error(
+            rs, 403, "admin_key_needed", "Authorization",
+            "this route acts on the whole server and needs an API key with the right admin "
+            "(--api-key, or in --api-key-file: NAME KEY admin)");
     } else if (m.handler != NULL) {
         m.handler(api, &request, rs);
     } else if (m.allow[0] == '\0') {
         lx_respond_error(rs, 404, "not_found", "path",
-                         "there is nothing at this path: /openapi.json lists what there is");
+                         "no route has this path; /openapi.json lists all routes");
     } else if (strcmp(rq->method, "OPTIONS") == 0) {
         rs->status = 204;
         lx_response_add(rs, "Allow", "%s", m.allow);
     } else {
-        lx_respond_error(rs, 405, "method_not_allowed", "method",
-                         "this path does not know the method; see the Allow header");
+        lx_respond_error(
+            rs, 405, "method_not_allowed", "method",
+            "this path does not take the method; the Allow header lists those it takes");
         lx_response_add(rs, "Allow", "%s", m.allow);
     }
 }
