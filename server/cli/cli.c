@@ -159,7 +159,7 @@ int lx_cli_run(const lx_command *c, int argc, char **argv)
                        ? lx_options_parse(c, argc, argv, values, positional, &n, &err)
                        : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the arguments");
     if (st == LX_OK) {
-        st = c->run(values, positional, n, &err);
+        st = c->run(values, positional, &err);
     } else if (st == LX_ERR_CANCELLED) {
         print_help(c, argc, argv);
         st = LX_OK;

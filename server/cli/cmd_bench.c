@@ -245,10 +245,9 @@ static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, l
     return parse_list("batch", o->batch, MAX_BATCH, list, n, err);
 }
 
-static lx_status run(void *values, const char *const *positional, int count, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    (void)positional;
-    (void)count;
+    (void)rest;
     const bench_options *o = values;
     int32_t threads[MAX_LIST], list[MAX_LIST], n_threads = 0, n = 0;
     lx_status st = parse_list("threads", o->threads, 256, threads, &n_threads, err);

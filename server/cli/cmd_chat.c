@@ -109,14 +109,8 @@ static lx_status make_job(conversation *c, lx_stops *stops, lx_job **out, lx_err
 
 static lx_status answer(conversation *c, lx_job *job, lx_error *err)
 {
-    lx_status st = lx_engine_submit(c->engine, job, err);
-    if (st == LX_OK && c->more != NULL)
-        return lx_generate_stream(job, c->more, false, true, err);
-    if (st == LX_OK)
-        lx_job_wait(job);
-    if (st == LX_OK)
-        st = lx_job_status(job, err);
-    return st == LX_OK ? lx_generate_print(job, false, err) : st;
+    lx_status st = lx_generate_run(c->engine, job, c->more, false, true, err);
+    return st == LX_OK && c->more == NULL ? lx_generate_print(job, false, err) : st;
 }
 
 /* A message and its answer: both, or, when something is wrong, neither is part of the
@@ -207,10 +201,9 @@ static lx_status chat(const chat_options *o, const lx_cli_model *local, lx_error
     return st;
 }
 
-static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    (void)positional;
-    (void)n;
+    (void)rest;
     const chat_options *o = values;
     lx_cli_model local = {0};
     lx_status st = lx_cli_open(&o->local, LX_GENERATE_ROWS, &local, err);

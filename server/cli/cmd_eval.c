@@ -54,13 +54,13 @@ static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_m
                    o->local.model, local->model->task->name);
 }
 
-static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
     const lx_eval_options *o = values;
     lx_cli_model local;
     lx_status st = lx_cli_open_any(&o->local, LX_EVAL_ROWS, &local, err);
     if (st == LX_OK)
-        st = eval(o, n > 0 ? positional[0] : NULL, &local, err);
+        st = eval(o, rest[0], &local, err);
     lx_cli_close(&local);
     return st;
 }

@@ -6,9 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "common/clock.h"
 #include "model/formats/file.h"
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
@@ -16,7 +14,7 @@
 #include "server/cli/generate.h"
 #include "server/cli/terminal.h"
 
-enum { MAX_PNG_BYTES = 64 << 20, MAX_SHEET_BYTES = 1 << 30, POLL_MS = 50 };
+enum { MAX_PNG_BYTES = 64 << 20, MAX_SHEET_BYTES = 1 << 30 };
 
 typedef struct generate_options {
     lx_cli_model_options local;
@@ -203,43 +201,7 @@ static lx_status write_png(const lx_job *job, FILE *out, lx_error *err)
     return st;
 }
 
-static void wait_for_pixels(lx_job *job)
-{
-    const lx_job_params *params = lx_job_get_params(job);
-    const struct timespec pause = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
-    lx_progress bar;
-    lx_progress_begin(&bar, "pixels", (int64_t)params->n * params->max_new);
-    while (bar.on && !lx_job_finished(job)) {
-        int64_t done = 0;
-        for (int32_t i = 0; i < params->n; i++)
-            done += lx_job_tokens(job, i, NULL, NULL);
-        lx_progress_update(&bar, done);
-        (void)nanosleep(&pause, NULL);
-    }
-    lx_progress_end(&bar);
-    lx_job_wait(job);
-}
-
 /* --- answers --- */
-
-/* Until the job is finished; a stream is printed meanwhile. */
-static lx_status wait_for(const generate_options *o, lx_job *job, sem_t *more, lx_error *err)
-{
-    if (more != NULL)
-        return lx_generate_stream(job, more, o->scores, o->interactive, err);
-    if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
-        wait_for_pixels(job);
-    else
-        lx_job_wait(job);
-    return lx_job_status(job, err);
-}
-
-static lx_status run_job(const generate_options *o, lx_engine *engine, lx_job *job, sem_t *more,
-                         lx_error *err)
-{
-    lx_status st = lx_engine_submit(engine, job, err);
-    return st == LX_OK ? wait_for(o, job, more, err) : st;
-}
 
 static lx_status open_png(const char *path, FILE **out, lx_error *err)
 {
@@ -270,7 +232,7 @@ static lx_status print_result(const generate_options *o, const lx_job *job, FILE
 static lx_status answer(const generate_options *o, lx_engine *engine, lx_job *job, sem_t *more,
                         FILE *png, lx_error *err)
 {
-    lx_status st = run_job(o, engine, job, more, err);
+    lx_status st = lx_generate_run(engine, job, more, o->scores, o->interactive, err);
     if (st == LX_OK && more == NULL)
         st = print_result(o, job, png, err);
     lx_job_detach(job); /* it posts no more */
@@ -345,14 +307,14 @@ static lx_status read_prompt(generate_options *o, const char *positional, lx_err
     return o->prompt != NULL ? lx_generate_read_prompt(o->prompt, read, &o->text, err) : LX_OK;
 }
 
-static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
     generate_options *o = values;
     lx_cli_model local = {0};
     lx_buffer_init(&o->text, LX_GENERATE_PROMPT_BYTES);
     lx_status st = lx_generate_add_stop(&o->sampling, &o->stops, err);
     if (st == LX_OK)
-        st = read_prompt(o, n > 0 ? positional[0] : NULL, err);
+        st = read_prompt(o, rest[0], err);
     if (st == LX_OK)
         st = lx_cli_open(&o->local, LX_GENERATE_ROWS, &local, err);
     if (st == LX_OK)

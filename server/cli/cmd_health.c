@@ -47,10 +47,9 @@ static lx_status check_path(const char *path, lx_error *err)
                : lx_fail(err, LX_ERR_INVALID, "path", "--path: \"%s\" does not begin with /", path);
 }
 
-static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    (void)positional;
-    (void)n;
+    (void)rest;
     const health_options *o = values;
     int http_status = 0;
     lx_error why = {0};

@@ -276,10 +276,10 @@ static void add_fault(void *context, const lx_error *fault)
     f->last = *fault;
 }
 
-static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
     const inspect_options *o = values;
-    const char *dir = n > 0 ? positional[0] : o->local.model;
+    const char *dir = rest[0] != NULL ? rest[0] : o->local.model;
     lx_model *model = NULL;
     faults f = {0};
     lx_error ignored = {0};

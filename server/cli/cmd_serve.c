@@ -398,10 +398,9 @@ static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api 
     lx_budget_init(&api->bodies, "body-memory", memory->bodies);
 }
 
-lx_status lx_serve(void *values, const char *const *positional, int n, lx_error *err)
+lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
 {
-    (void)positional;
-    (void)n;
+    (void)rest;
     const lx_serve_options *o = values;
     set_log_level(o->log_level);
     lx_log_set_json(strcmp(o->log_format, "json") == 0);

@@ -219,13 +219,13 @@ static lx_status open_tokenizer(const tokenize_options *o, lx_tokenizer **out, l
     return lx_tokenizer_load_file(o->tokenizer, out, err);
 }
 
-static lx_status run(void *values, const char *const *positional, int n, lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
     const tokenize_options *o = values;
     lx_tokenizer *t = NULL;
     lx_status st = open_tokenizer(o, &t, err);
-    if (st == LX_OK && n > 0 && strcmp(positional[0], "-") != 0)
-        st = run_one(o, t, positional[0], strlen(positional[0]), err);
+    if (st == LX_OK && rest[0] != NULL && strcmp(rest[0], "-") != 0)
+        st = run_one(o, t, rest[0], strlen(rest[0]), err);
     else if (st == LX_OK)
         st = run_input(o, t, err);
     if (st == LX_OK && fflush(stdout) != 0)

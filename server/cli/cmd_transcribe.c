@@ -86,13 +86,13 @@ static lx_status transcribe(const transcribe_options *o, const lx_cli_model *m, 
 
 /* --- the command --- */
 
-static lx_status run(void *values, const char *const *files, int n, lx_error *err)
+static lx_status run(void *values, const char *const *files, lx_error *err)
 {
     const transcribe_options *o = values;
     lx_cli_model m = {0};
     lx_status st = lx_cli_open_listener(&o->local, &m, err);
-    for (int i = 0; i < n && st == LX_OK; i++)
-        st = transcribe(o, &m, files[i], n > 1, err);
+    for (int i = 0; files[i] != NULL && st == LX_OK; i++)
+        st = transcribe(o, &m, files[i], files[1] != NULL, err);
     lx_cli_close(&m);
     return st;
 }

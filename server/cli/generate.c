@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "server/cli/terminal.h"
 
 enum { MAX_SLOTS = 64, PREFIX_BYTES = 256 << 20, LINE_BYTES = 64 };
-enum { SHOWN = 8 }; /* most bytes that a terminal shows for a byte */
+enum { POLL_MS = 50 }; /* of the progress bar */
+enum { SHOWN = 8 };    /* most bytes that a terminal shows for a byte */
 
 /* --- the job --- */
 
@@ -92,6 +94,39 @@ const char *lx_generate_text_only(const lx_generate_sampling *o)
            : o->min_p > 0                                           ? "--min-p"
            : o->typical_p < 1                                       ? "--typical-p"
                                                                     : NULL;
+}
+
+/* Waits for an image, with a progress bar where stderr is a terminal. */
+static void wait_for_pixels(lx_job *job)
+{
+    const lx_job_params *params = lx_job_get_params(job);
+    const struct timespec pause = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
+    lx_progress bar;
+    lx_progress_begin(&bar, "pixels", (int64_t)params->n * params->max_new);
+    while (bar.on && !lx_job_finished(job)) {
+        int64_t done = 0;
+        for (int32_t i = 0; i < params->n; i++)
+            done += lx_job_tokens(job, i, NULL, NULL);
+        lx_progress_update(&bar, done);
+        (void)nanosleep(&pause, NULL);
+    }
+    lx_progress_end(&bar);
+    lx_job_wait(job);
+}
+
+lx_status lx_generate_run(lx_engine *engine, lx_job *job, sem_t *more, bool scores,
+                          bool interruptible, lx_error *err)
+{
+    lx_status st = lx_engine_submit(engine, job, err);
+    if (st != LX_OK)
+        return st;
+    if (more != NULL)
+        return lx_generate_stream(job, more, scores, interruptible, err);
+    if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
+        wait_for_pixels(job);
+    else
+        lx_job_wait(job);
+    return lx_job_status(job, err);
 }
 
 /* --- the prompt --- */

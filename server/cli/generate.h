@@ -70,6 +70,11 @@ lx_status lx_generate_new_job(const lx_generate_sampling *o, lx_plan *plan, int3
                               lx_error *err) LX_MUST_USE;
 void lx_generate_wake(void *more);
 
+/* Submits the job and returns at its end, with its status. `more`, if the job has one: prints the
+   answer meanwhile, as lx_generate_stream. */
+lx_status lx_generate_run(lx_engine *engine, lx_job *job, sem_t *more, bool scores,
+                          bool interruptible, lx_error *err) LX_MUST_USE;
+
 /* The prompt of an argument: itself, or, with dash_reads for "-", standard input without its last
    newline. It goes into an empty buffer and ends with a NUL. LX_ERR_INVALID for too long a prompt.
  */

@@ -4,7 +4,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "common/buffer.h"
 #include "common/version.h"
+
+enum { COLUMN = 33, WIDTH = 100, MOST_TEXT = 4096 }; /* of --help, in bytes */
 
 /* --- rows of a table --- */
 
@@ -21,25 +24,50 @@ static const char *shown_default(const lx_option *o)
 
 /* --- --help --- */
 
+/* Text after the column of names, in lines of at most WIDTH bytes where words allow. */
+static void print_wrapped(const char *text, FILE *out)
+{
+    for (size_t at = COLUMN; *text != '\0'; text += *text == ' ') {
+        size_t n = strcspn(text, " ");
+        if (at > COLUMN && at + 1 + n > WIDTH) {
+            (void)fprintf(out, "\n%*s", COLUMN, "");
+            at = COLUMN;
+        } else if (at > COLUMN) {
+            (void)fputc(' ', out);
+            at++;
+        }
+        (void)fwrite(text, 1, n, out);
+        at += n;
+        text += n;
+    }
+    (void)fputc('\n', out);
+}
+
 static void print_option(const lx_command *c, const lx_option *o, FILE *out)
 {
-    char left[64], letter[8] = "    ", room[LX_VARIABLE_BYTES];
+    char left[COLUMN + 40], letter[8] = "    ", room[LX_VARIABLE_BYTES];
     const char *variable = lx_option_variable(c, o, room);
     bool flag = o->kind == LX_OPTION_FLAG;
+    lx_buffer text;
+    lx_buffer_init(&text, MOST_TEXT);
+    lx_buffer_puts(&text, o->help);
+    if (o->kind == LX_OPTION_CHOICE)
+        lx_buffer_printf(&text, " (%s)", o->choices);
+    if (is_number(o))
+        lx_buffer_printf(&text, " (%.16g to %.16g)", o->min, o->max);
+    if (shown_default(o)[0] != '\0')
+        lx_buffer_printf(&text, " [%s]", o->fallback);
+    if (variable != NULL)
+        lx_buffer_printf(&text, " {%s}", variable);
     if (o->letter != '\0')
         (void)snprintf(letter, sizeof letter, "-%c, ", o->letter);
     (void)snprintf(left, sizeof left, "%s--%s%s%s%s", letter, flag ? "[no-]" : "", o->name,
                    flag ? "" : " ", flag ? "" : o->value);
-    (void)fprintf(out, "  %-30s %s", left, o->help);
-    if (o->kind == LX_OPTION_CHOICE)
-        (void)fprintf(out, " (%s)", o->choices);
-    if (is_number(o))
-        (void)fprintf(out, " (%.16g to %.16g)", o->min, o->max);
-    if (shown_default(o)[0] != '\0')
-        (void)fprintf(out, " [%s]", o->fallback);
-    if (variable != NULL)
-        (void)fprintf(out, " {%s}", variable);
-    (void)fputc('\n', out);
+    (void)fprintf(out, "  %-*s ", COLUMN - 3, left);
+    if (strlen(left) > COLUMN - 3)
+        (void)fprintf(out, "\n%*s", COLUMN, "");
+    print_wrapped(text.status == LX_OK ? text.data : o->help, out);
+    lx_buffer_fini(&text);
 }
 
 void lx_manual_help(const lx_command *c, FILE *out)
@@ -50,7 +78,7 @@ void lx_manual_help(const lx_command *c, FILE *out)
     (void)fprintf(out, "options:        (allowed) [default] {environment variable}\n");
     for (size_t i = 0; i < c->n_options; i++)
         print_option(c, &c->options[i], out);
-    (void)fprintf(out, "  %-30s %s\n", "-h, --help",
+    (void)fprintf(out, "  %-*s %s\n", COLUMN - 3, "-h, --help",
                   "Prints this help; --help=markdown prints it as a table.");
     if (c->notes != NULL)
         (void)fprintf(out, "\n%s", c->notes);
@@ -136,19 +164,14 @@ static void put(const char *text, FILE *out)
     put_bytes(text, strlen(text), out);
 }
 
-static void put_upper(const char *text, FILE *out)
-{
-    for (; *text != '\0'; text++)
-        (void)fputc(toupper((unsigned char)*text), out);
-}
-
 /* The page's date is left empty: it is as old as its version, and two builds write the same. */
 static void put_head(const char *command, const char *brief, FILE *out)
 {
     (void)fputs(".TH LINNET", out);
     if (command != NULL) {
         (void)fputs("\\-", out);
-        put_upper(command, out);
+        for (const char *c = command; *c != '\0'; c++)
+            (void)fputc(toupper((unsigned char)*c), out);
     }
     (void)fprintf(out, " 1 \"\" \"linnet %s\" \"Linnet\"\n.SH NAME\nlinnet", LX_VERSION);
     if (command != NULL)
@@ -282,17 +305,6 @@ void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out)
 
 /* --- completions --- */
 
-/* Kinds of values, by the name that help gives them: "[DIR]" is a folder. */
-static bool names_a_folder(const char *value)
-{
-    return strstr(value, "DIR") != NULL;
-}
-
-static bool names_a_file(const char *value)
-{
-    return strstr(value, "FILE") != NULL;
-}
-
 /* The words of "a|b|c" with blanks between them. */
 static void put_choices(const char *choices, FILE *out)
 {
@@ -302,10 +314,13 @@ static void put_choices(const char *choices, FILE *out)
 
 /* --- bash --- */
 
-/* Words are offered for $wanted: folder, path, value (nothing is known of it), words:LIST. */
+/* The word for $wanted in the script, by the name of a value: folder, path, or value, for which
+   nothing is offered. */
 static const char *bash_wanted(const char *value)
 {
-    return names_a_folder(value) ? "folder" : names_a_file(value) ? "path" : "value";
+    return strstr(value, "DIR") != NULL    ? "folder"
+           : strstr(value, "FILE") != NULL ? "path"
+                                           : "value";
 }
 
 static void put_bash_value(const lx_option *o, FILE *out)
@@ -407,10 +422,12 @@ static void put_zsh_text(const char *text, FILE *out)
     }
 }
 
-/* How zsh completes a value of this name; nothing is known of many. */
+/* How zsh completes a value of this name; "": it offers nothing. */
 static const char *zsh_action(const char *value)
 {
-    return names_a_folder(value) ? "_files -/" : names_a_file(value) ? "_files" : "";
+    return strstr(value, "DIR") != NULL    ? "_files -/"
+           : strstr(value, "FILE") != NULL ? "_files"
+                                           : "";
 }
 
 static void put_zsh_value(const lx_option *o, FILE *out)

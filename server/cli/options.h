@@ -72,8 +72,9 @@ typedef struct lx_command {
     bool variables;                     /* every option has one */
     const struct lx_command *config_of; /* the command whose file --config names; NULL: its own */
     size_t values_bytes;                /* of the struct that the options fill */
-    /* Runs the command with that struct and its other arguments. LX_ERR_INVALID: they are wrong. */
-    lx_status (*run)(void *values, const char *const *positional, int n, lx_error *err);
+    /* Runs the command with that struct and its other arguments, of which NULL follows the last.
+       LX_ERR_INVALID: they are wrong. */
+    lx_status (*run)(void *values, const char *const *rest, lx_error *err);
 } lx_command;
 
 /* The members of a command that follow from its table, which is named `options`. */

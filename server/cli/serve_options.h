@@ -27,6 +27,6 @@ typedef struct lx_serve_options {
 } lx_serve_options;
 
 /* Runs the command with an lx_serve_options (cmd_serve.c). */
-lx_status lx_serve(void *values, const char *const *positional, int n, lx_error *err) LX_MUST_USE;
+lx_status lx_serve(void *values, const char *const *rest, lx_error *err) LX_MUST_USE;
 
 #endif
