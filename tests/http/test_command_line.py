@@ -43,6 +43,8 @@ def test_help(command):
     assert result.stderr == ""
     assert result.stdout.startswith(f"usage: linnet {command}")
     assert "--model" in result.stdout
+    options = result.stdout.split("\noptions:")[1].split("-h, --help")[0].splitlines()
+    assert all(len(line) <= 100 or len(line.split()) == 1 for line in options)
 
 
 def test_help_of_the_program():
