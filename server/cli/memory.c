@@ -10,7 +10,7 @@
 #include "server/json/scan.h"
 
 enum { MIB = 1 << 20, LARGE_BLOCK = 128 << 10, MOST_BLOCKS = 32768 };
-enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state beside its blob */
+enum { STATE_ENTRY = 256 }; /* bytes per state of the store in memory, besides the blob */
 
 #define PROGRAM ((int64_t)24 * MIB) /* code, fonts, logs, tables, stacks of threads */
 #define MOST_ANSWERS ((int64_t)1024 * MIB)
@@ -19,12 +19,12 @@ enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state bes
 #define MOST_KEPT ((int64_t)1024 * MIB)
 #define MOST_ON_THEIR_WAY ((int64_t)256 * MIB)
 #define LEAST_PART ((int64_t)MIB)
-#define UNKNOWN ((int64_t)1024 * MIB) /* taken for the whole where the system does not tell it */
+#define UNKNOWN ((int64_t)1024 * MIB) /* the whole, where the system does not report it */
 #define SMALL ((int64_t)2048 * MIB)
 #define MOST_UNPACKED 2.0 /* bytes of memory per byte of a file: f32 of bf16 */
 
-/* What a connection takes whose client has sent most of a head: the HTTP library's memory, the
-   front's buffers, and what the server knows of it. Measured: 30 KiB. */
+/* Bytes of a connection whose client has sent most of a head: the HTTP library's memory, the
+   front's buffers and the server's own structures. Measured: 30 KiB. */
 #define CONNECTION ((int64_t)48 << 10)
 #define TLS_CONNECTION (2 * CONNECTION)
 
@@ -38,7 +38,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What no budget counts: pages that the C library keeps between blocks, the kernel's part. */
+/* Memory that no budget counts: pages that the C library keeps between blocks, the kernel's part.
+ */
 static int64_t margin(const lx_memory *m)
 {
     return m->whole / 16;
@@ -95,18 +96,18 @@ int64_t lx_memory_own(const lx_memory *m, int64_t weights)
     return m->own + (int64_t)((double)(weights - m->weights) * each);
 }
 
-/* --- what the options say --- */
+/* --- from the options --- */
 
 static lx_status check_room(int64_t bodies, const char *flag, int64_t need, lx_error *err)
 {
     if (bodies >= need)
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, "body-memory",
-                   "--body-memory is %lld MiB, but one body of --%s may need %lld",
+                   "--body-memory is %lld MiB, but one body of --%s may need %lld MiB; raise it",
                    (long long)(bodies / MIB), flag, (long long)(need / MIB + 1));
 }
 
-/* A body, what is decoded of it, and its tree of JSON (lx_request_work_bytes). */
+/* A body, its decoded parts, and its tree of JSON (lx_request_work_bytes). */
 static int64_t body_bytes(const lx_serve_options *o)
 {
     return 3 * o->max_body + 1 + lx_json_most_tree_bytes(o->max_body);

@@ -1,12 +1,10 @@
 /* In place of the server's side of speech where LINNET_SPEECH is off: the command and the route
    refuse. No model of speech is loaded (model/without_speech.c), so there is no transcriber. */
 #include <stddef.h>
-#include <string.h>
 
 #include "common/features.h"
 #include "server/api/api.h"
 #include "server/cli/cli.h"
-#include "server/cli/commands.h"
 #include "server/cli/eval.h"
 #include "server/speech/transcriber.h"
 
@@ -17,21 +15,22 @@ static lx_status refuse(lx_error *err)
 
 /* --- the command --- */
 
+static lx_status run(void *values, const char *const *files, lx_error *err)
+{
+    (void)values;
+    (void)files;
+    return refuse(err);
+}
+
 const lx_command lx_transcribe_command = {
     .name = "transcribe",
-    .brief = "print what sound files say (left out of this build)",
-    .summary = "Prints what sound files say, in a build with LINNET_SPEECH.",
+    .brief = "transcribe sound files (left out of this build)",
+    .summary = "Prints the texts of sound files, in a build with LINNET_SPEECH.",
+    .positional = "FILE...",
+    .max_positional = 4096,
+    .values_bytes = 1, /* there are no options */
+    .run = run,
 };
-
-int lx_command_transcribe(int argc, char **argv)
-{
-    lx_error err = {0};
-    int exit_status = 0;
-    if (argc > 0 && strncmp(argv[0], "--help", 6) == 0 &&
-        lx_cli_parse(&lx_transcribe_command, argc, argv, NULL, NULL, NULL, &exit_status) != LX_OK)
-        return exit_status;
-    return lx_cli_fail(&lx_transcribe_command, refuse(&err), &err);
-}
 
 lx_status lx_eval_sounds(const lx_eval_options *o, const char *path, const lx_cli_model *local,
                          lx_error *err)

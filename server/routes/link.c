@@ -1,4 +1,4 @@
-/* GET /link.png: its fields, and who answers it (see link.h). */
+/* The fields of a link's query (see link.h). */
 #include "server/routes/link.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ lx_status lx_link_numbers(const lx_api *api, const lx_request *rq, bool image, l
     lx_form_limits limits = {.n = api->max_n, .images = api->max_images};
     lx_status st = lx_form_read(body, used, &limits, form, err);
     if (st == LX_OK && !form->has_seed)
-        st = lx_fail(err, LX_ERR_INVALID, "seed", "a link's picture needs its seed");
+        st = lx_fail(err, LX_ERR_INVALID, "seed", "the link has no seed, which its picture needs");
     return st;
 }
 
@@ -45,14 +45,4 @@ bool lx_link_is_text(const lx_request *rq)
 {
     return rq->argument(rq->query, "line") != NULL ||
            strcmp(lx_link_field(rq, "tab"), "poems") == 0;
-}
-
-void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    lx_error err = {0};
-    int32_t retry_after_s = 0;
-    lx_status st = lx_link_is_text(rq) ? lx_link_start_text(api, rq, rs, &retry_after_s, &err)
-                                       : lx_link_start_picture(api, rq, rs, &retry_after_s, &err);
-    if (st != LX_OK)
-        lx_respond_unstarted(rs, st, &err, retry_after_s);
 }

@@ -66,7 +66,8 @@ static lx_status read_drawing(const lx_request *rq, const lx_config *c, uint8_t 
     if (st == LX_OK && *values == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a drawing");
     if (st == LX_OK && (rows < 1 || !spread(bytes, n, *values, size)))
-        st = lx_fail(err, LX_ERR_INVALID, "ink", "the drawing is none of this model's size");
+        st = lx_fail(err, LX_ERR_INVALID, "ink",
+                     "the drawing does not have the size of the model's images");
     free(bytes);
     *n_values = st == LX_OK ? rows * c->width * c->n_channels : 0;
     return st;

@@ -102,7 +102,7 @@ def test_what_cannot_be_talked_with(models, model, flags, words):
 
 def test_a_couplet_is_no_talk():
     result = chat(MODEL_DIR, "月\n")
-    assert result.returncode == 2 and "not a model that talks" in result.stderr
+    assert result.returncode == 2 and "does not write text" in result.stderr
 
 
 def test_on_a_terminal(models, port):

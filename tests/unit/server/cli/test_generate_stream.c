@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/cli/generate_text.h"
+#include "server/cli/generate.h"
 #include "tests/support/patience.h"
 
 enum { N_TOKENS = 5, TOKEN_BYTES = 8 };

@@ -1,52 +1,150 @@
-/* Text of linnet generate (see generate_text.h). */
-#include "server/cli/generate_text.h"
+/* The code that linnet generate and linnet chat share (see generate.h). */
+#include "server/cli/generate.h"
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
-#include "server/cli/cli.h"
+#include "common/clock.h"
 #include "server/cli/terminal.h"
 
-/* A byte that may not be shown becomes so many. */
-enum { CHUNK = 1 << 16, LINE_BYTES = 64, SHOWN = 8 };
+enum { MAX_SLOTS = 64, PREFIX_BYTES = 256 << 20, LINE_BYTES = 64 };
+enum { POLL_MS = 50 }; /* of the progress bar */
+enum { SHOWN = 8 };    /* most bytes that a terminal shows for a byte */
 
-/* --- the prompt --- */
+/* --- the job --- */
 
-static lx_status read_input(lx_buffer *out, lx_error *err)
+static int64_t choose_seed(int64_t wanted)
 {
-    char *chunk = malloc(CHUNK);
-    size_t n = 0;
-    if (chunk == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
-    while (out->status == LX_OK && (n = fread(chunk, 1, CHUNK, stdin)) > 0)
-        lx_buffer_append(out, chunk, n);
-    free(chunk);
-    if (ferror(stdin) != 0)
-        return lx_fail(err, LX_ERR_IO, NULL, "standard input: %s", strerror(errno));
-    if (out->length > 0 && out->data[out->length - 1] == '\n')
-        out->data[--out->length] = '\0';
+    uint64_t seed = 0;
+    if (wanted >= 0)
+        return wanted;
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        seed = (uint64_t)lx_now_ns();
+    return (int64_t)seed & LX_MAX_SEED;
+}
+
+lx_status lx_generate_new_job(const lx_generate_sampling *o, lx_plan *plan, int32_t n, double usual,
+                              const lx_stops *stops, sem_t *more, lx_job **out, lx_error *err)
+{
+    int32_t most = plan->n_new;
+    lx_job_params params = {
+        .n = n,
+        .max_new = o->max_tokens > 0 && o->max_tokens < most ? (int32_t)o->max_tokens : most,
+        .sampling = {.has_seed = true,
+                     .seed = choose_seed(o->seed),
+                     .temperature = isnan(o->temperature) ? usual : o->temperature,
+                     .top_p = o->top_p,
+                     .top_k = (int32_t)o->top_k,
+                     .min_p = o->min_p,
+                     .typical_p = o->typical_p,
+                     .frequency_penalty = o->frequency_penalty,
+                     .presence_penalty = o->presence_penalty,
+                     .repetition_penalty = o->repetition_penalty},
+        .stops = stops->n > 0 ? stops : NULL,
+        .deadline_ns = INT64_MAX,
+    };
+    return lx_job_new(plan, &params, more != NULL ? lx_generate_wake : NULL, more, out, err);
+}
+
+lx_status lx_generate_start(lx_transformer *t, int32_t n, int64_t draft, bool goes_on,
+                            lx_engine **out, lx_error *err)
+{
+    static lx_metrics metrics;
+    lx_backend *be = lx_transformer_backend(t);
+    lx_engine_options limits = {.n_slots = n < MAX_SLOTS ? n : MAX_SLOTS,
+                                .max_queue = 1,
+                                .max_tokens = LX_GENERATE_ROWS,
+                                .prompt_chunk = LX_GENERATE_ROWS - MAX_SLOTS,
+                                .prompt_beside = LX_GENERATE_ROWS,
+                                .prefix_bytes = goes_on ? PREFIX_BYTES : 0,
+                                .ahead = lx_engine_best_ahead(be),
+                                .draft = lx_engine_draft_of(draft, be)};
+    return lx_engine_start(t, &limits, &metrics, out, err);
+}
+
+lx_status lx_generate_add_stop(const lx_generate_sampling *o, lx_stops *stops, lx_error *err)
+{
+    size_t n = o->stop != NULL ? strlen(o->stop) : 0;
+    if (o->stop == NULL)
+        return LX_OK;
+    if (n < 1 || n > LX_MAX_STOP_BYTES)
+        return lx_fail(err, LX_ERR_INVALID, "stop", "--stop: the text must have 1 to %d bytes",
+                       LX_MAX_STOP_BYTES);
+    struct lx_stop *stop = &stops->stop[stops->n++];
+    stop->bytes = n;
+    memcpy(stop->text, o->stop, n);
     return LX_OK;
 }
 
+const char *lx_generate_text_only(const lx_generate_sampling *o)
+{
+    return o->stop != NULL                                          ? "--stop"
+           : o->max_tokens > 0                                      ? "--max-tokens"
+           : o->frequency_penalty < 0 || o->frequency_penalty > 0   ? "--frequency-penalty"
+           : o->presence_penalty < 0 || o->presence_penalty > 0     ? "--presence-penalty"
+           : o->repetition_penalty < 1 || o->repetition_penalty > 1 ? "--repetition-penalty"
+           : o->min_p > 0                                           ? "--min-p"
+           : o->typical_p < 1                                       ? "--typical-p"
+                                                                    : NULL;
+}
+
+/* Waits for an image, with a progress bar where stderr is a terminal. */
+static void wait_for_pixels(lx_job *job)
+{
+    const lx_job_params *params = lx_job_get_params(job);
+    const struct timespec pause = {.tv_nsec = POLL_MS * LX_NS_PER_MS};
+    lx_progress bar;
+    lx_progress_begin(&bar, "pixels", (int64_t)params->n * params->max_new);
+    while (bar.on && !lx_job_finished(job)) {
+        int64_t done = 0;
+        for (int32_t i = 0; i < params->n; i++)
+            done += lx_job_tokens(job, i, NULL, NULL);
+        lx_progress_update(&bar, done);
+        (void)nanosleep(&pause, NULL);
+    }
+    lx_progress_end(&bar);
+    lx_job_wait(job);
+}
+
+lx_status lx_generate_run(lx_engine *engine, lx_job *job, sem_t *more, bool scores,
+                          bool interruptible, lx_error *err)
+{
+    lx_status st = lx_engine_submit(engine, job, err);
+    if (st != LX_OK)
+        return st;
+    if (more != NULL)
+        return lx_generate_stream(job, more, scores, interruptible, err);
+    if (lx_job_plan(job)->model->task->modality == LX_IMAGE)
+        wait_for_pixels(job);
+    else
+        lx_job_wait(job);
+    return lx_job_status(job, err);
+}
+
+/* --- the prompt --- */
+
 lx_status lx_generate_read_prompt(const char *given, bool dash_reads, lx_buffer *out, lx_error *err)
 {
-    lx_status st = LX_OK;
     lx_buffer_init(out, LX_GENERATE_PROMPT_BYTES);
     lx_buffer_puts(out, "");
-    if (dash_reads && strcmp(given, "-") == 0)
-        st = read_input(out, err);
-    else
+    if (dash_reads && strcmp(given, "-") == 0) {
+        lx_error why = {0};
+        if (lx_cli_read_input(out, &why) != LX_OK)
+            return lx_fail(err, LX_ERR_IO, NULL, "standard input: %s", why.text);
+        if (out->length > 0 && out->data[out->length - 1] == '\n')
+            out->data[--out->length] = '\0';
+    } else {
         lx_buffer_puts(out, given);
-    if (st != LX_OK || out->status == LX_OK)
-        return st;
+    }
     if (out->status == LX_ERR_TOO_LARGE)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "the prompt has more than %d bytes",
                        LX_GENERATE_PROMPT_BYTES);
-    return lx_fail(err, out->status, "prompt", "no memory for the prompt");
+    return out->status == LX_OK ? LX_OK
+                                : lx_fail(err, out->status, "prompt", "no memory for the prompt");
 }
 
 /* --- the answers --- */
@@ -84,7 +182,7 @@ void lx_generate_answer(const lx_job *job, int32_t i, lx_buffer *out)
     out->data[out->length] = '\0';
 }
 
-/* Writes text, on a terminal as it may be shown there. */
+/* Writes text; on a terminal, control characters become visible. */
 static lx_status write_text(const char *text, size_t n, lx_error *err)
 {
     lx_buffer shown;
@@ -135,7 +233,7 @@ lx_status lx_generate_print(const lx_job *job, bool scores, lx_error *err)
     return st;
 }
 
-/* Whether an answer is all that the model has to say, or is stopped: see
+/* Whether the model ended the answer, or a stop string did: see
    lx_completion_finish_reason. The text is the answer's, and all that its tokens say. */
 static bool is_whole(const lx_job *job, int32_t sample, size_t text_bytes, size_t all_bytes)
 {
@@ -180,8 +278,7 @@ lx_status lx_generate_print_json(const lx_job *job, lx_error *err)
     int32_t *order = new_order(job, err);
     lx_status st = order != NULL ? LX_OK : LX_ERR_NO_MEMORY;
     if (st == LX_OK) {
-        (void)printf("{\"model\": ");
-        lx_cli_print_json_string(lx_job_plan(job)->model->name);
+        lx_cli_begin_json(lx_job_plan(job)->model->name);
         (void)printf(", \"seed\": %lld, \"prompt_tokens\": %d, \"choices\": [",
                      (long long)params->sampling.seed, lx_job_plan(job)->n_prompt);
     }
@@ -222,7 +319,7 @@ static void show(lx_buffer *piece, size_t n, lx_error *err)
     (void)fflush(stdout);
 }
 
-/* Shows what is settled of the piece; true when a stop string ends it there. */
+/* Shows the settled part of the piece; true when a stop string ends the answer there. */
 static bool show_settled(const lx_stops *stops, lx_buffer *piece, lx_error *err)
 {
     if (stops == NULL || piece->length == 0) {
@@ -248,7 +345,7 @@ static lx_status show_answer(lx_job *job, sem_t *more, lx_buffer *piece, lx_erro
             continue; /* interrupted by a signal that did not end the program */
         if (interrupted)
             lx_job_cancel(job);
-        ended = lx_job_finished(job); /* first: tokens that come after it are none */
+        ended = lx_job_finished(job); /* first, as no token comes after the end */
         int32_t n = lx_job_tokens(job, 0, &tokens, NULL);
         for (; shown < n && !stopped; shown++)
             plan->model->task->render(plan, shown, tokens, piece);
@@ -258,7 +355,7 @@ static lx_status show_answer(lx_job *job, sem_t *more, lx_buffer *piece, lx_erro
     show(piece, piece->length, err);
     lx_status st = lx_job_status(job, err);
     if (st == LX_OK || shown > 0)
-        lx_buffer_puts(piece, ""); /* there is a line to end, before an error, too */
+        lx_buffer_puts(piece, ""); /* the line must be ended, also before an error */
     return st;
 }
 
