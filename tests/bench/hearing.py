@@ -37,7 +37,7 @@ import torch  # noqa: E402
 import trainer  # noqa: E402
 
 PAPER = {"softmax": 2711, "lsh-4": 2250, "bilstm": 1047, "linear": 824}  # seconds an epoch
-HEAD = ["method", "the paper, s an epoch", "s an epoch", "ms a second of sound, one at a time", "eight at once", "without HTTP"]
+HEAD = ["method", "the paper, s per epoch", "s per epoch", "ms per second of sound, one at a time", "eight at once", "without HTTP"]
 
 
 def parse_arguments():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What does HTTP cost, and how long does a client wait? Streams to 1, 16, 256 and 1,000 clients.
+"""The cost of HTTP and the waits of clients: streams to 1, 16, 256 and 1,000 clients.
 
     python3 tests/bench/http_load.py [--build build] [--threads 2] [--device cpu] [--llama PYTHON]
 
@@ -127,7 +127,7 @@ def cells(r):
     return [quantiles(r["first_ms"]), quantiles(r["gap_ms"]), quantiles(r["token_ms"]), f"{r['client_cpu']:.1%}"]
 
 
-HEAD = ["first token, ms p50 / p99", "between events, ms p50 / p99", "a token, ms p50 / p99", "client's share of a core"]
+HEAD = ["first token, ms p50 / p99", "between events, ms p50 / p99", "ms per token, p50 / p99", "client's share of a core"]
 
 
 def measure_unit(args, name):
@@ -206,8 +206,8 @@ def measure_llama(args, linnet):
             ratios = [f"{rates[clients] / max(r['tokens_per_second'], 1e-9):,.1f}x" for rates in linnet.values()]
             row = [f"{clients:,}", setting, number(r["tokens_per_second"]), *ratios]
             rows.append([*row, *cells(r), f"{r['waiting']:,}"])
-    print(f"\nllama.cpp's server, a slot a client ({LLAMA_SLOTS} at most), an event a token:\n")
-    head = ["clients", "threads, poll", "tokens/s", *(f"Linnet by {name}" for name in linnet), *HEAD, "clients still without a token"]
+    print(f"\nllama.cpp's server ({LLAMA_SLOTS} slots at most, one event per token):\n")
+    head = ["clients", "threads, poll", "tokens/s", *(f"Linnet by {name}" for name in linnet), *HEAD, "clients without a token at the end"]
     print(machine.table(head, rows))
 
 

@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--objdump", default="aarch64-linux-gnu-objdump")
     options = parser.parse_args()
     print("Read from the assembly. Nothing was timed, and no ARM machine has run it.\n")
-    print("| instruction set, weights | rows | products | instructions | loads, stores | on the stack | numbers multiplied an instruction | "
+    print("| instruction set, weights | rows | products | instructions | loads, stores | on the stack | multiplications per instruction | "
           + " | ".join(core.name for core in CORES) + " |\n| --- | --- | --- |" + " ---: |" * (4 + len(CORES)))
     for isa, weights in SETS.items():
         path = options.build / f"CMakeFiles/kernels.dir/kernels/cpu/isa_{isa}.c.o"

@@ -210,8 +210,8 @@ def print_tables(args, m, times):
                 ms, least = times[kind, position, streams], floor(m, kind, own, position, streams)
                 cells += [number(ms), f"{least / ms:.0%}"]
             rows.append([f"`{kind}`", *cells])
-        head = ["kind", *(text for p in args.positions for text in (f"at {p:,}: ms", "of the roofline"))]
-        print(f"\n{streams} stream{'s' * (streams > 1)}, a step:\n\n{machine.table(head, rows)}")
+        head = ["kind", *(text for p in args.positions for text in (f"ms at {p:,}", "share of the roofline"))]
+        print(f"\n{streams} stream{'s' * (streams > 1)}, per step:\n\n{machine.table(head, rows)}")
 
 
 def main():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Linnet beside the paper's own library, in turn on the same cores, and beside what the machine can do.
+"""Linnet and the library of the paper's authors in turn on the same cores, compared with the roofline.
 
     python3 tests/bench/library.py [--build build] [--python PYTHON] [--threads 1,2]
 
@@ -13,8 +13,8 @@ weights), one step of 1, 10, 64, 256 and 1,024 streams and prompts of 392 and 10
 PYTHON is that of an environment with torch and pytorch-fast-transformers (pip install
 --no-build-isolation, with wheel and torch there before); without the library the tables say so and only
 the equations are measured. Every figure is the median over --rounds rounds, in each of which all take
-turns; the processes are bound to the first --threads cores. The roofline is what one step cannot do
-without (see floor()) over bandwidths and rates measured by roofline.c in the same run.
+turns; the processes are bound to the first --threads cores. The roofline is the least time of a step
+(see floor()) at the bandwidths and rates that roofline.c measures in the same run.
 """
 
 import argparse
@@ -167,8 +167,8 @@ def print_steps(args, who, times, m, reference):
         images = 1e3 * batch / times[("Linnet auto", batch)] / PIXELS
         share = least / times[("Linnet auto", batch)]
         rows.append([f"{batch:,}", *cells, number(least), f"{share:.0%}", number(images)])
-    print(f"\nA step, ms (and how many times as fast as {reference}):\n")
-    head = ["streams", *(w.name for w in who), "roofline", "of it reached", "Linnet auto, images/s"]
+    print(f"\nMilliseconds per step (and how many times as fast as {reference}):\n")
+    head = ["streams", *(w.name for w in who), "roofline", "share of the roofline", "Linnet auto, images/s"]
     print(machine.table(head, rows))
 
 
@@ -190,8 +190,8 @@ def print_prompts(args, who, times, m, reference):
             share = of_multiplications(m, w.precision, n, times[(w.name, n)])
             cells.append("-" if share is None else f"{share:.0%}")
         rows.append([f"{n:,}", *cells])
-    print(f"\nA prompt, tokens/s (and how many times as fast as {reference}):\n")
-    shares = [f"{w.precision}, of the multiplications" for w in linnet]
+    print(f"\nTokens per second of a prompt (and how many times as fast as {reference}):\n")
+    shares = [f"{w.precision}, share of the multiplications" for w in linnet]
     print(machine.table(["tokens", *(w.name for w in who), *shares], rows))
 
 
@@ -229,19 +229,19 @@ def print_goals(results):
         for batch in (ONE, TEN, MANY):
             if ("Linnet auto", batch) in steps:
                 share = floor(m, batch) / steps["Linnet auto", batch]
-                name = f"{batch} stream{'s' * (batch > 1)}, {cores}: of the roofline"
+                name = f"{batch} stream{'s' * (batch > 1)}, {cores}: share of the roofline"
                 rows.append([name, f"{ROOFLINES.get((batch, threads), OF_ROOFLINE):.0%}", f"{share:.0%}"])
         for (name, n), ms in prompts.items():
             precision = name.removeprefix("Linnet ")
             share = of_multiplications(m, precision, n, ms) if name != precision else None
             if share is not None:
-                name = f"prompt of {n:,}, {cores}, {precision}: of the multiplications"
+                name = f"prompt of {n:,}, {cores}, {precision}: share of the multiplications"
                 rows.append([name, f"{OF_ROOFLINE:.0%}", f"{share:.0%}"])
     if 1 in results and 2 in results:
         for batch in (ONE, MANY):
             one, two = (results[n][0].get(("Linnet auto", batch)) for n in (1, 2))
             if one and two:
-                name = f"{batch} stream{'s' * (batch > 1)}: two cores beside one"
+                name = f"{batch} stream{'s' * (batch > 1)}: two cores compared with one"
                 rows.append([name, f"{TWO_CORES}x", f"{one / two:.2f}x"])
     print("\n## Goals\n")
     print(machine.table(["", "goal", "measured"], rows))

@@ -139,8 +139,8 @@ def main():
             worst = max(worst, ratio)
             cells = [" / ".join(map(number, middle[key])) for key in ("idle", "beside")]
             rows.append([clients, *cells, f"{ratio:.2f}x", number(statistics.median(rates))])
-    head = ["streams", "alone, ms p50 / p99", "beside prompts", "p99 there to p50 alone", "prompt tokens/s beside"]
-    print(f"\nGaps between the tokens of a stream, alone and beside prompts of {PROMPT:,} tokens:\n")
+    head = ["streams", "alone, ms p50 / p99", "with prompts, ms p50 / p99", "that p99 to p50 alone", "prompt tokens/s"]
+    print(f"\nGaps between the tokens of a stream, alone and with prompts of {PROMPT:,} tokens:\n")
     print(machine.table(head, rows))
     print(f"Prompts alone, over HTTP: {number(statistics.median(lone))} tokens/s.")
     return 0 if worst <= LIMIT else 1
