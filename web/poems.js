@@ -62,9 +62,9 @@ const WORDS = {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
     acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one a line, and the beginning agrees with it.`,
-    begin: 'The beginning breaks the form: every line has its length, then ， after odd ones and 。 after even ones; where lines rhyme, the even ones given rhyme, too.',
+    begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
     facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
-    memory: (size) => `memory of a request ${size}`,
+    memory: (size) => `memory per request ${size}`,
   },
 };
 

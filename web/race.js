@@ -38,10 +38,10 @@ const WORDS = {
   en: {
     none: 'This server has no models that can race (linnet serve --models weights:weights/demo).',
     go: 'Start', on: 'Go on', pause: 'Pause', anew: 'Begin anew',
-    heads: ['Attention', 'Tokens', 'ms a token', 'Memory of a request', 'Fit in 1 GiB'],
+    heads: ['Attention', 'Tokens', 'ms per token', 'Memory per request', 'Fit in 1 GiB'],
     kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
     facts: (lanes) => `Computing time so far: ${lanes} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
-    ms: 'Milliseconds a token, by position', bytes: 'Memory of a request, by position',
+    ms: 'Milliseconds per token, by position', bytes: 'Memory per request, by position',
     last: (kind, value, position) => `${kind}: ${value} at position ${position}`,
     unit: 'ms', said: 'The race is over.',
   },

@@ -37,7 +37,7 @@ const WORDS = {
     fields: { file: 'The sound' },
     record: 'Record', stop: 'Stop', busy: 'Listening …',
     none: 'This server has no model of speech.',
-    microphone: 'The microphone cannot be used: there is none, it was not allowed, or the page was not opened by HTTPS.',
+    microphone: 'The microphone cannot be used: there is none, the browser did not allow it, or the page was not opened by HTTPS.',
     undecoded: 'The browser cannot read this file.',
     long: (s) => `A sound has ${s} s at most.`,
     silent: 'Nothing was heard.',
