@@ -86,6 +86,7 @@ def test_not_counted(prose, sentence):
     ("a.c", 'puts("It frees the state, "\n     "likewise.");\n', 1),
     ("a.py", 'x = "a text that is likewise not prose here"\n\ndef f():\n    """Likewise."""\n', 4),
     ("run", "#!/bin/sh\n# Likewise.\necho likewise\n", 2),
+    ("run", "#!/bin/sh\n# run A    the first\n# run B    likewise\n", 3),
     ("a.json", '{"name": "likewise",\n "description": "likewise"}', 2),
     ("a.html", "<p>one</p>\n<script>likewise</script>\n<p>Text, <b>likewise</b></p>\n", 3),
 ])
@@ -95,7 +96,7 @@ def test_the_prose_of_a_file(prose, name, text, line):
 
 
 def test_a_folder_above_its_limit_fails(prose, tmp_path, capsys):
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("one two three likewise\n")
     (tmp_path / "b.md").write_text("plain words\n")
