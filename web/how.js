@@ -1,8 +1,7 @@
 /*
- * "How it works": a line goes through the couplet model, and the state of the request is looked into
- * at every step: after POST /v1/states of the line, then after each character of an answer that is
- * asked for one at a time, each from the state before. Nothing of it is computed here but differences
- * of states and what a question would read (memory.js). Line, seed, head and step are in the URL's
+ * "How it works": a line goes through the couplet model, and the page inspects the state at every step. The first step
+ * is POST /v1/states of the line. Each later step requests one character from the previous state. The page computes
+ * only differences of states and the answer to a key (memory.js). Line, seed, head and step are in the URL's
  * hash. The article around it is in index.html.
  */
 import {
@@ -63,7 +62,7 @@ const WORDS = {
   },
 };
 
-/* A step is a state: { id, text: what was read, wrote, position, inside: { s, z } or null }. The first
+/* A step is a state: { id, text: the text read, wrote, position, inside: { s, z } or null }. The first
    has seen nothing and has no id. */
 const state = {
   model: undefined, // null when there is none
@@ -112,7 +111,7 @@ async function writeOne(id, signal) {
   return { text: choice.text, id: next.id, position: next.position, ended: choice.finish_reason === 'stop' };
 }
 
-/* Adds a step that is whole, with what is inside it. */
+/* Adds a complete step with its inspected state. */
 async function addStep(step, signal) {
   step.inside = await lookInside(step.id, state.layer, state.head);
   if (signal.aborted) return;
@@ -281,7 +280,7 @@ function render() {
 
 const reasonOf = (error) => (error.param === 'prompt' && state.line === '' ? words().empty : '');
 
-/* What went in at a step, in words; the first character is written when the separator is read. */
+/* The input of a step, in words; the first character is written when the separator is read. */
 const readAt = (i) => (i === 2 ? words().mark : state.steps[i].text);
 const labelOf = (i) => [words().zero, state.line][i] ?? state.steps[i].wrote;
 
@@ -307,7 +306,7 @@ function renderSteps() {
 
 const largest = (rows) => Math.max(...rows.flat().map(Math.abs));
 
-/* The scale of a head, the same at every step. */
+/* The scale of a head for all steps. */
 function scale() {
   const { z } = state.steps[state.steps.length - 1].inside; // z only grows
   const mostS = Math.max(...state.steps.map((step) => largest(step.inside.s)));
@@ -332,7 +331,7 @@ function renderSum() {
   setText(find('.greatest'), `${most.mostS.toFixed(1)} · ${words().scale}`);
 }
 
-/* What was added at each step up to the one shown, with its label. */
+/* The added products of each step up to the shown one, with labels. */
 const additions = () => state.steps.slice(1, state.at + 1).map((step, k) => ({
   at: k + 1,
   label: k === 0 ? words().whole : readAt(k + 1),

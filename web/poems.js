@@ -2,7 +2,7 @@
  * The poems' tab: kind, title, form and acrostic go to POST /v1/completions, the poem streams back and is set
  * from top to bottom, the first line on the right. The server's sampler keeps form, rhyme and acrostic.
  *
- * What makes a poem is in the URL's hash, and every poem has a seed: a link is that very poem.
+ * The URL's hash has the fields of a poem with its seed, so a link is that very poem.
  */
 import {
   $, ApiError, bytesText, drawSeed, explain, findModel, hashFields, makeCopyButton, page, requestRender, say, setText,
