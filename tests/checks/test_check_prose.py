@@ -83,6 +83,8 @@ def test_not_counted(prose, sentence):
     ("a.md", "| a | b |\n| --- | --- |\n| x | likewise |\n", 3),
     ("a.c", 'int x;\n/* Frees.\n *\n * Likewise. */\nputs("likewise");\n', 4),
     ("a.c", '// One line.\n// Two, likewise.\n', 1),
+    ("a.c", "int a; // One row.\nint b; // Likewise.\n", 2),
+    ("a.py", "a = 1  # One row.\nb = 2  # Likewise.\n", 2),
     ("a.c", 'puts("It frees the state, "\n     "likewise.");\n', 1),
     ("a.py", 'x = "a text that is likewise not prose here"\n\ndef f():\n    """Likewise."""\n', 4),
     ("run", "#!/bin/sh\n# Likewise.\necho likewise\n", 2),
