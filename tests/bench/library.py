@@ -126,10 +126,9 @@ def measure_machine(args, threads):
 def floor(m, batch, weight_bytes=2):
     """Milliseconds that a step of the default precision cannot go below, all states read and written.
 
-    Products and states take turns. Products: the weights are read once, at the rate of reading again and
-    again what a step touches when there is one stream, otherwise from the last cache; or the time of their
-    multiplications, whichever is longer. States: read and written back, at the rate of doing that with
-    all that the step touches.
+    Products and states take turns. Products: the time to read the weights once, or of their multiplications, whichever
+    is longer. The rate is that of repeated reading of a step's data for one stream, otherwise of the last cache.
+    States: the time to read and write them back, at the rate of updating a step's data.
     """
     rate = m.get("bf16_flops", m["f32_flops"])
     products = max(WEIGHTS * weight_bytes / m["read"][str(WEIGHTS * 2)], 2 * WEIGHTS * batch / rate)
@@ -173,7 +172,7 @@ def print_steps(args, who, times, m, reference):
 
 
 def of_multiplications(m, precision, n, ms):
-    """What the products of a prompt reach of the rate at which the processor multiplies; None if it has none of the kind."""
+    """The share of the processor's multiplication rate in a prompt's products; None if it lacks the instruction."""
     rate = {"auto": m.get("bf16_flops", m["f32_flops"]), "f32": m["f32_flops"], "int8": m.get("int8_ops")}[precision]
     return 2 * WEIGHTS * n / (ms * 1e-3) / rate if rate else None
 

@@ -116,7 +116,7 @@ def bench(args, model, *flags):
 def step_ms(args, model, batch, position, last):
     """Of steps from the position on that end at the last one: the median of as many runs as fit the time."""
     def run(steps):
-        at = max(1, min(position, last - steps - steps // 5))  # some steps come before those that count
+        at = max(1, min(position, last - steps - steps // 5))  # warm-up steps come first
         return bench(args, model, "--batch", batch, "--at", at, "--steps", steps)["ms_per_step"]
 
     first = run(1)
