@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Does Linnet compute what those who made a model compute? Token after token, and where they part if not.
+"""Compares Linnet's log-probabilities of a model with its authors' software, token by token.
 
     python3 weights/convert/check.py FOLDER --against torch       transformers' own model, in float64 where it can
     python3 weights/convert/check.py FOLDER --against float64     the equations in numpy, of tests/golden/kinds.py
                             [--text FILE] [--tokens 200] [--linnet build/linnet] [--precision f32] [--within 1e-3]
 
-Starts `linnet serve` on FOLDER, asks /v1/score for the log-probability of every token of a text but the first ones, and
-compares each with what the others say of the same tokens. `--against torch` wants torch and transformers, and
-flash-linear-attention for the kinds that only that has (its kernels want a GPU). Ends with status 1 where a
-log-probability is further off than --within nats.
+Starts `linnet serve` on FOLDER and gets the log-probability of every token of a text but the first ones from /v1/score. Compares
+each with the reference's. `--against torch` needs torch and transformers, and flash-linear-attention for kinds that only it
+has (its kernels need a GPU). Ends with status 1 if a log-probability differs by more than --within nats.
 """
 
 import argparse
@@ -95,7 +94,7 @@ def ask(url, model, prompt, completion):
     return -numpy.array(said["surprise"]), said["usage"]["prompt_tokens"]
 
 
-# --- the others: logits of every token, [tokens, ids]
+# --- references: logits of every token, [tokens, ids]
 
 
 def torch_logits(args, ids):

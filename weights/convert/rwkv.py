@@ -6,8 +6,8 @@
 
 OUT gets config.json and model.safetensors with the names of flash-linear-attention. FILE is RWKV World's
 rwkv_vocab_v20230424.txt; a model of 256 tokens reads bytes and needs none. Numbers keep their type unless --dtype says
-another one. States that tuning found (blocks.I.att.time_state, by --state) become what every request begins with. A .pth is read without running what is in it (torch.load, weights_only), which wants torch; a .bin wants
-numpy only. What the tool does not know is refused by its name.
+another one. Tuned states (blocks.I.att.time_state, by --state) become the first state of every request. A .pth is read without
+running its code (torch.load, weights_only), which needs torch; a .bin needs numpy only. Unknown tensors are refused by name.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def read_bin(path):
 
 
 def their_tensor(name, array):
-    """(name there, array); None for what no layer reads."""
+    """(name there, array); None for a tensor that no layer reads."""
     if name in MODEL:
         return MODEL[name], array
     found = re.fullmatch(r"blocks\.(\d+)\.(.+)", name)

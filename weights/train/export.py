@@ -10,7 +10,7 @@ import torch
 
 def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
     """bf16, but f32 for the head of a mixture, where a mean wants more than 8 bits, and for rates of decay, which are
-    multiplied once a token."""
+    multiplied once per token."""
     exact = name.startswith("head.") and config["head"]["kind"] == "logistic_mixture"
     exact = exact or name.endswith(("A_log", "dt_bias"))
     tensor = tensor.detach().cpu().contiguous()

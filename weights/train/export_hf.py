@@ -4,7 +4,7 @@
     python3 weights/train/export_hf.py FOLDER OUT
 
 FOLDER is what export.py wrote: one input, RMSNorm, a gated feed-forward net, no bias at the head, and in every layer
-the same gated_deltanet or delta_net. A tokenizer.json is copied. What has no place there is refused by its name.
+the same gated_deltanet or delta_net. A tokenizer.json is copied. Settings without a place there are refused by name.
 """
 
 import json
