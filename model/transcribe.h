@@ -20,8 +20,8 @@ typedef struct lx_utterance {
     lx_encoder_input input; /* log_p: room, undefined until a pass has written it */
     double duration;        /* of the sound */
     void *memory;           /* owned */
-    /* What ends a search before its end, as lx_ctc_input has it; the caller sets it after the sound
-       was read. NULL: nothing does. */
+    /* Ends a search early, see lx_ctc_input. The caller sets it after the sound was read. NULL: the
+       search runs to its end. */
     lx_status (*fault)(const void *context, lx_error *err);
     const void *context;
 } lx_utterance;

@@ -1,6 +1,6 @@
 /*
- * What the files of the interpreter share: arena.c (memory), value.c and json.c (values), lexer.c
- * and parser.c (text to nodes), builtins.c (filters, tests, methods), run.c (nodes to text).
+ * Shared by the files of the interpreter: arena.c (memory), value.c (values), lexer.c and parser.c
+ * (text to nodes), texts.c and builtins.c (filters, tests, methods), run.c (nodes to text).
  *
  * All memory of a template, and all memory of a rendering, belongs to one arena. Errors leave by
  * longjmp to the function that made the arena (lx_jinja_parse, lx_jinja_render), which frees it:

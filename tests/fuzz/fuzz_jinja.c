@@ -1,7 +1,5 @@
-/*
- * Chat templates: whatever is parsed is rendered with one chat, and what it writes has a mark for
- * each byte; every byte of the client's text that is written as it is bears one.
- */
+/* Chat templates: a parsed template renders one chat, and each byte of the text has a mark of 0
+ * or 1. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -294,7 +294,7 @@ static void long_sounds_are_read(void **state)
 static lx_status ends_at_the_third(const void *context, lx_error *err)
 {
     int *asked = *(int *const *)context;
-    return ++*asked < 3 ? LX_OK : lx_fail(err, LX_ERR_CANCELLED, NULL, "nobody waits");
+    return ++*asked < 3 ? LX_OK : lx_fail(err, LX_ERR_CANCELLED, NULL, "the client left");
 }
 
 /* A search of 256 beams over a long sound takes seconds, and its client may have left. */
@@ -307,7 +307,7 @@ static void a_search_ends_when_it_is_told(void **state)
     static lx_ctc_token tokens[LONG];
     lx_ctc_line l = {.tokens = tokens};
     lx_error err = {0};
-    scratch_expect(lx_ctc_beam(&in, 4, &l, &err), &err, LX_ERR_CANCELLED, "nobody waits");
+    scratch_expect(lx_ctc_beam(&in, 4, &l, &err), &err, LX_ERR_CANCELLED, "the client left");
     assert_int_equal(asked, 3);
 }
 
