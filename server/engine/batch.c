@@ -59,7 +59,7 @@ static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
 static void list_items(lx_engine *e)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < e->n_places; i++) {
+    for (int32_t i = 0; i < e->total_slots; i++) {
         if (e->views[i].phase == LX_SLOT_FREE)
             continue;
         int32_t request = e->runs[e->slots[i].run].request;
@@ -106,7 +106,7 @@ static int32_t choose_rows(lx_engine *e)
     lx_schedule_limits limits = {e->options.max_tokens - lx_drafts_late_rows(e),
                                  e->options.prompt_chunk, e->options.prompt_beside};
     int32_t n = 0, n_prompts = 0;
-    for (int32_t i = 0; i < e->n_places; i++) {
+    for (int32_t i = 0; i < e->total_slots; i++) {
         e->views[i] = view_of(e, &e->slots[i]);
         n += e->views[i].phase != LX_SLOT_FREE;
         n_prompts += e->views[i].phase == LX_SLOT_PROMPT;
@@ -117,7 +117,7 @@ static int32_t choose_rows(lx_engine *e)
         lx_fair_rank(e->items, n, e->requests.clocks, e->clients.clocks, e->level);
         keep_first(e, n);
     }
-    int32_t total = lx_schedule(e->views, e->n_places, &limits, e->rows, e->scratch);
+    int32_t total = lx_schedule(e->views, e->total_slots, &limits, e->rows, e->scratch);
     if (scarce)
         charge(e, n);
     atomic_store_explicit(&e->metrics->samples_waiting,
@@ -215,9 +215,9 @@ static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
         return; /* a score ends with its last token */
     r->ready = r->params->n > 1;
     r->prompted = r->params->max_new == 0;
-    e->n_pending += r->ready; /* the place was its prompt's, and becomes its source */
+    e->n_pending += r->ready; /* it becomes the prompt slot */
     if (r->ready || r->prompted) {
-        lx_runs_leave_seat(e, slot);
+        lx_runs_stop_active(e, slot);
         return;
     }
     s->phase = LX_SLOT_DECODE;
@@ -255,23 +255,23 @@ static void add_decode_rows(lx_engine *e, lx_frame *f, int32_t slot)
     }
 }
 
-/* Names the place whose rows come next as the batch's next sequence. */
-static void begin_sequence(lx_engine *e, lx_frame *f, int32_t place)
+/* Names the slot whose rows come next as the batch's next sequence. */
+static void begin_sequence(lx_engine *e, lx_frame *f, int32_t slot)
 {
     lx_batch *b = &f->step.batch;
-    lx_slot *s = &e->slots[place];
+    lx_slot *s = &e->slots[slot];
     bool prompt = s->phase == LX_SLOT_PROMPT;
     int32_t rows = lx_slot_rows(s, &e->runs[s->run]) - s->late;
     f->seq_start[b->n_seqs] = b->n_tokens;
     f->position[b->n_seqs] = prompt ? s->prompt_row : rows;
-    f->seq_slot[b->n_seqs] = s->state;
-    f->branch[b->n_seqs] = s->n_guessed > 0 ? s->spare : -1;
+    f->seq_state[b->n_seqs] = s->state;
+    f->branch[b->n_seqs] = s->n_guessed > 0 ? s->second : -1;
     f->branch_row[b->n_seqs] = s->late + 1;
     if (s->n_guessed > 0) {
         b->branch = f->branch;
         b->branch_row = f->branch_row;
     }
-    f->seq_place[b->n_seqs++] = place;
+    f->seq_slot[b->n_seqs++] = slot;
     s->under_way++;
     s->last_step = e->n_started + 1;
     e->runs[s->run].under_way++;
@@ -280,7 +280,7 @@ static void begin_sequence(lx_engine *e, lx_frame *f, int32_t place)
 static void build(lx_engine *e, lx_frame *f)
 {
     lx_batch *b = &f->step.batch;
-    for (int32_t slot = 0; slot < e->n_places; slot++) {
+    for (int32_t slot = 0; slot < e->total_slots; slot++) {
         if (e->rows[slot] == 0)
             continue;
         begin_sequence(e, f, slot);
@@ -300,7 +300,7 @@ bool lx_engine_batch(lx_engine *e, lx_frame *f)
     f->awaited = false;
     f->step = (lx_step){
         .batch = {.seq_start = f->seq_start,
-                  .slot = f->seq_slot,
+                  .slot = f->seq_state,
                   .output_row = f->output_row,
                   .position = f->position},
         .ids = f->ids,

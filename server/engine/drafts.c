@@ -8,7 +8,7 @@
  *     late   rows of tokens that are known, which its state has not seen yet
  *     sure   the row of the newest token
  *     guess  rows of guessed tokens, each given that all before it are right
- * From the first guess on the sequence is in a second state, the sample's spare one (lx_batch
+ * From the first guess on the sequence is in the sample's second slot (lx_batch
  * .branch). If all guesses were right, the two states change their parts. If not, the first state
  * is that after the sure row, and the rows of the guesses that were right come again as late ones
  * of the next step: cheaper than a copy of a state for every row, and exact.
@@ -21,21 +21,21 @@
 /* Guesses of a step; tokens that a step teaches, as hundreds of streams would take their time for
    guesses that they never use; bytes of second states, a part of the 64 MiB that a server has
    beside weights and states. */
-enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SPARE_BYTES = 32 << 20 };
+enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SECOND_BYTES = 32 << 20 };
 
 int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
 {
     int64_t each = m->state.fixed_floats * (int64_t)sizeof(float);
     if (draft == 0 || !lx_model_can_draft(m))
         return 0;
-    int64_t n = MOST_SPARE_BYTES / each;
-    return n < LX_MOST_SPARE ? (int32_t)n : LX_MOST_SPARE;
+    int64_t n = MOST_SECOND_BYTES / each;
+    return n < LX_MOST_SECOND ? (int32_t)n : LX_MOST_SECOND;
 }
 
 /* Places that may have a second state. */
-static int32_t count_spare(const lx_engine *e)
+static int32_t count_second(const lx_engine *e)
 {
-    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->n_places / 2;
+    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->total_slots / 2;
     return n < half ? n : half;
 }
 
@@ -43,18 +43,18 @@ lx_status lx_drafts_init(lx_engine *e, lx_error *err)
 {
     lx_drafts *d = &e->drafts;
     int32_t room = (e->options.max_tokens - e->options.n_slots) / 2; /* guesses, and as many late */
-    if (room == 0 || count_spare(e) == 0)
+    if (room == 0 || count_second(e) == 0)
         return LX_OK;
     d->most_rows = room < MOST_ROWS ? room : MOST_ROWS;
-    d->n_all = count_spare(e);
+    d->n_second = count_second(e);
     return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
 }
 
-void lx_drafts_place(lx_engine *e, int32_t first)
+void lx_drafts_use_slots(lx_engine *e, int32_t first)
 {
     lx_drafts *d = &e->drafts;
-    for (d->n_spare = 0; d->n_spare < d->n_all; d->n_spare++)
-        d->spare[d->n_spare] = first + d->n_spare;
+    for (d->n_unused = 0; d->n_unused < d->n_second; d->n_unused++)
+        d->unused[d->n_unused] = first + d->n_unused;
 }
 
 void lx_drafts_fini(lx_engine *e)
@@ -71,14 +71,14 @@ typedef struct chain {
     lx_guess next;
 } chain;
 
-static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_spare)
+static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_unused)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
     return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE && !s->catching_up &&
            !r->params->sampling.no_draft && r->params->targets == NULL &&
            !lx_job_penalizes(r->params) && !lx_run_goes_ahead(e, r) &&
-           (s->spare >= 0 || n_spare > 0);
+           (s->second >= 0 || n_unused > 0);
 }
 
 /* Of token n, behind these. */
@@ -111,8 +111,8 @@ static void take_guess(lx_engine *e, chain *c)
 {
     lx_slot *s = &e->slots[c->slot];
     lx_job_expect(e->runs[s->run].job, s->sample, s->step + c->n, c->next.token);
-    if (s->spare < 0)
-        s->spare = e->drafts.spare[--e->drafts.n_spare];
+    if (s->second < 0)
+        s->second = e->drafts.unused[--e->drafts.n_unused];
     c->n++;
     c->sure *= c->next.sure;
     s->n_guessed = c->n;
@@ -133,15 +133,15 @@ static int32_t surest(const chain *c, int32_t n)
 /* Adds guesses, the surest first, as long as they pay; returns how many. */
 static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
 {
-    chain chains[LX_MOST_SPARE];
-    int32_t n = 0, most = e->options.max_tokens - rows, guessed = 0, n_spare = e->drafts.n_spare;
+    chain chains[LX_MOST_SECOND];
+    int32_t n = 0, most = e->options.max_tokens - rows, guessed = 0, n_unused = e->drafts.n_unused;
     double expected = (double)tokens;
     lx_step_line line = lx_step_cost_line(&e->drafts.cost);
     most = most < e->drafts.most_rows ? most : e->drafts.most_rows;
-    for (int32_t slot = 0; slot < e->n_places && n < LX_MOST_SPARE; slot++) {
-        if (!may_guess(e, slot, n_spare))
+    for (int32_t slot = 0; slot < e->total_slots && n < LX_MOST_SECOND; slot++) {
+        if (!may_guess(e, slot, n_unused))
             continue;
-        n_spare -= e->slots[slot].spare < 0;
+        n_unused -= e->slots[slot].second < 0;
         chains[n] = (chain){.slot = slot, .sure = 1};
         look_ahead(e, &chains[n++]);
     }
@@ -159,7 +159,7 @@ static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
 int32_t lx_drafts_late_rows(const lx_engine *e)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < e->n_places && e->drafts.drafter != NULL; i++)
+    for (int32_t i = 0; i < e->total_slots && e->drafts.drafter != NULL; i++)
         n += e->slots[i].late;
     return n;
 }
@@ -170,7 +170,7 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
         return total;
     e->drafts.lessons = MOST_LESSONS;
     int32_t tokens = 0, late = 0;
-    for (int32_t i = 0; i < e->n_places; i++) {
+    for (int32_t i = 0; i < e->total_slots; i++) {
         bool decodes = e->rows[i] > 0 && e->slots[i].phase == LX_SLOT_DECODE;
         late += decodes ? e->slots[i].late : 0;
         tokens += decodes;
@@ -202,8 +202,8 @@ void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens)
     s->n_guessed = 0;
     s->step -= guessed + 1 - n_tokens;
     if (n_tokens == guessed + 1) {
-        s->state = s->spare;
-        s->spare = state;
+        s->state = s->second;
+        s->second = state;
     } else {
         s->late = n_tokens - 1;
     }
@@ -216,7 +216,7 @@ void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens)
 bool lx_drafts_catch_up(lx_engine *e, int32_t run)
 {
     bool done = true;
-    for (int32_t i = 0; i < e->n_places && e->drafts.drafter != NULL; i++) {
+    for (int32_t i = 0; i < e->total_slots && e->drafts.drafter != NULL; i++) {
         lx_slot *s = &e->slots[i];
         if (s->run != run || s->late == 0)
             continue;
@@ -229,6 +229,6 @@ bool lx_drafts_catch_up(lx_engine *e, int32_t run)
 void lx_drafts_give_back(lx_engine *e, int32_t slot)
 {
     const lx_slot *s = &e->slots[slot];
-    if (s->spare >= 0)
-        e->drafts.spare[e->drafts.n_spare++] = s->state == slot ? s->spare : s->state;
+    if (s->second >= 0)
+        e->drafts.unused[e->drafts.n_unused++] = s->state == slot ? s->second : s->state;
 }

@@ -5,7 +5,7 @@
  * A turn of the thread:
  *   1. end running jobs that were cancelled or are late
  *   2. under the mutex: sleep while there is nothing at all; go through the queue, taking out
- *      cancelled and late jobs and those that get a place now (admit.c)
+ *      cancelled and late jobs and those that get a slot now (admit.c)
  *   3. outside it: end the former, start the latter, fork samples (runs.c)
  *   4. start one batch and read the results of the one `ahead` steps before (step.c)
  * Without any job it sleeps, and computes one row every probe_ns, so that a device that was lost
@@ -54,7 +54,7 @@ int32_t lx_engine_best_ahead(const lx_backend *be)
 
 static void publish_slots(lx_engine *e)
 {
-    int32_t used = e->n_seats < e->options.n_slots ? e->n_seats : e->options.n_slots;
+    int32_t used = e->n_active < e->options.n_slots ? e->n_active : e->options.n_slots;
     atomic_store_explicit(&e->metrics->slots_used, used, memory_order_relaxed);
     int64_t pages = e->pages.n - atomic_load(&e->pages.left);
     atomic_store_explicit(&e->metrics->pool_used, pages * lx_engine_page_bytes(e),
@@ -79,7 +79,7 @@ static void publish_queue(lx_engine *e)
 /* Likewise, the engine's thread only. */
 static void count_beyond(lx_engine *e)
 {
-    int32_t n = e->n_seats - e->options.n_slots, n_runs = e->n_places - e->n_free_runs;
+    int32_t n = e->n_active - e->options.n_slots, n_runs = e->total_slots - e->n_free_runs;
     n_runs += e->n_admitted; /* about to be */
     e->n_beyond = n < n_runs ? n : n_runs - 1;
     if (e->n_beyond < 0)
@@ -95,7 +95,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
     publish_slots(e); /* before its readers are woken: they find its slots free */
     lx_job_mark_ended(job, atomic_load(&e->metrics->steps));
     (void)pthread_mutex_lock(&e->mutex);
-    lx_parties_leave(e, job);
+    lx_usage_leave(e, job);
     count_beyond(e);
     (void)pthread_mutex_unlock(&e->mutex);
     lx_job_finish(job, status, err);
@@ -168,10 +168,10 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
 {
     for (int32_t i = 0; i < e->n_dropped; i++)
         lx_engine_end_job(e, e->dropped[i], 0, status, err);
-    for (int32_t i = 0; i < e->n_admitted; i++) { /* they have places by name only */
+    for (int32_t i = 0; i < e->n_admitted; i++) { /* they have no slots yet */
         int32_t request = *lx_job_request_note(e->admitted[i]);
-        lx_count_seats(e, request, -1);
-        lx_count_sources(e, request, -(lx_job_get_params(e->admitted[i])->n > 1));
+        lx_usage_count_active(e, request, -1);
+        lx_usage_count_prompt_slots(e, request, -(lx_job_get_params(e->admitted[i])->n > 1));
         lx_pages_reserve(&e->pages, -lx_job_pages(e, e->admitted[i]));
         lx_engine_end_job(e, e->admitted[i], 0, status, err);
     }
@@ -280,7 +280,7 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
     if (st == LX_OK) {
         lx_job_ref(job);
         lx_job_mark_submitted(job, atomic_load(&e->metrics->steps));
-        lx_parties_enter(e, job);
+        lx_usage_enter(e, job);
         e->queue[e->n_queue++] = (lx_queued){.job = job, .order = e->next_order++};
         publish_queue(e);
         atomic_fetch_add(&e->n_jobs, 1);

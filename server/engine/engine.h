@@ -1,13 +1,13 @@
 /*
  * Continuous batching: one thread that owns a transformer and its slots.
  *
- * Each turn it drops cancelled and late jobs in every phase, gives places to waiting samples,
+ * Each turn it drops cancelled and late jobs in every phase, gives slots to waiting samples,
  * asks the scheduler for the next ragged batch, runs one step and hands the tokens to their jobs.
  * A job with n samples computes its prompt once: all rows but the last, then every sample starts
  * from a copy of that state with the prompt's last row as its first input. Samples wait beside that
  * state until they may start, so n may exceed n_slots, and all slots generate.
  *
- * A step computes rows of at most n_slots samples, but more have a place for their state. So a new
+ * A step computes rows of at most n_slots samples, but there are more slots, spare ones. So a new
  * request begins in the next step, and where there are more samples than slots they take turns:
  * slots are shared by the clients' weights, and within a client by its requests alike (fair.h). A
  * sample that misses a step keeps its state where it is, so taking turns costs nothing and changes
@@ -31,13 +31,13 @@
 typedef struct lx_engine lx_engine;
 
 typedef struct lx_engine_options {
-    int32_t n_slots;       /* samples in a step, >= 1 */
-    int32_t n_spare;       /* samples beyond them that have a state, 0: as lx_fair_spare says */
+    int32_t n_slots;       /* slots that a step computes rows of, >= 1 */
+    int32_t n_spare;       /* more slots, of samples that miss steps; 0: as lx_fair_spare says */
     int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
     int32_t max_tokens;    /* rows per step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows a slot and step, >= 1 */
     int32_t prompt_beside; /* see scheduler.h, >= 1 */
-    int64_t page_bytes;    /* of the pool that growing states share, 0: what all places can use */
+    int64_t page_bytes;    /* of the pool that growing states share, 0: what all slots can use */
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
     int32_t prefix_every;  /* also keep one every so many prompt rows, 0: at ends, branches, and
     every  prompt_chunk rows where prompts go on from answers */
@@ -64,7 +64,7 @@ int32_t lx_engine_best_ahead(const lx_backend *be);
 /* `wanted` guesses, or with -1 what is best here: on a device, which goes ahead, none. */
 int32_t lx_engine_draft_of(int64_t wanted, const lx_backend *be);
 /* The most second states that samples which guess may have, 0 of a model that cannot: few where
-   states are large. An engine makes at most half as many as it has places. */
+   states are large. An engine makes at most half as many as it has slots. */
 int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft);
 
 /* Starts the engine's thread. Takes nothing: transformer and metrics must outlive the engine. The

@@ -112,14 +112,14 @@ void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *request
     *level = least != UINT64_MAX ? least : *level;
 }
 
-/* --- places --- */
+/* --- slots --- */
 
 int32_t lx_fair_spare(int32_t n_slots)
 {
     return n_slots < LEAST_SPARE ? LEAST_SPARE : n_slots > MOST_SPARE ? MOST_SPARE : n_slots;
 }
 
-/* How much of `n` a party may use, by the number it has already. */
+/* How much of `n` a client may use, by the number it has already. */
 static int32_t part(int32_t n, int32_t of_client, int32_t of_request)
 {
     return of_client == 0 ? n : of_request == 0 ? n * 3 / 4 : n / 2;
@@ -134,14 +134,15 @@ static int32_t share(const lx_fair_claim *c, const lx_fair_room *room)
 
 bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room)
 {
-    if (c->wants_source &&
-        room->n_sources >= part(room->n_spare / 2, c->client_sources, c->request_sources))
+    if (c->wants_prompt_slot &&
+        room->n_prompt_slots >=
+            part(room->n_spare / 2, c->client_prompt_slots, c->request_prompt_slots))
         return false;
-    if (room->n_seats < room->n_slots)
+    if (room->n_active < room->n_slots)
         return true;
-    int32_t used = room->n_seats + room->n_sources - room->n_slots;
-    return c->request_seats < share(c, room) &&
-           used + c->wants_source < part(room->n_spare, c->client_seats, c->request_seats);
+    int32_t used = room->n_active + room->n_prompt_slots - room->n_slots;
+    return c->request_active < share(c, room) &&
+           used + c->wants_prompt_slot < part(room->n_spare, c->client_active, c->request_active);
 }
 
 static int32_t kept_back(int32_t n_pages)
@@ -182,11 +183,11 @@ bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b)
     int64_t less =
         compare_shares(a->client_pages, a->client_weight, b->client_pages, b->client_weight);
     if (less == 0)
-        less = compare_shares((int64_t)a->client_seats + 1, a->client_weight,
-                              (int64_t)b->client_seats + 1, b->client_weight);
+        less = compare_shares((int64_t)a->client_active + 1, a->client_weight,
+                              (int64_t)b->client_active + 1, b->client_weight);
     if (less != 0)
         return less < 0;
-    if (a->request_seats != b->request_seats)
-        return a->request_seats < b->request_seats;
+    if (a->request_active != b->request_active)
+        return a->request_active < b->request_active;
     return a->order < b->order;
 }

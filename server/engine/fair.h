@@ -2,7 +2,7 @@
  * Fair sharing, as pure functions of their arguments, tested alone.
  *
  * There are clients with weights, their requests, and the samples of these. Whatever can be had
- * (rows of a step, places for states) goes to clients by weight, within a client to its requests
+ * (rows of a step, slots) goes to clients by weight, within a client to its requests
  * alike, and within a request to the oldest samples first.
  *
  * lx_fair_rank is weighted fair queueing: each client and each request has a clock of the turns
@@ -27,7 +27,7 @@ typedef struct lx_fair_clock {
 
 /* One sample that has something to compute. */
 typedef struct lx_fair_item {
-    int32_t client, request; /* places in the arrays of clocks */
+    int32_t client, request; /* indices in the arrays of clocks */
     int32_t slot;            /* the caller's */
     bool served, unserved;   /* for lx_fair_charge: had a turn; got less than it could take */
     uint64_t order;          /* of samples of a request, smaller first; no two are equal */
@@ -42,15 +42,15 @@ void lx_fair_rank(lx_fair_item *items, int32_t n, const lx_fair_clock *requests,
 void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *requests,
                     lx_fair_clock *clients, uint64_t *level);
 
-/* --- places --- */
+/* --- slots --- */
 
-/* A request's next sample, or its first, that waits for a place. */
+/* A request's next sample, or its first, that waits for a slot. */
 typedef struct lx_fair_claim {
-    int32_t client_weight, client_seats; /* seats: samples that have a place */
-    int32_t client_requests;             /* of this client, waiting ones too */
-    int32_t request_seats;
-    int32_t client_sources, request_sources; /* places of shared prompts */
-    bool wants_source;
+    int32_t client_weight, client_active; /* active: slots with rows to compute */
+    int32_t client_requests;              /* of this client, waiting ones too */
+    int32_t request_active;
+    int32_t client_prompt_slots, request_prompt_slots; /* slots of shared prompts */
+    bool wants_prompt_slot;
     uint64_t order;       /* smaller is older */
     int32_t pages;        /* of growing states, that must be left */
     int32_t client_pages; /* that runs of the client have */
@@ -60,22 +60,22 @@ typedef struct lx_fair_claim {
 
 typedef struct lx_fair_room {
     int32_t n_slots; /* samples that a step can compute */
-    int32_t n_spare; /* places beyond */
-    int32_t n_seats, n_sources;
+    int32_t n_spare; /* more slots, of samples that miss steps */
+    int32_t n_active, n_prompt_slots;
     int64_t total_weight; /* of the clients that have requests */
     /* Pages of the pool; those that no run has reserved; those that small runs have. Large runs
        have the others. */
     int32_t n_pages, pages_left, small_pages;
 } lx_fair_room;
 
-/* How many places there are beyond the slots. */
+/* How many spare slots an engine has beside its slots. */
 int32_t lx_fair_spare(int32_t n_slots);
 /*
- * Whether the claim may have a place now. While there are fewer samples than slots every claim may.
- * Beyond that, a request may take up to its share of the slots; its first place is its share in any
- * case. Half of the spare places are for first places of requests, half of these for clients that
+ * Whether the claim may have a slot now. While there are fewer samples than slots every claim may.
+ * Beyond that, a request may take up to its share of the slots; its first slot is its share in any
+ * case. Half of the spare slots are for first slots of requests, half of these for clients that
  * have none: a latecomer finds room. Likewise for shared prompts, which have half of the spare
- * places at most: so a free slot always finds a place.
+ * slots at most: so a free slot always finds a slot.
  */
 bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room);
 /*
@@ -90,7 +90,7 @@ int32_t lx_fair_most_pages(int32_t n_pages);
 /* Whether there are pages for the claim now. `passes`: a claim that comes first waits for pages. */
 bool lx_fair_has_pages(const lx_fair_claim *c, const lx_fair_room *room, bool passes);
 /* Which of two that may comes first: the client with fewer pages by weight, the one with fewer
-   seats by weight, the request with fewer, the older one. */
+   active slots by weight, the request with fewer, the older one. */
 bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b);
 
 #endif

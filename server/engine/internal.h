@@ -1,12 +1,16 @@
 /*
  * What the engine's files share: engine.c (queue, thread, public functions), admit.c (who
- * gets a place), runs.c (which job has which places), prefix.c (prompts' states that
+ * gets a slot), runs.c (which job has which slots), prefix.c (prompts' states that
  * are kept), moves.c (states that come and go), batch.c (what a step computes), drafts.c (which
  * tokens it guesses), step.c (steps under way, and what comes of them), prepare.c (before all).
  * Everything outside the part marked "shared" is touched by the engine's thread only.
  *
- * A slot is a row of a step, a place holds a state. There are more places than slots, so that a
- * sample can miss steps with its state where it is. An lx_slot is a place.
+ * A slot is the memory of one sequence, in the engine an lx_slot with its number. A row is one
+ * token of one sequence in a step. A run is a request's part in the engine, from admission to its
+ * last token. A step computes rows of at most options.n_slots slots; there are more slots, spare
+ * ones, so that a sample can miss steps while its state stays where it is. A slot is active while
+ * its prompt or sample has rows to compute; of a prompt that several samples share, the prompt slot
+ * holds the state from which these start.
  */
 #ifndef LINNET_SERVER_ENGINE_INTERNAL_H
 #define LINNET_SERVER_ENGINE_INTERNAL_H
@@ -30,44 +34,44 @@ typedef struct lx_run {
     int32_t next_sample;  /* the first one that has no slot yet */
     int32_t n_done;       /* samples that are complete */
     int64_t n_tokens;     /* pushed so far, of all samples */
-    int32_t source;       /* n > 1: the place of the state after the shared prompt rows, or -1 */
+    int32_t prompt_slot;  /* n > 1: holds the state after the shared prompt rows; -1: none */
     int32_t granted;      /* samples that may start now */
-    int32_t pages;        /* of a growing state that a place of it has, reserved when granted */
-    int32_t shared_pages; /* n > 1: of those, full in the source: all samples read the same */
-    int32_t n_places;     /* that it has */
-    int32_t request;      /* see lx_party */
+    int32_t pages;        /* of a growing state that a slot of it has, reserved when granted */
+    int32_t shared_pages; /* n > 1: of those, full in the prompt slot: all samples read the same */
+    int32_t n_slots;      /* that it has */
+    int32_t request;      /* see lx_usage */
     bool ready;           /* n > 1: that state is complete, samples may start from it */
     bool advanced;        /* got a token in this step that its reader waits for */
     bool failed;          /* a sample had no finite logits */
     bool prompted;        /* no new token is wanted, and the state is there */
     bool saved;           /* it is to be suspended, and its states are kept or on their way */
     bool ending;          /* it ends as soon as its steps under way are done: nothing is added */
-    int32_t under_way;    /* of its places, in steps under way */
+    int32_t under_way;    /* of its slots, in steps under way */
     int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
     int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;
     int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
 } lx_run;
 
-/* A client, or a request of one, that has jobs with the engine. */
-typedef struct lx_party {
-    const void *key;    /* the client's */
-    int32_t client;     /* a request's */
-    int32_t n_jobs;     /* 0: unused; shared, under the engine's mutex */
-    int32_t n_requests; /* a client's; likewise */
-    int32_t seats;      /* samples, and prompts being computed, that have a place */
-    int32_t sources;    /* places of shared prompts */
-    int32_t pages;      /* a client's: that its runs have, of when places were last given out */
-} lx_party;
+/* What a client, or a request of one, that has jobs with the engine has of it. */
+typedef struct lx_usage {
+    const void *key;      /* the client's */
+    int32_t client;       /* a request's */
+    int32_t n_jobs;       /* 0: unused; shared, under the engine's mutex */
+    int32_t n_requests;   /* a client's; likewise */
+    int32_t active;       /* slots, those that were granted and not yet given too */
+    int32_t prompt_slots; /* of shared prompts */
+    int32_t pages;        /* a client's: that its runs have, when slots were last granted */
+} lx_usage;
 
-/* Parties and their clocks, in the same places of two arrays, since the clocks are what a pure
+/* Usages and their clocks, two arrays with the same indices, since the clocks are what a pure
    function sees. */
-typedef struct lx_parties {
-    lx_party *at;
+typedef struct lx_usage_table {
+    lx_usage *at;
     lx_fair_clock *clocks;
     int32_t *unused;
     int32_t n_unused, n_used; /* n_used: none beyond was ever in use */
-} lx_parties;
+} lx_usage_table;
 
 typedef struct lx_queued {
     lx_job *job;
@@ -88,8 +92,8 @@ typedef struct lx_slot {
     bool finished;      /* its sample ends with that move */
     bool paused;        /* the state after this step's rows is to be kept for other prompts */
     bool catching_up;   /* its next step computes its late rows, and nothing else */
-    int32_t state;      /* where its state is in the arena: the place's own number, or the other */
-    int32_t spare;      /* the one of the two that is not; -1: there is no other */
+    int32_t state;      /* the back end's slot that holds its state: this one, or the second one */
+    int32_t second;     /* its second slot, for the rows of guesses; -1: it has none */
     int32_t late;       /* rows of known tokens, before the newest, that its state has not seen */
     int32_t n_guessed;  /* tokens of the step under way that are guesses */
     uint64_t order;     /* of those of a request, smaller is older */
@@ -105,8 +109,8 @@ typedef struct lx_frame {
     int32_t n_prompt_rows;
     bool awaited;                      /* what a slot computes next depends on what it draws here */
     int32_t *seq_start;                /* [n_slots + 1] */
-    int32_t *seq_place;                /* [n_slots], like those below */
-    int32_t *seq_slot, *position;      /* of the arena, see lx_batch */
+    int32_t *seq_slot;                 /* [n_slots], like those below */
+    int32_t *seq_state, *position;     /* lx_batch.slot: the back end's slots; and .position */
     int32_t *branch, *branch_row;      /* likewise */
     lx_constraint *constraints;        /* [max_tokens] of the outputs */
     int32_t *ids;                      /* [max_tokens, n_inputs] */
@@ -126,21 +130,21 @@ typedef struct lx_move {
     lx_error error;
 } lx_move;
 
-enum { LX_MOST_SPARE = 16 }; /* places that guess in a step */
+enum { LX_MOST_SECOND = 16 }; /* slots that guess in a step */
 
 /* See drafts.c. */
 typedef struct lx_drafts {
-    lx_drafter *drafter;          /* NULL: nothing is guessed */
-    int32_t most_rows;            /* guesses of a step */
-    int32_t n_all;                /* second states, in the arena behind all others */
-    int32_t spare[LX_MOST_SPARE]; /* those that no place has */
-    int32_t n_spare;
+    lx_drafter *drafter;            /* NULL: nothing is guessed */
+    int32_t most_rows;              /* guesses of a step */
+    int32_t n_second;               /* second slots, the last ones of the back end's */
+    int32_t unused[LX_MOST_SECOND]; /* those that no slot has */
+    int32_t n_unused;
     int32_t lessons; /* tokens that the drafter may still learn from in this step */
     lx_step_cost cost;
     lx_constraint rule; /* of the token that is being guessed */
 } lx_drafts;
 
-/* Moves in the order they were asked for; number i is ring[i % n_places]. */
+/* Moves in the order they were asked for; number i is ring[i % total_slots]. */
 typedef struct lx_moves {
     bool runs; /* there is a thread: the model has states that are large */
     pthread_t thread;
@@ -158,9 +162,9 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    /* [n_places + kept + spare]: after the places prefixes, then drafts */
+    /* [total_slots + kept + second]: the engine's slots, those of prefixes, those of drafts */
     lx_states *states;
-    int32_t n_places;
+    int32_t total_slots;
     lx_mask **masks; /* [lx_task_masks] */
     pthread_t thread;
 
@@ -169,7 +173,7 @@ struct lx_engine {
     pthread_cond_t changed;
     bool draining, stopping;
     lx_queued *queue; /* [max_queue + n_slots], oldest first */
-    lx_parties clients, requests;
+    lx_usage_table clients, requests;
     int64_t total_weight; /* of the clients */
     int32_t n_queue;
     int32_t n_sure;   /* of those: sure to get a slot in the next turn, so not counted as waiting */
@@ -186,16 +190,16 @@ struct lx_engine {
     _Atomic int64_t last_step_ns;
 
     /* --- the thread's own --- */
-    lx_slot *slots; /* [n_places] */
+    lx_slot *slots; /* [total_slots] */
     int32_t *free_slots;
     int32_t n_free;
-    int32_t n_seats, n_sources; /* of all parties */
-    lx_run *runs; /* [n_places]: every run has a place, or had one and has not ended */
+    int32_t n_active, n_prompt_slots; /* of all clients */
+    lx_run *runs; /* [total_slots]: every run has a slot, or had one and has not ended */
     int32_t *free_runs;
     int32_t n_free_runs, oldest, newest;
-    int32_t n_pending; /* places that runs will still ask for */
+    int32_t n_pending; /* slots that runs will still ask for */
     int32_t n_granted; /* of these, for now */
-    uint64_t next_place_order, level;
+    uint64_t next_slot_order, level;
     bool awaits_moves;            /* nothing goes on before one is done, or a job comes */
     bool probe_due;               /* nothing happened for probe_ns */
     lx_job **admitted, **dropped; /* taken from the queue in this turn */
@@ -203,7 +207,7 @@ struct lx_engine {
     int32_t n_admitted, n_dropped;
 
     lx_pages pages;     /* admitting and freeing is the thread's, under the mutex or not */
-    int32_t slot_pages; /* that a place may have */
+    int32_t slot_pages; /* that a slot may have */
     int32_t *page_list; /* [slot_pages] */
 
     lx_moves moves;
@@ -211,10 +215,10 @@ struct lx_engine {
 
     lx_prefix_cache *prefixes; /* NULL: none are kept */
     int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer that is kept; with prefixes */
-    int32_t *kept_pages;       /* [its places] the chains of their pages, -1: none */
+    int32_t *kept_pages;       /* [its slots] the chains of their pages, -1: none */
     int32_t most_kept_pages;
 
-    lx_slot_view *views; /* [n_places], like those below: what the next step may compute */
+    lx_slot_view *views; /* [total_slots], like those below: what the next step may compute */
     int32_t *rows, *scratch;
     lx_fair_item *items;
 
@@ -229,30 +233,30 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
                        const lx_error *err);
 
 /* --- admit.c --- */
-/* Room for the parties of so many jobs. */
-bool lx_parties_init(lx_parties *p, int32_t n);
-void lx_parties_fini(lx_parties *p);
+/* Room for the usages of so many jobs. */
+bool lx_usage_init(lx_usage_table *p, int32_t n);
+void lx_usage_fini(lx_usage_table *p);
 /* Under the mutex: a job comes, and is over. */
-void lx_parties_enter(lx_engine *e, lx_job *job);
-void lx_parties_leave(lx_engine *e, lx_job *job);
+void lx_usage_enter(lx_engine *e, lx_job *job);
+void lx_usage_leave(lx_engine *e, lx_job *job);
 /* Under the mutex: sorts the queue into admitted, dropped and still waiting, and says which runs'
    samples may start. */
 void lx_engine_admit(lx_engine *e, int64_t now);
-/* Takes or gives back what a party has. */
-void lx_count_seats(lx_engine *e, int32_t request, int32_t n);
-void lx_count_sources(lx_engine *e, int32_t request, int32_t n);
+/* Takes or gives back what a client and its request have. */
+void lx_usage_count_active(lx_engine *e, int32_t request, int32_t n);
+void lx_usage_count_prompt_slots(lx_engine *e, int32_t request, int32_t n);
 
 /* --- runs.c --- */
 void lx_runs_init(lx_engine *e);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
-/* Gives an admitted job its first place, which is counted. */
+/* Gives an admitted job its first slot, which is counted. */
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
 static inline int64_t lx_engine_page_bytes(const lx_engine *e)
 {
     return e->model->state.page_floats * (int64_t)sizeof(float);
 }
-/* Pages that a place of the job has; those that its samples share; and how many must be left before
+/* Pages that a slot of the job has; those that its samples share; and how many must be left before
    it is admitted. */
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job);
@@ -262,8 +266,8 @@ lx_status lx_runs_fork(lx_engine *e, lx_error *err);
 /* How many input rows the slot's state has absorbed, late ones and those of steps under way too. */
 int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
 void lx_runs_free_slot(lx_engine *e, int32_t slot);
-/* The place computes no more rows for now, so it is no seat. */
-void lx_runs_leave_seat(lx_engine *e, int32_t slot);
+/* The slot has no more rows to compute for now. */
+void lx_runs_stop_active(lx_engine *e, int32_t slot);
 /* Ends a run and frees whatever it holds. */
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
 /* Ends runs that were cancelled, are late or are to be suspended. */
@@ -276,12 +280,12 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 lx_status lx_moves_init(lx_engine *e, lx_error *err) LX_MUST_USE;
 /* Moves that were asked for are finished first. */
 void lx_moves_fini(lx_engine *e);
-/* Moves a state now, or asks for it: then the place's `moving` is set until the move is taken. */
+/* Moves a state now, or asks for it: then the slot's `moving` is set until the move is taken. */
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err);
 /* Whether a move was asked for and not taken; under the mutex: whether the next one is done. */
 bool lx_moves_pending(const lx_engine *e);
 bool lx_moves_done(const lx_engine *e);
-/* The place of the next move that is done, and how it ended; -1 if none is (wait: none is pending).
+/* The slot of the next move that is done, and how it ended; -1 if none is (wait: none is pending).
  */
 int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
 
@@ -299,19 +303,19 @@ lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step);
 lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
 void lx_drafts_fini(lx_engine *e);
 /* Second states are those of the arena from `first` on. */
-void lx_drafts_place(lx_engine *e, int32_t first);
-/* Rows that places will compute beside those of a schedule. */
+void lx_drafts_use_slots(lx_engine *e, int32_t first);
+/* Rows that slots will compute beside those of a schedule. */
 int32_t lx_drafts_late_rows(const lx_engine *e);
-/* Adds late rows and guesses to the rows of decoding places, which are `total` with those of
+/* Adds late rows and guesses to the rows of decoding slots, which are `total` with those of
    prompts; returns how many rows there are then. */
 int32_t lx_drafts_choose(lx_engine *e, int32_t total);
 /* A token that was drawn, before its job has it: the drafter learns from the first of a step. */
 void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token);
-/* The place's step is done, and n_tokens that were drawn in it count. */
+/* The slot's step is done, and n_tokens that were drawn in it count. */
 void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens);
-/* Whether the states of the run's places have seen all they should; those that have not will. */
+/* Whether the states of the run's slots have seen all they should; those that have not will. */
 bool lx_drafts_catch_up(lx_engine *e, int32_t run);
-/* The place is over: its second state is free. */
+/* The slot is over: its second state is free. */
 void lx_drafts_give_back(lx_engine *e, int32_t slot);
 
 /* --- prepare.c: before all steps, so that they allocate nothing --- */
@@ -325,14 +329,14 @@ lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
 /* Whose kept states and lessons the run may use and leaves behind: its client's key, or NULL, which
    stands for all clients where they share. */
 const void *lx_run_owner(const lx_engine *e, const lx_run *r);
-/* Where the run's state may start from instead of nothing: a place of the arena, -1 for none. Sets
+/* Where the run's state may start from instead of nothing: a slot of the arena, -1 for none. Sets
    first_row. */
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
 /* How many prompt rows, more than `row`, a step may at most bring the run to, INT32_MAX for any. */
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
-/* The full pages that a state of so many rows in this place (-1: none) shares with what starts from
+/* The full pages that a state of so many rows in this slot (-1: none) shares with what starts from
    it: their chain, and how many they are. */
-int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_t *n);
+int32_t lx_prefix_shared(const lx_engine *e, int32_t slot, int32_t rows, int32_t *n);
 /* Kept states give way to a run that has reserved so many pages: as many are free then. */
 void lx_prefix_make_room(lx_engine *e, int32_t n);
 /* Keeps the state of a slot that has paused, if it has. */

@@ -68,7 +68,7 @@ static const family families[] = {
     {"linnet_preemptions_total",
      "Samples that missed a step after one they were in: others had had less.", COUNTER,
      AT(preemptions)},
-    {"linnet_queue_steps_total", "Steps done while requests waited for their first place.", COUNTER,
+    {"linnet_queue_steps_total", "Steps done while requests waited for their first slot.", COUNTER,
      AT(queue_steps)},
     {"linnet_slots", "Slots: samples that can be generated at once.", GAUGE, AT(slots_total)},
     {"linnet_slots_used", "Slots in use.", GAUGE, AT(slots_used)},

@@ -1,13 +1,13 @@
 /*
- * States on their way between a place and a job's memory, beside steps.
+ * States on their way between a slot and a job's memory, beside steps.
  *
  * Copying 70 MB takes as long as several steps, in which every other request would wait. So a large
- * state is moved by a thread of its own: the engine asks for a move, goes on with its other places,
- * and looks each turn for moves that are done. A place counts as under way meanwhile, so it gets no
+ * state is moved by a thread of its own: the engine asks for a move, goes on with its other slots,
+ * and looks each turn for moves that are done. A slot counts as under way meanwhile, so it gets no
  * rows, and its run ends no sooner; with nothing else to do the engine sleeps until a move is done
  * or a job comes. A small state is moved at once: to wake a thread takes longer.
  *
- * At most one move a place is asked for at a time, so the ring of n_places is never full.
+ * At most one move a slot is asked for at a time, so the ring of total_slots is never full.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ enum { LARGE = 1 << 20 };
 
 static lx_move *move_at(lx_engine *e, uint64_t i)
 {
-    return &e->moves.ring[i % (uint64_t)e->n_places];
+    return &e->moves.ring[i % (uint64_t)e->total_slots];
 }
 
 static int64_t bytes_of(const lx_engine *e, int64_t rows)
@@ -61,7 +61,7 @@ lx_status lx_moves_init(lx_engine *e, lx_error *err)
     v->large = e->options.move_bytes > 0 ? e->options.move_bytes : LARGE;
     if (bytes_of(e, e->model->max_rows) < v->large)
         return LX_OK;
-    v->ring = calloc((size_t)e->n_places, sizeof *v->ring);
+    v->ring = calloc((size_t)e->total_slots, sizeof *v->ring);
     v->runs = v->ring != NULL && pthread_cond_init(&v->wanted, NULL) == 0;
     if (v->runs && lx_engine_thread(&v->thread, run_mover, e))
         return LX_OK;

@@ -105,7 +105,7 @@ void lx_penalties_free(lx_penalties *p)
 }
 
 /* Where the id stands among n, or would. */
-static int32_t place_of(const lx_bias *biases, int32_t n, int32_t id)
+static int32_t find_id(const lx_bias *biases, int32_t n, int32_t id)
 {
     int32_t low = 0, high = n;
     while (low < high) {
@@ -130,7 +130,7 @@ void lx_penalties_count(lx_penalties *p, int32_t i, int32_t token)
 {
     lx_bias *biases = p->biases + (size_t)i * (size_t)p->room;
     counted *entries = p->entries + (size_t)i * (size_t)p->room;
-    int32_t k = place_of(biases, p->n[i], token);
+    int32_t k = find_id(biases, p->n[i], token);
     if (k == p->n[i] || biases[k].id != token) {
         size_t behind = (size_t)(p->n[i]++ - k);
         memmove(biases + k + 1, biases + k, behind * sizeof *biases);

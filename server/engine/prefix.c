@@ -3,7 +3,7 @@
  * its key (lx_client), or of all clients where the operator shares them (share_prefixes). Otherwise
  * the time of an answer would tell one key what another has sent, character by character.
  *
- * States are kept in places behind those of the engine in the same arena, so that keeping one
+ * States are kept in slots after those of the engine in the same arena, so that keeping one
  * and starting from one are copies on the device. Rows are computed to the same bits at any split
  * of a prompt into steps, so an answer does not depend on where its prompt began.
  *
@@ -28,9 +28,9 @@
 /* Fewer rows than these are not worth a step of their own to a prompt that parts from another. */
 enum { MIN_BRANCH = 3 };
 
-static int32_t slot_of_place(const lx_engine *e, int32_t place)
+static int32_t slot_of_kept(const lx_engine *e, int32_t kept)
 {
-    return e->n_places + place;
+    return e->total_slots + kept;
 }
 
 static bool shares(const lx_engine *e, const lx_run *r)
@@ -61,7 +61,7 @@ int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
     lx_job_mark_cached(r->job, found.rows);
     atomic_fetch_add_explicit(&e->metrics->cached_prompt_tokens, (uint64_t)found.rows,
                               memory_order_relaxed);
-    return found.place >= 0 ? slot_of_place(e, found.place) : -1;
+    return found.slot >= 0 ? slot_of_kept(e, found.slot) : -1;
 }
 
 static int32_t nearer(int32_t row, int32_t a, int32_t b)
@@ -102,18 +102,18 @@ static int32_t open_pages(const lx_engine *e, int32_t rows)
     return e->pages.n > 0 && rows % LX_PAGE_TOKENS != 0;
 }
 
-int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_t *n)
+int32_t lx_prefix_shared(const lx_engine *e, int32_t kept, int32_t rows, int32_t *n)
 {
-    *n = place >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
-    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[place - slot_of_place(e, 0)],
+    *n = kept >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
+    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[kept - slot_of_kept(e, 0)],
                                     open_pages(e, rows))
                   : -1;
 }
 
-static void drop_pages(lx_engine *e, int32_t place)
+static void drop_pages(lx_engine *e, int32_t kept)
 {
-    (void)lx_pages_drop(&e->pages, LX_PAGES_KEPT, e->kept_pages[place]);
-    e->kept_pages[place] = -1;
+    (void)lx_pages_drop(&e->pages, LX_PAGES_KEPT, e->kept_pages[kept]);
+    e->kept_pages[kept] = -1;
 }
 
 /* The state that a run has just found is the last that gives way. Where it does, its page that is
@@ -131,21 +131,21 @@ static bool has_room(const lx_engine *e, int32_t rows)
            open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
 }
 
-/* Gives the place full pages of the slot, and a free one; other states give way for it. */
-static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, int32_t rows, lx_error *err)
+/* Gives the kept full pages of the slot, and a free one; other states give way for it. */
+static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t rows, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
     int32_t open = open_pages(e, rows), full = rows / LX_PAGE_TOKENS;
     int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - full);
-    drop_pages(e, place); /* of what it kept before */
+    drop_pages(e, kept); /* of what it kept before */
     (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);
-    e->kept_pages[place] = chain;
+    e->kept_pages[kept] = chain;
     while (e->pages.n_used[LX_PAGES_KEPT] + open > e->most_kept_pages || e->pages.n_free < open)
         drop_pages(e, lx_prefix_cache_forget(e->prefixes));
     chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, open);
-    e->kept_pages[place] = chain;
+    e->kept_pages[kept] = chain;
     lx_pages_list(&e->pages, chain, full + open, e->page_list);
-    return lx_transformer_state_map(e->transformer, e->states, slot_of_place(e, place), full + open,
+    return lx_transformer_state_map(e->transformer, e->states, slot_of_kept(e, kept), full + open,
                                     e->page_list, err);
 }
 
@@ -157,14 +157,14 @@ static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t ro
     if (!has_room(e, rows))
         return LX_OK;
     lx_prefix_key key = key_of(e, &e->runs[e->slots[slot].run], ids, rows);
-    int32_t place = lx_prefix_cache_add(e->prefixes, key);
-    if (place < 0)
+    int32_t kept = lx_prefix_cache_add(e->prefixes, key);
+    if (kept < 0)
         return LX_OK;
-    lx_status st = e->pages.n > 0 ? take_pages(e, place, slot, rows, err) : LX_OK;
+    lx_status st = e->pages.n > 0 ? take_pages(e, kept, slot, rows, err) : LX_OK;
     if (st != LX_OK)
         return st;
     /* A device that cannot copy is lost, and the cache with it. */
-    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place),
+    return lx_transformer_state_copy(e->transformer, e->states, slot_of_kept(e, kept),
                                      e->slots[slot].state, rows, err);
 }
 

@@ -16,36 +16,36 @@
 typedef struct entry {
     const void *owner;
     int32_t *ids; /* [n, width] */
-    int32_t n, place;
+    int32_t n, slot;
     int32_t shared; /* rows in common with the entry before it, 0 for the first */
     uint64_t used;  /* the cache's time at its last use */
 } entry;
 
 struct lx_prefix_cache {
-    int32_t n_places, width, n;
+    int32_t n_slots, width, n;
     uint64_t time;
-    entry *entries;  /* [n_places], the first n are sorted */
-    int32_t *stack;  /* [n_places] for a search: rows of the prefixes of an entry */
-    int32_t *unused; /* [n_places] places, the first n_places - n have no prefix */
+    entry *entries;  /* [n_slots], the first n are sorted */
+    int32_t *stack;  /* [n_slots] for a search: rows of the prefixes of an entry */
+    int32_t *unused; /* [n_slots] slots, the first n_slots - n have no prefix */
 };
 
-lx_status lx_prefix_cache_new(int32_t n_places, int32_t width, lx_prefix_cache **out, lx_error *err)
+lx_status lx_prefix_cache_new(int32_t n_slots, int32_t width, lx_prefix_cache **out, lx_error *err)
 {
     lx_prefix_cache *c = calloc(1, sizeof *c);
-    entry *entries = calloc((size_t)n_places, sizeof *entries);
-    int32_t *unused = calloc((size_t)n_places, sizeof *unused);
-    int32_t *stack = calloc((size_t)n_places, sizeof *stack);
+    entry *entries = calloc((size_t)n_slots, sizeof *entries);
+    int32_t *unused = calloc((size_t)n_slots, sizeof *unused);
+    int32_t *stack = calloc((size_t)n_slots, sizeof *stack);
     if (c == NULL || entries == NULL || unused == NULL || stack == NULL) {
         free(c);
         free(entries);
         free(unused);
         free(stack);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_places);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_slots);
     }
     *c = (lx_prefix_cache){
-        .n_places = n_places, .width = width, .entries = entries, .stack = stack, .unused = unused};
-    for (int32_t i = 0; i < n_places; i++)
-        unused[i] = n_places - 1 - i;
+        .n_slots = n_slots, .width = width, .entries = entries, .stack = stack, .unused = unused};
+    for (int32_t i = 0; i < n_slots; i++)
+        unused[i] = n_slots - 1 - i;
     *out = c;
     return LX_OK;
 }
@@ -148,12 +148,12 @@ static int32_t most_shared(const lx_prefix_cache *c, lx_prefix_key key)
 
 lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, lx_prefix_key key)
 {
-    lx_prefix found = {.place = -1, .shared = most_shared(c, key)};
+    lx_prefix found = {.slot = -1, .shared = most_shared(c, key)};
     entry *e = longest(c, key);
     if (e != NULL) {
         e->used = ++c->time;
         found.rows = e->n;
-        found.place = e->place;
+        found.slot = e->slot;
     }
     return found;
 }
@@ -198,10 +198,10 @@ int32_t lx_prefix_cache_forget(lx_prefix_cache *c)
     }
     if (least < 0)
         return -1;
-    int32_t place = c->entries[least].place;
+    int32_t slot = c->entries[least].slot;
     remove_at(c, least);
-    c->unused[c->n_places - c->n - 1] = place;
-    return place;
+    c->unused[c->n_slots - c->n - 1] = slot;
+    return slot;
 }
 
 int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
@@ -215,18 +215,18 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
     if (ids == NULL)
         return -1;
     memcpy(ids, key.ids, (size_t)n * row_bytes(c));
-    if (c->n == c->n_places)
+    if (c->n == c->n_slots)
         (void)lx_prefix_cache_forget(c);
-    int32_t place = c->unused[c->n_places - c->n - 1];
+    int32_t slot = c->unused[c->n_slots - c->n - 1];
     index = find_index(c, key, n); /* one before it may be gone */
     memmove(c->entries + index + 1, c->entries + index,
             (size_t)(c->n - index) * sizeof *c->entries);
     c->n++;
     c->entries[index] =
-        (entry){.owner = key.owner, .ids = ids, .n = n, .place = place, .used = ++c->time};
+        (entry){.owner = key.owner, .ids = ids, .n = n, .slot = slot, .used = ++c->time};
     if (index > 0)
         c->entries[index].shared = common(c, &c->entries[index - 1], key, n);
     if (index + 1 < c->n)
         c->entries[index + 1].shared = common(c, &c->entries[index + 1], key, n);
-    return place;
+    return slot;
 }

@@ -29,16 +29,16 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
     };
 }
 
-/* Rows of a sequence: no more than a place has pages for. */
+/* Rows of a sequence: no more than a slot has pages for. */
 static int32_t most_rows(const lx_engine *e)
 {
     bool grows = e->pages.n > 0 && e->slot_pages < INT32_MAX / LX_PAGE_TOKENS;
     return grows ? e->slot_pages * LX_PAGE_TOKENS : INT32_MAX;
 }
 
-/* The places of prepared steps have this page as all that such a step can need; -1: none again.
+/* The slots of prepared steps have this page as all that such a step can need; -1: none again.
    Nothing is computed, so they may share it. */
-static lx_status map_places(lx_engine *e, int32_t page, lx_error *err)
+static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
 {
     int32_t n = (e->options.max_tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
     n = n < e->slot_pages ? n : e->slot_pages;
@@ -56,7 +56,7 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
     lx_frame *f = &e->frames[0];
     f->step = (lx_step){
         .batch = {.seq_start = f->seq_start,
-                  .slot = f->seq_slot,
+                  .slot = f->seq_state,
                   .output_row = f->output_row,
                   .position = f->position}, /* zeros */
         .ids = f->ids,                      /* zeros */
@@ -68,7 +68,7 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
         int32_t length = n_rows / n_seqs + (i < n_rows % n_seqs), most = most_rows(e);
         length = length < most ? length : most;
         f->seq_start[b->n_seqs] = b->n_tokens;
-        f->seq_slot[b->n_seqs++] = i + 1; /* there are more places than slots */
+        f->seq_state[b->n_seqs++] = i + 1; /* there are spare slots */
         for (int32_t row = 0; row < length; row++) {
             b->n_tokens++;
             add_output(e, f, l);
@@ -84,7 +84,7 @@ lx_status lx_engine_prepare(lx_engine *e, lx_error *err)
     int32_t n_slots = e->options.n_slots, size = 0;
     if (e->be->ops->prepare == NULL)
         return LX_OK;
-    lx_status st = map_places(e, e->pages.n, err); /* the probe's */
+    lx_status st = map_slots(e, e->pages.n, err); /* the probe's */
     if (st == LX_OK)
         st = prepare(e, n_slots, e->options.max_tokens, &l, err);
     while (st == LX_OK && size < n_slots) {
@@ -92,5 +92,5 @@ lx_status lx_engine_prepare(lx_engine *e, lx_error *err)
         int32_t n = size < n_slots ? size : n_slots;
         st = prepare(e, n, n, &l, err);
     }
-    return st == LX_OK ? map_places(e, -1, err) : st;
+    return st == LX_OK ? map_slots(e, -1, err) : st;
 }

@@ -1,9 +1,9 @@
 /*
- * Which job has which places.
+ * Which job has which slots.
  *
- * Forking: the shared prompt rows are computed in the run's first place. Then each sample gets a
+ * Forking: the shared prompt rows are computed in the run's first slot. Then each sample gets a
  * copy of that state, as admit.c lets them start, and the last one the state itself. While
- * samples wait the place is the run's source: no step computes rows of it, so it takes no slot.
+ * samples wait the first slot is the run's prompt slot: it is not active.
  * Of a growing state only the page is copied that the samples go on writing: they share full ones.
  */
 #include "server/engine/internal.h"
@@ -12,9 +12,9 @@
 
 void lx_runs_init(lx_engine *e)
 {
-    int32_t n = e->n_places;
+    int32_t n = e->total_slots;
     for (int32_t i = 0; i < n; i++) {
-        e->slots[i] = (lx_slot){.run = -1, .pages = -1, .state = i, .spare = -1};
+        e->slots[i] = (lx_slot){.run = -1, .pages = -1, .state = i, .second = -1};
         e->free_slots[i] = e->free_runs[i] = n - 1 - i;
     }
     e->n_free = e->n_free_runs = n;
@@ -63,7 +63,8 @@ int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
     return lx_model_state_pages(e->model, lx_job_rows(lx_job_plan(job), lx_job_get_params(job)));
 }
 
-/* The rows of the source are the samples' beginning: the history's, or the prompt's but one. */
+/* The rows of the prompt slot are the samples' beginning: the history's, or the prompt's but one.
+ */
 int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job)
 {
     const lx_job_start *start = &lx_job_get_params(job)->start;
@@ -79,15 +80,15 @@ int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
     return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
 }
 
-/* A free place. It has the pages of a chain of n_shared, and new ones. What the run has reserved
+/* A free slot. It has the pages of a chain of n_shared, and new ones. What the run has reserved
    for it and other runs have too is given back. */
 static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_shared,
                            int32_t n_reserved, int32_t *out, lx_error *err)
 {
     int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages, n_new = n - n_shared;
     e->slots[slot] = (lx_slot){
-        .run = run, .sample = -1, .state = slot, .spare = -1, .order = e->next_place_order++};
-    e->runs[run].n_places++;
+        .run = run, .sample = -1, .state = slot, .second = -1, .order = e->next_slot_order++};
+    e->runs[run].n_slots++;
     *out = slot;
     int32_t n_used = n_new + lx_pages_share(&e->pages, LX_PAGES_RUN, shared);
     lx_prefix_make_room(e, n_new);
@@ -99,32 +100,32 @@ static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_
     return lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
 }
 
-void lx_runs_leave_seat(lx_engine *e, int32_t slot)
+void lx_runs_stop_active(lx_engine *e, int32_t slot)
 {
     e->slots[slot].phase = LX_SLOT_FREE;
-    lx_count_seats(e, e->runs[e->slots[slot].run].request, -1);
+    lx_usage_count_active(e, e->runs[e->slots[slot].run].request, -1);
 }
 
 void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
     if (e->slots[slot].phase != LX_SLOT_FREE)
-        lx_runs_leave_seat(e, slot);
-    e->runs[e->slots[slot].run].n_places--;
+        lx_runs_stop_active(e, slot);
+    e->runs[e->slots[slot].run].n_slots--;
     lx_pages_reserve(&e->pages, -lx_pages_drop(&e->pages, LX_PAGES_RUN, e->slots[slot].pages));
     lx_drafts_give_back(e, slot);
-    e->slots[slot] = (lx_slot){.run = -1, .pages = -1, .state = slot, .spare = -1};
+    e->slots[slot] = (lx_slot){.run = -1, .pages = -1, .state = slot, .second = -1};
     e->free_slots[e->n_free++] = slot;
 }
 
-/* How many places more than it has now a run will ask for. */
+/* How many slots more than it has now a run will ask for. */
 static int32_t pending(const lx_run *r)
 {
     bool in_prompt = r->params->n > 1 && !r->ready;
     return r->params->n - r->next_sample - in_prompt;
 }
 
-/* Pages reserved for samples that were granted and have no place yet; the last one takes the
-   source's. */
+/* Pages reserved for samples that were granted and have no slot yet; the last one takes the
+   prompt slot's. */
 static int32_t granted_pages(const lx_run *r)
 {
     bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
@@ -133,7 +134,7 @@ static int32_t granted_pages(const lx_run *r)
 
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
 {
-    e->slots[slot].order = e->next_place_order++;
+    e->slots[slot].order = e->next_slot_order++;
     e->slots[slot].phase = LX_SLOT_DECODE;
     e->slots[slot].sample = r->next_sample++;
     e->slots[slot].step = r->params->start.n_tokens;
@@ -163,7 +164,7 @@ static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
     e->runs[i] = (lx_run){.job = job,
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
-                          .source = -1,
+                          .prompt_slot = -1,
                           .pages = lx_job_pages(e, job),
                           .shared_pages = lx_job_shared_pages(e, job),
                           .request = *lx_job_request_note(job),
@@ -193,7 +194,7 @@ static void unlink_run(lx_engine *e, int32_t run)
     e->free_runs[e->n_free_runs++] = run;
 }
 
-/* kept: a place of the arena to start from, -1: none. */
+/* kept: a slot of the arena to start from, -1: none. */
 static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_t slot,
                              lx_error *err)
 {
@@ -216,7 +217,7 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
     s->step = start->n_tokens;
     s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_DECODE;
     if (r->params->n > 1) {
-        r->source = slot;
+        r->prompt_slot = slot;
         r->ready = !prompt;
         e->n_pending += pending(r);
     } else {
@@ -224,7 +225,7 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
         r->prompted = !prompt && start->n_tokens == r->params->max_new;
     }
     if (r->ready || r->prompted)
-        lx_runs_leave_seat(e, slot);
+        lx_runs_stop_active(e, slot);
 }
 
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
@@ -243,34 +244,35 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
     return st == LX_OK ? first_state(e, r, kept, slot, err) : st;
 }
 
-/* A place for the run's next sample, with a copy of the shared prompt's state. */
-static lx_status copy_source(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
+/* A slot for the run's next sample, with a copy of the shared prompt's state. */
+static lx_status copy_prompt_slot(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
 {
     const lx_run *r = &e->runs[run];
-    const lx_slot *source = &e->slots[r->source];
+    const lx_slot *from = &e->slots[r->prompt_slot];
     int32_t n = r->shared_pages;
-    int32_t shared = lx_pages_before(&e->pages, source->pages, r->pages - n);
+    int32_t shared = lx_pages_before(&e->pages, from->pages, r->pages - n);
     lx_status st = take_slot(e, run, shared, n, r->pages - n, slot, err);
     if (st != LX_OK)
         return st;
-    e->slots[*slot].prompt_row = source->prompt_row;
-    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->source,
-                                     lx_slot_rows(source, r), err);
+    e->slots[*slot].prompt_row = from->prompt_row;
+    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->prompt_slot,
+                                     lx_slot_rows(from, r), err);
 }
 
 /* Starts the samples of one run that may. */
 static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_run *r = &e->runs[run];
-    bool waits = r->granted > 0 && r->source >= 0 && e->slots[r->source].moving;
+    bool waits = r->granted > 0 && r->prompt_slot >= 0 && e->slots[r->prompt_slot].moving;
     for (; r->granted > 0 && !waits; r->granted--, e->n_granted--, e->n_pending--) {
         bool last = r->next_sample == r->params->n - 1;
-        int32_t slot = r->source;
-        lx_status st = last ? LX_OK : copy_source(e, run, &slot, err);
-        start_sample(e, r, slot); /* whatever came of it, the seat is the place's now */
+        int32_t slot = r->prompt_slot;
+        lx_status st = last ? LX_OK : copy_prompt_slot(e, run, &slot, err);
+        start_sample(e, r,
+                     slot); /* whatever came of it, the slot is the active one that was granted */
         if (last) {
-            r->source = -1;
-            lx_count_sources(e, r->request, -1);
+            r->prompt_slot = -1;
+            lx_usage_count_prompt_slots(e, r->request, -1);
         }
         if (st != LX_OK) {
             r->granted--, e->n_granted--, e->n_pending--;
@@ -292,13 +294,13 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 {
     lx_run *r = &e->runs[run];
     bool complete = r->n_done == r->params->n; /* then its slots are free already */
-    for (int32_t i = 0; i < e->n_places && !complete; i++) {
+    for (int32_t i = 0; i < e->total_slots && !complete; i++) {
         if (e->slots[i].run == run)
             lx_runs_free_slot(e, i);
     }
-    if (r->source >= 0)
-        lx_count_sources(e, r->request, -1);
-    lx_count_seats(e, r->request, -r->granted);
+    if (r->prompt_slot >= 0)
+        lx_usage_count_prompt_slots(e, r->request, -1);
+    lx_usage_count_active(e, r->request, -r->granted);
     lx_pages_reserve(&e->pages, -granted_pages(r));
     e->n_granted -= r->granted;
     e->n_pending -= pending(r);
@@ -313,7 +315,7 @@ static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_status st = LX_OK;
     e->runs[run].saved = true;
-    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
+    for (int32_t i = 0; i < e->total_slots && st == LX_OK; i++) {
         if (e->slots[i].run == run)
             st = lx_runs_keep_state(e, i, err);
     }

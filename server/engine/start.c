@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
-/* A place has 2^20 tokens' pages at most. */
+/* A slot has 2^20 tokens' pages at most. */
 enum { MAX_PAGES = 1 << 24, MAX_SLOT_PAGES = 1 << 14 };
 enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_PREFIXES = 1 << 16 };
 
@@ -57,8 +57,8 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
     bool ok = true;
     size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
     f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
-    f->seq_place = grab(n, sizeof *f->seq_place, &ok);
     f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
+    f->seq_state = grab(n, sizeof *f->seq_state, &ok);
     f->branch = grab(n, sizeof *f->branch, &ok);
     f->branch_row = grab(n, sizeof *f->branch_row, &ok);
     f->position = grab(n, sizeof *f->position, &ok);
@@ -74,9 +74,9 @@ static bool allocate_frame(const lx_engine *e, lx_frame *f)
 
 static void free_frame(lx_frame *f)
 {
-    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,     f->position,
+    void *arrays[] = {f->seq_start,  f->seq_state,   f->constraints, f->ids,     f->position,
                       f->output_row, f->output_slot, f->sampling,    f->samples, f->guess,
-                      f->seq_place,  f->branch,      f->branch_row};
+                      f->seq_slot,   f->branch,      f->branch_row};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }
@@ -86,7 +86,7 @@ static void free_frame(lx_frame *f)
 static bool allocate(lx_engine *e)
 {
     bool ok = true;
-    int32_t n = e->n_places, n_queue = e->options.max_queue + e->options.n_slots;
+    int32_t n = e->total_slots, n_queue = e->options.max_queue + e->options.n_slots;
     int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
     GRAB(masks, lx_task_masks(e->model) + 1);
     GRAB(queue, n_queue);
@@ -103,7 +103,7 @@ static bool allocate(lx_engine *e)
     GRAB(items, n);
     GRAB(page_list, e->slot_pages + 1);
     ok = lx_pages_init(&e->pages, e->pages.n) && ok;
-    ok = lx_parties_init(&e->clients, n_jobs) && lx_parties_init(&e->requests, n_jobs) && ok;
+    ok = lx_usage_init(&e->clients, n_jobs) && lx_usage_init(&e->requests, n_jobs) && ok;
     for (int32_t i = 0; i <= e->options.ahead; i++)
         ok = ok && allocate_frame(e, &e->frames[i]);
     return ok;
@@ -121,8 +121,8 @@ static void release(lx_engine *e)
     free(e->kept_pages);
     for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
         free_frame(&e->frames[i]);
-    lx_parties_fini(&e->clients);
-    lx_parties_fini(&e->requests);
+    lx_usage_fini(&e->clients);
+    lx_usage_fini(&e->requests);
     void *arrays[] = {e->masks,      e->queue, e->admitted,       e->dropped,  e->slots,
                       e->free_slots, e->runs,  e->free_runs,      e->views,    e->rows,
                       e->scratch,    e->items, e->admitted_order, e->page_list};
@@ -146,11 +146,11 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* How many pages the pool has, and a place may have, by the options. */
+/* How many pages the pool has, and a slot may have, by the options. */
 static void count_pages(lx_engine *e)
 {
     int64_t each = lx_engine_page_bytes(e);
-    int64_t all = (int64_t)e->n_places * lx_model_state_pages(e->model, e->model->max_rows);
+    int64_t all = (int64_t)e->total_slots * lx_model_state_pages(e->model, e->model->max_rows);
     int64_t n = each > 0 && e->options.page_bytes > 0 ? e->options.page_bytes / each : all;
     n = n > MAX_PAGES ? MAX_PAGES : n;
     e->pages.n = each > 0 && n < 1 ? 1 : (int32_t)n;
@@ -159,14 +159,14 @@ static void count_pages(lx_engine *e)
     e->slot_pages = e->pages.n < most ? e->pages.n : most;
 }
 
-/* As many places for prompts' states as the bytes allow: a state that grows counts as one page, and
+/* As many slots for prompts' states as the bytes allow: a state that grows counts as one page, and
    what they have in all is limited too. */
 static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
 {
     int64_t page = lx_engine_page_bytes(e), bytes = e->options.prefix_bytes;
     int64_t fixed = e->model->state.fixed_floats * (int64_t)sizeof(float);
-    int64_t places = bytes / (fixed + page);
-    *n = places < MAX_PREFIXES ? (int32_t)places : MAX_PREFIXES;
+    int64_t slots = bytes / (fixed + page);
+    *n = slots < MAX_PREFIXES ? (int32_t)slots : MAX_PREFIXES;
     if (*n == 0)
         return LX_OK;
     int64_t most = page > 0 ? (bytes - *n * fixed) / page : 0;
@@ -189,11 +189,11 @@ static lx_status make_states(lx_engine *e, lx_error *err)
     lx_status st = make_prefixes(e, &n_kept, err);
     if (st == LX_OK)
         st = lx_drafts_init(e, err);
-    int32_t first_spare = e->n_places + n_kept;
+    int32_t first_second = e->total_slots + n_kept;
     if (st == LX_OK)
-        st = lx_transformer_states_pool(e->transformer, first_spare + e->drafts.n_all,
+        st = lx_transformer_states_pool(e->transformer, first_second + e->drafts.n_second,
                                         e->pages.n + 1, e->slot_pages, &e->states, err);
-    lx_drafts_place(e, first_spare);
+    lx_drafts_use_slots(e, first_second);
     return st;
 }
 
@@ -259,7 +259,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     e->metrics = metrics;
     e->options = *options;
     int32_t n_spare = options->n_spare > 0 ? options->n_spare : lx_fair_spare(options->n_slots);
-    e->n_places = options->n_slots + n_spare;
+    e->total_slots = options->n_slots + n_spare;
     count_pages(e);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());

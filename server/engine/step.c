@@ -63,7 +63,7 @@ static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
     if (!e->slots[slot].moving)
         free_finished(e, slot);
     else if (e->slots[slot].phase != LX_SLOT_FREE)
-        lx_runs_leave_seat(e, slot);
+        lx_runs_stop_active(e, slot);
     return st;
 }
 
@@ -98,7 +98,7 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
     return !lx_job_sample_ended(r->job, s->sample);
 }
 
-/* What was drawn in the rows of one place, from output *at on, which moves behind them: up to the
+/* What was drawn in the rows of one slot, from output *at on, which moves behind them: up to the
    first that is not what the next row took it to be. */
 static lx_status hand_out(lx_engine *e, const lx_frame *f, int32_t *at, int64_t now, counts *n,
                           lx_error *err)
@@ -128,13 +128,13 @@ static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++) {
-        lx_slot *s = &e->slots[f->seq_place[i]];
+        lx_slot *s = &e->slots[f->seq_slot[i]];
         if (!s->catching_up)
             continue;
         s->catching_up = false;
         s->late = 0;
         if (lx_job_sample_ended(e->runs[s->run].job, s->sample))
-            st = finish_sample(e, f->seq_place[i], err);
+            st = finish_sample(e, f->seq_slot[i], err);
     }
     return st;
 }
@@ -143,7 +143,7 @@ static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
 static lx_status finish_prompted(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
+    for (int32_t i = 0; i < e->total_slots && st == LX_OK; i++) {
         const lx_slot *s = &e->slots[i];
         if (s->run >= 0 && s->under_way == 0 && e->runs[s->run].prompted)
             st = finish_sample(e, i, err);
@@ -225,7 +225,7 @@ static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
-        st = lx_prefix_keep(e, f->seq_place[i], err);
+        st = lx_prefix_keep(e, f->seq_slot[i], err);
     return st;
 }
 
@@ -243,7 +243,7 @@ static lx_frame *retire(lx_engine *e)
 {
     lx_frame *f = frame_of(e, ++e->n_done);
     for (int32_t i = 0; i < f->step.batch.n_seqs; i++) {
-        lx_slot *s = &e->slots[f->seq_place[i]];
+        lx_slot *s = &e->slots[f->seq_slot[i]];
         s->under_way--;
         e->runs[s->run].under_way--;
     }
