@@ -15,22 +15,6 @@
 
 #include <string.h>
 
-int32_t lx_run_prompt_end(const lx_run *r)
-{
-    int32_t n_targets = r->params->n_targets, max_new = r->params->max_new;
-    if (n_targets > 0)
-        return r->plan->n_prompt + (n_targets < max_new ? n_targets : max_new - 1);
-    bool state_only = r->params->max_new == r->params->start.n_tokens;
-    /* The last row is each sample's own, or that of a request that continues from the state. */
-    return r->plan->n_prompt - (r->params->n > 1 || state_only);
-}
-
-bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
-{
-    return e->options.ahead > 0 && r->plan->runs_ahead && r->params->targets == NULL &&
-           r->params->stops == NULL && !lx_job_penalizes(r->params);
-}
-
 /* --- which slots --- */
 
 static bool may_decode(const lx_engine *e, const lx_slot *s, const lx_run *r)
@@ -135,21 +119,6 @@ static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
     return tokens;
 }
 
-lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step)
-{
-    return (lx_sampling){
-        .seed = (uint64_t)r->params->sampling.seed,
-        .sample = r->params->start.first_sample + (uint32_t)s->sample,
-        .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
-        .temperature = (float)r->params->sampling.temperature,
-        .top_p = (float)r->params->sampling.top_p,
-        .min_p = (float)r->params->sampling.min_p,
-        .typical_p = (float)r->params->sampling.typical_p,
-        .top_k = r->params->sampling.top_k,
-        .forced = -1,
-    };
-}
-
 /* The batch's newest row is followed by token number `step`; returns where to say which. */
 static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
 {
@@ -161,7 +130,7 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
     f->guess[b->n_outputs] = -1;
     lx_sampling *sampling = &f->sampling[b->n_outputs++];
     s->step = step + 1;
-    *sampling = lx_engine_sampling(r, s, step);
+    *sampling = lx_slot_sampling(s, r, step);
     sampling->n_top = r->params->n_top;
     sampling->top = lx_job_top_room(r->job, s->sample, step);
     sampling->biases = lx_job_biases(r->job, s->sample, &sampling->n_biases);

@@ -18,10 +18,59 @@
  */
 #include "server/engine/internal.h"
 
+#define FADE 0.995        /* what a step counts when the next one comes */
+#define LEAST_STEPS 8.0   /* before the line is believed */
+#define LEAST_SPREAD 0.25 /* of the rows, their variance, likewise */
+#define FIRST_SLOPE 0.5   /* of the base: before anything is known */
+#define LEAST_SLOPE 0.02  /* of the mean time: a row is never free */
+#define BRANCH 0.5        /* of a row: writing a second state; measured */
+#define TRUST 0.95        /* what pays by less than the rest is as likely to cost */
+
 /* Guesses of a step; tokens that a step teaches, as hundreds of streams would take their time for
    guesses that they never use; bytes of second states, a part of the 64 MiB that a server has
    beside weights and states. */
 enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SECOND_BYTES = 32 << 20 };
+
+/* --- what a guess costs --- */
+
+void lx_step_cost_observe(lx_step_cost *c, int32_t rows, int64_t ns)
+{
+    double r = (double)rows, t = (double)ns;
+    c->n = c->n * FADE + 1;
+    c->rows = c->rows * FADE + r;
+    c->rows2 = c->rows2 * FADE + r * r;
+    c->ns = c->ns * FADE + t;
+    c->rows_ns = c->rows_ns * FADE + r * t;
+}
+
+lx_step_line lx_step_cost_line(const lx_step_cost *c)
+{
+    lx_step_line line = {1, FIRST_SLOPE};
+    if (c->n < LEAST_STEPS)
+        return line;
+    double mean = c->rows / c->n, time = c->ns / c->n;
+    double spread = c->rows2 / c->n - mean * mean;
+    if (spread < LEAST_SPREAD)
+        return line;
+    line.slope = (c->rows_ns / c->n - mean * time) / spread;
+    if (line.slope > time / mean)
+        line.slope = time / mean;
+    if (line.slope < LEAST_SLOPE * time)
+        line.slope = LEAST_SLOPE * time;
+    line.base = time - line.slope * mean;
+    if (line.base < 0)
+        line.base = 0;
+    return line;
+}
+
+bool lx_draft_pays(const lx_step_line *line, double tokens, int32_t rows, const lx_draft_row *row)
+{
+    double p = row->before * row->sure, now = line->base + line->slope * rows;
+    double cost = 1 + (row->n == 0 ? BRANCH : 0) + row->before * (1 - row->sure) * row->n;
+    return (tokens + p * TRUST) * now > tokens * (now + line->slope * cost);
+}
+
+/* --- the second slots --- */
 
 int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
 {
@@ -86,7 +135,7 @@ static lx_guess_context context_of(const lx_engine *e, const lx_slot *s, const i
                                    int32_t n)
 {
     const lx_run *r = &e->runs[s->run];
-    lx_sampling sampling = lx_engine_sampling(r, s, n);
+    lx_sampling sampling = lx_slot_sampling(s, r, n);
     return (lx_guess_context){r->plan, tokens, n, lx_draw_of(e->model, &sampling),
                               lx_run_owner(e, r)};
 }

@@ -1,9 +1,20 @@
 /*
- * What the engine's files share: engine.c (queue, thread, public functions), admit.c (who
- * gets a slot), runs.c (which job has which slots), prefix.c (prompts' states that
- * are kept), moves.c (states that come and go), batch.c (what a step computes), drafts.c (which
- * tokens it guesses), step.c (steps under way, and what comes of them), prepare.c (before all).
- * Everything outside the part marked "shared" is touched by the engine's thread only.
+ * What the engine's files share. Each file calls only files that stand below it:
+ *
+ *     start.c    makes and ends the engine; prepares steps, so that they allocate nothing
+ *     engine.c   the thread and its turns
+ *     admit.c    which jobs and samples get a slot
+ *     step.c     steps under way, and their results
+ *     batch.c    the rows of a step
+ *     runs.c     runs begin, fork and end
+ *     drafts.c   guesses at tokens
+ *     prefix.c   states of prompts that are kept
+ *     moves.c    states that are copied beside steps
+ *     run.c      questions about runs and slots
+ *     queue.c    jobs come, wait and end; what clients use
+ *
+ * Below them are the files with a header of their own, which do not know the engine. Everything
+ * outside the part marked "shared" is touched by the engine's thread only.
  *
  * A slot is the memory of one sequence, in the engine an lx_slot with its number. A row is one
  * token of one sequence in a step. A run is a request's part in the engine, from admission to its
@@ -24,34 +35,7 @@
 #include "server/engine/fair.h"
 #include "server/engine/pages.h"
 #include "server/engine/prefix_cache.h"
-#include "server/engine/scheduler.h"
-
-/* A job that has, or had, a slot. */
-typedef struct lx_run {
-    lx_job *job;
-    const lx_plan *plan;
-    const lx_job_params *params;
-    int32_t next_sample;  /* the first one that has no slot yet */
-    int32_t n_done;       /* samples that are complete */
-    int64_t n_tokens;     /* pushed so far, of all samples */
-    int32_t prompt_slot;  /* n > 1: holds the state after the shared prompt rows; -1: none */
-    int32_t granted;      /* samples that may start now */
-    int32_t pages;        /* of a growing state that a slot of it has, reserved when granted */
-    int32_t shared_pages; /* n > 1: of those, full in the prompt slot: all samples read the same */
-    int32_t n_slots;      /* that it has */
-    int32_t request;      /* see lx_usage */
-    bool ready;           /* n > 1: that state is complete, samples may start from it */
-    bool advanced;        /* got a token in this step that its reader waits for */
-    bool failed;          /* a sample had no finite logits */
-    bool prompted;        /* no new token is wanted, and the state is there */
-    bool saved;           /* it is to be suspended, and its states are kept or on their way */
-    bool ending;          /* it ends as soon as its steps under way are done: nothing is added */
-    int32_t under_way;    /* of its slots, in steps under way */
-    int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
-    int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
-    uint64_t order;
-    int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
-} lx_run;
+#include "server/engine/run.h"
 
 /* What a client, or a request of one, that has jobs with the engine has of it. */
 typedef struct lx_usage {
@@ -77,29 +61,6 @@ typedef struct lx_queued {
     lx_job *job;
     uint64_t order;
 } lx_queued;
-
-/* One without a run is free. One with a run and LX_SLOT_FREE holds the state of a shared prompt, or
-   of a sample that is complete. */
-typedef struct lx_slot {
-    lx_slot_phase phase;
-    int32_t run;        /* -1: free */
-    int32_t sample;     /* of the run; -1 while it computes a shared prompt */
-    int32_t prompt_row; /* the next one to compute */
-    int32_t step;       /* tokens generated, those of steps under way too */
-    int32_t pages;      /* the chain of them, as many as its run says; -1: none */
-    int32_t under_way;  /* steps that compute rows of it */
-    bool moving;        /* its state is on its way: it computes nothing, and counts as under way */
-    bool finished;      /* its sample ends with that move */
-    bool paused;        /* the state after this step's rows is to be kept for other prompts */
-    bool catching_up;   /* its next step computes its late rows, and nothing else */
-    int32_t state;      /* the back end's slot that holds its state: this one, or the second one */
-    int32_t second;     /* its second slot, for the rows of guesses; -1: it has none */
-    int32_t late;       /* rows of known tokens, before the newest, that its state has not seen */
-    int32_t n_guessed;  /* tokens of the step under way that are guesses */
-    uint64_t order;     /* of those of a request, smaller is older */
-    uint64_t last_step; /* the newest that computes rows of it */
-    int64_t token_ns;   /* when the newest was */
-} lx_slot;
 
 /* A step that is being made or under way; its arrays are the back end's until it is done. */
 typedef struct lx_frame {
@@ -228,30 +189,15 @@ struct lx_engine {
     int64_t done_ns; /* when the newest was done */
 };
 
-/* --- engine.c: the end of a job: status, wake, the engine's reference --- */
-void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
-                       const lx_error *err);
-
-/* --- admit.c --- */
+/* --- queue.c --- */
 /* Room for the usages of so many jobs. */
-bool lx_usage_init(lx_usage_table *p, int32_t n);
-void lx_usage_fini(lx_usage_table *p);
-/* Under the mutex: a job comes, and is over. */
-void lx_usage_enter(lx_engine *e, lx_job *job);
-void lx_usage_leave(lx_engine *e, lx_job *job);
-/* Under the mutex: sorts the queue into admitted, dropped and still waiting, and says which runs'
-   samples may start. */
-void lx_engine_admit(lx_engine *e, int64_t now);
+bool lx_usage_init(lx_usage_table *u, int32_t n);
+void lx_usage_fini(lx_usage_table *u);
 /* Takes or gives back what a client and its request have. */
 void lx_usage_count_active(lx_engine *e, int32_t request, int32_t n);
 void lx_usage_count_prompt_slots(lx_engine *e, int32_t request, int32_t n);
-
-/* --- runs.c --- */
-void lx_runs_init(lx_engine *e);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
-/* Gives an admitted job its first slot, which is counted. */
-lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
 static inline int64_t lx_engine_page_bytes(const lx_engine *e)
 {
     return e->model->state.page_floats * (int64_t)sizeof(float);
@@ -261,22 +207,19 @@ static inline int64_t lx_engine_page_bytes(const lx_engine *e)
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);
-/* Starts the samples that may. */
-lx_status lx_runs_fork(lx_engine *e, lx_error *err);
-/* How many input rows the slot's state has absorbed, late ones and those of steps under way too. */
-int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
-void lx_runs_free_slot(lx_engine *e, int32_t slot);
-/* The slot has no more rows to compute for now. */
-void lx_runs_stop_active(lx_engine *e, int32_t slot);
-/* Ends a run and frees whatever it holds. */
-void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
-/* Ends runs that were cancelled, are late or are to be suspended. */
-lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
-/* Moves the state of the slot's sample to its job, if that keeps states; `moving` says that it is
-   on its way. */
-lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
+/* Tells the metrics how many slots and pages are used. */
+void lx_engine_publish_slots(lx_engine *e);
+/* Under the mutex: counts the jobs that have begun beyond the slots. */
+void lx_engine_count_beyond(lx_engine *e);
+/* The end of a job: status, wake, the engine's reference. */
+void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
+                       const lx_error *err);
+/* Ends the jobs in the queue. lx_engine_submit refuses others by now. */
+void lx_engine_end_queued(lx_engine *e, lx_status status, const lx_error *err);
 
 /* --- moves.c --- */
+/* Starts a thread that takes no signals: they are for the main thread. */
+bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context);
 lx_status lx_moves_init(lx_engine *e, lx_error *err) LX_MUST_USE;
 /* Moves that were asked for are finished first. */
 void lx_moves_fini(lx_engine *e);
@@ -288,16 +231,6 @@ bool lx_moves_done(const lx_engine *e);
 /* The slot of the next move that is done, and how it ended; -1 if none is (wait: none is pending).
  */
 int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
-
-/* --- batch.c --- */
-/* How many of the plan's rows its first slot computes before a sample decodes. */
-int32_t lx_run_prompt_end(const lx_run *r);
-/* Whether the run's next input may be computed before its newest token is known. */
-bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
-/* Fills the frame with rows of the slots that have some and advances these; false: none has. */
-bool lx_engine_batch(lx_engine *e, lx_frame *f);
-/* How token number `step` of the slot's sample is drawn, before any rule. */
-lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step);
 
 /* --- drafts.c --- */
 lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
@@ -318,17 +251,7 @@ bool lx_drafts_catch_up(lx_engine *e, int32_t run);
 /* The slot is over: its second state is free. */
 void lx_drafts_give_back(lx_engine *e, int32_t slot);
 
-/* --- prepare.c: before all steps, so that they allocate nothing --- */
-lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
-
-/* --- engine_probe.c: computes one row of no request, when there is no run. LX_ERR_DEVICE when that
-   fails or gives no number. --- */
-lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
-
 /* --- prefix.c --- */
-/* Whose kept states and lessons the run may use and leaves behind: its client's key, or NULL, which
-   stands for all clients where they share. */
-const void *lx_run_owner(const lx_engine *e, const lx_run *r);
 /* Where the run's state may start from instead of nothing: a slot of the arena, -1 for none. Sets
    first_row. */
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
@@ -346,6 +269,24 @@ bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r);
 /* Keeps the state that a slot's answer ended with, where that is so. */
 lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err);
 
+/* --- runs.c --- */
+void lx_runs_init(lx_engine *e);
+/* Gives an admitted job its first slot, which is counted. */
+lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
+/* Starts the samples that may. */
+lx_status lx_runs_fork(lx_engine *e, lx_error *err);
+void lx_runs_free_slot(lx_engine *e, int32_t slot);
+/* Ends a run and frees whatever it holds. */
+void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
+/* Ends runs that were cancelled, are late or are to be suspended. */
+lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
+/* Moves the state of the slot's sample to its job, if that keeps states; `moving` says that it is
+   on its way. */
+lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
+
+/* --- batch.c --- */
+/* Fills the frame with rows of the slots that have some and advances these; false: none has. */
+bool lx_engine_batch(lx_engine *e, lx_frame *f);
 /* --- step.c --- */
 /* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out
    what has come of them. */
@@ -353,9 +294,10 @@ lx_status lx_engine_step(lx_engine *e, lx_error *err);
 /* Waits for the steps and moves under way and drops what comes of them. */
 void lx_engine_abandon(lx_engine *e);
 
-/* --- start.c --- */
-/* Starts a thread that takes no signals: they are for the main thread. */
-bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context);
+/* --- admit.c --- */
+/* Under the mutex: sorts the queue into admitted, dropped and still waiting, and says which runs'
+   samples may start. */
+void lx_engine_admit(lx_engine *e, int64_t now);
 
 /* --- engine.c --- */
 /* The thread's function; its argument is the engine. */

@@ -9,6 +9,7 @@
  *
  * At most one move a slot is asked for at a time, so the ring of total_slots is never full.
  */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "server/engine/internal.h"
@@ -31,6 +32,16 @@ static lx_status carry_out(lx_engine *e, const lx_move *m, lx_error *err)
     if (m->to != NULL)
         return lx_transformer_state_save(e->transformer, e->states, m->state, m->rows, m->to, err);
     return lx_transformer_state_load(e->transformer, e->states, m->state, m->rows, m->from, err);
+}
+
+bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int code = pthread_create(thread, NULL, run, context);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return code == 0;
 }
 
 static void *run_mover(void *context)

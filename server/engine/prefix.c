@@ -39,11 +39,6 @@ static bool shares(const lx_engine *e, const lx_run *r)
     return e->prefixes != NULL && start->rows == 0 && start->n_tokens == 0;
 }
 
-const void *lx_run_owner(const lx_engine *e, const lx_run *r)
-{
-    return e->options.share_prefixes ? NULL : r->params->client.key;
-}
-
 static lx_prefix_key key_of(const lx_engine *e, const lx_run *r, const int32_t *ids, int32_t rows)
 {
     return (lx_prefix_key){.owner = lx_run_owner(e, r), .ids = ids, .n_rows = rows};

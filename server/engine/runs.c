@@ -21,64 +21,7 @@ void lx_runs_init(lx_engine *e)
     e->oldest = e->newest = -1;
 }
 
-/* The deadlines that end with the first slot and the first token. */
-static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
-{
-    const lx_job_params *p = lx_job_get_params(job);
-    bool queue_late = p->queue_deadline_ns != 0 && now >= p->queue_deadline_ns;
-    bool first_late = p->first_deadline_ns != 0 && now >= p->first_deadline_ns;
-    if (!queue_late && !first_late)
-        return LX_OK;
-    lx_job_times t = lx_job_get_times(job);
-    if (queue_late && t.started == 0)
-        return lx_fail(err, LX_ERR_BUSY, NULL,
-                       "all slots were in use for as long as a request may wait: try again later");
-    if (first_late && t.first_token == 0)
-        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
-                       "no token was generated within the time for the first one");
-    return LX_OK;
-}
-
-lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err)
-{
-    if (lx_job_cancelled(job))
-        return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
-    if (now >= lx_job_get_params(job)->deadline_ns)
-        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
-                       "the request timed out before its answer was complete");
-    lx_status st = check_beginning(job, now, err);
-    if (st != LX_OK)
-        return st;
-    if (lx_job_get_params(job)->suspendable && atomic_load(&e->suspending) &&
-        lx_job_may_suspend(job))
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the server is stopping and has suspended this request");
-    return LX_OK;
-}
-
 /* --- slots --- */
-
-int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
-{
-    return lx_model_state_pages(e->model, lx_job_rows(lx_job_plan(job), lx_job_get_params(job)));
-}
-
-/* The rows of the prompt slot are the samples' beginning: the history's, or the prompt's but one.
- */
-int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job)
-{
-    const lx_job_start *start = &lx_job_get_params(job)->start;
-    int32_t rows = start->n_tokens > 0 ? start->rows : lx_job_plan(job)->n_prompt - 1;
-    bool shares = lx_job_get_params(job)->n > 1 && lx_engine_page_bytes(e) > 0;
-    return shares ? rows / LX_PAGE_TOKENS : 0;
-}
-
-/* A shared prompt's state and one sample beside it: so a run that began can always end. */
-int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
-{
-    int32_t n = lx_job_pages(e, job);
-    return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
-}
 
 /* A free slot. It has the pages of a chain of n_shared, and new ones. What the run has reserved
    for it and other runs have too is given back. */
@@ -98,12 +41,6 @@ static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_
         return LX_OK;
     lx_pages_list(&e->pages, e->slots[slot].pages, n, e->page_list);
     return lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
-}
-
-void lx_runs_stop_active(lx_engine *e, int32_t slot)
-{
-    e->slots[slot].phase = LX_SLOT_FREE;
-    lx_usage_count_active(e, e->runs[e->slots[slot].run].request, -1);
 }
 
 void lx_runs_free_slot(lx_engine *e, int32_t slot)
@@ -138,11 +75,6 @@ static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
     e->slots[slot].phase = LX_SLOT_DECODE;
     e->slots[slot].sample = r->next_sample++;
     e->slots[slot].step = r->params->start.n_tokens;
-}
-
-int32_t lx_slot_rows(const lx_slot *s, const lx_run *r)
-{
-    return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
 }
 
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)

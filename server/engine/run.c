@@ -1,0 +1,49 @@
+/* What is asked of runs and slots (see run.h). */
+#include "server/engine/internal.h"
+
+int32_t lx_run_prompt_end(const lx_run *r)
+{
+    int32_t n_targets = r->params->n_targets, max_new = r->params->max_new;
+    if (n_targets > 0)
+        return r->plan->n_prompt + (n_targets < max_new ? n_targets : max_new - 1);
+    bool state_only = r->params->max_new == r->params->start.n_tokens;
+    /* The last row is each sample's own, or that of a request that continues from the state. */
+    return r->plan->n_prompt - (r->params->n > 1 || state_only);
+}
+
+bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
+{
+    return e->options.ahead > 0 && r->plan->runs_ahead && r->params->targets == NULL &&
+           r->params->stops == NULL && !lx_job_penalizes(r->params);
+}
+
+const void *lx_run_owner(const lx_engine *e, const lx_run *r)
+{
+    return e->options.share_prefixes ? NULL : r->params->client.key;
+}
+
+int32_t lx_slot_rows(const lx_slot *s, const lx_run *r)
+{
+    return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
+}
+
+lx_sampling lx_slot_sampling(const lx_slot *s, const lx_run *r, int32_t step)
+{
+    return (lx_sampling){
+        .seed = (uint64_t)r->params->sampling.seed,
+        .sample = r->params->start.first_sample + (uint32_t)s->sample,
+        .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
+        .temperature = (float)r->params->sampling.temperature,
+        .top_p = (float)r->params->sampling.top_p,
+        .min_p = (float)r->params->sampling.min_p,
+        .typical_p = (float)r->params->sampling.typical_p,
+        .top_k = r->params->sampling.top_k,
+        .forced = -1,
+    };
+}
+
+void lx_runs_stop_active(lx_engine *e, int32_t slot)
+{
+    e->slots[slot].phase = LX_SLOT_FREE;
+    lx_usage_count_active(e, e->runs[e->slots[slot].run].request, -1);
+}
