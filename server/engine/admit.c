@@ -113,7 +113,8 @@ static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, 
     *best = (waiter){.queued = -1, .run = -1};
     for (int32_t i = e->oldest; i >= 0; i = e->runs[i].newer) {
         const lx_run *r = &e->runs[i];
-        if (!r->ready || r->ending || r->failed || r->next_sample + r->granted == r->params->n)
+        if (!lx_run_is_ready(e, r) || r->phase != LX_RUN_OPEN ||
+            r->next_sample + r->granted == r->params->n)
             continue;
         waiter w = waiting_run(e, i);
         consider(e, room, which, &w, best);
@@ -144,7 +145,7 @@ static bool find_first(const lx_engine *e, lx_fair_room *room, waiter *best)
 
 static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)
 {
-    lx_usage_count_active(e, w->request, 1);
+    lx_usage_count(e, w->request, 1, w->claim.wants_prompt_slot);
     if (w->run >= 0) {
         lx_pages_reserve(&e->pages, w->claim.pages);
         count_pages(e, room, w->request, w->claim.pages, w->claim.large);
@@ -153,8 +154,7 @@ static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)
         return;
     }
     lx_queued *q = &e->queue[w->queued];
-    int32_t n = lx_job_get_params(q->job)->n, n_pages = lx_job_pages(e, q->job);
-    lx_usage_count_prompt_slots(e, w->request, n > 1);
+    int32_t n_pages = lx_job_pages(e, q->job);
     lx_pages_reserve(&e->pages, n_pages);
     count_pages(e, room, w->request, n_pages, w->claim.large);
     e->admitted_order[e->n_admitted] = q->order;

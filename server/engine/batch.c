@@ -11,61 +11,57 @@
  * then stands in its job as lx_drawn_id, and the task passes that on into the next input; a run
  * whose task or stop strings must see the token first waits until its slot is in no step.
  */
-#include "server/engine/internal.h"
-
 #include <string.h>
+
+#include "server/engine/internal.h"
+#include "server/engine/scheduler.h"
 
 /* --- which slots --- */
 
-static bool may_decode(const lx_engine *e, const lx_slot *s, const lx_run *r)
+/* Whether the slot could compute rows in this step. *n_prompt: of its prompt; 0: it decodes. */
+static bool has_rows(const lx_engine *e, const lx_slot *s, int32_t *n_prompt)
 {
-    return s->step < r->params->max_new && (s->under_way == 0 || lx_run_goes_ahead(e, r));
-}
-
-static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
-{
-    const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
-    lx_slot_view v = {.phase = LX_SLOT_FREE};
-    if (r == NULL || r->failed || s->moving || s->phase == LX_SLOT_FREE ||
-        (r->ending && !s->catching_up))
-        return v;
-    if (s->phase == LX_SLOT_DECODE) {
-        v.phase = s->catching_up || may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
-        return v;
-    }
+    *n_prompt = 0;
+    if (!lx_slot_is_active(s) || s->moves > 0)
+        return false;
+    const lx_run *r = &e->runs[s->run];
+    if (s->phase == LX_SLOT_CATCH_UP)
+        return r->phase != LX_RUN_FAILED;
+    if (r->phase != LX_RUN_OPEN)
+        return false;
+    if (s->phase == LX_SLOT_DECODE)
+        return s->step < r->params->max_new && (s->steps == 0 || lx_run_goes_ahead(e, r));
     int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
-    v.rows_left = (pause < end ? pause : end) - s->prompt_row;
-    v.phase = v.rows_left > 0 ? LX_SLOT_PROMPT : LX_SLOT_FREE; /* all of a score is under way */
-    return v;
+    *n_prompt = (pause < end ? pause : end) - s->prompt_row;
+    return *n_prompt > 0; /* else all of a score is under way */
 }
 
-/* Samples that could compute a row, as items to be ranked. */
-static void list_items(lx_engine *e)
+/* Slots that could compute rows, as items to be ranked; returns how many. */
+static int32_t list_items(lx_engine *e, int32_t *n_prompts)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < e->total_slots; i++) {
-        if (e->views[i].phase == LX_SLOT_FREE)
+        int32_t n_prompt = 0;
+        e->rows[i] = 0;
+        if (!has_rows(e, &e->slots[i], &n_prompt))
             continue;
         int32_t request = e->runs[e->slots[i].run].request;
         e->items[n++] = (lx_fair_item){.client = e->requests.at[request].client,
                                        .request = request,
                                        .slot = i,
+                                       .prompt_rows = n_prompt,
                                        .order = e->slots[i].order};
+        *n_prompts += n_prompt > 0;
     }
+    return n;
 }
 
-/* The first n_slots items go on, prompts among them in this order; the others miss this step. */
-static void keep_first(lx_engine *e, int32_t n)
+/* The items after the first `most` miss this step. */
+static void count_preempted(lx_engine *e, int32_t n, int32_t most)
 {
     uint64_t n_preempted = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t slot = e->items[i].slot;
-        e->views[slot].order = (uint64_t)i;
-        if (i < e->options.n_slots)
-            continue;
-        e->views[slot].phase = LX_SLOT_FREE;
-        n_preempted += e->slots[slot].last_step == e->n_started && e->n_started > 0;
-    }
+    for (int32_t i = most; i < n && e->n_started > 0; i++)
+        n_preempted += e->slots[e->items[i].slot].last_step == e->n_started;
     atomic_fetch_add_explicit(&e->metrics->preemptions, n_preempted, memory_order_relaxed);
 }
 
@@ -73,12 +69,10 @@ static void charge(lx_engine *e, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         lx_fair_item *it = &e->items[i];
-        const lx_slot_view *v = &e->views[it->slot];
-        int32_t most = v->phase != LX_SLOT_PROMPT               ? 1
-                       : v->rows_left < e->options.prompt_chunk ? v->rows_left
-                                                                : e->options.prompt_chunk;
-        it->served = e->rows[it->slot] > 0;
-        it->unserved = e->rows[it->slot] < most;
+        int32_t most =
+            it->prompt_rows < e->options.prompt_chunk ? it->prompt_rows : e->options.prompt_chunk;
+        it->served = it->rows > 0;
+        it->unserved = it->rows < (most > 0 ? most : 1);
     }
     lx_fair_charge(e->items, n, e->requests.clocks, e->clients.clocks, &e->level);
 }
@@ -89,24 +83,18 @@ static int32_t choose_rows(lx_engine *e)
 {
     lx_schedule_limits limits = {e->options.max_tokens - lx_drafts_late_rows(e),
                                  e->options.prompt_chunk, e->options.prompt_beside};
-    int32_t n = 0, n_prompts = 0;
-    for (int32_t i = 0; i < e->total_slots; i++) {
-        e->views[i] = view_of(e, &e->slots[i]);
-        n += e->views[i].phase != LX_SLOT_FREE;
-        n_prompts += e->views[i].phase == LX_SLOT_PROMPT;
-    }
-    bool scarce = n > e->options.n_slots || n_prompts > 1;
-    if (scarce) {
-        list_items(e);
+    int32_t n_prompts = 0, n = list_items(e, &n_prompts);
+    int32_t n_first = n < e->options.n_slots ? n : e->options.n_slots;
+    bool scarce = n > n_first || n_prompts > 1;
+    if (scarce)
         lx_fair_rank(e->items, n, e->requests.clocks, e->clients.clocks, e->level);
-        keep_first(e, n);
-    }
-    int32_t total = lx_schedule(e->views, e->total_slots, &limits, e->rows, e->scratch);
+    count_preempted(e, n, n_first);
+    int32_t total = lx_schedule(e->items, n_first, &limits);
+    for (int32_t i = 0; i < n_first; i++)
+        e->rows[e->items[i].slot] = e->items[i].rows;
     if (scarce)
         charge(e, n);
-    atomic_store_explicit(&e->metrics->samples_waiting,
-                          n > e->options.n_slots ? n - e->options.n_slots : 0,
-                          memory_order_relaxed);
+    atomic_store_explicit(&e->metrics->samples_waiting, n - n_first, memory_order_relaxed);
     return total > 0 ? lx_drafts_choose(e, total) : 0;
 }
 
@@ -173,24 +161,20 @@ static void add_known_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
 static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
 {
     lx_slot *s = &e->slots[slot];
-    lx_run *r = &e->runs[s->run];
-    int32_t pause = lx_prefix_pause(e, r, s->prompt_row);
+    const lx_run *r = &e->runs[s->run];
     for (int32_t i = 0; i < n; i++)
         add_known_row(e, f, slot, s->prompt_row++);
-    s->paused = s->prompt_row == pause;
     f->n_prompt_rows += n;
     bool is_score = r->params->n_targets > 0 && r->params->n_targets == r->params->max_new;
     if (s->prompt_row < lx_run_prompt_end(r) || is_score)
         return; /* a score ends with its last token */
-    r->ready = r->params->n > 1;
-    r->prompted = r->params->max_new == 0;
-    e->n_pending += r->ready; /* it becomes the prompt slot */
-    if (r->ready || r->prompted) {
-        lx_runs_stop_active(e, slot);
-        return;
-    }
-    s->phase = LX_SLOT_DECODE;
-    add_generated(e, f, slot);
+    lx_slot_phase next = r->params->n > 1          ? LX_SLOT_SHARED
+                         : r->params->max_new == 0 ? LX_SLOT_PROMPTED
+                                                   : LX_SLOT_DECODE;
+    e->n_pending += next == LX_SLOT_SHARED; /* its samples ask for slots from now on */
+    lx_slot_enter(e, slot, next);
+    if (next == LX_SLOT_DECODE)
+        add_generated(e, f, slot);
 }
 
 /* The row that feeds token number `step` of the sample, which is known, guessed or on its way. */
@@ -216,7 +200,7 @@ static void add_decode_rows(lx_engine *e, lx_frame *f, int32_t slot)
     int32_t newest = s->step - 1;
     for (int32_t step = newest - s->late; step < newest; step++)
         add_token_row(e, f, slot, step);
-    for (int32_t i = 0; i <= s->n_guessed && !s->catching_up; i++) {
+    for (int32_t i = 0; i <= s->n_guessed && s->phase == LX_SLOT_DECODE; i++) {
         add_token_row(e, f, slot, newest + i);
         add_generated(e, f, slot);
         if (i < s->n_guessed)
@@ -241,9 +225,8 @@ static void begin_sequence(lx_engine *e, lx_frame *f, int32_t slot)
         b->branch_row = f->branch_row;
     }
     f->seq_slot[b->n_seqs++] = slot;
-    s->under_way++;
     s->last_step = e->n_started + 1;
-    e->runs[s->run].under_way++;
+    lx_slot_count(e, slot, 1, 0);
 }
 
 static void build(lx_engine *e, lx_frame *f)

@@ -124,7 +124,7 @@ static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_unused)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
-    return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE && !s->catching_up &&
+    return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE &&
            !r->params->sampling.no_draft && r->params->targets == NULL &&
            !lx_job_penalizes(r->params) && !lx_run_goes_ahead(e, r) &&
            (s->second >= 0 || n_unused > 0);
@@ -220,7 +220,7 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
     e->drafts.lessons = MOST_LESSONS;
     int32_t tokens = 0, late = 0;
     for (int32_t i = 0; i < e->total_slots; i++) {
-        bool decodes = e->rows[i] > 0 && e->slots[i].phase == LX_SLOT_DECODE;
+        bool decodes = e->rows[i] > 0 && e->slots[i].phase != LX_SLOT_PROMPT;
         late += decodes ? e->slots[i].late : 0;
         tokens += decodes;
     }
@@ -269,7 +269,8 @@ bool lx_drafts_catch_up(lx_engine *e, int32_t run)
         lx_slot *s = &e->slots[i];
         if (s->run != run || s->late == 0)
             continue;
-        s->catching_up = true;
+        if (s->phase == LX_SLOT_DECODE)
+            lx_slot_enter(e, i, LX_SLOT_CATCH_UP);
         done = false;
     }
     return done;

@@ -101,8 +101,7 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
         lx_engine_end_job(e, e->dropped[i], 0, status, err);
     for (int32_t i = 0; i < e->n_admitted; i++) { /* they have no slots yet */
         int32_t request = *lx_job_request_note(e->admitted[i]);
-        lx_usage_count_active(e, request, -1);
-        lx_usage_count_prompt_slots(e, request, -(lx_job_get_params(e->admitted[i])->n > 1));
+        lx_usage_count(e, request, -1, -(lx_job_get_params(e->admitted[i])->n > 1));
         lx_pages_reserve(&e->pages, -lx_job_pages(e, e->admitted[i]));
         lx_engine_end_job(e, e->admitted[i], 0, status, err);
     }

@@ -29,6 +29,8 @@ typedef struct lx_fair_clock {
 typedef struct lx_fair_item {
     int32_t client, request; /* indices in the arrays of clocks */
     int32_t slot;            /* the caller's */
+    int32_t prompt_rows;     /* of its prompt, not computed yet; 0: it decodes */
+    int32_t rows;            /* that it computes in the next step, see lx_schedule */
     bool served, unserved;   /* for lx_fair_charge: had a turn; got less than it could take */
     uint64_t order;          /* of samples of a request, smaller first; no two are equal */
     uint64_t tag;            /* the function's own, as is the next */

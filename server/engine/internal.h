@@ -179,9 +179,8 @@ struct lx_engine {
     int32_t *kept_pages;       /* [its slots] the chains of their pages, -1: none */
     int32_t most_kept_pages;
 
-    lx_slot_view *views; /* [total_slots], like those below: what the next step may compute */
-    int32_t *rows, *scratch;
-    lx_fair_item *items;
+    int32_t *rows;       /* [total_slots] that slots compute in the next step */
+    lx_fair_item *items; /* [total_slots] those that could */
 
     /* steps in order: those up to n_done are done, those up to n_started under way */
     lx_frame frames[LX_MAX_AHEAD + 1]; /* step i has number i % (ahead + 1) */
@@ -193,9 +192,8 @@ struct lx_engine {
 /* Room for the usages of so many jobs. */
 bool lx_usage_init(lx_usage_table *u, int32_t n);
 void lx_usage_fini(lx_usage_table *u);
-/* Takes or gives back what a client and its request have. */
-void lx_usage_count_active(lx_engine *e, int32_t request, int32_t n);
-void lx_usage_count_prompt_slots(lx_engine *e, int32_t request, int32_t n);
+/* So many more active slots and prompt slots of a request. */
+void lx_usage_count(lx_engine *e, int32_t request, int32_t n_active, int32_t n_prompt_slots);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
 static inline int64_t lx_engine_page_bytes(const lx_engine *e)
@@ -223,7 +221,7 @@ bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context);
 lx_status lx_moves_init(lx_engine *e, lx_error *err) LX_MUST_USE;
 /* Moves that were asked for are finished first. */
 void lx_moves_fini(lx_engine *e);
-/* Moves a state now, or asks for it: then the slot's `moving` is set until the move is taken. */
+/* Moves a state now, or asks for it: then a move of the slot is under way until it is taken. */
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err);
 /* Whether a move was asked for and not taken; under the mutex: whether the next one is done. */
 bool lx_moves_pending(const lx_engine *e);
@@ -262,8 +260,9 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
 int32_t lx_prefix_shared(const lx_engine *e, int32_t slot, int32_t rows, int32_t *n);
 /* Kept states give way to a run that has reserved so many pages: as many are free then. */
 void lx_prefix_make_room(lx_engine *e, int32_t n);
-/* Keeps the state of a slot that has paused, if it has. */
-lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
+/* Keeps the state of a slot that pauses after a step, if it does; row: its first one in the step.
+ */
+lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err);
 /* Whether the states that the run's answers end with are kept: a prompt may go on from them. */
 bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r);
 /* Keeps the state that a slot's answer ended with, where that is so. */
@@ -280,8 +279,7 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot);
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
 /* Ends runs that were cancelled, are late or are to be suspended. */
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
-/* Moves the state of the slot's sample to its job, if that keeps states; `moving` says that it is
-   on its way. */
+/* Moves the state of the slot's sample to its job, if that keeps states, now or by a move. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- batch.c --- */

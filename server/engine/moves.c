@@ -99,14 +99,11 @@ void lx_moves_fini(lx_engine *e)
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
 {
     lx_moves *v = &e->moves;
-    lx_slot *s = &e->slots[m->slot];
     lx_move move = *m;
-    move.state = s->state;
+    move.state = e->slots[m->slot].state;
     if (bytes_of(e, m->rows) < v->large)
         return carry_out(e, &move, err);
-    s->moving = true;
-    s->under_way++;
-    e->runs[s->run].under_way++;
+    lx_slot_count(e, m->slot, 0, 1);
     (void)pthread_mutex_lock(&e->mutex);
     *move_at(e, v->asked++) = move;
     (void)pthread_cond_signal(&v->wanted);
@@ -136,10 +133,7 @@ int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err)
     (void)pthread_mutex_unlock(&e->mutex);
     if (m == NULL)
         return -1;
-    lx_slot *s = &e->slots[m->slot];
-    s->moving = false;
-    s->under_way--;
-    e->runs[s->run].under_way--;
+    lx_slot_count(e, m->slot, 0, -1);
     v->taken++;
     *status = m->status;
     if (m->status != LX_OK && err != NULL)

@@ -163,13 +163,12 @@ static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t ro
                                      e->slots[slot].state, rows, err);
 }
 
-lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
+lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
 {
-    lx_slot *s = &e->slots[slot];
-    if (!s->paused)
-        return LX_OK;
-    s->paused = false;
-    return keep(e, slot, e->runs[s->run].plan->prompt_ids, s->prompt_row, err);
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    bool pauses = s->prompt_row == lx_prefix_pause(e, r, row);
+    return pauses ? keep(e, slot, r->plan->prompt_ids, s->prompt_row, err) : LX_OK;
 }
 
 bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r)

@@ -82,20 +82,15 @@ static void leave(lx_engine *e, lx_job *job)
     }
 }
 
-void lx_usage_count_active(lx_engine *e, int32_t request, int32_t n)
+void lx_usage_count(lx_engine *e, int32_t request, int32_t n_active, int32_t n_prompt_slots)
 {
-    lx_usage *r = &e->requests.at[request];
-    r->active += n;
-    e->clients.at[r->client].active += n;
-    e->n_active += n;
-}
-
-void lx_usage_count_prompt_slots(lx_engine *e, int32_t request, int32_t n)
-{
-    lx_usage *r = &e->requests.at[request];
-    r->prompt_slots += n;
-    e->clients.at[r->client].prompt_slots += n;
-    e->n_prompt_slots += n;
+    lx_usage *r = &e->requests.at[request], *c = &e->clients.at[r->client];
+    r->active += n_active;
+    c->active += n_active;
+    e->n_active += n_active;
+    r->prompt_slots += n_prompt_slots;
+    c->prompt_slots += n_prompt_slots;
+    e->n_prompt_slots += n_prompt_slots;
 }
 
 /* --- what a job needs, and whether it goes on --- */

@@ -1,4 +1,6 @@
 /* What is asked of runs and slots (see run.h). */
+#include <assert.h>
+
 #include "server/engine/internal.h"
 
 int32_t lx_run_prompt_end(const lx_run *r)
@@ -42,8 +44,45 @@ lx_sampling lx_slot_sampling(const lx_slot *s, const lx_run *r, int32_t step)
     };
 }
 
-void lx_runs_stop_active(lx_engine *e, int32_t slot)
+static bool may_follow(lx_slot_phase from, lx_slot_phase to)
 {
-    e->slots[slot].phase = LX_SLOT_FREE;
-    lx_usage_count_active(e, e->runs[e->slots[slot].run].request, -1);
+    enum { BEGUN = 1 << LX_SLOT_DECODE | 1 << LX_SLOT_SHARED | 1 << LX_SLOT_PROMPTED };
+    static const int next[LX_SLOT_PHASES] = {
+        [LX_SLOT_FREE] = 1 << LX_SLOT_PROMPT | BEGUN,
+        [LX_SLOT_PROMPT] = BEGUN | 1 << LX_SLOT_LEAVING | 1 << LX_SLOT_FREE,
+        [LX_SLOT_DECODE] = 1 << LX_SLOT_CATCH_UP | 1 << LX_SLOT_LEAVING | 1 << LX_SLOT_FREE,
+        [LX_SLOT_CATCH_UP] = 1 << LX_SLOT_DECODE | 1 << LX_SLOT_FREE,
+        [LX_SLOT_SHARED] = 1 << LX_SLOT_DECODE | 1 << LX_SLOT_FREE,
+        [LX_SLOT_PROMPTED] = 1 << LX_SLOT_LEAVING | 1 << LX_SLOT_FREE,
+        [LX_SLOT_LEAVING] = 1 << LX_SLOT_FREE,
+    };
+    return (next[from] & 1 << to) != 0;
+}
+
+void lx_slot_enter(lx_engine *e, int32_t slot, lx_slot_phase phase)
+{
+    lx_slot *s = &e->slots[slot];
+    bool follows = may_follow(s->phase, phase), counted = s->phase == LX_SLOT_FREE;
+    assert(follows && s->run >= 0);
+    assert(phase != LX_SLOT_FREE || lx_slot_is_idle(s));
+    (void)follows;
+    counted = counted || lx_slot_is_active(s);
+    s->phase = phase;
+    if (counted && !lx_slot_is_active(s))
+        lx_usage_count(e, e->runs[s->run].request, -1, 0);
+}
+
+bool lx_run_is_ready(const lx_engine *e, const lx_run *r)
+{
+    return r->params->n > 1 &&
+           (r->prompt_slot < 0 || e->slots[r->prompt_slot].phase == LX_SLOT_SHARED);
+}
+
+void lx_slot_count(lx_engine *e, int32_t slot, int32_t n_steps, int32_t n_moves)
+{
+    lx_slot *s = &e->slots[slot];
+    s->steps += n_steps;
+    s->moves += n_moves;
+    e->runs[s->run].under_way += n_steps + n_moves;
+    assert(s->steps >= 0 && s->moves >= 0 && s->moves <= 1);
 }

@@ -8,58 +8,103 @@
 #define LINNET_SERVER_ENGINE_RUN_H
 
 #include "server/engine/engine.h"
-#include "server/engine/scheduler.h"
 
-/* A job that has, or had, a slot. */
+/*
+ * Whether a run goes on.
+ *
+ *     OPEN   -> ENDING   it was cancelled, is late or is to be suspended: it gets no more rows
+ *     ENDING -> OPEN     a step under way brought its first token in time, or a token after which
+ *                        a stop string may have begun, so that it may not be suspended yet
+ *     ENDING -> SAVED    it is suspended, and its state is with its job or on its way there
+ *     OPEN, ENDING -> FAILED   a sample had no finite logits
+ *
+ * A run that is not open ends as soon as none of its steps and moves is under way.
+ */
+typedef enum lx_run_phase { LX_RUN_OPEN, LX_RUN_ENDING, LX_RUN_SAVED, LX_RUN_FAILED } lx_run_phase;
+
 typedef struct lx_run {
     lx_job *job;
     const lx_plan *plan;
     const lx_job_params *params;
+    lx_run_phase phase;
+    bool advanced;        /* got a token in this step that its reader waits for */
     int32_t next_sample;  /* the first one that has no slot yet */
     int32_t n_done;       /* samples that are complete */
     int64_t n_tokens;     /* pushed so far, of all samples */
-    int32_t prompt_slot;  /* n > 1: holds the state after the shared prompt rows; -1: none */
+    int32_t prompt_slot;  /* n > 1: its prompt slot until the last sample takes that; -1: none */
     int32_t granted;      /* samples that may start now */
     int32_t pages;        /* of a growing state that a slot of it has, reserved when granted */
     int32_t shared_pages; /* n > 1: of those, full in the prompt slot: all samples read the same */
     int32_t n_slots;      /* that it has */
     int32_t request;      /* see lx_usage */
-    bool ready;           /* n > 1: that state is complete, samples may start from it */
-    bool advanced;        /* got a token in this step that its reader waits for */
-    bool failed;          /* a sample had no finite logits */
-    bool prompted;        /* no new token is wanted, and the state is there */
-    bool saved;           /* it is to be suspended, and its states are kept or on their way */
-    bool ending;          /* it ends as soon as its steps under way are done: nothing is added */
-    int32_t under_way;    /* of its slots, in steps under way */
+    int32_t under_way;    /* steps and moves of all its slots */
     int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
     int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;
     int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
 } lx_run;
 
-/* One without a run is free. One with a run and LX_SLOT_FREE holds the state of a shared prompt, or
-   of a sample that is complete. */
+/*
+ * What a slot does. It is active in the phases PROMPT, DECODE and CATCH_UP.
+ *
+ *     FREE      no run has it
+ *     PROMPT    it computes rows of a prompt or of a score
+ *     DECODE    it computes tokens of a sample
+ *     CATCH_UP  it computes its late rows and nothing else, because its state is wanted
+ *     SHARED    it is a prompt slot: its state is complete, and samples start from copies
+ *     PROMPTED  no token is wanted, and its state is complete once nothing of it is under way
+ *     LEAVING   its sample is complete, and its state is on its way to the job
+ *
+ *     FREE -> PROMPT, DECODE, SHARED, PROMPTED   a run starts; DECODE: also any of its samples
+ *     PROMPT -> DECODE, SHARED, PROMPTED         the last row of the prompt is in a step
+ *     SHARED -> DECODE                           the last sample takes the prompt slot
+ *     DECODE -> CATCH_UP -> DECODE               its late rows were computed
+ *     PROMPT, DECODE, PROMPTED -> LEAVING        its sample is complete (PROMPT: a score)
+ *     any but FREE -> FREE                       its sample is complete, or its run ends
+ */
+typedef enum lx_slot_phase {
+    LX_SLOT_FREE,
+    LX_SLOT_PROMPT,
+    LX_SLOT_DECODE,
+    LX_SLOT_CATCH_UP,
+    LX_SLOT_SHARED,
+    LX_SLOT_PROMPTED,
+    LX_SLOT_LEAVING,
+    LX_SLOT_PHASES
+} lx_slot_phase;
+
 typedef struct lx_slot {
     lx_slot_phase phase;
-    int32_t run;        /* -1: free */
-    int32_t sample;     /* of the run; -1 while it computes a shared prompt */
-    int32_t prompt_row; /* the next one to compute */
-    int32_t step;       /* tokens generated, those of steps under way too */
-    int32_t pages;      /* the chain of them, as many as its run says; -1: none */
-    int32_t under_way;  /* steps that compute rows of it */
-    bool moving;        /* its state is on its way: it computes nothing, and counts as under way */
-    bool finished;      /* its sample ends with that move */
-    bool paused;        /* the state after this step's rows is to be kept for other prompts */
-    bool catching_up;   /* its next step computes its late rows, and nothing else */
-    int32_t state;      /* the back end's slot that holds its state: this one, or the second one */
-    int32_t second;     /* its second slot, for the rows of guesses; -1: it has none */
-    int32_t late;       /* rows of known tokens, before the newest, that its state has not seen */
-    int32_t n_guessed;  /* tokens of the step under way that are guesses */
-    uint64_t order;     /* of those of a request, smaller is older */
-    uint64_t last_step; /* the newest that computes rows of it */
-    int64_t token_ns;   /* when the newest was */
+    int32_t run;          /* -1: free */
+    int32_t sample;       /* of the run; -1 while it computes a shared prompt */
+    int32_t prompt_row;   /* the next one to compute */
+    int32_t step;         /* tokens generated, those of steps under way too */
+    int32_t pages;        /* the chain of them, as many as its run says; -1: none */
+    int32_t steps, moves; /* under way; moves: 0 or 1, and then it computes nothing */
+    int32_t state;        /* the back end's slot that holds its state: this one, or the second */
+    int32_t second;       /* its second slot, for the rows of guesses; -1: it has none */
+    int32_t late;         /* rows of known tokens, before the newest, that its state has not seen */
+    int32_t n_guessed;    /* tokens of the step under way that are guesses */
+    uint64_t order;       /* of those of a request, smaller is older */
+    uint64_t last_step;   /* the newest that computes rows of it */
+    int64_t token_ns;     /* when the newest was */
 } lx_slot;
 
+static inline bool lx_slot_is_active(const lx_slot *s)
+{
+    return s->phase == LX_SLOT_PROMPT || s->phase == LX_SLOT_DECODE || s->phase == LX_SLOT_CATCH_UP;
+}
+static inline bool lx_slot_is_idle(const lx_slot *s)
+{
+    return s->steps + s->moves == 0;
+}
+/* Changes the slot's phase. A slot that was granted counts as active from the grant on (admit.c),
+   so a free slot that becomes active is counted already. */
+void lx_slot_enter(lx_engine *e, int32_t slot, lx_slot_phase phase);
+/* n > 1: whether the shared prompt's state is complete, so that samples may start from it. */
+bool lx_run_is_ready(const lx_engine *e, const lx_run *r);
+/* So many more steps and moves of the slot are under way. */
+void lx_slot_count(lx_engine *e, int32_t slot, int32_t n_steps, int32_t n_moves);
 /* How many of the plan's rows its first slot computes before a sample decodes. */
 int32_t lx_run_prompt_end(const lx_run *r);
 /* Whether the run's next input may be computed before its newest token is known. */
@@ -71,7 +116,4 @@ const void *lx_run_owner(const lx_engine *e, const lx_run *r);
 int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
 /* How token number `step` of the slot's sample is drawn, before any rule. */
 lx_sampling lx_slot_sampling(const lx_slot *s, const lx_run *r, int32_t step);
-/* The slot has no more rows to compute for now. */
-void lx_runs_stop_active(lx_engine *e, int32_t slot);
-
 #endif

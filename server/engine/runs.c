@@ -6,9 +6,10 @@
  * samples wait the first slot is the run's prompt slot: it is not active.
  * Of a growing state only the page is copied that the samples go on writing: they share full ones.
  */
-#include "server/engine/internal.h"
+#include <assert.h>
 
 #include "common/clock.h"
+#include "server/engine/internal.h"
 
 void lx_runs_init(lx_engine *e)
 {
@@ -45,8 +46,7 @@ static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_
 
 void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
-    if (e->slots[slot].phase != LX_SLOT_FREE)
-        lx_runs_stop_active(e, slot);
+    lx_slot_enter(e, slot, LX_SLOT_FREE);
     e->runs[e->slots[slot].run].n_slots--;
     lx_pages_reserve(&e->pages, -lx_pages_drop(&e->pages, LX_PAGES_RUN, e->slots[slot].pages));
     lx_drafts_give_back(e, slot);
@@ -55,9 +55,9 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
 }
 
 /* How many slots more than it has now a run will ask for. */
-static int32_t pending(const lx_run *r)
+static int32_t pending(const lx_engine *e, const lx_run *r)
 {
-    bool in_prompt = r->params->n > 1 && !r->ready;
+    bool in_prompt = r->params->n > 1 && !lx_run_is_ready(e, r);
     return r->params->n - r->next_sample - in_prompt;
 }
 
@@ -71,8 +71,8 @@ static int32_t granted_pages(const lx_run *r)
 
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
 {
+    lx_slot_enter(e, slot, LX_SLOT_DECODE);
     e->slots[slot].order = e->next_slot_order++;
-    e->slots[slot].phase = LX_SLOT_DECODE;
     e->slots[slot].sample = r->next_sample++;
     e->slots[slot].step = r->params->start.n_tokens;
 }
@@ -147,17 +147,18 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
     bool prompt = start->n_tokens == 0 && r->first_row < lx_run_prompt_end(r);
     s->prompt_row = r->first_row;
     s->step = start->n_tokens;
-    s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_DECODE;
     if (r->params->n > 1) {
         r->prompt_slot = slot;
-        r->ready = !prompt;
-        e->n_pending += pending(r);
+        lx_slot_enter(e, slot, prompt ? LX_SLOT_PROMPT : LX_SLOT_SHARED);
+        e->n_pending += pending(e, r);
     } else {
+        bool state_only = start->n_tokens == r->params->max_new;
         s->sample = r->next_sample++;
-        r->prompted = !prompt && start->n_tokens == r->params->max_new;
+        lx_slot_enter(e, slot,
+                      prompt       ? LX_SLOT_PROMPT
+                      : state_only ? LX_SLOT_PROMPTED
+                                   : LX_SLOT_DECODE);
     }
-    if (r->ready || r->prompted)
-        lx_runs_stop_active(e, slot);
 }
 
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
@@ -195,7 +196,7 @@ static lx_status copy_prompt_slot(lx_engine *e, int32_t run, int32_t *slot, lx_e
 static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_run *r = &e->runs[run];
-    bool waits = r->granted > 0 && r->prompt_slot >= 0 && e->slots[r->prompt_slot].moving;
+    bool waits = r->granted > 0 && r->prompt_slot >= 0 && e->slots[r->prompt_slot].moves > 0;
     for (; r->granted > 0 && !waits; r->granted--, e->n_granted--, e->n_pending--) {
         bool last = r->next_sample == r->params->n - 1;
         int32_t slot = r->prompt_slot;
@@ -204,7 +205,7 @@ static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
                      slot); /* whatever came of it, the slot is the active one that was granted */
         if (last) {
             r->prompt_slot = -1;
-            lx_usage_count_prompt_slots(e, r->request, -1);
+            lx_usage_count(e, r->request, 0, -1);
         }
         if (st != LX_OK) {
             r->granted--, e->n_granted--, e->n_pending--;
@@ -226,16 +227,15 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 {
     lx_run *r = &e->runs[run];
     bool complete = r->n_done == r->params->n; /* then its slots are free already */
+    assert(r->under_way == 0);
+    e->n_pending -= pending(e, r);
     for (int32_t i = 0; i < e->total_slots && !complete; i++) {
         if (e->slots[i].run == run)
             lx_runs_free_slot(e, i);
     }
-    if (r->prompt_slot >= 0)
-        lx_usage_count_prompt_slots(e, r->request, -1);
-    lx_usage_count_active(e, r->request, -r->granted);
+    lx_usage_count(e, r->request, -r->granted, -(r->prompt_slot >= 0));
     lx_pages_reserve(&e->pages, -granted_pages(r));
     e->n_granted -= r->granted;
-    e->n_pending -= pending(r);
     lx_job *job = r->job;
     int64_t n_tokens = r->n_tokens;
     unlink_run(e, run);
@@ -246,7 +246,7 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_status st = LX_OK;
-    e->runs[run].saved = true;
+    e->runs[run].phase = LX_RUN_SAVED;
     for (int32_t i = 0; i < e->total_slots && st == LX_OK; i++) {
         if (e->slots[i].run == run)
             st = lx_runs_keep_state(e, i, err);
@@ -257,24 +257,25 @@ static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
 {
     for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+        lx_run *r = &e->runs[i];
         lx_error why = {0};
-        newer = e->runs[i].newer;
-        lx_status st = lx_engine_check_job(e, e->runs[i].job, now, &why);
-        e->runs[i].ending = st != LX_OK;
-        if (e->runs[i].under_way > 0)
+        lx_status st = lx_engine_check_job(e, r->job, now, &why);
+        newer = r->newer;
+        if (r->phase == LX_RUN_OPEN || r->phase == LX_RUN_ENDING)
+            r->phase = st == LX_OK ? LX_RUN_OPEN : LX_RUN_ENDING;
+        if (st == LX_OK || r->under_way > 0)
             continue; /* its slots and its job's memory are still in use */
-        lx_status saved = LX_OK;
-        bool saves = st == LX_ERR_UNAVAILABLE && !e->runs[i].saved;
-        if (saves && !lx_drafts_catch_up(e, i))
-            continue;
-        if (saves)
-            saved = save_states(e, i, err);
-        if (saved != LX_OK)
-            return saved;
-        if (st == LX_OK || e->runs[i].under_way > 0)
-            continue;
+        if (st == LX_ERR_UNAVAILABLE && r->phase == LX_RUN_ENDING) {
+            if (!lx_drafts_catch_up(e, i))
+                continue;
+            lx_status saved = save_states(e, i, err);
+            if (saved != LX_OK)
+                return saved;
+            if (r->under_way > 0)
+                continue;
+        }
         if (st == LX_ERR_UNAVAILABLE)
-            lx_job_mark_suspended(e->runs[i].job);
+            lx_job_mark_suspended(r->job);
         lx_runs_end(e, i, st, &why);
     }
     return LX_OK;

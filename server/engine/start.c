@@ -96,9 +96,7 @@ static bool allocate(lx_engine *e)
     GRAB(free_slots, n);
     GRAB(runs, n);
     GRAB(free_runs, n);
-    GRAB(views, n);
     GRAB(rows, n);
-    GRAB(scratch, n);
     GRAB(items, n);
     GRAB(page_list, e->slot_pages + 1);
     ok = lx_pages_init(&e->pages, e->pages.n) && ok;
@@ -122,9 +120,9 @@ static void release(lx_engine *e)
         free_frame(&e->frames[i]);
     lx_usage_fini(&e->clients);
     lx_usage_fini(&e->requests);
-    void *arrays[] = {e->masks,      e->queue, e->admitted,       e->dropped,  e->slots,
-                      e->free_slots, e->runs,  e->free_runs,      e->views,    e->rows,
-                      e->scratch,    e->items, e->admitted_order, e->page_list};
+    void *arrays[] = {e->masks,     e->queue, e->admitted,   e->admitted_order,
+                      e->dropped,   e->slots, e->free_slots, e->runs,
+                      e->free_runs, e->rows,  e->items,      e->page_list};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     free(e);

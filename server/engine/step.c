@@ -53,17 +53,16 @@ static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
     const lx_run *r = &e->runs[e->slots[slot].run];
     bool wants_state = r->params->keep_state || lx_prefix_keeps_answers(e, r);
     if (wants_state && e->slots[slot].late > 0) {
-        e->slots[slot].catching_up = true;
+        lx_slot_enter(e, slot, LX_SLOT_CATCH_UP);
         return LX_OK;
     }
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
     if (st == LX_OK)
         st = lx_prefix_keep_answer(e, slot, err);
-    e->slots[slot].finished = e->slots[slot].moving;
-    if (!e->slots[slot].moving)
+    if (e->slots[slot].moves > 0)
+        lx_slot_enter(e, slot, LX_SLOT_LEAVING);
+    else
         free_finished(e, slot);
-    else if (e->slots[slot].phase != LX_SLOT_FREE)
-        lx_runs_stop_active(e, slot);
     return st;
 }
 
@@ -72,7 +71,7 @@ static lx_status take_moves(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t slot = 0; st == LX_OK && (slot = lx_moves_take(e, false, &st, err)) >= 0;) {
-        if (e->slots[slot].finished)
+        if (e->slots[slot].phase == LX_SLOT_LEAVING)
             free_finished(e, slot);
     }
     return st;
@@ -87,8 +86,9 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
-    r->failed = r->failed || sample.token < 0;
-    if (r->failed)
+    if (sample.token < 0)
+        r->phase = LX_RUN_FAILED;
+    if (r->phase == LX_RUN_FAILED)
         return false;
     observe_token(e, r, s, now);
     lx_drafts_learn(e, r, s, sample.token);
@@ -111,12 +111,13 @@ static lx_status hand_out(lx_engine *e, const lx_frame *f, int32_t *at, int64_t 
             continue;
         bool scored = is_scored(e, slot);
         goes_on = push_token(e, slot, f->samples[*at], now);
-        n_tokens += !r->failed;
-        n->scored += scored && !r->failed;
-        n->generated += !scored && !r->failed;
+        bool valid = r->phase != LX_RUN_FAILED;
+        n_tokens += valid;
+        n->scored += scored && valid;
+        n->generated += !scored && valid;
         goes_on = goes_on && (f->guess[*at] < 0 || f->guess[*at] == f->samples[*at].token);
     }
-    if (r->failed)
+    if (r->phase == LX_RUN_FAILED)
         return LX_OK;
     lx_drafts_settle(e, slot, n_tokens);
     bool ended = lx_job_sample_ended(r->job, e->slots[slot].sample);
@@ -129,9 +130,9 @@ static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++) {
         lx_slot *s = &e->slots[f->seq_slot[i]];
-        if (!s->catching_up)
+        if (s->phase != LX_SLOT_CATCH_UP)
             continue;
-        s->catching_up = false;
+        lx_slot_enter(e, f->seq_slot[i], LX_SLOT_DECODE);
         s->late = 0;
         if (lx_job_sample_ended(e->runs[s->run].job, s->sample))
             st = finish_sample(e, f->seq_slot[i], err);
@@ -144,8 +145,7 @@ static lx_status finish_prompted(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < e->total_slots && st == LX_OK; i++) {
-        const lx_slot *s = &e->slots[i];
-        if (s->run >= 0 && s->under_way == 0 && e->runs[s->run].prompted)
+        if (e->slots[i].phase == LX_SLOT_PROMPTED && lx_slot_is_idle(&e->slots[i]))
             st = finish_sample(e, i, err);
     }
     return st;
@@ -173,9 +173,10 @@ static void tell_jobs(lx_engine *e)
         bool advanced = r->advanced;
         newer = r->newer;
         r->advanced = false;
-        if (r->failed && r->under_way > 0)
+        bool failed = r->phase == LX_RUN_FAILED;
+        if (failed && r->under_way > 0)
             continue;
-        if (r->failed) {
+        if (failed) {
             end_overflown(e, i);
         } else if (r->n_done == r->params->n) {
             lx_runs_end(e, i, LX_OK, NULL);
@@ -225,7 +226,7 @@ static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
-        st = lx_prefix_keep(e, f->seq_slot[i], err);
+        st = lx_prefix_keep(e, f->seq_slot[i], f->position[i], err);
     return st;
 }
 
@@ -242,11 +243,8 @@ static lx_status start(lx_engine *e, lx_frame *f, lx_error *err)
 static lx_frame *retire(lx_engine *e)
 {
     lx_frame *f = frame_of(e, ++e->n_done);
-    for (int32_t i = 0; i < f->step.batch.n_seqs; i++) {
-        lx_slot *s = &e->slots[f->seq_slot[i]];
-        s->under_way--;
-        e->runs[s->run].under_way--;
-    }
+    for (int32_t i = 0; i < f->step.batch.n_seqs; i++)
+        lx_slot_count(e, f->seq_slot[i], -1, 0);
     return f;
 }
 
