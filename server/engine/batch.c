@@ -26,7 +26,7 @@ static bool has_rows(const lx_engine *e, const lx_slot *s, int32_t *n_prompt)
         return false;
     const lx_run *r = &e->runs[s->run];
     if (s->phase == LX_SLOT_CATCH_UP)
-        return r->phase != LX_RUN_FAILED;
+        return r->phase != LX_RUN_FAILED && s->steps == 0;
     if (r->phase != LX_RUN_OPEN)
         return false;
     if (s->phase == LX_SLOT_DECODE)
