@@ -77,8 +77,8 @@ static void count_all_pages(lx_engine *e, lx_fair_room *room)
     room->n_pages = e->pages.n;
     for (int32_t i = 0; i < e->clients.n_used; i++)
         e->clients.at[i].pages = 0;
-    for (int32_t i = e->oldest; e->pages.n > 0 && i >= 0; i = e->runs[i].newer) {
-        const lx_run *r = &e->runs[i];
+    for (int32_t i = 0; e->pages.n > 0 && i < e->n_runs; i++) {
+        const lx_run *r = &e->runs[e->run_order[i]];
         bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
         int32_t n_states = r->n_slots + r->granted - last;
         int32_t n = r->shared_pages + n_states * (r->pages - r->shared_pages);
@@ -111,12 +111,12 @@ static void consider(const lx_engine *e, const lx_fair_room *room, pass which, c
 static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, waiter *best)
 {
     *best = (waiter){.queued = -1, .run = -1};
-    for (int32_t i = e->oldest; i >= 0; i = e->runs[i].newer) {
-        const lx_run *r = &e->runs[i];
+    for (int32_t i = 0; i < e->n_runs; i++) {
+        const lx_run *r = &e->runs[e->run_order[i]];
         if (!lx_run_is_ready(e, r) || r->phase != LX_RUN_OPEN ||
             r->next_sample + r->granted == r->params->n)
             continue;
-        waiter w = waiting_run(e, i);
+        waiter w = waiting_run(e, e->run_order[i]);
         consider(e, room, which, &w, best);
     }
     for (int32_t i = 0; i < e->n_queue; i++) {

@@ -244,10 +244,8 @@ static void build(lx_engine *e, lx_frame *f)
     f->seq_start[b->n_seqs] = b->n_tokens;
 }
 
-bool lx_engine_batch(lx_engine *e, lx_frame *f)
+void lx_frame_clear(lx_frame *f)
 {
-    if (choose_rows(e) == 0)
-        return false;
     f->n_prompt_rows = 0;
     f->awaited = false;
     f->step = (lx_step){
@@ -259,6 +257,13 @@ bool lx_engine_batch(lx_engine *e, lx_frame *f)
         .sampling = f->sampling,
         .samples = f->samples,
     };
+}
+
+bool lx_engine_batch(lx_engine *e, lx_frame *f)
+{
+    if (choose_rows(e) == 0)
+        return false;
+    lx_frame_clear(f);
     build(e, f);
     return true;
 }

@@ -106,11 +106,6 @@ void lx_drafts_use_slots(lx_engine *e, int32_t first)
         d->unused[d->n_unused] = first + d->n_unused;
 }
 
-void lx_drafts_fini(lx_engine *e)
-{
-    lx_drafter_free(e->drafts.drafter);
-}
-
 /* --- what is guessed --- */
 
 /* A sample that may guess in this step, and what it would guess next. */

@@ -39,7 +39,7 @@ int32_t lx_engine_best_ahead(const lx_backend *be)
 /* Under the mutex, with nothing to do. False when it is time for a probe. */
 static bool wait_for_change(lx_engine *e)
 {
-    if (e->options.probe_ns == 0 || e->oldest >= 0 || !atomic_load(&e->healthy))
+    if (e->options.probe_ns == 0 || e->n_runs > 0 || !atomic_load(&e->healthy))
         return pthread_cond_wait(&e->changed, &e->mutex) == 0;
     int64_t due = atomic_load(&e->last_step_ns) + e->options.probe_ns;
     struct timespec until = {.tv_sec = due / LX_NS_PER_S, .tv_nsec = due % LX_NS_PER_S};
@@ -49,7 +49,7 @@ static bool wait_for_change(lx_engine *e)
 /* Under the mutex. */
 static bool may_sleep(const lx_engine *e)
 {
-    return e->oldest < 0 || (e->awaits_moves && !lx_moves_done(e));
+    return e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e));
 }
 
 /* Waits for work, or until a probe is due, and takes it from the queue; false when the engine is to
@@ -106,8 +106,8 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
         lx_engine_end_job(e, e->admitted[i], 0, status, err);
     }
     e->n_dropped = e->n_admitted = 0;
-    while (e->oldest >= 0)
-        lx_runs_end(e, e->oldest, status, err);
+    while (e->n_runs > 0)
+        lx_runs_end(e, e->run_order[0], status, err);
 }
 
 /* Computes one row of no request through the whole model, while no run has a slot: a device that

@@ -117,6 +117,8 @@ typedef struct lx_moves {
     bool stopping;
 } lx_moves;
 
+enum { LX_ENGINE_ARRAYS = 24 + 13 * (LX_MAX_AHEAD + 1) };
+
 struct lx_engine {
     lx_transformer *transformer;
     const lx_model *model;
@@ -155,9 +157,9 @@ struct lx_engine {
     int32_t *free_slots;
     int32_t n_free;
     int32_t n_active, n_prompt_slots; /* of all clients */
-    lx_run *runs; /* [total_slots]: every run has a slot, or had one and has not ended */
-    int32_t *free_runs;
-    int32_t n_free_runs, oldest, newest;
+    lx_run *runs;       /* [total_slots]: every run has a slot, or had one and has not ended */
+    int32_t *run_order; /* [total_slots] numbers of all runs: first n_runs in use, oldest first */
+    int32_t n_runs;
     int32_t n_pending; /* slots that runs will still ask for */
     int32_t n_granted; /* of these, for now */
     uint64_t next_slot_order, level;
@@ -186,12 +188,13 @@ struct lx_engine {
     lx_frame frames[LX_MAX_AHEAD + 1]; /* step i has number i % (ahead + 1) */
     uint64_t n_started, n_done;
     int64_t done_ns; /* when the newest was done */
+
+    void *memory[LX_ENGINE_ARRAYS]; /* all arrays named here, to be freed */
+    int32_t n_memory;
+    bool has_memory; /* none of them is NULL */
 };
 
 /* --- queue.c --- */
-/* Room for the usages of so many jobs. */
-bool lx_usage_init(lx_usage_table *u, int32_t n);
-void lx_usage_fini(lx_usage_table *u);
 /* So many more active slots and prompt slots of a request. */
 void lx_usage_count(lx_engine *e, int32_t request, int32_t n_active, int32_t n_prompt_slots);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
@@ -232,7 +235,6 @@ int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err)
 
 /* --- drafts.c --- */
 lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
-void lx_drafts_fini(lx_engine *e);
 /* Second states are those of the arena from `first` on. */
 void lx_drafts_use_slots(lx_engine *e, int32_t first);
 /* Rows that slots will compute beside those of a schedule. */
@@ -283,6 +285,8 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- batch.c --- */
+/* The frame's step has no rows. */
+void lx_frame_clear(lx_frame *f);
 /* Fills the frame with rows of the slots that have some and advances these; false: none has. */
 bool lx_engine_batch(lx_engine *e, lx_frame *f);
 /* --- step.c --- */

@@ -10,7 +10,6 @@
  * At most one move a slot is asked for at a time, so the ring of total_slots is never full.
  */
 #include <signal.h>
-#include <stdlib.h>
 
 #include "server/engine/internal.h"
 
@@ -72,8 +71,7 @@ lx_status lx_moves_init(lx_engine *e, lx_error *err)
     v->large = e->options.move_bytes > 0 ? e->options.move_bytes : LARGE;
     if (bytes_of(e, e->model->max_rows) < v->large)
         return LX_OK;
-    v->ring = calloc((size_t)e->total_slots, sizeof *v->ring);
-    v->runs = v->ring != NULL && pthread_cond_init(&v->wanted, NULL) == 0;
+    v->runs = pthread_cond_init(&v->wanted, NULL) == 0;
     if (v->runs && lx_engine_thread(&v->thread, run_mover, e))
         return LX_OK;
     if (v->runs)
@@ -85,15 +83,14 @@ lx_status lx_moves_init(lx_engine *e, lx_error *err)
 void lx_moves_fini(lx_engine *e)
 {
     lx_moves *v = &e->moves;
-    if (v->runs) {
-        (void)pthread_mutex_lock(&e->mutex);
-        v->stopping = true;
-        (void)pthread_cond_signal(&v->wanted);
-        (void)pthread_mutex_unlock(&e->mutex);
-        (void)pthread_join(v->thread, NULL);
-        (void)pthread_cond_destroy(&v->wanted);
-    }
-    free(v->ring);
+    if (!v->runs)
+        return;
+    (void)pthread_mutex_lock(&e->mutex);
+    v->stopping = true;
+    (void)pthread_cond_signal(&v->wanted);
+    (void)pthread_mutex_unlock(&e->mutex);
+    (void)pthread_join(v->thread, NULL);
+    (void)pthread_cond_destroy(&v->wanted);
 }
 
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)

@@ -10,27 +10,10 @@
  * Wake callbacks run outside the mutex: a callback may take a lock that its owner holds while it
  * calls lx_engine_submit.
  */
-#include <stdlib.h>
-
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
 /* --- usage --- */
-
-bool lx_usage_init(lx_usage_table *p, int32_t n)
-{
-    p->at = calloc((size_t)n, sizeof *p->at);
-    p->clocks = calloc((size_t)n, sizeof *p->clocks);
-    p->unused = calloc((size_t)n, sizeof *p->unused);
-    return p->at != NULL && p->clocks != NULL && p->unused != NULL;
-}
-
-void lx_usage_fini(lx_usage_table *p)
-{
-    free(p->at);
-    free(p->clocks);
-    free(p->unused);
-}
 
 /* Its clock begins at nothing, which counts as the level. */
 static int32_t take_usage(lx_usage_table *p, int32_t weight)
@@ -181,8 +164,7 @@ static void publish_queue(lx_engine *e)
 /* Likewise, the engine's thread only. */
 void lx_engine_count_beyond(lx_engine *e)
 {
-    int32_t n = e->n_active - e->options.n_slots, n_runs = e->total_slots - e->n_free_runs;
-    n_runs += e->n_admitted; /* about to be */
+    int32_t n = e->n_active - e->options.n_slots, n_runs = e->n_runs + e->n_admitted;
     e->n_beyond = n < n_runs ? n : n_runs - 1;
     if (e->n_beyond < 0)
         e->n_beyond = 0;

@@ -41,7 +41,6 @@ typedef struct lx_run {
     int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
     int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;
-    int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
 } lx_run;
 
 /*

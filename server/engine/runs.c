@@ -16,10 +16,10 @@ void lx_runs_init(lx_engine *e)
     int32_t n = e->total_slots;
     for (int32_t i = 0; i < n; i++) {
         e->slots[i] = (lx_slot){.run = -1, .pages = -1, .state = i, .second = -1};
-        e->free_slots[i] = e->free_runs[i] = n - 1 - i;
+        e->free_slots[i] = n - 1 - i;
+        e->run_order[i] = i;
     }
-    e->n_free = e->n_free_runs = n;
-    e->oldest = e->newest = -1;
+    e->n_free = n;
 }
 
 /* --- slots --- */
@@ -92,7 +92,7 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
 
 static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
 {
-    int32_t i = e->free_runs[--e->n_free_runs];
+    int32_t i = e->run_order[e->n_runs++];
     e->runs[i] = (lx_run){.job = job,
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
@@ -101,29 +101,8 @@ static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
                           .shared_pages = lx_job_shared_pages(e, job),
                           .request = *lx_job_request_note(job),
                           .first_row = lx_job_get_params(job)->start.rows,
-                          .order = order,
-                          .older = e->newest,
-                          .newer = -1};
-    if (e->newest >= 0)
-        e->runs[e->newest].newer = i;
-    else
-        e->oldest = i;
-    e->newest = i;
+                          .order = order};
     return i;
-}
-
-static void unlink_run(lx_engine *e, int32_t run)
-{
-    const lx_run *r = &e->runs[run];
-    if (r->older >= 0)
-        e->runs[r->older].newer = r->newer;
-    else
-        e->oldest = r->newer;
-    if (r->newer >= 0)
-        e->runs[r->newer].older = r->older;
-    else
-        e->newest = r->older;
-    e->free_runs[e->n_free_runs++] = run;
 }
 
 /* kept: a slot of the arena to start from, -1: none. */
@@ -218,8 +197,8 @@ static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 lx_status lx_runs_fork(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = e->oldest; i >= 0 && e->n_granted > 0 && st == LX_OK; i = e->runs[i].newer)
-        st = fork_run(e, i, err);
+    for (int32_t i = 0; i < e->n_runs && e->n_granted > 0 && st == LX_OK; i++)
+        st = fork_run(e, e->run_order[i], err);
     return st;
 }
 
@@ -238,7 +217,11 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
     e->n_granted -= r->granted;
     lx_job *job = r->job;
     int64_t n_tokens = r->n_tokens;
-    unlink_run(e, run);
+    for (int32_t i = 0, gap = 0; i < e->n_runs; i++) { /* the younger ones move up */
+        gap += e->run_order[i] == run;
+        e->run_order[i] = i + gap < e->n_runs ? e->run_order[i + gap] : run;
+    }
+    e->n_runs--;
     lx_engine_end_job(e, job, n_tokens, status, err);
 }
 
@@ -256,11 +239,11 @@ static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
 
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
 {
-    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+    for (int32_t k = 0, i; k < e->n_runs; k += e->run_order[k] == i) { /* one that ends leaves */
+        i = e->run_order[k];
         lx_run *r = &e->runs[i];
         lx_error why = {0};
         lx_status st = lx_engine_check_job(e, r->job, now, &why);
-        newer = r->newer;
         if (r->phase == LX_RUN_OPEN || r->phase == LX_RUN_ENDING)
             r->phase = st == LX_OK ? LX_RUN_OPEN : LX_RUN_ENDING;
         if (st == LX_OK || r->under_way > 0)

@@ -2,6 +2,7 @@
  * The engine's start: it checks the options, allocates all that the engine will ever need, prepares
  * steps and starts the thread. The engine's end is the reverse.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -13,97 +14,90 @@ enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_PREFIXE
 
 static lx_status check_options(const lx_engine_options *o, lx_error *err)
 {
-    if (o->n_slots < 1 || o->n_slots > MAX_SLOTS)
-        return lx_fail(err, LX_ERR_INVALID, "slots", "slots is %d, not in 1 .. %d", o->n_slots,
-                       MAX_SLOTS);
-    if (o->max_queue < 0 || o->max_queue > MAX_QUEUE)
-        return lx_fail(err, LX_ERR_INVALID, "max_queue", "max_queue is %d, not in 0 .. %d",
-                       o->max_queue, MAX_QUEUE);
-    if (o->max_tokens < o->n_slots || o->max_tokens > MAX_ROWS)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "a step's rows are %d, not in %d (slots) .. %d", o->max_tokens, o->n_slots,
-                       MAX_ROWS);
-    if (o->prefix_bytes < 0 || o->prefix_every < 0)
-        return lx_fail(err, LX_ERR_INVALID, "prefix_cache_mb",
-                       "prefix_bytes and prefix_every must be 0 or more");
-    if (o->move_bytes < 0)
-        return lx_fail(err, LX_ERR_INVALID, "move_bytes", "move_bytes must be 0 or more");
-    if (o->prompt_beside < 1)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, not at least 1",
-                       o->prompt_beside);
-    if (o->ahead < 0 || o->ahead > LX_MAX_AHEAD)
-        return lx_fail(err, LX_ERR_INVALID, "ahead", "ahead is %d, not in 0 .. %d", o->ahead,
-                       LX_MAX_AHEAD);
-    if (o->draft < 0 || o->draft > LX_MAX_DRAFT)
-        return lx_fail(err, LX_ERR_INVALID, "draft", "draft is %d, not in 0 .. %d", o->draft,
-                       LX_MAX_DRAFT);
-    if (o->prompt_chunk < 1)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_chunk", "prompt_chunk is %d, not at least 1",
-                       o->prompt_chunk);
+    const struct {
+        const char *field;
+        int64_t value, least, most;
+    } ranges[] = {
+        {"slots", o->n_slots, 1, MAX_SLOTS},
+        {"max_queue", o->max_queue, 0, MAX_QUEUE},
+        {"max_tokens", o->max_tokens, o->n_slots, MAX_ROWS},
+        {"prefix_cache_mb", o->prefix_bytes, 0, INT64_MAX},
+        {"prefix_every", o->prefix_every, 0, INT32_MAX},
+        {"move_bytes", o->move_bytes, 0, INT64_MAX},
+        {"prompt_beside", o->prompt_beside, 1, INT32_MAX},
+        {"ahead", o->ahead, 0, LX_MAX_AHEAD},
+        {"draft", o->draft, 0, LX_MAX_DRAFT},
+        {"prompt_chunk", o->prompt_chunk, 1, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return lx_fail(err, LX_ERR_INVALID, ranges[i].field, "%s is %lld, not in %lld .. %lld",
+                           ranges[i].field, (long long)ranges[i].value, (long long)ranges[i].least,
+                           (long long)ranges[i].most);
+    }
     return LX_OK;
 }
 
-/* One zeroed array; *ok turns false without memory. */
-static void *grab(size_t n, size_t size, bool *ok)
+/* One zeroed array that the engine owns. NULL without memory. */
+static void *grab(lx_engine *e, size_t n, size_t size)
 {
+    assert(e->n_memory < LX_ENGINE_ARRAYS);
     void *p = calloc(n, size);
-    *ok = *ok && p != NULL;
+    e->memory[e->n_memory++] = p;
+    e->has_memory = e->has_memory && p != NULL;
     return p;
 }
 
-static bool allocate_frame(const lx_engine *e, lx_frame *f)
+#define GRAB(owner, field, n) ((owner)->field = grab(e, (size_t)(n), sizeof *(owner)->field))
+
+static void allocate_frame(lx_engine *e, lx_frame *f)
 {
-    bool ok = true;
-    size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
-    f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
-    f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
-    f->seq_state = grab(n, sizeof *f->seq_state, &ok);
-    f->branch = grab(n, sizeof *f->branch, &ok);
-    f->branch_row = grab(n, sizeof *f->branch_row, &ok);
-    f->position = grab(n, sizeof *f->position, &ok);
-    f->constraints = grab(rows, sizeof *f->constraints, &ok);
-    f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
-    f->output_row = grab(rows, sizeof *f->output_row, &ok);
-    f->output_slot = grab(rows, sizeof *f->output_slot, &ok);
-    f->guess = grab(rows, sizeof *f->guess, &ok);
-    f->sampling = grab(rows, sizeof *f->sampling, &ok);
-    f->samples = grab(rows, sizeof *f->samples, &ok);
-    return ok;
+    int32_t n = e->options.n_slots, rows = e->options.max_tokens;
+    GRAB(f, seq_start, n + 1);
+    GRAB(f, seq_slot, n);
+    GRAB(f, seq_state, n);
+    GRAB(f, branch, n);
+    GRAB(f, branch_row, n);
+    GRAB(f, position, n);
+    GRAB(f, constraints, rows);
+    GRAB(f, ids, (int64_t)rows * e->model->config.n_inputs);
+    GRAB(f, output_row, rows);
+    GRAB(f, output_slot, rows);
+    GRAB(f, guess, rows);
+    GRAB(f, sampling, rows);
+    GRAB(f, samples, rows);
 }
 
-static void free_frame(lx_frame *f)
+static void allocate_usage(lx_engine *e, lx_usage_table *u, int32_t n)
 {
-    void *arrays[] = {f->seq_start,  f->seq_state,   f->constraints, f->ids,     f->position,
-                      f->output_row, f->output_slot, f->sampling,    f->samples, f->guess,
-                      f->seq_slot,   f->branch,      f->branch_row};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        free(arrays[i]);
+    GRAB(u, at, n);
+    GRAB(u, clocks, n);
+    GRAB(u, unused, n);
 }
-
-#define GRAB(field, n) (e->field = grab((size_t)(n), sizeof *e->field, &ok))
 
 static bool allocate(lx_engine *e)
 {
-    bool ok = true;
     int32_t n = e->total_slots, n_queue = e->options.max_queue + e->options.n_slots;
     int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
-    GRAB(masks, lx_task_masks(e->model) + 1);
-    GRAB(queue, n_queue);
-    GRAB(admitted, n);
-    GRAB(admitted_order, n);
-    GRAB(dropped, n_queue);
-    GRAB(slots, n);
-    GRAB(free_slots, n);
-    GRAB(runs, n);
-    GRAB(free_runs, n);
-    GRAB(rows, n);
-    GRAB(items, n);
-    GRAB(page_list, e->slot_pages + 1);
-    ok = lx_pages_init(&e->pages, e->pages.n) && ok;
-    ok = lx_usage_init(&e->clients, n_jobs) && lx_usage_init(&e->requests, n_jobs) && ok;
+    e->has_memory = lx_pages_init(&e->pages, e->pages.n);
+    GRAB(e, masks, lx_task_masks(e->model) + 1);
+    GRAB(e, queue, n_queue);
+    GRAB(e, admitted, n);
+    GRAB(e, admitted_order, n);
+    GRAB(e, dropped, n_queue);
+    GRAB(e, slots, n);
+    GRAB(e, free_slots, n);
+    GRAB(e, runs, n);
+    GRAB(e, run_order, n);
+    GRAB(e, rows, n);
+    GRAB(e, items, n);
+    GRAB(e, page_list, e->slot_pages + 1);
+    GRAB(&e->moves, ring, n);
+    allocate_usage(e, &e->clients, n_jobs);
+    allocate_usage(e, &e->requests, n_jobs);
     for (int32_t i = 0; i <= e->options.ahead; i++)
-        ok = ok && allocate_frame(e, &e->frames[i]);
-    return ok;
+        allocate_frame(e, &e->frames[i]);
+    return e->has_memory;
 }
 
 static void release(lx_engine *e)
@@ -113,18 +107,9 @@ static void release(lx_engine *e)
     lx_transformer_states_free(e->transformer, e->states);
     lx_pages_fini(&e->pages);
     lx_prefix_cache_free(e->prefixes);
-    lx_drafts_fini(e);
-    free(e->answer_ids);
-    free(e->kept_pages);
-    for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
-        free_frame(&e->frames[i]);
-    lx_usage_fini(&e->clients);
-    lx_usage_fini(&e->requests);
-    void *arrays[] = {e->masks,     e->queue, e->admitted,   e->admitted_order,
-                      e->dropped,   e->slots, e->free_slots, e->runs,
-                      e->free_runs, e->rows,  e->items,      e->page_list};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        free(arrays[i]);
+    lx_drafter_free(e->drafts.drafter);
+    for (int32_t i = 0; i < e->n_memory; i++)
+        free(e->memory[i]);
     free(e);
 }
 
@@ -168,10 +153,9 @@ static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
         return LX_OK;
     int64_t most = page > 0 ? (bytes - *n * fixed) / page : 0;
     e->most_kept_pages = most < e->pages.n ? (int32_t)most : e->pages.n;
-    e->kept_pages = malloc((size_t)*n * sizeof *e->kept_pages);
-    size_t ids = (size_t)e->model->max_rows * (size_t)e->model->config.n_inputs;
-    e->answer_ids = malloc(ids * sizeof *e->answer_ids);
-    if (e->kept_pages == NULL || e->answer_ids == NULL)
+    GRAB(e, kept_pages, *n);
+    GRAB(e, answer_ids, (int64_t)e->model->max_rows * e->model->config.n_inputs);
+    if (!e->has_memory)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", *n);
     for (int32_t i = 0; i < *n; i++)
         e->kept_pages[i] = -1;
@@ -250,15 +234,7 @@ static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
 static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
 {
     lx_frame *f = &e->frames[0];
-    f->step = (lx_step){
-        .batch = {.seq_start = f->seq_start,
-                  .slot = f->seq_state,
-                  .output_row = f->output_row,
-                  .position = f->position}, /* zeros */
-        .ids = f->ids,                      /* zeros */
-        .sampling = f->sampling,
-        .samples = f->samples,
-    };
+    lx_frame_clear(f); /* ids and positions are zeros */
     lx_batch *b = &f->step.batch;
     for (int32_t i = 0; i < n_seqs; i++) {
         int32_t length = n_rows / n_seqs + (i < n_rows % n_seqs), most = most_rows(e);

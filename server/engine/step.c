@@ -168,16 +168,14 @@ static void end_overflown(lx_engine *e, int32_t run)
 /* Ends the runs that are complete or failed and wakes the others that got a token. */
 static void tell_jobs(lx_engine *e)
 {
-    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+    for (int32_t k = 0, i; k < e->n_runs; k += e->run_order[k] == i) { /* one that ends leaves */
+        i = e->run_order[k];
         lx_run *r = &e->runs[i];
         bool advanced = r->advanced;
-        newer = r->newer;
         r->advanced = false;
-        bool failed = r->phase == LX_RUN_FAILED;
-        if (failed && r->under_way > 0)
-            continue;
-        if (failed) {
-            end_overflown(e, i);
+        if (r->phase == LX_RUN_FAILED) {
+            if (r->under_way == 0)
+                end_overflown(e, i);
         } else if (r->n_done == r->params->n) {
             lx_runs_end(e, i, LX_OK, NULL);
         } else if (advanced) {
