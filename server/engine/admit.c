@@ -1,14 +1,9 @@
 /*
- * Who gets a slot: jobs of the queue, and samples that wait for a copy of their shared prompt. The
- * rules are pure functions (fair.h); their arguments are made here, and their results carried out.
- *
- * While nothing waits, nothing is done.
+ * Which jobs of the queue and which samples get a slot. The rules are pure functions (scheduler.h);
+ * this file makes their arguments and carries out their results. While nothing waits, nothing is
+ * done.
  */
-#include <stdlib.h>
-
 #include "server/engine/internal.h"
-
-/* --- slots --- */
 
 /* What waits for a slot: a job of the queue, or a run's next sample. */
 typedef struct waiter {
@@ -39,10 +34,9 @@ static waiter waiting_run(const lx_engine *e, int32_t run)
 {
     const lx_run *r = &e->runs[run];
     waiter w = {-1, run, r->request, claim_of(e, r->request, false, r->order)};
-    /* The last sample has the pages of the prompt slot. */
-    bool last = r->next_sample + r->granted == r->params->n - 1;
-    /* A run that has only its prompt slot goes as a newcomer: else that slot's pages would let
-       every other client pass it, and lie idle meanwhile. */
+    bool last = r->next_sample + r->granted == r->params->n - 1; /* has the prompt slot's pages */
+    /* A run with no slot but its prompt slot counts as new. Otherwise, because of that slot's
+       pages, every other client would pass it while these pages lie idle. */
     if (r->n_slots + r->granted == 1) {
         w.claim.client_pages = 0;
         w.claim.has_key = false;
@@ -71,7 +65,7 @@ static void count_pages(lx_engine *e, lx_fair_room *room, int32_t request, int32
     room->small_pages += large ? 0 : n;
 }
 
-/* What runs have: pages that several of them share count for each. */
+/* Pages that several runs share count for each of them. */
 static void count_all_pages(lx_engine *e, lx_fair_room *room)
 {
     room->n_pages = e->pages.n;
@@ -86,7 +80,7 @@ static void count_all_pages(lx_engine *e, lx_fair_room *room)
     }
 }
 
-/* While nothing is computed no run gives pages back, so whatever fits goes on. */
+/* While no slot is active, no run gives pages back, so any claim that fits is granted. */
 static bool has_pages(const lx_engine *e, const lx_fair_room *room, const waiter *w, bool passes)
 {
     return e->n_active == 0 ? w->claim.pages <= room->pages_left
@@ -95,7 +89,7 @@ static bool has_pages(const lx_engine *e, const lx_fair_room *room, const waiter
 
 /* --- who is first --- */
 
-/* What find_first looks for: any claim, one that has pages, or one that may pass the first. */
+/* Which claims count: any, those with pages, or those that may pass the first one. */
 typedef enum pass { ANY, FITTING, PASSING } pass;
 
 static void consider(const lx_engine *e, const lx_fair_room *room, pass which, const waiter *w,
@@ -107,7 +101,7 @@ static void consider(const lx_engine *e, const lx_fair_room *room, pass which, c
         *best = *w;
 }
 
-/* False: there is none. */
+/* The claim that comes first; false: there is none. */
 static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, waiter *best)
 {
     *best = (waiter){.queued = -1, .run = -1};
@@ -128,9 +122,9 @@ static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, 
     return best->queued >= 0 || best->run >= 0;
 }
 
-/* The first of those that may have a slot now; false: there is none, or it has to wait. The first
-   of all waits for pages while a run will give some back: a large one must not wait for ever while
-   smaller ones pass it. Small ones may, as far as pages are kept back for them. */
+/* The claim to grant now; false: there is none, or it must wait. The first claim of all waits for
+   pages that runs will give back, so that smaller ones do not pass it for ever. Claims of small
+   runs may pass it as far as pages are kept back for them. */
 static bool find_first(const lx_engine *e, lx_fair_room *room, waiter *best)
 {
     room->n_active = e->n_active;
@@ -157,8 +151,7 @@ static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)
     int32_t n_pages = lx_job_pages(e, q->job);
     lx_pages_reserve(&e->pages, n_pages);
     count_pages(e, room, w->request, n_pages, w->claim.large);
-    e->admitted_order[e->n_admitted] = q->order;
-    e->admitted[e->n_admitted++] = q->job;
+    e->admitted[e->n_admitted++] = *q;
     q->job = NULL;
 }
 
@@ -174,8 +167,8 @@ static void give_slots(lx_engine *e)
                          .total_weight = e->total_weight};
     waiter first;
     count_all_pages(e, &room);
-    /* A sample that has ended may still hold its slot, while its state is copied to its request:
-       it is not active, so free slots are counted as well. */
+    /* A sample whose state is being moved to its job is not active, but still has its slot: so free
+       slots are counted as well. */
     while (anything_waits(e) && e->n_free > e->n_granted + e->n_admitted &&
            find_first(e, &room, &first))
         grant(e, &room, &first);
@@ -192,25 +185,20 @@ static void drop_ended(lx_engine *e, int64_t now)
     }
 }
 
-static void close_gaps(lx_engine *e)
-{
-    int32_t kept = 0;
-    for (int32_t i = 0; i < e->n_queue; i++)
-        if (e->queue[i].job != NULL)
-            e->queue[kept++] = e->queue[i];
-    e->n_queue = kept;
-}
-
 void lx_engine_admit(lx_engine *e, int64_t now)
 {
-    int32_t to_come = 0; /* samples that admitted jobs will ask for */
+    int32_t to_come = 0, kept = 0; /* to_come: slots for which admitted jobs will ask */
     e->n_admitted = e->n_dropped = 0;
     drop_ended(e, now);
     if (anything_waits(e))
         give_slots(e);
     for (int32_t i = 0; i < e->n_admitted; i++)
-        to_come += lx_job_get_params(e->admitted[i])->n - 1;
-    close_gaps(e);
+        to_come += lx_job_get_params(e->admitted[i].job)->n - 1;
+    for (int32_t i = 0; i < e->n_queue; i++) { /* closes gaps */
+        if (e->queue[i].job != NULL)
+            e->queue[kept++] = e->queue[i];
+    }
+    e->n_queue = kept;
     e->n_sure = 0;
     int32_t room = e->options.n_slots - e->n_active - (e->n_pending - e->n_granted) - to_come;
     e->credit = room > 0 && e->n_queue == 0 ? room : 0;

@@ -1,20 +1,17 @@
 /*
- * What a step computes: the scheduler's choice becomes a ragged batch. Nothing is allocated here.
+ * The rows of a step: the scheduler's choice becomes a ragged batch. Nothing is allocated here.
  *
- * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
- * newest token, or, when its sample has just started from a shared state, the prompt's last row;
- * before it late rows, and behind it those of guessed tokens (drafts.c).
- * The rows after which a token is due are the output rows. Targets are known, so their rows are
- * prompt rows, each with its target forced where one is due.
+ * A slot in its prompt feeds rows of the plan. A decoding slot feeds late rows, the row of its
+ * newest token (at first the prompt's last row), and rows of guesses (drafts.c). Rows after which a
+ * token is due are the output rows. The rows of targets are prompt rows whose outputs are forced.
  *
- * A slot advances when its rows are put into a step, not when that is done. What it has drawn since
- * then stands in its job as lx_drawn_id, and the task passes that on into the next input; a run
- * whose task or stop strings must see the token first waits until its slot is in no step.
+ * A slot advances when its rows are put into a step. Until the step is done, the job has
+ * lx_drawn_id in place of a token, and the task puts that into the next input. A run whose task or
+ * stop strings must see the token waits until no step of its slot is under way.
  */
 #include <string.h>
 
 #include "server/engine/internal.h"
-#include "server/engine/scheduler.h"
 
 /* --- which slots --- */
 
@@ -77,8 +74,7 @@ static void charge(lx_engine *e, int32_t n)
     lx_fair_charge(e->items, n, e->requests.clocks, e->clients.clocks, &e->level);
 }
 
-/* Only where there is not enough for all, of slots or of rows for prompts, it matters who is first
-   and who had how much. */
+/* Ranks and clocks matter only if slots or rows for prompts are scarce. */
 static int32_t choose_rows(lx_engine *e)
 {
     lx_schedule_limits limits = {e->options.max_tokens - lx_drafts_late_rows(e),
@@ -107,7 +103,8 @@ static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
     return tokens;
 }
 
-/* The batch's newest row is followed by token number `step`; returns where to say which. */
+/* After the batch's newest row comes token number `step`, which is drawn by the sampling returned.
+ */
 static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
 {
     lx_slot *s = &e->slots[slot];
@@ -143,28 +140,33 @@ static void add_generated(lx_engine *e, lx_frame *f, int32_t slot)
         f->awaited = true;
 }
 
-/* A row whose token is known: of the prompt, or of a scored job. */
-static void add_known_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
+/* Input row number `row` of the slot's sequence, of the prompt or of a token after it. */
+static void add_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
 {
-    const lx_run *r = &e->runs[e->slots[slot].run];
-    int32_t n_prompt = r->plan->n_prompt, step = row - n_prompt + 1; /* of the token that is due */
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    int32_t n_prompt = r->plan->n_prompt;
     size_t width = (size_t)e->model->config.n_inputs;
     int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
     if (row < n_prompt)
         memcpy(ids, r->plan->prompt_ids + (size_t)row * width, width * sizeof *ids);
-    else
+    else if (s->phase == LX_SLOT_PROMPT)
         e->model->task->input(r->plan, row - n_prompt, r->params->targets, ids);
-    if (step >= 0 && step < r->params->n_targets)
-        add_output(e, f, slot, step)->forced = r->params->targets[step];
+    else
+        e->model->task->input(r->plan, row - n_prompt, sample_tokens(r, s), ids);
 }
 
 static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
 {
     lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
-    for (int32_t i = 0; i < n; i++)
-        add_known_row(e, f, slot, s->prompt_row++);
     f->n_prompt_rows += n;
+    for (; n > 0; n--) {
+        int32_t step = s->prompt_row + 1 - r->plan->n_prompt; /* of the token after the row */
+        add_row(e, f, slot, s->prompt_row++);
+        if (step >= 0 && step < r->params->n_targets)
+            add_output(e, f, slot, step)->forced = r->params->targets[step];
+    }
     bool is_score = r->params->n_targets > 0 && r->params->n_targets == r->params->max_new;
     if (s->prompt_row < lx_run_prompt_end(r) || is_score)
         return; /* a score ends with its last token */
@@ -177,46 +179,32 @@ static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
         add_generated(e, f, slot);
 }
 
-/* The row that feeds token number `step` of the sample, which is known, guessed or on its way. */
-static void add_token_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
-{
-    const lx_slot *s = &e->slots[slot];
-    const lx_run *r = &e->runs[s->run];
-    size_t width = (size_t)e->model->config.n_inputs;
-    int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
-    if (step >= 0) {
-        e->model->task->input(r->plan, step, sample_tokens(r, s), ids);
-    } else {
-        const int32_t *last = r->plan->prompt_ids + (size_t)(r->plan->n_prompt - 1) * width;
-        memcpy(ids, last, width * sizeof *ids);
-        f->n_prompt_rows += s->sample == 0;
-    }
-}
-
 /* Late rows, the sure one, and guesses (drafts.c). */
 static void add_decode_rows(lx_engine *e, lx_frame *f, int32_t slot)
 {
     const lx_slot *s = &e->slots[slot];
-    int32_t newest = s->step - 1;
-    for (int32_t step = newest - s->late; step < newest; step++)
-        add_token_row(e, f, slot, step);
-    for (int32_t i = 0; i <= s->n_guessed && s->phase == LX_SLOT_DECODE; i++) {
-        add_token_row(e, f, slot, newest + i);
+    const lx_run *r = &e->runs[s->run];
+    int32_t newest = r->plan->n_prompt + s->step - 1; /* row of the newest token */
+    for (int32_t row = newest - s->late; row < newest; row++)
+        add_row(e, f, slot, row);
+    if (s->phase == LX_SLOT_CATCH_UP)
+        return;
+    f->n_prompt_rows += s->step == 0 && s->sample == 0; /* several samples: the prompt's last row */
+    for (int32_t i = 0; i <= s->n_guessed; i++) {
+        add_row(e, f, slot, newest + i);
         add_generated(e, f, slot);
         if (i < s->n_guessed)
-            f->guess[f->step.batch.n_outputs - 1] = sample_tokens(&e->runs[s->run], s)[s->step - 1];
+            f->guess[f->step.batch.n_outputs - 1] = sample_tokens(r, s)[s->step - 1];
     }
 }
 
-/* Names the slot whose rows come next as the batch's next sequence. */
+/* The slot is the batch's next sequence. */
 static void begin_sequence(lx_engine *e, lx_frame *f, int32_t slot)
 {
     lx_batch *b = &f->step.batch;
     lx_slot *s = &e->slots[slot];
-    bool prompt = s->phase == LX_SLOT_PROMPT;
-    int32_t rows = lx_slot_rows(s, &e->runs[s->run]) - s->late;
     f->seq_start[b->n_seqs] = b->n_tokens;
-    f->position[b->n_seqs] = prompt ? s->prompt_row : rows;
+    f->position[b->n_seqs] = lx_slot_rows(s, &e->runs[s->run]) - s->late;
     f->seq_state[b->n_seqs] = s->state;
     f->branch[b->n_seqs] = s->n_guessed > 0 ? s->second : -1;
     f->branch_row[b->n_seqs] = s->late + 1;

@@ -1,34 +1,33 @@
 /*
- * Several tokens of a sample in one step: guessed tokens follow the newest one as further rows, and
- * those count that turn out to be what was drawn. A token is a function of its logits and its
- * number, and a row's logits do not depend on how rows are cut into steps; so answers are the same
- * bytes whatever is guessed.
+ * Several tokens of a sample in one step: after the row of the newest token come rows of guessed
+ * tokens. Those count whose guesses turn out to be the tokens that are drawn. A token is a function
+ * of its logits and its number, and logits do not depend on how rows are cut into steps, so guesses
+ * change no byte of an answer.
  *
  * The rows of a sample in a step are
- *     late   rows of tokens that are known, which its state has not seen yet
+ *     late   rows of known tokens that its state has not absorbed
  *     sure   the row of the newest token
- *     guess  rows of guessed tokens, each given that all before it are right
- * From the first guess on the sequence is in the sample's second slot (lx_batch
- * .branch). If all guesses were right, the two states change their parts. If not, the first state
- * is that after the sure row, and the rows of the guesses that were right come again as late ones
- * of the next step: cheaper than a copy of a state for every row, and exact.
+ *     guess  rows of guessed tokens, each correct only if all before it are
+ * The rows of guesses are computed in the second slot (lx_batch.branch). If all guesses were right,
+ * the two slots swap. Otherwise the first one has the state after the sure row, and the rows of the
+ * right guesses are late rows of the next step. That costs less than a copy of a state per row.
  *
- * What wants a sample's state (an end that keeps it, suspending) waits for a step with its late
- * rows alone: it catches up.
+ * If the state is wanted, because its sample ends or is suspended, the slot first computes a step
+ * with its late rows alone: it catches up.
  */
 #include "server/engine/internal.h"
 
-#define FADE 0.995        /* what a step counts when the next one comes */
+#define FADE 0.995        /* weight of a step when the next one comes */
 #define LEAST_STEPS 8.0   /* before the line is believed */
-#define LEAST_SPREAD 0.25 /* of the rows, their variance, likewise */
-#define FIRST_SLOPE 0.5   /* of the base: before anything is known */
+#define LEAST_SPREAD 0.25 /* variance of the rows before the line is believed */
+#define FIRST_SLOPE 0.5   /* of the base, before anything is known */
 #define LEAST_SLOPE 0.02  /* of the mean time: a row is never free */
-#define BRANCH 0.5        /* of a row: writing a second state; measured */
-#define TRUST 0.95        /* what pays by less than the rest is as likely to cost */
+#define BRANCH 0.5        /* rows that writing a second state costs; measured */
+#define TRUST 0.95        /* a gain below 5 % is as likely a loss */
 
-/* Guesses of a step; tokens that a step teaches, as hundreds of streams would take their time for
-   guesses that they never use; bytes of second states, a part of the 64 MiB that a server has
-   beside weights and states. */
+/* Guesses per step; tokens from which the drafter learns per step, as more would take hundreds of
+   streams time for guesses that they never use; bytes of second slots, out of the 64 MiB that a
+   server has beside weights and states. */
 enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SECOND_BYTES = 32 << 20 };
 
 /* --- what a guess costs --- */
@@ -81,7 +80,7 @@ int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
     return n < LX_MOST_SECOND ? (int32_t)n : LX_MOST_SECOND;
 }
 
-/* Places that may have a second state. */
+/* Slots that may have a second slot. */
 static int32_t count_second(const lx_engine *e)
 {
     int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->total_slots / 2;
@@ -108,10 +107,10 @@ void lx_drafts_use_slots(lx_engine *e, int32_t first)
 
 /* --- what is guessed --- */
 
-/* A sample that may guess in this step, and what it would guess next. */
+/* The guesses of a sample in this step, and its next one. */
 typedef struct chain {
     int32_t slot, n;
-    float sure; /* that all its guesses are right */
+    float sure; /* probability that all n are right */
     lx_guess next;
 } chain;
 
@@ -125,7 +124,7 @@ static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_unused)
            (s->second >= 0 || n_unused > 0);
 }
 
-/* Of token n, behind these. */
+/* For token n, after these tokens. */
 static lx_guess_context context_of(const lx_engine *e, const lx_slot *s, const int32_t *tokens,
                                    int32_t n)
 {
@@ -135,7 +134,7 @@ static lx_guess_context context_of(const lx_engine *e, const lx_slot *s, const i
                               lx_run_owner(e, r)};
 }
 
-/* The next guess of the chain; its guesses so far stand in the job behind what was drawn. */
+/* The next guess of the chain. The job has its earlier guesses after the drawn tokens. */
 static void look_ahead(lx_engine *e, chain *c)
 {
     const lx_slot *s = &e->slots[c->slot];
@@ -174,7 +173,7 @@ static int32_t surest(const chain *c, int32_t n)
     return best;
 }
 
-/* Adds guesses, the surest first, as long as they pay; returns how many. */
+/* Adds guesses, the surest first, while they pay; returns their number. */
 static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
 {
     chain chains[LX_MOST_SECOND];
@@ -223,7 +222,7 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
     return tokens > 0 ? total + guess(e, tokens, total) : total;
 }
 
-/* --- what came of it --- */
+/* --- results --- */
 
 void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token)
 {
@@ -257,18 +256,12 @@ void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens)
                               memory_order_relaxed);
 }
 
-bool lx_drafts_catch_up(lx_engine *e, int32_t run)
+bool lx_drafts_catch_up(lx_engine *e, int32_t slot)
 {
-    bool done = true;
-    for (int32_t i = 0; i < e->total_slots && e->drafts.drafter != NULL; i++) {
-        lx_slot *s = &e->slots[i];
-        if (s->run != run || s->late == 0)
-            continue;
-        if (s->phase == LX_SLOT_DECODE)
-            lx_slot_enter(e, i, LX_SLOT_CATCH_UP);
-        done = false;
-    }
-    return done;
+    const lx_slot *s = &e->slots[slot];
+    if (s->late > 0 && s->phase == LX_SLOT_DECODE)
+        lx_slot_enter(e, slot, LX_SLOT_CATCH_UP);
+    return s->late == 0;
 }
 
 void lx_drafts_give_back(lx_engine *e, int32_t slot)

@@ -84,7 +84,7 @@ static lx_status take_turn(lx_engine *e, int64_t now, lx_error *err)
     lx_status st = LX_OK;
     for (int32_t i = 0; i < e->n_admitted; i++) { /* all become runs, so that none is lost */
         lx_status started =
-            lx_runs_start(e, e->admitted[i], e->admitted_order[i], st == LX_OK ? err : NULL);
+            lx_runs_start(e, e->admitted[i].job, e->admitted[i].order, st == LX_OK ? err : NULL);
         st = st == LX_OK ? started : st;
     }
     e->n_admitted = 0;
@@ -100,10 +100,10 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
     for (int32_t i = 0; i < e->n_dropped; i++)
         lx_engine_end_job(e, e->dropped[i], 0, status, err);
     for (int32_t i = 0; i < e->n_admitted; i++) { /* they have no slots yet */
-        int32_t request = *lx_job_request_note(e->admitted[i]);
-        lx_usage_count(e, request, -1, -(lx_job_get_params(e->admitted[i])->n > 1));
-        lx_pages_reserve(&e->pages, -lx_job_pages(e, e->admitted[i]));
-        lx_engine_end_job(e, e->admitted[i], 0, status, err);
+        lx_job *job = e->admitted[i].job;
+        lx_usage_count(e, *lx_job_request_note(job), -1, -(lx_job_get_params(job)->n > 1));
+        lx_pages_reserve(&e->pages, -lx_job_pages(e, job));
+        lx_engine_end_job(e, job, 0, status, err);
     }
     e->n_dropped = e->n_admitted = 0;
     while (e->n_runs > 0)

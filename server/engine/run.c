@@ -75,7 +75,7 @@ void lx_slot_enter(lx_engine *e, int32_t slot, lx_slot_phase phase)
 bool lx_run_is_ready(const lx_engine *e, const lx_run *r)
 {
     return r->params->n > 1 &&
-           (r->prompt_slot < 0 || e->slots[r->prompt_slot].phase == LX_SLOT_SHARED);
+           (r->first_slot < 0 || e->slots[r->first_slot].phase == LX_SLOT_SHARED);
 }
 
 void lx_slot_count(lx_engine *e, int32_t slot, int32_t n_steps, int32_t n_moves)

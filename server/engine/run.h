@@ -1,8 +1,9 @@
 /*
  * Runs and slots, and what is asked of them.
  *
- * A slot is the memory of one sequence, in the engine an lx_slot with its number. A run is a
- * request's part in the engine, from admission to its last token. Thread: the engine's.
+ * A slot is the memory of one sequence. A run is a request's part in the engine, from admission to
+ * its last token. Of a prompt that several samples share, the prompt slot computes the rows and
+ * then holds the state from which they start. Thread: the engine's.
  */
 #ifndef LINNET_SERVER_ENGINE_RUN_H
 #define LINNET_SERVER_ENGINE_RUN_H
@@ -31,7 +32,7 @@ typedef struct lx_run {
     int32_t next_sample;  /* the first one that has no slot yet */
     int32_t n_done;       /* samples that are complete */
     int64_t n_tokens;     /* pushed so far, of all samples */
-    int32_t prompt_slot;  /* n > 1: its prompt slot until the last sample takes that; -1: none */
+    int32_t first_slot;   /* n > 1: the prompt slot; -1: the last sample took that */
     int32_t granted;      /* samples that may start now */
     int32_t pages;        /* of a growing state that a slot of it has, reserved when granted */
     int32_t shared_pages; /* n > 1: of those, full in the prompt slot: all samples read the same */
@@ -102,16 +103,16 @@ static inline bool lx_slot_is_idle(const lx_slot *s)
 void lx_slot_enter(lx_engine *e, int32_t slot, lx_slot_phase phase);
 /* n > 1: whether the shared prompt's state is complete, so that samples may start from it. */
 bool lx_run_is_ready(const lx_engine *e, const lx_run *r);
-/* So many more steps and moves of the slot are under way. */
+/* Adds to the steps and moves of the slot that are under way. */
 void lx_slot_count(lx_engine *e, int32_t slot, int32_t n_steps, int32_t n_moves);
-/* How many of the plan's rows its first slot computes before a sample decodes. */
+/* The prompt rows that the run's first slot computes before a sample decodes. */
 int32_t lx_run_prompt_end(const lx_run *r);
 /* Whether the run's next input may be computed before its newest token is known. */
 bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
-/* Whose kept states and lessons the run may use and leaves: its client's key, or NULL, which stands
-   for all clients where they share. */
+/* The owner of the kept states and lessons of drafts that the run uses and leaves: its client's
+   key, or NULL where all clients share them. */
 const void *lx_run_owner(const lx_engine *e, const lx_run *r);
-/* How many input rows the slot's state has absorbed, late ones and those of steps under way too. */
+/* Rows that the slot's state has absorbed, with late ones and those of steps under way. */
 int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
 /* How token number `step` of the slot's sample is drawn, before any rule. */
 lx_sampling lx_slot_sampling(const lx_slot *s, const lx_run *r, int32_t step);

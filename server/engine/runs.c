@@ -1,10 +1,10 @@
 /*
- * Which job has which slots.
+ * Runs begin, fork and end.
  *
- * Forking: the shared prompt rows are computed in the run's first slot. Then each sample gets a
- * copy of that state, as admit.c lets them start, and the last one the state itself. While
- * samples wait the first slot is the run's prompt slot: it is not active.
- * Of a growing state only the page is copied that the samples go on writing: they share full ones.
+ * A run's first slot computes the prompt. With several samples it becomes the prompt slot: each
+ * sample gets a copy of its state when admit.c grants a slot, and the last sample gets the prompt
+ * slot itself. Full pages of a growing state are shared, and only the page that samples write is
+ * copied.
  */
 #include <assert.h>
 
@@ -24,8 +24,8 @@ void lx_runs_init(lx_engine *e)
 
 /* --- slots --- */
 
-/* A free slot. It has the pages of a chain of n_shared, and new ones. What the run has reserved
-   for it and other runs have too is given back. */
+/* Takes a free slot, with the n_shared pages of a chain and new ones. Of the n_reserved pages it
+   gives back those that other runs use too. */
 static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_shared,
                            int32_t n_reserved, int32_t *out, lx_error *err)
 {
@@ -54,15 +54,15 @@ void lx_runs_free_slot(lx_engine *e, int32_t slot)
     e->free_slots[e->n_free++] = slot;
 }
 
-/* How many slots more than it has now a run will ask for. */
+/* The slots for which the run will still ask. */
 static int32_t pending(const lx_engine *e, const lx_run *r)
 {
     bool in_prompt = r->params->n > 1 && !lx_run_is_ready(e, r);
     return r->params->n - r->next_sample - in_prompt;
 }
 
-/* Pages reserved for samples that were granted and have no slot yet; the last one takes the
-   prompt slot's. */
+/* Pages that granted samples without a slot have reserved; the last sample has the prompt slot's.
+ */
 static int32_t granted_pages(const lx_run *r)
 {
     bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
@@ -96,7 +96,7 @@ static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
     e->runs[i] = (lx_run){.job = job,
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
-                          .prompt_slot = -1,
+                          .first_slot = -1,
                           .pages = lx_job_pages(e, job),
                           .shared_pages = lx_job_shared_pages(e, job),
                           .request = *lx_job_request_note(job),
@@ -105,7 +105,7 @@ static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
     return i;
 }
 
-/* kept: a slot of the arena to start from, -1: none. */
+/* kept: the back end's slot to start from, -1: none. */
 static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_t slot,
                              lx_error *err)
 {
@@ -118,7 +118,7 @@ static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_
     return lx_transformer_state_zero(e->transformer, e->states, slot, err);
 }
 
-/* What the run's first slot does: prompt rows if there are any, or at once its sample's tokens. */
+/* The run's first slot computes prompt rows, if some are left. */
 static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
 {
     const lx_job_start *start = &r->params->start;
@@ -126,18 +126,16 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
     bool prompt = start->n_tokens == 0 && r->first_row < lx_run_prompt_end(r);
     s->prompt_row = r->first_row;
     s->step = start->n_tokens;
-    if (r->params->n > 1) {
-        r->prompt_slot = slot;
-        lx_slot_enter(e, slot, prompt ? LX_SLOT_PROMPT : LX_SLOT_SHARED);
+    r->first_slot = slot;
+    bool state_only = start->n_tokens == r->params->max_new;
+    lx_slot_phase begun = r->params->n > 1 ? LX_SLOT_SHARED
+                          : state_only     ? LX_SLOT_PROMPTED
+                                           : LX_SLOT_DECODE;
+    lx_slot_enter(e, slot, prompt ? LX_SLOT_PROMPT : begun);
+    if (r->params->n > 1)
         e->n_pending += pending(e, r);
-    } else {
-        bool state_only = start->n_tokens == r->params->max_new;
+    else
         s->sample = r->next_sample++;
-        lx_slot_enter(e, slot,
-                      prompt       ? LX_SLOT_PROMPT
-                      : state_only ? LX_SLOT_PROMPTED
-                                   : LX_SLOT_DECODE);
-    }
 }
 
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
@@ -160,38 +158,34 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
 static lx_status copy_prompt_slot(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
 {
     const lx_run *r = &e->runs[run];
-    const lx_slot *from = &e->slots[r->prompt_slot];
+    const lx_slot *from = &e->slots[r->first_slot];
     int32_t n = r->shared_pages;
     int32_t shared = lx_pages_before(&e->pages, from->pages, r->pages - n);
     lx_status st = take_slot(e, run, shared, n, r->pages - n, slot, err);
     if (st != LX_OK)
         return st;
     e->slots[*slot].prompt_row = from->prompt_row;
-    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->prompt_slot,
+    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->first_slot,
                                      lx_slot_rows(from, r), err);
 }
 
-/* Starts the samples of one run that may. */
 static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_run *r = &e->runs[run];
-    bool waits = r->granted > 0 && r->prompt_slot >= 0 && e->slots[r->prompt_slot].moves > 0;
-    for (; r->granted > 0 && !waits; r->granted--, e->n_granted--, e->n_pending--) {
+    lx_status st = LX_OK;
+    while (r->granted > 0 && st == LX_OK && e->slots[r->first_slot].moves == 0) {
         bool last = r->next_sample == r->params->n - 1;
-        int32_t slot = r->prompt_slot;
-        lx_status st = last ? LX_OK : copy_prompt_slot(e, run, &slot, err);
-        start_sample(e, r,
-                     slot); /* whatever came of it, the slot is the active one that was granted */
+        int32_t slot = r->first_slot;
+        if (!last)
+            st = copy_prompt_slot(e, run, &slot, err);
+        start_sample(e, r, slot); /* after a failure too: the slot took the grant */
+        r->granted--, e->n_granted--, e->n_pending--;
         if (last) {
-            r->prompt_slot = -1;
+            r->first_slot = -1;
             lx_usage_count(e, r->request, 0, -1);
         }
-        if (st != LX_OK) {
-            r->granted--, e->n_granted--, e->n_pending--;
-            return st;
-        }
     }
-    return LX_OK;
+    return st;
 }
 
 lx_status lx_runs_fork(lx_engine *e, lx_error *err)
@@ -212,7 +206,7 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
         if (e->slots[i].run == run)
             lx_runs_free_slot(e, i);
     }
-    lx_usage_count(e, r->request, -r->granted, -(r->prompt_slot >= 0));
+    lx_usage_count(e, r->request, -r->granted, -(r->params->n > 1 && r->first_slot >= 0));
     lx_pages_reserve(&e->pages, -granted_pages(r));
     e->n_granted -= r->granted;
     lx_job *job = r->job;
@@ -223,18 +217,6 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
     }
     e->n_runs--;
     lx_engine_end_job(e, job, n_tokens, status, err);
-}
-
-/* Its one sample's state goes with it. */
-static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
-{
-    lx_status st = LX_OK;
-    e->runs[run].phase = LX_RUN_SAVED;
-    for (int32_t i = 0; i < e->total_slots && st == LX_OK; i++) {
-        if (e->slots[i].run == run)
-            st = lx_runs_keep_state(e, i, err);
-    }
-    return st;
 }
 
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
@@ -249,9 +231,10 @@ lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
         if (st == LX_OK || r->under_way > 0)
             continue; /* its slots and its job's memory are still in use */
         if (st == LX_ERR_UNAVAILABLE && r->phase == LX_RUN_ENDING) {
-            if (!lx_drafts_catch_up(e, i))
+            if (!lx_drafts_catch_up(e, r->first_slot))
                 continue;
-            lx_status saved = save_states(e, i, err);
+            r->phase = LX_RUN_SAVED;
+            lx_status saved = lx_runs_keep_state(e, r->first_slot, err); /* n is 1 */
             if (saved != LX_OK)
                 return saved;
             if (r->under_way > 0)

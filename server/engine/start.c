@@ -83,7 +83,6 @@ static bool allocate(lx_engine *e)
     GRAB(e, masks, lx_task_masks(e->model) + 1);
     GRAB(e, queue, n_queue);
     GRAB(e, admitted, n);
-    GRAB(e, admitted_order, n);
     GRAB(e, dropped, n_queue);
     GRAB(e, slots, n);
     GRAB(e, free_slots, n);

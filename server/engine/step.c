@@ -1,36 +1,27 @@
 /*
- * Steps under way, and what comes of them. Nothing is allocated here.
+ * Steps under way, and their results. Nothing is allocated here.
  *
- * A turn starts one step, if a slot has work (batch.c), and reads the results of the oldest
- * once more than `ahead` are under way. It reads all when what a slot does next depends on what it
- * draws in the newest one, so that such a run takes as many steps as it does alone. With nothing to
- * start, it reads one.
+ * A turn starts one step, if a slot has rows (batch.c), and waits for the oldest steps while more
+ * than `ahead` are under way. If a run's next rows depend on a token of the newest step, the turn
+ * waits for all; if it started nothing, for one.
  *
- * A run that is to end (cancelled, late, failed) gets no more rows, and ends when none of its steps
- * is under way: at most `ahead` steps later. Since nothing is computed beyond a sample's known end,
- * a slot's state is always the one after its newest token when no step of it is under way, but for
- * late rows: what wants the state has the slot catch up first (drafts.c).
+ * A run that is to end gets no more rows, and ends when none of its steps is under way. No step
+ * goes beyond the known end of a sample. So a slot without steps under way has the state after its
+ * newest token, except for late rows; whatever needs the state has the slot catch up first
+ * (drafts.c).
  *
- * All tokens of a step are published first, then every job whose reader waits for one of them is
- * woken once: a reader sees a step's tokens of all its samples in one burst.
+ * All tokens of a step are published before any reader is woken, so a reader sees them in one
+ * burst.
  */
-#include "server/engine/internal.h"
-
 #include "common/clock.h"
+#include "server/engine/internal.h"
 
 static lx_frame *frame_of(lx_engine *e, uint64_t number)
 {
     return &e->frames[number % ((uint64_t)e->options.ahead + 1)];
 }
 
-/* --- what came of a step --- */
-
-/* Whether the next token of the slot's sample is a target. */
-static bool is_scored(const lx_engine *e, int32_t slot)
-{
-    const lx_run *r = &e->runs[e->slots[slot].run];
-    return lx_job_tokens(r->job, e->slots[slot].sample, NULL, NULL) < r->params->n_targets;
-}
+/* --- results of a step --- */
 
 static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
 {
@@ -47,15 +38,13 @@ static void free_finished(lx_engine *e, int32_t slot)
     lx_runs_free_slot(e, slot);
 }
 
-/* The sample in the slot is complete, but for its state where that is on its way. */
+/* The slot's sample is complete. Its state may still be wanted, or be on its way to the job. */
 static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
 {
     const lx_run *r = &e->runs[e->slots[slot].run];
     bool wants_state = r->params->keep_state || lx_prefix_keeps_answers(e, r);
-    if (wants_state && e->slots[slot].late > 0) {
-        lx_slot_enter(e, slot, LX_SLOT_CATCH_UP);
+    if (wants_state && !lx_drafts_catch_up(e, slot))
         return LX_OK;
-    }
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
     if (st == LX_OK)
         st = lx_prefix_keep_answer(e, slot, err);
@@ -66,7 +55,7 @@ static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
     return st;
 }
 
-/* What waited for a state goes on. */
+/* Takes the moves that are done. */
 static lx_status take_moves(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -82,7 +71,7 @@ typedef struct counts {
 } counts;
 
 /* Whether the sample goes on. */
-static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
+static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now, counts *n)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
@@ -90,6 +79,9 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
         r->phase = LX_RUN_FAILED;
     if (r->phase == LX_RUN_FAILED)
         return false;
+    bool scored = lx_job_tokens(r->job, s->sample, NULL, NULL) < r->params->n_targets;
+    n->scored += scored;
+    n->generated += !scored;
     observe_token(e, r, s, now);
     lx_drafts_learn(e, r, s, sample.token);
     r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
@@ -98,33 +90,26 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
     return !lx_job_sample_ended(r->job, s->sample);
 }
 
-/* What was drawn in the rows of one slot, from output *at on, which moves behind them: up to the
-   first that is not what the next row took it to be. */
+/* Hands out the tokens of one slot from output *at on, up to the first one that the next row did
+   not assume. *at moves on to the next slot's outputs. */
 static lx_status hand_out(lx_engine *e, const lx_frame *f, int32_t *at, int64_t now, counts *n,
                           lx_error *err)
 {
-    int32_t slot = f->output_slot[*at], n_tokens = 0;
+    int32_t slot = f->output_slot[*at];
     const lx_run *r = &e->runs[e->slots[slot].run];
+    int64_t before = r->n_tokens;
     bool goes_on = true;
-    for (; *at < f->step.batch.n_outputs && f->output_slot[*at] == slot; ++*at) {
-        if (!goes_on)
-            continue;
-        bool scored = is_scored(e, slot);
-        goes_on = push_token(e, slot, f->samples[*at], now);
-        bool valid = r->phase != LX_RUN_FAILED;
-        n_tokens += valid;
-        n->scored += scored && valid;
-        n->generated += !scored && valid;
-        goes_on = goes_on && (f->guess[*at] < 0 || f->guess[*at] == f->samples[*at].token);
-    }
+    for (; *at < f->step.batch.n_outputs && f->output_slot[*at] == slot; ++*at)
+        goes_on = goes_on && push_token(e, slot, f->samples[*at], now, n) &&
+                  (f->guess[*at] < 0 || f->guess[*at] == f->samples[*at].token);
     if (r->phase == LX_RUN_FAILED)
         return LX_OK;
-    lx_drafts_settle(e, slot, n_tokens);
+    lx_drafts_settle(e, slot, (int32_t)(r->n_tokens - before));
     bool ended = lx_job_sample_ended(r->job, e->slots[slot].sample);
     return ended ? finish_sample(e, slot, err) : LX_OK;
 }
 
-/* Places whose states have seen in this step what they lacked. */
+/* The slots that caught up in this step have no late rows any more. */
 static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -140,7 +125,7 @@ static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
     return st;
 }
 
-/* Ends the samples that wanted nothing but the state after their prompt. */
+/* Ends the samples that want no token. */
 static lx_status finish_prompted(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -151,7 +136,7 @@ static lx_status finish_prompted(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* With finite weights, numbers overflow only where a state began with absurd ones: the client's. */
+/* With finite weights, numbers overflow only if the client's state has absurd ones. */
 static void end_overflown(lx_engine *e, int32_t run)
 {
     lx_error err = {0};
@@ -165,7 +150,7 @@ static void end_overflown(lx_engine *e, int32_t run)
     lx_runs_end(e, run, st, &err);
 }
 
-/* Ends the runs that are complete or failed and wakes the others that got a token. */
+/* Ends runs that are complete or failed, and wakes the readers of the others that got a token. */
 static void tell_jobs(lx_engine *e)
 {
     for (int32_t k = 0, i; k < e->n_runs; k += e->run_order[k] == i) { /* one that ends leaves */
@@ -184,7 +169,7 @@ static void tell_jobs(lx_engine *e)
     }
 }
 
-/* A step's time begins when the one before it is done: they follow each other on the device. */
+/* Steps follow each other on the device, so a step's time begins when the one before is done. */
 static void count(lx_engine *e, const lx_frame *f)
 {
     lx_metrics *m = e->metrics;
@@ -202,7 +187,6 @@ static void count(lx_engine *e, const lx_frame *f)
     atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
 }
 
-/* Hands the step's tokens to their jobs. */
 static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     int64_t now = lx_now_ns();
@@ -219,7 +203,8 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 
 /* --- steps under way --- */
 
-/* Keeps the states of prompts that pause after this step: copies queued behind it. */
+/* Keeps the states of prompts that pause after this step, by copies that the device makes after it.
+ */
 static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -262,7 +247,7 @@ void lx_engine_abandon(lx_engine *e)
     lx_status st = LX_OK;
     if (e->n_done < e->n_started)
         st = lx_transformer_wait(e->transformer, frame_of(e, e->n_started)->number, NULL);
-    (void)st; /* done or failed, nothing writes to their memory any more */
+    (void)st; /* done or failed: nothing writes to the jobs' memory any more */
     while (e->n_done < e->n_started)
         (void)retire(e);
     while (lx_moves_pending(e))

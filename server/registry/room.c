@@ -1,7 +1,7 @@
 /* A model's share of memory (see room.h). */
 #include "server/registry/room.h"
 
-#include "server/engine/fair.h"
+#include "server/engine/scheduler.h"
 
 enum {
     LEAST_GROWING = 16, /* slots of states that grow: they are rarely as large as they can be */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "server/engine/fair.h"
+#include "server/engine/scheduler.h"
 
 enum { MAX = 64, PARTIES = 8 };
 #ifdef LX_SANITIZE_ADDRESS /* of shares a sanitizer says nothing, and it takes ten times as long   \
