@@ -203,4 +203,5 @@ void lx_engine_admit(lx_engine *e, int64_t now)
     int32_t room = e->options.n_slots - e->n_active - (e->n_pending - e->n_granted) - to_come;
     e->credit = room > 0 && e->n_queue == 0 ? room : 0;
     e->page_credit = atomic_load(&e->pages.left);
+    lx_engine_count_beyond(e);
 }

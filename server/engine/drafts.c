@@ -80,29 +80,18 @@ int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
     return n < LX_MOST_SECOND ? (int32_t)n : LX_MOST_SECOND;
 }
 
-/* Slots that may have a second slot. */
-static int32_t count_second(const lx_engine *e)
-{
-    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->total_slots / 2;
-    return n < half ? n : half;
-}
-
-lx_status lx_drafts_init(lx_engine *e, lx_error *err)
+lx_status lx_drafts_init(lx_engine *e, int32_t first, lx_error *err)
 {
     lx_drafts *d = &e->drafts;
     int32_t room = (e->options.max_tokens - e->options.n_slots) / 2; /* guesses, and as many late */
-    if (room == 0 || count_second(e) == 0)
+    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->total_slots / 2;
+    d->n_second = room == 0 ? 0 : n < half ? n : half;
+    if (d->n_second == 0)
         return LX_OK;
     d->most_rows = room < MOST_ROWS ? room : MOST_ROWS;
-    d->n_second = count_second(e);
-    return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
-}
-
-void lx_drafts_use_slots(lx_engine *e, int32_t first)
-{
-    lx_drafts *d = &e->drafts;
-    for (d->n_unused = 0; d->n_unused < d->n_second; d->n_unused++)
+    for (; d->n_unused < d->n_second; d->n_unused++)
         d->unused[d->n_unused] = first + d->n_unused;
+    return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
 }
 
 /* --- what is guessed --- */

@@ -2,18 +2,15 @@
  * The engine's thread, and small functions that other threads call.
  *
  * A turn of the thread:
- *   1. end running jobs that were cancelled or are late
- *   2. under the mutex: sleep while there is nothing at all; go through the queue, taking out
- *      cancelled and late jobs and those that get a slot now (admit.c)
- *   3. outside it: end the former, start the latter, fork samples (runs.c)
- *   4. start one batch and read the results of the one `ahead` steps before (step.c)
- * The thread never sleeps while it has a job, unless all its jobs wait for states that are being
- * copied (moves.c). So cancellations and deadlines are noticed within a step, without timers.
+ *   1. ends runs that were cancelled or are late
+ *   2. under the mutex: sleeps while there is no work; takes jobs out of the queue that ended or
+ * that get a slot (admit.c)
+ *   3. without it: ends and starts these jobs, forks samples (runs.c)
+ *   4. starts one step and reads the results of the one `ahead` steps before (step.c)
+ * The thread sleeps while it has a job only if all its jobs wait for states that are being moved
+ * (moves.c). So it sees cancellations and deadlines within a step, without timers.
  */
-#include "server/engine/engine.h"
-
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/compute_thread.h"
@@ -52,19 +49,18 @@ static bool may_sleep(const lx_engine *e)
     return e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e));
 }
 
-/* Waits for work, or until a probe is due, and takes it from the queue; false when the engine is to
- * stop. */
+/* Waits for work, or until a probe is due, and takes work from the queue. False: the engine stops.
+ */
 static bool take_work(lx_engine *e, int64_t *now)
 {
     (void)pthread_mutex_lock(&e->mutex);
-    lx_engine_admit(e, *now); /* also tells submit about slots that became free */
-    lx_engine_count_beyond(e);
     e->probe_due = false;
-    while (!e->stopping && !e->probe_due && e->n_admitted + e->n_dropped == 0 && may_sleep(e)) {
+    for (;;) {
+        lx_engine_admit(e, *now);
+        if (e->stopping || e->probe_due || e->n_admitted + e->n_dropped > 0 || !may_sleep(e))
+            break;
         e->probe_due = !wait_for_change(e);
         *now = lx_now_ns();
-        lx_engine_admit(e, *now);
-        lx_engine_count_beyond(e);
     }
     bool go_on = !e->stopping;
     (void)pthread_mutex_unlock(&e->mutex);
@@ -110,25 +106,24 @@ static void end_taken(lx_engine *e, lx_status status, const lx_error *err)
         lx_runs_end(e, e->run_order[0], status, err);
 }
 
-/* Computes one row of no request through the whole model, while no run has a slot: a device that
-   was lost, or memory that went bad, is found before the next client comes. The slot is the one
-   that was freed last, as its memory is in use already. */
+/* Computes one row of no request while there is no run, so that a lost device or bad memory is
+   found before the next client comes. The slot that was freed last has its memory in use already.
+ */
 static lx_status probe(lx_engine *e, lx_error *err)
 {
     int32_t slot = e->free_slots[e->n_free - 1];
     lx_status st = LX_OK;
-    if (e->pages.n >
-        0) /* the page behind the pool is the probe's: others may hold shared prompts */
+    if (e->pages.n > 0) /* the page after the pool is the probe's: kept states may use the others */
         st = lx_transformer_state_map(e->transformer, e->states, slot, 1, &e->pages.n, err);
     if (st != LX_OK || lx_transformer_probe(e->transformer, e->states, slot, err) != LX_OK)
-        return LX_ERR_DEVICE; /* whatever it calls itself: one row of zeros must be possible */
+        return LX_ERR_DEVICE; /* whatever the error: one row of zeros must be possible */
     atomic_fetch_add_explicit(&e->metrics->probes, 1, memory_order_relaxed);
     atomic_store(&e->last_step_ns, lx_now_ns());
     return LX_OK;
 }
 
-/* A failed step leaves the states of its slots in doubt, so the running jobs end. Those in the
-   queue go on, unless the device is lost. */
+/* After a failed step the states of its slots are unknown, so the runs end. Queued jobs end only if
+   the device is lost. */
 static void fail(lx_engine *e, lx_status status, const lx_error *err)
 {
     bool lost = status == LX_ERR_DEVICE;
@@ -196,7 +191,7 @@ bool lx_engine_idle(lx_engine *e)
     return atomic_load(&e->n_jobs) == 0;
 }
 
-/* Seconds of work that is with the engine. */
+/* Seconds that all jobs of the engine still need. */
 static double work_s(const lx_engine *e)
 {
     int64_t n_slots = e->options.n_slots;

@@ -227,9 +227,8 @@ bool lx_moves_done(const lx_engine *e);
 int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
 
 /* --- drafts.c --- */
-lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
 /* The second slots are those of the back end from number `first` on. */
-void lx_drafts_use_slots(lx_engine *e, int32_t first);
+lx_status lx_drafts_init(lx_engine *e, int32_t first, lx_error *err) LX_MUST_USE;
 /* Rows that slots compute in addition to those of a schedule. */
 int32_t lx_drafts_late_rows(const lx_engine *e);
 /* Adds late rows and guesses to the `total` rows of the next step; returns the new total. */

@@ -1,18 +1,16 @@
 /*
  * A job's memory and its two sides.
  *
- * Each sample has its own row of tokens and a count. The engine stores the token first and then the
- * count with release order; a reader that loads the count with acquire order sees every token below
- * it, so reading needs no lock. `finished` works the same way for status and times, and `ended`
- * for a sample's last count.
+ * Each sample has its own tokens and a count. The engine stores the token first and then the count,
+ * with release order. A reader that loads the count with acquire order sees all tokens below it, so
+ * reading needs no lock. `finished` publishes status and times, and `ended` a sample's last count.
  *
- * Waking a reader costs more than computing a token, so the reader says from which count on it has
- * something to do (`wanted`). That number only grows and never exceeds what the reader really waits
- * for, so whichever of its values the engine sees, it wakes the reader in time; no memory order is
- * needed between the two.
+ * Waking a reader costs more than computing a token, so the reader says from which count on it
+ * wants tokens (`wanted`). That number only grows and never exceeds the count that the reader waits
+ * for. So the engine wakes it in time whichever value it sees, without a memory order.
  *
- * One mutex guards the wake callback: it is held while wake runs, which is what makes detach wait
- * for a running one. The condition variable serves lx_job_wait only.
+ * The mutex is held while `wake` runs, so lx_job_detach waits for a running one. The condition
+ * variable is for lx_job_wait only.
  */
 #include "server/engine/job.h"
 
@@ -22,17 +20,15 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "server/engine/penalties.h"
-#include "server/engine/stops.h"
 
-/* What a task notes of a row of the prompt beside its ids, at most. */
+/* Most bytes that a task notes of a row of the prompt, without its ids. */
 enum { PLAN_ROW_BYTES = 64 };
 
 typedef struct sample {
     _Atomic int32_t n, wanted; /* no wake while n < wanted */
     atomic_bool ended;
     double sum;         /* of the log-probabilities; the engine's until finished */
-    int32_t state_rows; /* that its kept state has seen; likewise */
+    int32_t state_rows; /* rows that its kept state has absorbed; the engine's until finished */
 } sample;
 
 struct lx_job {
@@ -67,18 +63,28 @@ struct lx_job {
 
 /* --- its params --- */
 
-/* The history must fit the plan, and the state what it is said to have seen. */
+static lx_status check_tokens(const lx_plan *plan, const char *field, const int32_t *tokens,
+                              int32_t n, lx_error *err)
+{
+    int32_t n_values = plan->model->config.n_values;
+    for (int32_t i = 0; i < n; i++) {
+        if (tokens[i] < 0 || tokens[i] >= n_values)
+            return lx_fail(err, LX_ERR_INVALID, field, "token %d is %d, not in 0 .. %d", i,
+                           tokens[i], n_values - 1);
+    }
+    return LX_OK;
+}
+
+/* The history must fit the plan, and the state the rows that it has absorbed. */
 static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_error *err)
 {
     const lx_job_start *s = &p->start;
     if (s->n_tokens < 0 || s->n_tokens > plan->n_new)
         return lx_fail(err, LX_ERR_INVALID, "state",
                        "the state holds %d tokens, but an answer has %d", s->n_tokens, plan->n_new);
-    for (int32_t i = 0; i < s->n_tokens; i++) {
-        if (s->tokens[i] < 0 || s->tokens[i] >= plan->model->config.n_values)
-            return lx_fail(err, LX_ERR_INVALID, "state", "token %d is %d, not in 0 .. %d", i,
-                           s->tokens[i], plan->model->config.n_values - 1);
-    }
+    lx_status st = check_tokens(plan, "state", s->tokens, s->n_tokens, err);
+    if (st != LX_OK)
+        return st;
     int32_t most = plan->n_prompt + s->n_tokens - 1, least = s->n_tokens > 0 ? most : 0;
     if (s->rows < least || s->rows > most || (s->state == NULL) != (s->rows == 0))
         return lx_fail(err, LX_ERR_INVALID, "state", "the state has seen %d rows, not %d .. %d",
@@ -90,7 +96,7 @@ static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_err
 
 lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *err)
 {
-    bool none = (p->keep_state || plan->scored) && p->n == 1; /* is enough */
+    bool none = (p->keep_state || plan->scored) && p->n == 1; /* no new token is enough */
     int32_t least = p->start.n_tokens + !none;
     lx_status st = check_start(plan, p, err);
     if (st != LX_OK)
@@ -118,12 +124,7 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
         return LX_OK;
     if (p->n != 1)
         return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
-    for (int32_t i = 0; i < p->n_targets; i++) {
-        if (p->targets[i] < 0 || p->targets[i] >= plan->model->config.n_values)
-            return lx_fail(err, LX_ERR_INVALID, "targets", "token %d is %d, not in 0 .. %d", i,
-                           p->targets[i], plan->model->config.n_values - 1);
-    }
-    return LX_OK;
+    return check_tokens(plan, "targets", p->targets, p->n_targets, err);
 }
 
 bool lx_job_penalizes(const lx_job_params *p)
@@ -184,7 +185,7 @@ int64_t lx_job_rows(const lx_plan *plan, const lx_job_params *params)
     return (int64_t)plan->n_prompt + params->max_new - 1;
 }
 
-/* Of the state that a sample ends with. */
+/* Floats of the state with which a sample ends. */
 static int64_t final_floats(const lx_plan *plan, const lx_job_params *p)
 {
     return lx_model_state_floats(plan->model, lx_job_rows(plan, p));
@@ -206,9 +207,8 @@ static bool has_stops(const lx_job_params *p)
     return p->stops != NULL && p->stops->n > 0;
 }
 
-/* Counts what allocate() takes, and a plan's rows with what its task notes of each
-   (model/tasks/task.h); a growing buffer may have twice what is in it, and copies that when it
-   grows. */
+/* The bytes of allocate(), and those of the plan with the notes of its task (model/tasks/task.h). A
+   growing buffer may have room for twice its contents. */
 int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 {
     const lx_model *model = plan->model;
@@ -230,7 +230,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     return bytes;
 }
 
-/* What follows the tokens: the engine must not run out of memory for it. */
+/* The penalties and the ends of texts, made now as the engine must not run out of memory. */
 static bool make_followers(lx_job *job)
 {
     const lx_job_params *p = &job->params;
@@ -251,7 +251,7 @@ const lx_bias *lx_job_biases(const lx_job *job, int32_t i, int32_t *n)
     return job->params.biases;
 }
 
-/* What the params borrow is the job's own from now on. */
+/* The job owns a copy of all that its params borrow. */
 static bool allocate(lx_job *job)
 {
     lx_job_params *p = &job->params;
@@ -277,7 +277,7 @@ static bool allocate(lx_job *job)
     return true;
 }
 
-/* Every sample begins with the tokens that are there already. */
+/* Every sample begins with the history. */
 static void fill_history(lx_job *job)
 {
     lx_job_start *s = &job->params.start;
@@ -526,7 +526,7 @@ float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
 void lx_job_mark_suspended(lx_job *job)
 {
     int32_t rows = job->params.start.rows;
-    if (rows > 0 && job->samples[0].state_rows == 0) /* it never began: it is where it started */
+    if (rows > 0 && job->samples[0].state_rows == 0) /* it never began */
         memcpy(lx_job_state_room(job, 0, rows), job->start, start_floats(job) * sizeof *job->start);
     job->suspended = true;
 }
@@ -546,7 +546,7 @@ bool lx_job_may_suspend(lx_job *job)
     return job->tails == NULL || lx_stop_tails_settled(job->tails, 0);
 }
 
-/* Whether the token is the last one, whatever the text says. */
+/* Whether the token is the last one, without regard to stop strings. */
 static bool is_last(const lx_job *job, int32_t token, int32_t n)
 {
     const lx_task_ops *task = job->plan->model->task;

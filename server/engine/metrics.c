@@ -1,9 +1,7 @@
 /*
- * Metrics: relaxed atomic counters, and the page that shows them.
- *
- * Each family is one line of a table (name, kind, help, where its value lies in lx_metrics), so a
- * new metric is a field and a line. A histogram's cumulative buckets and its _count are summed from
- * one reading of the buckets, so they always agree with each other.
+ * Metrics: relaxed atomic counters, and the page that shows them. Each family is one line of a
+ * table, so a new metric is a field and a line. The cumulative buckets of a histogram and its
+ * _count are summed from one reading of the buckets, so they agree.
  */
 #include "server/engine/metrics.h"
 
@@ -26,15 +24,10 @@ void lx_histogram_observe(lx_histogram *h, int64_t ns)
 {
     if (ns < 0)
         ns = 0;
-    int32_t low = 0, high = LX_N_BUCKETS; /* the first bound >= ns */
-    while (low < high) {
-        int32_t middle = (low + high) / 2;
-        if (bounds[middle].ns >= ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    atomic_fetch_add_explicit(&h->buckets[low], 1, memory_order_relaxed);
+    int32_t i = 0; /* the first bound >= ns */
+    while (i < LX_N_BUCKETS && bounds[i].ns < ns)
+        i++;
+    atomic_fetch_add_explicit(&h->buckets[i], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->sum_ns, (uint64_t)ns, memory_order_relaxed);
 }
 
@@ -169,7 +162,7 @@ static void put_value(const family *f, const char *model, const lx_metrics *m, l
     }
 }
 
-/* How many counters a family has, one behind the other from its offset on. */
+/* The counters that a family has, one after the other from its offset on. */
 static size_t n_counters(kind k)
 {
     _Static_assert(sizeof(lx_histogram) == (LX_N_BUCKETS + 2) * sizeof(uint64_t),

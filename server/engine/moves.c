@@ -1,13 +1,13 @@
 /*
- * States on their way between a slot and a job's memory, beside steps.
+ * States that are copied between a slot and a job's memory while steps go on.
  *
- * Copying 70 MB takes as long as several steps, in which every other request would wait. So a large
- * state is moved by a thread of its own: the engine asks for a move, goes on with its other slots,
- * and looks each turn for moves that are done. A slot counts as under way meanwhile, so it gets no
- * rows, and its run ends no sooner; with nothing else to do the engine sleeps until a move is done
- * or a job comes. A small state is moved at once: to wake a thread takes longer.
+ * Copying 70 MB takes as long as several steps, during which all other requests would wait. So a
+ * thread of its own moves large states, and each turn of the engine takes the moves that are done.
+ * A slot with a move under way gets no rows, and its run does not end. If the engine has nothing
+ * else to do, it sleeps until a move is done or a job comes. A small state is moved at once, since
+ * to wake a thread takes longer.
  *
- * At most one move a slot is asked for at a time, so the ring of total_slots is never full.
+ * A slot has at most one move at a time, so the ring of total_slots is never full.
  */
 #include <signal.h>
 

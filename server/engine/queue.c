@@ -1,13 +1,12 @@
 /*
- * Jobs that are with the engine: they come, wait in the queue, and end. What each client and each
- * of its requests uses of the engine is counted here.
+ * Jobs come, wait in the queue, and end. This file also counts what clients and their requests use.
  *
- * The queue's bound counts jobs that must wait. A job that is submitted while a slot is free and
- * unclaimed (credit) is sure to get it in the next turn, so it is not counted. Hence which jobs are
- * accepted does not depend on how fast the engine's thread wakes, and max_queue = 0 means "only if
- * there is room".
+ * The queue's bound counts jobs that must wait. A job that comes while a slot is free and unclaimed
+ * (credit) is sure of a slot in the next turn and is not counted. So which jobs are accepted does
+ * not depend on how fast the engine's thread wakes, and max_queue = 0 means "only if there is
+ * room".
  *
- * Wake callbacks run outside the mutex: a callback may take a lock that its owner holds while it
+ * Wake callbacks run without the mutex: a callback may take a lock that its owner holds while it
  * calls lx_engine_submit.
  */
 #include "common/clock.h"
@@ -15,7 +14,7 @@
 
 /* --- usage --- */
 
-/* Its clock begins at nothing, which counts as the level. */
+/* The new clock is 0, which counts as the level. */
 static int32_t take_usage(lx_usage_table *p, int32_t weight)
 {
     int32_t i = p->n_unused > 0 ? p->unused[--p->n_unused] : p->n_used++;
@@ -83,8 +82,7 @@ int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
     return lx_model_state_pages(e->model, lx_job_rows(lx_job_plan(job), lx_job_get_params(job)));
 }
 
-/* The rows of the prompt slot are the samples' beginning: the history's, or the prompt's but one.
- */
+/* Samples begin after the rows of the prompt slot: the history's, or the prompt's but the last. */
 int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job)
 {
     const lx_job_start *start = &lx_job_get_params(job)->start;
@@ -93,14 +91,14 @@ int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job)
     return shares ? rows / LX_PAGE_TOKENS : 0;
 }
 
-/* A shared prompt's state and one sample beside it: so a run that began can always end. */
+/* Pages of a prompt slot and of one sample, so that a run that began can always end. */
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
 {
     int32_t n = lx_job_pages(e, job);
     return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
 }
 
-/* The deadlines that end with the first slot and the first token. */
+/* The deadlines for the first slot and the first token. */
 static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
 {
     const lx_job_params *p = lx_job_get_params(job);
@@ -149,7 +147,7 @@ void lx_engine_publish_slots(lx_engine *e)
                           memory_order_relaxed);
 }
 
-/* Under the mutex: jobs that wait, or take turns with others for a slot. */
+/* Under the mutex: jobs that wait for a slot or take turns. */
 static int32_t n_waiting(const lx_engine *e)
 {
     return e->n_queue - e->n_sure + e->n_beyond;
@@ -161,7 +159,6 @@ static void publish_queue(lx_engine *e)
     atomic_store_explicit(&e->metrics->queue_length, n_waiting(e), memory_order_relaxed);
 }
 
-/* Likewise, the engine's thread only. */
 void lx_engine_count_beyond(lx_engine *e)
 {
     int32_t n = e->n_active - e->options.n_slots, n_runs = e->n_runs + e->n_admitted;
@@ -179,7 +176,7 @@ static int64_t total_tokens(const lx_job *job)
     return (int64_t)p->n * (p->max_new - p->start.n_tokens);
 }
 
-/* Under the mutex: takes a sure slot or a place in the queue. */
+/* Under the mutex: claims a slot, or room in the queue. */
 static lx_status reserve(lx_engine *e, const lx_job *job, lx_error *err)
 {
     if (e->draining)
@@ -236,7 +233,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
 {
     atomic_fetch_sub(&e->work_left, total_tokens(job) - n_tokens);
     atomic_fetch_sub(&e->n_jobs, 1);
-    lx_engine_publish_slots(e); /* before its readers are woken: they find its slots free */
+    lx_engine_publish_slots(e); /* before the reader is woken, who may look at them */
     lx_job_mark_ended(job, atomic_load(&e->metrics->steps));
     (void)pthread_mutex_lock(&e->mutex);
     leave(e, job);
@@ -247,7 +244,6 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
     lx_job_unref(job);
 }
 
-/* Ends the jobs in the queue; submit refuses by now, so that no other comes behind them. */
 void lx_engine_end_queued(lx_engine *e, lx_status status, const lx_error *err)
 {
     for (;;) {

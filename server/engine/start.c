@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
-/* A slot has 2^20 tokens' pages at most. */
+/* The pages of a slot hold at most 2^20 tokens. */
 enum { MAX_PAGES = 1 << 24, MAX_SLOT_PAGES = 1 << 14 };
 enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_PREFIXES = 1 << 16 };
 
@@ -127,7 +127,7 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* How many pages the pool has, and a slot may have, by the options. */
+/* The pages of the pool, and the most pages of a slot. */
 static void count_pages(lx_engine *e)
 {
     int64_t each = lx_engine_page_bytes(e);
@@ -140,8 +140,8 @@ static void count_pages(lx_engine *e)
     e->slot_pages = e->pages.n < most ? e->pages.n : most;
 }
 
-/* As many slots for prompts' states as the bytes allow: a state that grows counts as one page, and
-   what they have in all is limited too. */
+/* As many slots for kept states as the bytes allow, with one page each if states grow. The pages of
+   all kept states are limited too. */
 static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
 {
     int64_t page = lx_engine_page_bytes(e), bytes = e->options.prefix_bytes;
@@ -161,31 +161,28 @@ static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
     return lx_prefix_cache_new(*n, e->model->config.n_inputs, &e->prefixes, err);
 }
 
-/* Places, those for prompts' states and second ones of drafts. A probe's row needs a page of its
-   own. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
     int32_t n_kept = 0;
     lx_status st = make_prefixes(e, &n_kept, err);
+    int32_t n = e->total_slots + n_kept;
     if (st == LX_OK)
-        st = lx_drafts_init(e, err);
-    int32_t first_second = e->total_slots + n_kept;
-    if (st == LX_OK)
-        st = lx_transformer_states_pool(e->transformer, first_second + e->drafts.n_second,
-                                        e->pages.n + 1, e->slot_pages, &e->states, err);
-    lx_drafts_use_slots(e, first_second);
-    return st;
+        st = lx_drafts_init(e, n, err);
+    if (st != LX_OK)
+        return st;
+    return lx_transformer_states_pool(e->transformer, n + e->drafts.n_second, e->pages.n + 1,
+                                      e->slot_pages, &e->states, err); /* one page is the probe's */
 }
 
 /*
  * --- steps are prepared before the first job ---
  *
- * One step of every size that the back end keeps apart, and one as large as any. So all memory of
- * steps is there, or the start fails, and captured graphs are made now. Only lists of biases, of
+ * One step of each size that the back end distinguishes, and one of the largest size. So steps have
+ * all their memory, or the start fails, and captured graphs are made now. Only lists of biases, of
  * which a job may bring many, can make a later step larger.
  */
 
-/* Lists as long as a row's can be; all rows share them. */
+/* The longest lists that a row can have; all rows share them. */
 typedef struct lists {
     int32_t banned[LX_MAX_BANNED];
     lx_sample top[LX_MAX_TOP];
@@ -208,15 +205,15 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
     };
 }
 
-/* Rows of a sequence: no more than a slot has pages for. */
+/* Most rows of a sequence, as many as the pages of a slot hold. */
 static int32_t most_rows(const lx_engine *e)
 {
     bool grows = e->pages.n > 0 && e->slot_pages < INT32_MAX / LX_PAGE_TOKENS;
     return grows ? e->slot_pages * LX_PAGE_TOKENS : INT32_MAX;
 }
 
-/* The slots of prepared steps have this page as all that such a step can need; -1: none again.
-   Nothing is computed, so they may share it. */
+/* Maps this page as all pages that a prepared step can need; -1: no page. Nothing is computed, so
+   all may be the same. */
 static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
 {
     int32_t n = (e->options.max_tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
@@ -229,7 +226,7 @@ static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
     return st;
 }
 
-/* For steps of n_rows rows in n_seqs sequences, all of them outputs. */
+/* Prepares steps of n_rows rows in n_seqs sequences; all rows are outputs. */
 static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
 {
     lx_frame *f = &e->frames[0];
@@ -280,7 +277,7 @@ static bool init_condition(pthread_cond_t *changed)
     return ok;
 }
 
-/* What threads share. The engine's has ended. */
+/* The engine's thread has ended. */
 static void end_shared(lx_engine *e)
 {
     lx_moves_fini(e);

@@ -1,5 +1,5 @@
-/* The search for stop strings (see stops.h). Only text that is undecided is searched, so every
- * place is tried. */
+/* The search for stop strings (see stops.h). Only undecided text is searched, so every byte is
+ * tried. */
 #include "server/engine/stops.h"
 
 #include <stdlib.h>
@@ -64,9 +64,9 @@ struct lx_stop_tails {
     const lx_plan *plan;
     const lx_stops *stops;
     size_t longest;
-    size_t *bytes;  /* [n], less than the longest */
-    char *tails;    /* [n, longest] */
     lx_buffer text; /* one of them, and the text of one more token */
+    char *tails;    /* [n, longest], after the bytes */
+    size_t bytes[]; /* [n], less than the longest */
 };
 
 static size_t text_room(const lx_plan *plan, const lx_stops *stops)
@@ -82,17 +82,17 @@ int64_t lx_stop_tails_bytes(const lx_plan *plan, int32_t n, const lx_stops *stop
 
 lx_stop_tails *lx_stop_tails_new(const lx_plan *plan, int32_t n, const lx_stops *stops)
 {
-    lx_stop_tails *t = calloc(1, sizeof *t);
+    size_t room = (size_t)n * (sizeof(size_t) + lx_stops_longest(stops));
+    lx_stop_tails *t = calloc(1, sizeof *t + room);
     if (t == NULL)
         return NULL;
     t->plan = plan;
     t->stops = stops;
     t->longest = lx_stops_longest(stops);
-    t->bytes = calloc((size_t)n, sizeof *t->bytes);
-    t->tails = malloc((size_t)n * t->longest);
+    t->tails = (char *)(t->bytes + n);
     lx_buffer_init(&t->text, text_room(plan, stops));
     lx_buffer_reserve(&t->text, t->text.max);
-    if (t->bytes == NULL || t->tails == NULL || t->text.status != LX_OK) {
+    if (t->text.status != LX_OK) {
         lx_stop_tails_free(t);
         return NULL;
     }
@@ -103,8 +103,6 @@ void lx_stop_tails_free(lx_stop_tails *t)
 {
     if (t == NULL)
         return;
-    free(t->bytes);
-    free(t->tails);
     lx_buffer_fini(&t->text);
     free(t);
 }

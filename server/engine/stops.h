@@ -1,7 +1,4 @@
-/*
- * Stop strings: where a text ends because one of them stands in it. One that can never come is
- * allowed.
- */
+/* Stop strings: where a text ends because it contains one of them. */
 #ifndef LINNET_SERVER_ENGINE_STOPS_H
 #define LINNET_SERVER_ENGINE_STOPS_H
 
@@ -35,9 +32,8 @@ size_t lx_stops_settled(const lx_stops *s, const char *text, size_t bytes);
 /* The longest of them, 0 when there are none. */
 size_t lx_stops_longest(const lx_stops *s);
 
-/* Where stop strings may come to an end: of every sample's text the end in which one may have
-   begun. All room is taken at once, so that following a text allocates nothing. Thread: one at a
-   time. */
+/* The ends of the samples' texts, in which a stop string may have begun. Following a text allocates
+   nothing. Thread: one at a time. */
 typedef struct lx_stop_tails lx_stop_tails;
 
 /* For n samples of the plan; stops, at least one, are borrowed. NULL without memory. */
