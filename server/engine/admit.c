@@ -80,7 +80,7 @@ static void count_all_pages(lx_engine *e, lx_fair_room *room)
     }
 }
 
-/* While no slot is active, no run gives pages back, so any claim that fits is granted. */
+/* While no slot is active, no run gives pages back, so any claim that fits may pass. */
 static bool has_pages(const lx_engine *e, const lx_fair_room *room, const waiter *w, bool passes)
 {
     return e->n_active == 0 ? w->claim.pages <= room->pages_left
@@ -89,20 +89,17 @@ static bool has_pages(const lx_engine *e, const lx_fair_room *room, const waiter
 
 /* --- who is first --- */
 
-/* Which claims count: any, those with pages, or those that may pass the first one. */
-typedef enum pass { ANY, FITTING, PASSING } pass;
-
-static void consider(const lx_engine *e, const lx_fair_room *room, pass which, const waiter *w,
+static void consider(const lx_engine *e, const lx_fair_room *room, bool passes, const waiter *w,
                      waiter *best)
 {
     bool none = best->queued < 0 && best->run < 0;
-    if (lx_fair_may(&w->claim, room) && (which == ANY || has_pages(e, room, w, which == PASSING)) &&
+    if (lx_fair_may(&w->claim, room) && (!passes || has_pages(e, room, w, true)) &&
         (none || lx_fair_before(&w->claim, &best->claim)))
         *best = *w;
 }
 
-/* The claim that comes first; false: there is none. */
-static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, waiter *best)
+/* The claim that comes first, of those that may pass the first one if `passes`; false: none. */
+static bool find_best(const lx_engine *e, const lx_fair_room *room, bool passes, waiter *best)
 {
     *best = (waiter){.queued = -1, .run = -1};
     for (int32_t i = 0; i < e->n_runs; i++) {
@@ -111,13 +108,13 @@ static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, 
             r->next_sample + r->granted == r->params->n)
             continue;
         waiter w = waiting_run(e, e->run_order[i]);
-        consider(e, room, which, &w, best);
+        consider(e, room, passes, &w, best);
     }
     for (int32_t i = 0; i < e->n_queue; i++) {
         if (e->queue[i].job == NULL)
             continue;
         waiter w = waiting_job(e, i);
-        consider(e, room, which, &w, best);
+        consider(e, room, passes, &w, best);
     }
     return best->queued >= 0 || best->run >= 0;
 }
@@ -130,11 +127,8 @@ static bool find_first(const lx_engine *e, lx_fair_room *room, waiter *best)
     room->n_active = e->n_active;
     room->n_prompt_slots = e->n_prompt_slots;
     room->pages_left = atomic_load(&e->pages.left);
-    if (e->n_active == 0)
-        return find_best(e, room, FITTING, best);
-    if (!find_best(e, room, ANY, best))
-        return false;
-    return has_pages(e, room, best, false) || find_best(e, room, PASSING, best);
+    return find_best(e, room, false, best) &&
+           (has_pages(e, room, best, false) || find_best(e, room, true, best));
 }
 
 static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)

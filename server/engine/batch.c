@@ -56,10 +56,10 @@ static int32_t list_items(lx_engine *e, int32_t *n_prompts)
 /* The items after the first `most` miss this step. */
 static void count_preempted(lx_engine *e, int32_t n, int32_t most)
 {
-    uint64_t n_preempted = 0;
+    int64_t n_preempted = 0;
     for (int32_t i = most; i < n && e->n_started > 0; i++)
         n_preempted += e->slots[e->items[i].slot].last_step == e->n_started;
-    atomic_fetch_add_explicit(&e->metrics->preemptions, n_preempted, memory_order_relaxed);
+    lx_counter_add(&e->metrics->preemptions, n_preempted);
 }
 
 static void charge(lx_engine *e, int32_t n)
@@ -90,7 +90,7 @@ static int32_t choose_rows(lx_engine *e)
         e->rows[e->items[i].slot] = e->items[i].rows;
     if (scarce)
         charge(e, n);
-    atomic_store_explicit(&e->metrics->samples_waiting, n - n_first, memory_order_relaxed);
+    atomic_store(&e->metrics->samples_waiting, n - n_first);
     return total > 0 ? lx_drafts_choose(e, total) : 0;
 }
 

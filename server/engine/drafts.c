@@ -106,9 +106,10 @@ typedef struct chain {
 static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_unused)
 {
     const lx_slot *s = &e->slots[slot];
-    const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
-    return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE &&
-           !r->params->sampling.no_draft && r->params->targets == NULL &&
+    if (s->phase != LX_SLOT_DECODE || e->rows[slot] != 1)
+        return false;
+    const lx_run *r = &e->runs[s->run];
+    return !r->params->sampling.no_draft && r->params->targets == NULL &&
            !lx_job_penalizes(r->params) && !lx_run_goes_ahead(e, r) &&
            (s->second >= 0 || n_unused > 0);
 }
@@ -240,9 +241,8 @@ void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens)
         s->late = n_tokens - 1;
     }
     lx_job_count_drafted(e->runs[s->run].job, guessed, n_tokens - 1);
-    atomic_fetch_add_explicit(&e->metrics->drafted_tokens, (uint64_t)guessed, memory_order_relaxed);
-    atomic_fetch_add_explicit(&e->metrics->accepted_tokens, (uint64_t)n_tokens - 1,
-                              memory_order_relaxed);
+    lx_counter_add(&e->metrics->drafted_tokens, guessed);
+    lx_counter_add(&e->metrics->accepted_tokens, n_tokens - 1);
 }
 
 bool lx_drafts_catch_up(lx_engine *e, int32_t slot)

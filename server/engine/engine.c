@@ -117,7 +117,7 @@ static lx_status probe(lx_engine *e, lx_error *err)
         st = lx_transformer_state_map(e->transformer, e->states, slot, 1, &e->pages.n, err);
     if (st != LX_OK || lx_transformer_probe(e->transformer, e->states, slot, err) != LX_OK)
         return LX_ERR_DEVICE; /* whatever the error: one row of zeros must be possible */
-    atomic_fetch_add_explicit(&e->metrics->probes, 1, memory_order_relaxed);
+    lx_counter_add(&e->metrics->probes, 1);
     atomic_store(&e->last_step_ns, lx_now_ns());
     return LX_OK;
 }

@@ -135,8 +135,8 @@ struct lx_engine {
     int32_t n_queue;
     int32_t n_sure;      /* of these: sure of a slot in the next turn, so they do not wait */
     int32_t n_beyond;    /* jobs that have begun beyond n_slots; they count as waiting */
-    int32_t credit;      /* slots that nobody claims */
-    int32_t page_credit; /* pages that nobody claims */
+    int32_t credit;      /* unclaimed slots */
+    int32_t page_credit; /* unclaimed pages */
     uint64_t next_order;
 
     /* --- shared, atomic --- */
@@ -221,8 +221,14 @@ void lx_moves_fini(lx_engine *e); /* finishes the moves that were asked for */
  */
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err);
 /* Whether a move was asked for and not taken; under the mutex: whether the next one is done. */
-bool lx_moves_pending(const lx_engine *e);
-bool lx_moves_done(const lx_engine *e);
+static inline bool lx_moves_pending(const lx_engine *e)
+{
+    return e->moves.taken < e->moves.asked;
+}
+static inline bool lx_moves_done(const lx_engine *e)
+{
+    return e->moves.taken < e->moves.done;
+}
 /* Takes the next move that is done (wait: the next one): its slot and status; -1: there is none. */
 int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
 

@@ -43,7 +43,7 @@ struct lx_job {
     float *states;           /* [n, state_floats], NULL: none is kept */
     float *start;            /* [start_floats], NULL: from nothing */
     bool suspended;          /* final once finished */
-    lx_sample *top;          /* [n, max_new, n_top], NULL: none are kept */
+    lx_sample *top;          /* [n, max_new, n_top] */
     lx_bias *biases;         /* [n_biases], NULL: none */
     lx_penalties *penalties; /* the engine's, NULL: none */
     lx_stops *stops;         /* NULL: none */
@@ -265,9 +265,8 @@ static bool allocate(lx_job *job)
     job->start = copy_of(p->start.state, start_floats(job), sizeof *job->start, &ok);
     job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
-    if (p->n_top > 0)
-        job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
-    if (!ok || !make_followers(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
+    job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
+    if (!ok || !make_followers(job) || job->top == NULL || job->samples == NULL ||
         job->tokens == NULL || job->logprobs == NULL || (keeps && job->states == NULL))
         return false;
     p->targets = job->targets;
@@ -437,25 +436,19 @@ float lx_job_mean_logprob(const lx_job *job, int32_t i)
 }
 
 /* Better mean first; equal ones keep the order of their numbers. */
-static bool ranks_before(const lx_job *job, int32_t a, int32_t b)
+static int compare_samples(const void *a, const void *b, void *context)
 {
-    float x = lx_job_mean_logprob(job, a), y = lx_job_mean_logprob(job, b);
-    return x > y || (x == y && a < b);
+    const lx_job *job = *(const lx_job **)context;
+    int32_t i = *(const int32_t *)a, k = *(const int32_t *)b;
+    float x = lx_job_mean_logprob(job, i), y = lx_job_mean_logprob(job, k);
+    return x != y ? (x < y) - (x > y) : (i > k) - (i < k);
 }
 
 void lx_job_rank(const lx_job *job, int32_t *order)
 {
-    int32_t n = lx_job_get_params(job)->n;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < job->params.n; i++)
         order[i] = i;
-    for (int32_t gap = n / 2; gap > 0; gap /= 2) { /* shell sort: no memory, and n is small */
-        for (int32_t i = gap; i < n; i++) {
-            int32_t moved = order[i], k = i;
-            for (; k >= gap && ranks_before(job, moved, order[k - gap]); k -= gap)
-                order[k] = order[k - gap];
-            order[k] = moved;
-        }
-    }
+    qsort_r(order, (size_t)job->params.n, sizeof *order, compare_samples, &job);
 }
 
 const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows)

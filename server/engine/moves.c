@@ -108,16 +108,6 @@ lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
     return LX_OK;
 }
 
-bool lx_moves_pending(const lx_engine *e)
-{
-    return e->moves.taken < e->moves.asked;
-}
-
-bool lx_moves_done(const lx_engine *e)
-{
-    return e->moves.taken < e->moves.done;
-}
-
 int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err)
 {
     lx_moves *v = &e->moves;

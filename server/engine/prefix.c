@@ -27,11 +27,6 @@
 /* A prompt that parts from another does not pause for fewer rows than these. */
 enum { MIN_BRANCH = 3 };
 
-static int32_t slot_of_kept(const lx_engine *e, int32_t kept)
-{
-    return e->total_slots + kept;
-}
-
 static bool shares(const lx_engine *e, const lx_run *r)
 {
     const lx_job_start *start = &r->params->start;
@@ -53,9 +48,8 @@ int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
     r->first_row = found.rows;
     r->branch = found.shared - found.rows >= MIN_BRANCH ? found.shared : 0;
     lx_job_mark_cached(r->job, found.rows);
-    atomic_fetch_add_explicit(&e->metrics->cached_prompt_tokens, (uint64_t)found.rows,
-                              memory_order_relaxed);
-    return found.slot >= 0 ? slot_of_kept(e, found.slot) : -1;
+    lx_counter_add(&e->metrics->cached_prompt_tokens, found.rows);
+    return found.slot >= 0 ? e->total_slots + found.slot : -1;
 }
 
 static int32_t nearer(int32_t row, int32_t a, int32_t b)
@@ -69,18 +63,13 @@ static bool is_open(const lx_engine *e)
     return e->model->task->ends != NULL;
 }
 
-static int32_t grid_of(const lx_engine *e)
-{
-    if (e->options.prefix_every > 0 || !is_open(e))
-        return e->options.prefix_every;
-    return e->options.prompt_chunk;
-}
-
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 {
     if (!shares(e, r))
         return INT32_MAX;
-    int32_t every = grid_of(e), last = r->plan->n_prompt - 1;
+    int32_t every = e->options.prefix_every, last = r->plan->n_prompt - 1;
+    if (every == 0 && is_open(e))
+        every = e->options.prompt_chunk;
     int32_t pause = nearer(row, INT32_MAX, last);
     pause = nearer(row, pause, r->branch);
     if (every > 0 && row < last && row / every < last / every)
@@ -99,7 +88,7 @@ static int32_t open_pages(const lx_engine *e, int32_t rows)
 int32_t lx_prefix_shared(const lx_engine *e, int32_t kept, int32_t rows, int32_t *n)
 {
     *n = kept >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
-    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[kept - slot_of_kept(e, 0)],
+    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[kept - e->total_slots],
                                     open_pages(e, rows))
                   : -1;
 }
@@ -140,7 +129,7 @@ static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t ro
     chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, open);
     e->kept_pages[kept] = chain;
     lx_pages_list(&e->pages, chain, full + open, e->page_list);
-    return lx_transformer_state_map(e->transformer, e->states, slot_of_kept(e, kept), full + open,
+    return lx_transformer_state_map(e->transformer, e->states, e->total_slots + kept, full + open,
                                     e->page_list, err);
 }
 
@@ -158,7 +147,7 @@ static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t ro
     lx_status st = e->pages.n > 0 ? take_pages(e, kept, slot, rows, err) : LX_OK;
     if (st != LX_OK)
         return st;
-    return lx_transformer_state_copy(e->transformer, e->states, slot_of_kept(e, kept),
+    return lx_transformer_state_copy(e->transformer, e->states, e->total_slots + kept,
                                      e->slots[slot].state, rows, err);
 }
 

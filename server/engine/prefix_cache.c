@@ -155,7 +155,8 @@ static void remove_at(lx_prefix_cache *c, int32_t index)
             (size_t)(c->n - index) * sizeof *c->entries);
 }
 
-/* The cost of an entry's loss: rows to compute again, and the time for which nobody used them. */
+/* The cost of an entry's loss: rows to compute again, and the time for which the entry was unused.
+ */
 typedef struct loss {
     uint64_t rows, age;
 } loss;

@@ -98,36 +98,22 @@ int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
     return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
 }
 
-/* The deadlines for the first slot and the first token. */
-static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
-{
-    const lx_job_params *p = lx_job_get_params(job);
-    bool queue_late = p->queue_deadline_ns != 0 && now >= p->queue_deadline_ns;
-    bool first_late = p->first_deadline_ns != 0 && now >= p->first_deadline_ns;
-    if (!queue_late && !first_late)
-        return LX_OK;
-    lx_job_times t = lx_job_get_times(job);
-    if (queue_late && t.started == 0)
-        return lx_fail(err, LX_ERR_BUSY, NULL,
-                       "all slots were in use for as long as a request may wait: try again later");
-    if (first_late && t.first_token == 0)
-        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
-                       "no token was generated within the time for the first one");
-    return LX_OK;
-}
-
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err)
 {
+    const lx_job_params *p = lx_job_get_params(job);
+    lx_job_times t = lx_job_get_times(job);
     if (lx_job_cancelled(job))
         return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
-    if (now >= lx_job_get_params(job)->deadline_ns)
+    if (now >= p->deadline_ns)
         return lx_fail(err, LX_ERR_TIMEOUT, NULL,
                        "the request timed out before its answer was complete");
-    lx_status st = check_beginning(job, now, err);
-    if (st != LX_OK)
-        return st;
-    if (lx_job_get_params(job)->suspendable && atomic_load(&e->suspending) &&
-        lx_job_may_suspend(job))
+    if (p->queue_deadline_ns != 0 && now >= p->queue_deadline_ns && t.started == 0)
+        return lx_fail(err, LX_ERR_BUSY, NULL,
+                       "all slots were in use for as long as a request may wait: try again later");
+    if (p->first_deadline_ns != 0 && now >= p->first_deadline_ns && t.first_token == 0)
+        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
+                       "no token was generated within the time for the first one");
+    if (p->suspendable && atomic_load(&e->suspending) && lx_job_may_suspend(job))
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
                        "the server is stopping and has suspended this request");
     return LX_OK;
@@ -138,13 +124,11 @@ lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_e
 void lx_engine_publish_slots(lx_engine *e)
 {
     int32_t used = e->n_active < e->options.n_slots ? e->n_active : e->options.n_slots;
-    atomic_store_explicit(&e->metrics->slots_used, used, memory_order_relaxed);
+    atomic_store(&e->metrics->slots_used, used);
     int64_t pages = e->pages.n - atomic_load(&e->pages.left);
-    atomic_store_explicit(&e->metrics->pool_used, pages * lx_engine_page_bytes(e),
-                          memory_order_relaxed);
+    atomic_store(&e->metrics->pool_used, pages * lx_engine_page_bytes(e));
     pages = e->pages.n_used[LX_PAGES_KEPT];
-    atomic_store_explicit(&e->metrics->pool_kept, pages * lx_engine_page_bytes(e),
-                          memory_order_relaxed);
+    atomic_store(&e->metrics->pool_kept, pages * lx_engine_page_bytes(e));
 }
 
 /* Under the mutex: jobs that wait for a slot or take turns. */
@@ -156,7 +140,7 @@ static int32_t n_waiting(const lx_engine *e)
 /* Under the mutex. */
 static void publish_queue(lx_engine *e)
 {
-    atomic_store_explicit(&e->metrics->queue_length, n_waiting(e), memory_order_relaxed);
+    atomic_store(&e->metrics->queue_length, n_waiting(e));
 }
 
 void lx_engine_count_beyond(lx_engine *e)

@@ -149,8 +149,7 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
     lx_job_mark_started(job, atomic_load(&e->metrics->steps));
     lx_job_times t = lx_job_get_times(job);
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
-    atomic_fetch_add_explicit(&e->metrics->queue_steps, t.started_step - t.submitted_step,
-                              memory_order_relaxed);
+    lx_counter_add(&e->metrics->queue_steps, (int64_t)(t.started_step - t.submitted_step));
     return st == LX_OK ? first_state(e, r, kept, slot, err) : st;
 }
 

@@ -197,19 +197,12 @@ bool lx_fair_has_pages(const lx_fair_claim *c, const lx_fair_room *room, bool pa
     return !passes || room->small_pages + c->pages <= kept_back(room->n_pages);
 }
 
-/* Less than zero: a of one client's weight is less than b of the other's. */
-static int64_t compare_shares(int64_t a, int32_t a_weight, int64_t b, int32_t b_weight)
-{
-    return a * b_weight - b * a_weight;
-}
-
 bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b)
 {
-    int64_t less =
-        compare_shares(a->client_pages, a->client_weight, b->client_pages, b->client_weight);
+    int64_t of_a = a->client_weight, of_b = b->client_weight;
+    int64_t less = a->client_pages * of_b - b->client_pages * of_a;
     if (less == 0)
-        less = compare_shares((int64_t)a->client_active + 1, a->client_weight,
-                              (int64_t)b->client_active + 1, b->client_weight);
+        less = (a->client_active + 1) * of_b - (b->client_active + 1) * of_a;
     if (less != 0)
         return less < 0;
     if (a->request_active != b->request_active)

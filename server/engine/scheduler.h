@@ -1,5 +1,5 @@
 /*
- * The scheduler: which rows a step computes, and fair sharing of rows and slots. Pure functions,
+ * The scheduler: the choice of rows for a step, and fair sharing of rows and slots. Pure functions,
  * tested alone.
  *
  * Clients get rows of a step and slots by their weights. The requests of a client share alike. In a

@@ -205,13 +205,6 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
     };
 }
 
-/* Most rows of a sequence, as many as the pages of a slot hold. */
-static int32_t most_rows(const lx_engine *e)
-{
-    bool grows = e->pages.n > 0 && e->slot_pages < INT32_MAX / LX_PAGE_TOKENS;
-    return grows ? e->slot_pages * LX_PAGE_TOKENS : INT32_MAX;
-}
-
 /* Maps this page as all pages that a prepared step can need; -1: no page. Nothing is computed, so
    all may be the same. */
 static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
@@ -233,11 +226,12 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
     lx_frame_clear(f); /* ids and positions are zeros */
     lx_batch *b = &f->step.batch;
     for (int32_t i = 0; i < n_seqs; i++) {
-        int32_t length = n_rows / n_seqs + (i < n_rows % n_seqs), most = most_rows(e);
-        length = length < most ? length : most;
+        int64_t length = n_rows / n_seqs + (i < n_rows % n_seqs);
+        if (e->pages.n > 0 && length > (int64_t)e->slot_pages * LX_PAGE_TOKENS)
+            length = (int64_t)e->slot_pages * LX_PAGE_TOKENS;
         f->seq_start[b->n_seqs] = b->n_tokens;
         f->seq_state[b->n_seqs++] = i + 1; /* there are spare slots */
-        for (int32_t row = 0; row < length; row++) {
+        for (int64_t row = 0; row < length; row++) {
             b->n_tokens++;
             add_output(e, f, l);
         }

@@ -176,10 +176,9 @@ static void count(lx_engine *e, const lx_frame *f)
     int64_t now = lx_now_ns(), begin = f->begin_ns > e->done_ns ? f->begin_ns : e->done_ns;
     int64_t ns = now - begin;
     e->done_ns = now;
-    atomic_fetch_add_explicit(&m->steps, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->step_rows, (uint64_t)f->step.batch.n_tokens,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->prompt_tokens, (uint64_t)f->n_prompt_rows, memory_order_relaxed);
+    lx_counter_add(&m->steps, 1);
+    lx_counter_add(&m->step_rows, f->step.batch.n_tokens);
+    lx_counter_add(&m->prompt_tokens, f->n_prompt_rows);
     lx_histogram_observe(&m->step_time, ns);
     if (f->n_prompt_rows == 0)
         lx_step_cost_observe(&e->drafts.cost, f->step.batch.n_tokens, ns);
@@ -194,8 +193,7 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_outputs && st == LX_OK;)
         st = hand_out(e, f, &i, now, &n, err);
-    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n.generated,
-                              memory_order_relaxed);
+    lx_counter_add(&e->metrics->generated_tokens, n.generated);
     atomic_fetch_sub(&e->work_left, n.generated + n.scored);
     atomic_store(&e->last_step_ns, now);
     return st;
@@ -203,23 +201,15 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 
 /* --- steps under way --- */
 
-/* Keeps the states of prompts that pause after this step, by copies that the device makes after it.
- */
-static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
-{
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
-        st = lx_prefix_keep(e, f->seq_slot[i], f->position[i], err);
-    return st;
-}
-
+/* Starts the step, and keeps the states of prompts that pause after it: the device copies them
+ * then. */
 static lx_status start(lx_engine *e, lx_frame *f, lx_error *err)
 {
     lx_status st = lx_transformer_start(e->transformer, e->states, &f->step, &f->number, err);
-    if (st != LX_OK)
-        return st;
-    e->n_started++;
-    return keep_prefixes(e, f, err);
+    e->n_started += st == LX_OK;
+    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
+        st = lx_prefix_keep(e, f->seq_slot[i], f->position[i], err);
+    return st;
 }
 
 /* The oldest step under way is done. */
