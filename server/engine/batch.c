@@ -170,9 +170,7 @@ static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
     bool is_score = r->params->n_targets > 0 && r->params->n_targets == r->params->max_new;
     if (s->prompt_row < lx_run_prompt_end(r) || is_score)
         return; /* a score ends with its last token */
-    lx_slot_phase next = r->params->n > 1          ? LX_SLOT_SHARED
-                         : r->params->max_new == 0 ? LX_SLOT_PROMPTED
-                                                   : LX_SLOT_DECODE;
+    lx_slot_phase next = lx_run_after_prompt(r);
     e->n_pending += next == LX_SLOT_SHARED; /* its samples ask for slots from now on */
     lx_slot_enter(e, slot, next);
     if (next == LX_SLOT_DECODE)

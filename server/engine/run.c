@@ -3,14 +3,19 @@
 
 #include "server/engine/internal.h"
 
+lx_slot_phase lx_run_after_prompt(const lx_run *r)
+{
+    bool state_only = r->params->max_new == r->params->start.n_tokens;
+    return r->params->n > 1 ? LX_SLOT_SHARED : state_only ? LX_SLOT_PROMPTED : LX_SLOT_DECODE;
+}
+
 int32_t lx_run_prompt_end(const lx_run *r)
 {
     int32_t n_targets = r->params->n_targets, max_new = r->params->max_new;
     if (n_targets > 0)
         return r->plan->n_prompt + (n_targets < max_new ? n_targets : max_new - 1);
-    bool state_only = r->params->max_new == r->params->start.n_tokens;
     /* The last row is each sample's own, or that of a request that continues from the state. */
-    return r->plan->n_prompt - (r->params->n > 1 || state_only);
+    return r->plan->n_prompt - (lx_run_after_prompt(r) != LX_SLOT_DECODE);
 }
 
 bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
@@ -62,11 +67,10 @@ static bool may_follow(lx_slot_phase from, lx_slot_phase to)
 void lx_slot_enter(lx_engine *e, int32_t slot, lx_slot_phase phase)
 {
     lx_slot *s = &e->slots[slot];
-    bool follows = may_follow(s->phase, phase), counted = s->phase == LX_SLOT_FREE;
-    assert(follows && s->run >= 0);
-    assert(phase != LX_SLOT_FREE || lx_slot_is_idle(s));
+    bool counted = s->phase == LX_SLOT_FREE || lx_slot_is_active(s);
+    bool follows = may_follow(s->phase, phase) && s->run >= 0;
+    assert(follows && (phase != LX_SLOT_FREE || lx_slot_is_idle(s)));
     (void)follows;
-    counted = counted || lx_slot_is_active(s);
     s->phase = phase;
     if (counted && !lx_slot_is_active(s))
         lx_usage_count(e, e->runs[s->run].request, -1, 0);

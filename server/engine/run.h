@@ -28,20 +28,21 @@ typedef struct lx_run {
     const lx_plan *plan;
     const lx_job_params *params;
     lx_run_phase phase;
-    bool advanced;        /* got a token in this step that its reader waits for */
-    int32_t next_sample;  /* the first one that has no slot yet */
-    int32_t n_done;       /* samples that are complete */
-    int64_t n_tokens;     /* pushed so far, of all samples */
-    int32_t first_slot;   /* n > 1: the prompt slot; -1: the last sample took that */
-    int32_t granted;      /* samples that may start now */
-    int32_t pages;        /* of a growing state that a slot of it has, reserved when granted */
-    int32_t shared_pages; /* n > 1: of those, full in the prompt slot: all samples read the same */
-    int32_t n_slots;      /* that it has */
-    int32_t request;      /* see lx_usage */
-    int32_t under_way;    /* steps and moves of all its slots */
-    int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
-    int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
-    uint64_t order;
+    bool advanced;       /* its reader waits for a token of this step */
+    int32_t next_sample; /* the first sample without a slot */
+    int32_t n_done;      /* complete samples */
+    int64_t n_tokens;    /* tokens of all samples that the job has */
+    int32_t first_slot;  /* n > 1: the prompt slot, -1 after the last sample took it */
+    int32_t granted;     /* samples that were granted a slot and have not taken it */
+    int32_t pages;       /* of a growing state, per slot; reserved at the grant */
+    int32_t
+        shared_pages;  /* n > 1: of these, full ones of the prompt slot, which all samples read */
+    int32_t n_slots;   /* that it has taken */
+    int32_t request;   /* index of the request's lx_usage */
+    int32_t under_way; /* steps and moves of all its slots */
+    int32_t first_row; /* of the prompt that is computed; a state had the rows before it */
+    int32_t branch;    /* rows after which the prompt parts from a known one, 0: none */
+    uint64_t order;    /* older runs have smaller ones */
 } lx_run;
 
 /*
@@ -76,18 +77,18 @@ typedef enum lx_slot_phase {
 typedef struct lx_slot {
     lx_slot_phase phase;
     int32_t run;          /* -1: free */
-    int32_t sample;       /* of the run; -1 while it computes a shared prompt */
-    int32_t prompt_row;   /* the next one to compute */
-    int32_t step;         /* tokens generated, those of steps under way too */
-    int32_t pages;        /* the chain of them, as many as its run says; -1: none */
-    int32_t steps, moves; /* under way; moves: 0 or 1, and then it computes nothing */
-    int32_t state;        /* the back end's slot that holds its state: this one, or the second */
-    int32_t second;       /* its second slot, for the rows of guesses; -1: it has none */
-    int32_t late;         /* rows of known tokens, before the newest, that its state has not seen */
-    int32_t n_guessed;    /* tokens of the step under way that are guesses */
-    uint64_t order;       /* of those of a request, smaller is older */
-    uint64_t last_step;   /* the newest that computes rows of it */
-    int64_t token_ns;     /* when the newest was */
+    int32_t sample;       /* of the run; -1 in a prompt slot */
+    int32_t prompt_row;   /* the next row of the prompt or the score */
+    int32_t step;         /* tokens of the sample, with those that steps under way draw */
+    int32_t pages;        /* its chain of lx_run.pages pages; -1: none */
+    int32_t steps, moves; /* under way; with a move, of which it has at most one, it gets no rows */
+    int32_t state;        /* the back end's slot with its state: this one, or the second one */
+    int32_t second;       /* its second slot, -1: none */
+    int32_t late;         /* rows of known tokens, before the newest, that its state lacks */
+    int32_t n_guessed;    /* guesses in the step under way */
+    uint64_t order;       /* older samples of a request have smaller ones */
+    uint64_t last_step;   /* number of the newest step with rows of it */
+    int64_t token_ns;     /* time of its newest token */
 } lx_slot;
 
 static inline bool lx_slot_is_active(const lx_slot *s)
@@ -107,6 +108,8 @@ bool lx_run_is_ready(const lx_engine *e, const lx_run *r);
 void lx_slot_count(lx_engine *e, int32_t slot, int32_t n_steps, int32_t n_moves);
 /* The prompt rows that the run's first slot computes before a sample decodes. */
 int32_t lx_run_prompt_end(const lx_run *r);
+/* The phase of that slot after these rows. */
+lx_slot_phase lx_run_after_prompt(const lx_run *r);
 /* Whether the run's next input may be computed before its newest token is known. */
 bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
 /* The owner of the kept states and lessons of drafts that the run uses and leaves: its client's

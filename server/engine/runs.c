@@ -127,11 +127,7 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
     s->prompt_row = r->first_row;
     s->step = start->n_tokens;
     r->first_slot = slot;
-    bool state_only = start->n_tokens == r->params->max_new;
-    lx_slot_phase begun = r->params->n > 1 ? LX_SLOT_SHARED
-                          : state_only     ? LX_SLOT_PROMPTED
-                                           : LX_SLOT_DECODE;
-    lx_slot_enter(e, slot, prompt ? LX_SLOT_PROMPT : begun);
+    lx_slot_enter(e, slot, prompt ? LX_SLOT_PROMPT : lx_run_after_prompt(r));
     if (r->params->n > 1)
         e->n_pending += pending(e, r);
     else

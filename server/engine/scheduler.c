@@ -112,12 +112,6 @@ void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *request
     *level = least != UINT64_MAX ? least : *level;
 }
 
-static int32_t min3(int32_t a, int32_t b, int32_t c)
-{
-    int32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
 int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *limits)
 {
     int32_t total = 0;
@@ -129,7 +123,8 @@ int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *li
     if (total > 0 && left - total / 2 > limits->prompt_beside)
         left = total / 2 + limits->prompt_beside;
     for (int32_t i = 0; i < n && left > 0; i++) {
-        int32_t rows = min3(items[i].prompt_rows, limits->prompt_chunk, left);
+        int32_t most = left < limits->prompt_chunk ? left : limits->prompt_chunk;
+        int32_t rows = items[i].prompt_rows < most ? items[i].prompt_rows : most;
         items[i].rows += rows;
         total += rows;
         left -= rows;

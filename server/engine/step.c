@@ -13,6 +13,8 @@
  * All tokens of a step are published before any reader is woken, so a reader sees them in one
  * burst.
  */
+#include <assert.h>
+
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
@@ -75,6 +77,7 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
+    assert(r->phase != LX_RUN_SAVED);
     if (sample.token < 0)
         r->phase = LX_RUN_FAILED;
     if (r->phase == LX_RUN_FAILED)
