@@ -312,7 +312,8 @@ static void states_at_the_end_are_the_same_with_steps_ahead(void **state)
     (void)state;
     subject.of_pictures = false;
     for (int32_t i = 0; i < SUBJECT_REQUESTS; i++) {
-        rig_request q = {.line = request_lines[i % 5], .seed = (uint64_t)i, .stops = &request_stops};
+        rig_request q = {
+            .line = request_lines[i % 5], .seed = (uint64_t)i, .stops = &request_stops};
         lx_job *unsent = rig_job(&q, NULL, NULL);
         q.keep_state = true;
         q.max_new = lx_job_get_params(unsent)->max_new;
