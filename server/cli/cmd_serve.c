@@ -67,7 +67,7 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
 
 /* The parts that HTTP is started with, besides the options. */
 typedef struct parts {
-    lx_gate *gate;
+    lx_access *access;
     char *certificate, *key; /* PEM, NULL: no TLS */
     char *state_key;         /* NULL: states are not signed */
     char font[320];          /* its line in the log, "": none */
@@ -86,9 +86,9 @@ static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
     return st;
 }
 
-static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
+static lx_status make_access(const lx_serve_options *o, parts *p, lx_error *err)
 {
-    lx_gate_options gate = {
+    lx_access_options access = {
         /* in argv or the environment, where ps and /proc would show the key */
         .api_key = (char *)(uintptr_t)o->api_key,
         .api_key_file = o->api_key_file,
@@ -103,28 +103,28 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
                    .max_states = o->key_states,
                    .max_state_bytes = o->key_state_bytes},
     };
-    lx_status st = lx_gate_new(&gate, &p->gate, err);
+    lx_status st = lx_access_new(&access, &p->access, err);
     bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
                  strcmp(o->host, "localhost") == 0;
-    if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
+    if (st == LX_OK && !local && !lx_access_has_keys(p->access))
         lx_log(
             LX_LOG_WARN,
             "every client that reaches %s may use the server; set --api-key or --api-key-file to "
             "prevent that",
             o->host);
-    if (st == LX_OK && !lx_gate_has_admin(p->gate))
+    if (st == LX_OK && !lx_access_has_admin(p->access))
         lx_log(LX_LOG_INFO, "no API key has the right admin, so POST /v1/models/reload is refused; "
                             "SIGHUP reloads the models");
     return st;
 }
 
 /* No key alone may fill a store that several keys share. */
-static void share_store(lx_state_store *states, lx_gate *gate)
+static void share_store(lx_state_store *states, lx_access *access)
 {
     lx_store_stats s;
     states->ops->stats(states, &s);
     if (s.max_states > 0)
-        lx_gate_share(gate, s.max_states, s.max_bytes);
+        lx_access_share(access, s.max_states, s.max_bytes);
 }
 
 static void free_secret(char *text)
@@ -136,7 +136,7 @@ static void free_secret(char *text)
 
 static void free_parts(parts *p)
 {
-    lx_gate_free(p->gate);
+    lx_access_free(p->access);
     free(p->certificate);
     free_secret(p->key);
     free_secret(p->state_key);
@@ -146,7 +146,7 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
                             parts *p, lx_http **out, lx_error *err)
 {
     int32_t max_connections = 0;
-    lx_status st = make_gate(o, p, err);
+    lx_status st = make_access(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
     if (st == LX_OK)
@@ -154,7 +154,7 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
                                       &max_connections, err);
     if (st != LX_OK)
         return st;
-    share_store(api->states, p->gate);
+    share_store(api->states, p->access);
     lx_http_options http = {
         .host = o->host,
         .port = (int32_t)o->port,
@@ -172,9 +172,9 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
         .tls_key = p->key,
         .max_per_address = (int32_t)o->per_address,
         .log_bodies = o->log_prompts,
-        .admit = lx_gate_admit,
-        .leave = lx_gate_leave,
-        .gate = p->gate,
+        .admit = lx_access_admit,
+        .leave = lx_access_leave,
+        .access = p->access,
         .is_quick = lx_routes_is_quick,
         .handle = handle,
         .refuse = refuse,

@@ -46,7 +46,7 @@ void lx_exchange_unref(lx_exchange *ex)
     if (ex->before.context != NULL)
         ex->before.release(ex->before.context);
     if (ex->passed)
-        ex->http->options.leave(ex->http->options.gate, &ex->pass);
+        ex->http->options.leave(ex->http->options.access, &ex->pass);
     free(ex->response.body);
     free(ex->shown);
     lx_exchange_free_body(ex);
@@ -150,7 +150,7 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     lx_response rs = {0};
     if (o->admit == NULL)
         return true;
-    ex->passed = o->admit(o->gate, &head, &ex->pass, &rs);
+    ex->passed = o->admit(o->access, &head, &ex->pass, &rs);
     if (ex->passed)
         return true;
     ex->conn->refused = has_body;
