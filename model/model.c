@@ -397,8 +397,10 @@ static lx_status add_generation_ends(lx_model *m, lx_error *err)
     int32_t ids[LX_MAX_ENDS], n = 0;
     lx_status st = lx_hf_read_generation_ends(m->dir, LX_MAX_ENDS, ids, &n, err);
     for (int32_t i = 0; st == LX_OK && i < n; i++) {
-        m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
+        int32_t known = m->config.n_ends;
         add_end(m, ids[i]);
+        if (m->config.n_ends > known) /* else the model is as it was, and so are its states */
+            m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
     }
     return st;
 }
