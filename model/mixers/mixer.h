@@ -71,7 +71,10 @@ typedef struct lx_mixer_config {
 typedef enum lx_tensor_role {
     LX_TENSOR_PRODUCT, /* y = W x + b: NAME.weight [rows, cols], NAME.bias [rows] */
     LX_TENSOR_MAP,     /* y = W x: NAME.weight [rows, cols] */
-    LX_TENSOR_ARRAY    /* numbers that no product multiplies: NAME [rows, cols], [cols] if rows 0 */
+    LX_TENSOR_ARRAY,   /* numbers that no product multiplies: NAME [rows, cols], [cols] if rows 0 */
+    /* Of the frame, which model.c declares: */
+    LX_TENSOR_TABLE, /* a row for each id of an input: NAME.weight [rows, cols] */
+    LX_TENSOR_NORM   /* NAME.weight [cols], NAME.bias [cols] unless the norms are RMSNorms */
 } lx_tensor_role;
 
 /* Parameters of a mixer: tensors of these names behind "layers.I." in the weights file. */

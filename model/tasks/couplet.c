@@ -15,13 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/config_reader.h"
+#include "model/model_files.h"
 #include "model/tasks/couplet_chars.h"
 #include "model/traditional.h"
 #include "model/utf8.h"
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
 enum { MASK_RULES, MASK_FREE, N_MASKS };
-enum { MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd, TOKEN_BYTES = 16 };
+enum { MAX_CONFIG_CHARS = 1024, MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd, TOKEN_BYTES = 16 };
 
 typedef struct character {
     uint32_t codepoint;
@@ -37,6 +39,11 @@ typedef struct line {
 } line;
 
 /* --- the model --- */
+
+static void read_config(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    lx_couplet_own(c)->max_chars = lx_config_int(r, s, "max_chars", 1, MAX_CONFIG_CHARS);
+}
 
 static const char *const specials[] = {"<unk>", "<s>", "<sep>", "<none>"};
 enum { UNK, BOS, SEP, NONE, N_SPECIALS };
@@ -61,7 +68,7 @@ static lx_status check_inputs(const lx_config *c, int32_t n_vocab, lx_error *err
                        N_INPUTS, c->n_inputs);
     for (int32_t i = 0; i < N_INPUTS; i++) {
         bool of_vocab = i == TOKEN || i == MIRROR;
-        int32_t want = of_vocab ? n_vocab : c->max_chars + 1;
+        int32_t want = of_vocab ? n_vocab : lx_couplet_of(c)->max_chars + 1;
         if (strcmp(c->inputs[i].name, names[i]) != 0)
             return lx_fail(err, LX_ERR_FORMAT, "inputs",
                            "config.json: inputs: number %d of a couplet model is %s, not %s", i + 1,
@@ -96,16 +103,17 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     const lx_config *c = &model->config;
     if (model->vocab == NULL)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "vocab.txt: the couplet task needs it");
-    if (c->max_chars < 1 || c->max_chars > MAX_CHARS)
+    if (lx_couplet_of(c)->max_chars < 1 || lx_couplet_of(c)->max_chars > MAX_CHARS)
         return lx_fail(err, LX_ERR_FORMAT, "max_chars",
-                       "config.json: max_chars: %d is not in 1 .. %d", c->max_chars, MAX_CHARS);
+                       "config.json: max_chars: %d is not in 1 .. %d", lx_couplet_of(c)->max_chars,
+                       MAX_CHARS);
     int32_t n_vocab = lx_vocab_size(model->vocab);
     if (c->head_kind != LX_HEAD_CATEGORICAL || c->head_size != n_vocab)
         return lx_fail(err, LX_ERR_FORMAT, "head",
                        "config.json: head: size %d, but vocab.txt has %d entries", c->head_size,
                        n_vocab);
     lx_status st = check_inputs(c, n_vocab, err);
-    return st == LX_OK ? check_vocabulary(model->vocab, c->max_chars, err) : st;
+    return st == LX_OK ? check_vocabulary(model->vocab, lx_couplet_of(c)->max_chars, err) : st;
 }
 
 static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
@@ -252,7 +260,7 @@ static void fill_prompt(lx_plan *plan, const line *l)
 /* The first row, the line, the row between, and all but the last character of the answer. */
 static int32_t max_rows(const lx_model *model)
 {
-    return 2 * model->config.max_chars + 1;
+    return 2 * lx_couplet_of(&model->config)->max_chars + 1;
 }
 
 static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes,
@@ -262,7 +270,7 @@ static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes,
     span s;
     lx_status st = trim(text, bytes, request->normalize, "prompt", &s, err);
     if (st == LX_OK)
-        st = check_length(&s, model->config.max_chars, "prompt", err);
+        st = check_length(&s, lx_couplet_of(&model->config)->max_chars, "prompt", err);
     if (st != LX_OK)
         return st;
     size_t n = (size_t)s.n_chars;
@@ -301,7 +309,7 @@ static lx_status write_ids(const lx_model *model, const lx_task_request *request
     }
     if (text->status == LX_ERR_TOO_LARGE)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "the line has %d tokens, at most %d are read",
-                       request->n_ids, model->config.max_chars);
+                       request->n_ids, lx_couplet_of(&model->config)->max_chars);
     return text->status == LX_OK ? LX_OK : lx_fail(err, text->status, NULL, "no memory for a line");
 }
 
@@ -310,7 +318,7 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     if (request->ids == NULL)
         return plan_text(plan, request->text, request->text_bytes, request, err);
     lx_buffer text;
-    lx_buffer_init(&text, (size_t)plan->model->config.max_chars * 8);
+    lx_buffer_init(&text, (size_t)lx_couplet_of(&plan->model->config)->max_chars * 8);
     lx_buffer_puts(&text, "");
     lx_status st = write_ids(plan->model, request, &text, err);
     lx_task_request exactly = *request; /* a token means its own character */
@@ -400,17 +408,45 @@ static bool restate(const lx_plan *plan, lx_buffer *out)
     return l->rules;
 }
 
-static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err)
 {
-    (void)err;
-    *request = (lx_task_request){.text = bytes, .text_bytes = n, .rules = flag};
+    (void)ignore_end;
+    const lx_task_request request = {.text = bytes, .text_bytes = n, .rules = flag};
+    return plan_init(plan, &request, err);
+}
+
+static void card(const lx_model *model, lx_task_card *card)
+{
+    lx_card_int(card, "max_chars", lx_couplet_of(&model->config)->max_chars);
+}
+
+static lx_status read_answer(const lx_plan *plan, const char *text, size_t bytes,
+                             lx_token_list *out, lx_error *err)
+{
+    const line *l = plan->data;
+    span s;
+    lx_status st = trim(text, bytes, false, "completion", &s, err);
+    if (st != LX_OK)
+        return st;
+    if (s.n_chars != l->n)
+        return lx_fail(err, LX_ERR_INVALID, "completion",
+                       "the lower line has %d characters, the upper line %d", s.n_chars, l->n);
+    size_t pos = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
+        int32_t id = lx_vocab_char(plan->model->vocab, c);
+        lx_token_list_add(out, id < 0 ? l->unk : id);
+    }
     return LX_OK;
 }
 
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
+    .read_config = read_config,
+    .load = lx_model_read_vocab,
+    .card = card,
     .check_model = check_model,
     .max_rows = max_rows,
     .n_masks = N_MASKS,
@@ -420,31 +456,12 @@ const lx_task_ops lx_couplet_task = {
     .input = input,
     .constrain = constrain,
     .restate = restate,
-    .reread = reread,
+    .replan = replan,
+    .score_name = "nats_per_character",
+    .score_unit = 1,
+    .read_answer = read_answer,
     .render = render,
     .spell = spell,
     .token_bytes = token_bytes,
     .render_prompt = render_prompt,
 };
-
-/* --- scoring --- */
-
-lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
-                               lx_error *err)
-{
-    const line *l = plan->data;
-    span s;
-    lx_status st = trim(text, bytes, false, "lower", &s, err);
-    if (st != LX_OK)
-        return st;
-    if (s.n_chars != l->n)
-        return lx_fail(err, LX_ERR_INVALID, "lower",
-                       "the lower line has %d characters, the upper line %d", s.n_chars, l->n);
-    size_t pos = 0;
-    for (int32_t i = 0; i < l->n; i++) {
-        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
-        int32_t id = lx_vocab_char(plan->model->vocab, c);
-        ids[i] = id < 0 ? l->unk : id;
-    }
-    return LX_OK;
-}

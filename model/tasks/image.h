@@ -23,6 +23,28 @@
 
 #include "model/tasks/task.h"
 
+enum { LX_MAX_CLASSES = 100, LX_MAX_PALETTE = 256, LX_MAX_CLASS_NAMES = 64 };
+
+/* The keys of "image" in config.json. */
+typedef struct lx_image_config {
+    int32_t width, height;
+    int32_t period;     /* rows of one picture of a strip; 0: the raster is one picture */
+    int32_t n_channels; /* 1 (grey) or 3 (R, G, B) */
+    int32_t n_classes;  /* that a request can ask for */
+    int32_t n_palette;  /* levels; 0: a level is its value, of 256 */
+    uint8_t palette[LX_MAX_PALETTE]; /* the value of each level, rising */
+    /* The names of each class, with single spaces between: "seven 7 七"; the first is its name. */
+    char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];
+} lx_image_config;
+LX_TASK_PART(lx_image_config, lx_image_of, lx_image_own)
+
+/* The fields of a request, see lx_task_request. */
+typedef struct lx_image_request {
+    const uint8_t *values; /* the first n_values of the raster, given (may be none) */
+    int32_t n_values;
+    int32_t class_number; /* the class to show + 1; 0: any */
+} lx_image_request;
+
 extern const lx_task_ops lx_image_task;
 
 /* Values of one image: width * height * channels. */
@@ -52,5 +74,25 @@ int32_t lx_image_class(const lx_plan *plan);
    stays; what stays must be the first pixels of the raster. Returns the number of given values, or
    -1 when a pixel stays behind one that goes. */
 int32_t lx_image_kept(const lx_config *config, const uint8_t *keep);
+
+/* A PNG file in memory; data NULL: none. */
+typedef struct lx_png_file {
+    const void *data;
+    size_t bytes;
+} lx_png_file;
+
+/* A whole picture of the model's size, transparency ignored: *values is malloc'ed,
+   [height, width, channels]. LX_ERR_INVALID with param "image". */
+lx_status lx_picture_read(const lx_config *config, lx_png_file image, uint8_t **values,
+                          lx_error *err) LX_MUST_USE;
+
+/*
+ * The first values of a picture that is to be completed: *values is malloc'ed, *n_values of them.
+ * What is kept: the mask's pixels with alpha != 0, or without a mask those of the image, or all of
+ * an image of the full width and fewer rows. It must be the beginning of the raster and leave
+ * something to paint. LX_ERR_INVALID with param "image" or "mask".
+ */
+lx_status lx_picture_read_prefix(const lx_config *config, lx_png_file image, lx_png_file mask,
+                                 uint8_t **values, int32_t *n_values, lx_error *err) LX_MUST_USE;
 
 #endif

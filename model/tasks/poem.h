@@ -21,11 +21,26 @@
 #ifndef LINNET_MODEL_POEM_H
 #define LINNET_MODEL_POEM_H
 
+#include "model/rhymes.h"
 #include "model/tasks/task.h"
 
 enum { LX_POEM_MAX_LINES = 8 };
 
+/* The fields of a request, see lx_task_request. */
+typedef struct lx_poem_request {
+    const char *form;     /* NUL-terminated; NULL: none */
+    const char *acrostic; /* of acrostic_bytes, not NUL-terminated; NULL: none */
+    size_t acrostic_bytes;
+    bool rhyme; /* even lines rhyme */
+} lx_poem_request;
+
 extern const lx_task_ops lx_poem_task;
+
+/* The model's table of rhymes; NULL: its folder has none. */
+static inline const lx_rhymes *lx_poem_rhymes(const lx_model *model)
+{
+    return model->task_data;
+}
 
 /* "5x4, 5x8, 7x4, 7x8": for messages. */
 const char *lx_poem_forms(void);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "model/tasks/image.h"
+#include "model/tasks/poem.h"
 #include "server/cli/cli.h"
 #include "server/cli/commands.h"
 #include "server/cli/generate_image.h"
@@ -131,7 +132,8 @@ const lx_command lx_generate_command = {
 /* Which options a kind of model needs, and which it refuses. */
 static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
 {
-    bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;
+    bool image = model->task->modality == LX_IMAGE,
+         classes = image && lx_image_of(&model->config)->n_classes > 0;
     const char *text_only = lx_cli_text_only(&o->sampling);
     bool asked = o->prompt != NULL || o->interactive;
     const char *made = !image    ? "writes text"
@@ -163,6 +165,7 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
 static lx_status read_class(const generate_options *o, const lx_config *c, int32_t *number,
                             lx_error *err)
 {
+    const lx_image_config *own = lx_image_of(c);
     *number = (int32_t)o->class_index + 1;
     if (*number > 0 || o->prompt == NULL)
         return LX_OK;
@@ -170,29 +173,35 @@ static lx_status read_class(const generate_options *o, const lx_config *c, int32
     if (*number > 0)
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, "prompt",
-                   "PROMPT must name one of the model's %d classes, such as \"%.*s\"", c->n_classes,
-                   (int)strcspn(c->classes[0], " "), c->classes[0]);
+                   "PROMPT must name one of the model's %d classes, such as \"%.*s\"",
+                   own->n_classes, (int)strcspn(own->classes[0], " "), own->classes[0]);
 }
 
 static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
                            lx_error *err)
 {
-    lx_task_request request = {.rules = o->rules, .normalize = o->normalize};
+    lx_image_request image = {.values = NULL};
+    const lx_poem_request poem = {.form = o->form,
+                                  .acrostic = o->acrostic,
+                                  .acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0,
+                                  .rhyme = o->rhyme};
+    lx_task_request request = {
+        .rules = o->rules, .normalize = o->normalize, .own_of = &lx_poem_task, .own = &poem};
     uint8_t *given = NULL;
     lx_status st = LX_OK;
     if (model->task->modality == LX_IMAGE) {
-        st = read_class(o, &model->config, &request.class_number, err);
+        st = read_class(o, &model->config, &image.class_number, err);
     } else {
         request.text = o->text.data;
         request.text_bytes = o->text.length;
     }
-    request.form = o->form;
-    request.acrostic = o->acrostic;
-    request.rhyme = o->rhyme;
-    request.acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0;
     if (st == LX_OK && o->complete != NULL)
-        st = lx_generate_read_given(o->complete, &model->config, &given, &request.n_values, err);
-    request.values = given;
+        st = lx_generate_read_given(o->complete, &model->config, &given, &image.n_values, err);
+    image.values = given;
+    if (model->task->modality == LX_IMAGE && lx_poem_task.own_field(&poem) == NULL) {
+        request.own_of = &lx_image_task;
+        request.own = &image;
+    }
     if (st == LX_OK)
         st = lx_plan_new(model, &request, out, err);
     free(given);

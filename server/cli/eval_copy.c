@@ -111,10 +111,10 @@ static lx_status check_sizes(const lx_eval_options *o, const lx_model *model, lx
     if (o->limit > MAX_SEQUENCES)
         return lx_fail(err, LX_ERR_INVALID, "limit", "--limit: at most %d sequences",
                        MAX_SEQUENCES);
-    if (o->length > model->config.max_chars)
+    if (o->length > lx_copy_of(&model->config)->length)
         return lx_fail(err, LX_ERR_INVALID, "length",
                        "--length %lld: model %s reads at most %d symbols", (long long)o->length,
-                       model->name, model->config.max_chars);
+                       model->name, lx_copy_of(&model->config)->length);
     return LX_OK;
 }
 
@@ -126,7 +126,8 @@ lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local, lx
     copies c = {.model = local->model,
                 .seed = (uint64_t)o->seed,
                 .n = o->limit > 0 ? (int32_t)o->limit : USUAL_SEQUENCES,
-                .length = o->length > 0 ? (int32_t)o->length : local->model->config.max_chars};
+                .length =
+                    o->length > 0 ? (int32_t)o->length : lx_copy_of(&local->model->config)->length};
     lx_eval_answers a = {.n = c.n,
                          .sampling = {.has_seed = true, .top_p = 1},
                          .context = &c,

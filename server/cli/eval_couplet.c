@@ -61,7 +61,7 @@ static lx_status add_pair(void *context, char *line, lx_error *err)
 {
     pairs *p = context;
     lx_plan *plan = NULL;
-    int32_t *targets = NULL;
+    lx_token_list targets = {0};
     char *tab = strchr(line, '\t');
     if (tab == NULL)
         return lx_fail(err, LX_ERR_INVALID, NULL, "no TAB between an upper and a lower line");
@@ -69,11 +69,12 @@ static lx_status add_pair(void *context, char *line, lx_error *err)
     lx_task_request request = {.text = line, .text_bytes = strlen(line), .rules = false};
     lx_status st = lx_plan_new(p->model, &request, &plan, err);
     if (st == LX_OK) {
-        targets = calloc((size_t)plan->n_new, sizeof *targets);
-        st = targets != NULL ? lx_couplet_lower_ids(plan, tab + 1, strlen(tab + 1), targets, err)
-                             : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a pair");
+        lx_token_list_init(&targets, (size_t)plan->n_new);
+        st = plan->model->task->read_answer(plan, tab + 1, strlen(tab + 1), &targets, err);
     }
-    st = lx_eval_lines_add(&p->lower, plan, targets, st, err);
+    if (st == LX_OK && targets.status != LX_OK)
+        st = lx_fail(err, targets.status, NULL, "no memory for a pair");
+    st = lx_eval_lines_add(&p->lower, plan, targets.ids, st, err);
     return st == LX_OK ? keep_upper(p, line, err) : st;
 }
 

@@ -88,7 +88,8 @@ static lx_status score_all(const lx_idx *x, lx_scorer *scorer, group *g, result 
     return st;
 }
 
-static lx_status check_fit(const lx_idx *x, const lx_config *c, const char *path, lx_error *err)
+static lx_status check_fit(const lx_idx *x, const lx_image_config *c, const char *path,
+                           lx_error *err)
 {
     if (x->width == c->width && x->height == c->height && x->channels == c->n_channels)
         return LX_OK;
@@ -123,10 +124,10 @@ lx_status lx_eval_images(const lx_eval_options *o, const char *path, const lx_cl
     result r = {.bits = 0};
     lx_plan *plan = NULL;
     lx_scorer *scorer = NULL;
-    lx_task_request whole = {.n_values = 0};
+    const lx_task_request whole = {.text = NULL};
     lx_status st = lx_idx_read(path, (int32_t)o->limit, &x, err);
     if (st == LX_OK)
-        st = check_fit(&x, &local->model->config, path, err);
+        st = check_fit(&x, lx_image_of(&local->model->config), path, err);
     if (st == LX_OK)
         st = lx_plan_new(local->model, &whole, &plan, err);
     if (st == LX_OK)

@@ -8,7 +8,6 @@
 #include "model/formats/file.h"
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
-#include "model/tasks/picture.h"
 #include "server/cli/progress.h"
 
 enum { MAX_PNG_BYTES = 64 << 20, MAX_SHEET_BYTES = 1 << 30, POLL_MS = 50 };
@@ -45,7 +44,7 @@ static const uint8_t *sheet_image(void *context, int32_t i)
 
 static lx_status encode(sheet *s, lx_buffer *png, lx_error *err)
 {
-    const lx_config *c = &lx_job_plan(s->job)->model->config;
+    const lx_image_config *c = lx_image_of(&lx_job_plan(s->job)->model->config);
     int32_t n = lx_job_get_params(s->job)->n;
     if (n == 1)
         return lx_png_write(sheet_image(s, 0), c->width, c->height, c->n_channels, png, err);

@@ -117,11 +117,11 @@ LX_READER(text_format)
                    "response_format must be {\"type\": \"text\"}: answers are text");
 }
 
-void lx_poem_fields_fini(lx_poem_fields *p)
+void lx_poem_fields_fini(lx_poem_request *p)
 {
-    free(p->form);
-    free(p->acrostic);
-    *p = (lx_poem_fields){0};
+    free((char *)p->form);
+    free((char *)p->acrostic);
+    *p = (lx_poem_request){0};
 }
 
 void lx_completion_params_init(lx_completion_params *p)
