@@ -81,6 +81,7 @@ typedef struct lx_config {
     bool plain_head; /* the head has no bias */
     /* The folder's own names of tensors; NULL: those of docs/weights-format.md. */
     const struct lx_tensor_names *names;
+    bool tied_head;       /* with `names`: the head is the table of the inputs */
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
     int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
@@ -105,6 +106,9 @@ static inline int32_t lx_config_output_width(const lx_config *c)
 {
     return c->wiring == LX_WIRING_REVERSIBLE ? 2 * c->d_model : c->d_model;
 }
+
+/* One fault of a config.json, as an error's text says it. */
+typedef void lx_config_report(void *context, const lx_error *fault);
 
 /* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;

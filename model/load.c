@@ -308,7 +308,7 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context, lx_error *err)
+lx_status lx_model_faults(const char *dir, lx_config_report *report, void *context, lx_error *err)
 {
     char path[LX_MODEL_PATH];
     lx_status st = lx_model_path(path, dir, "", "config.json", err);

@@ -7,7 +7,6 @@
 #define LINNET_MODEL_MODEL_H
 
 #include "model/config.h"
-#include "model/formats/hugging_face/faults.h"
 #include "model/formats/safetensors.h"
 #include "model/vocab.h"
 
@@ -83,7 +82,7 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_
 lx_status lx_model_set_layers(lx_model *m, lx_error *err) LX_MUST_USE;
 
 /* Reports all of a folder's config.json that is not supported, where others wrote it. */
-lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context,
+lx_status lx_model_faults(const char *dir, lx_config_report *report, void *context,
                           lx_error *err) LX_MUST_USE;
 /* `model_type` i of the folders of others that are read; NULL behind the last. */
 const char *lx_model_type(int32_t i);

@@ -189,6 +189,8 @@ const lx_mixer *lx_mixer_at(int32_t i);
 
 /* The value of the parameter of this name, which the mixer has. */
 lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name);
+/* Sets the parameter of this name, a WORD, to one of its words. */
+void lx_mixer_set_word(lx_mixer_config *c, const char *name, const char *word);
 
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);

@@ -18,43 +18,19 @@ static const lx_hf_kind *const kinds[] = {
     &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6,  &lx_hf_qwen_text,
     &lx_hf_qwen};
 
-/* Of training, of other programs and of ways to compute the same. */
-static const char *const ignored[] = {"_attn_implementation_autoset",
-                                      "_name_or_path",
-                                      "architectures",
-                                      "auto_map",
-                                      "bos_token_id",
-                                      "chunk_size_feed_forward",
-                                      "dtype",
-                                      "fuse_cross_entropy",
-                                      "fuse_linear_cross_entropy",
-                                      "fuse_norm",
-                                      "fuse_swiglu",
-                                      "id2label",
-                                      "initializer_range",
-                                      "is_decoder",
-                                      "is_encoder_decoder",
-                                      "label2id",
-                                      "output_attentions",
-                                      "output_hidden_states",
-                                      "pad_token_id",
-                                      "problem_type",
-                                      "return_dict",
-                                      "sep_token_id",
-                                      "tokenizer_class",
-                                      "torch_dtype",
-                                      "torchscript",
-                                      "transformers_version",
-                                      "use_cache",
-                                      "use_l2warp",
-                                      NULL};
-
+/* Keys of training, of other programs, and of ways to compute the same result. */
 void lx_hf_ignore_common(lx_hf_reader *r)
 {
-    lx_hf_ignore(r, ignored);
+    lx_hf_ignore(r, "_attn_implementation_autoset _name_or_path architectures auto_map "
+                    "bos_token_id chunk_size_feed_forward dtype fuse_cross_entropy "
+                    "fuse_linear_cross_entropy fuse_norm fuse_swiglu id2label initializer_range "
+                    "is_decoder is_encoder_decoder label2id output_attentions "
+                    "output_hidden_states pad_token_id problem_type return_dict sep_token_id "
+                    "tokenizer_class torch_dtype torchscript transformers_version use_cache "
+                    "use_l2warp");
 }
 
-/* Whether a file lies beside config.json. */
+/* Whether a file lies next to config.json. */
 static bool has_file(const lx_hf_reader *r, const char *name)
 {
     char path[4096];
@@ -94,7 +70,7 @@ static void read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *
     }
     if (!ok)
         lx_hf_wrong(r, "eos_token_id", "must be a token or a list of at most 8 of them");
-    lx_hf_ignore(r, (const char *const[]){"eos_token_id", NULL});
+    lx_hf_ignore(r, "eos_token_id");
 }
 
 /* A key of our own, which other programs keep and ignore: what the text is. */
@@ -107,7 +83,7 @@ static void read_task(lx_hf_reader *r, lx_config *c)
         lx_hf_wrong(r, "linnet_task", "must be \"text\" or \"poem\"");
     (void)snprintf(c->task, sizeof c->task, "%s",
                    task != NULL && strcmp(task, "poem") == 0 ? task : "text");
-    lx_hf_ignore(r, (const char *const[]){"linnet_task", NULL});
+    lx_hf_ignore(r, "linnet_task");
 }
 
 void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context)
@@ -160,7 +136,7 @@ static void read_config(lx_hf_reader *r, lx_config *out)
         return;
     }
     kind->read(r, out);
-    lx_hf_ignore(r, (const char *const[]){"model_type", NULL});
+    lx_hf_ignore(r, "model_type");
     lx_hf_ignore_common(r);
     lx_hf_refuse_rest(r);
 }
@@ -229,7 +205,8 @@ lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs, l
     return read_file(&r, out, is_theirs);
 }
 
-lx_status lx_hf_config_faults(const char *path, lx_hf_report *report, void *context, lx_error *err)
+lx_status lx_hf_config_faults(const char *path, lx_config_report *report, void *context,
+                              lx_error *err)
 {
     bool is_theirs = false;
     lx_hf_reader r = {.path = path, .report = report, .context = context, .err = err};

@@ -12,12 +12,9 @@
  */
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_HEADS = 1024, MAX_HEAD_SIZE = 4096, MAX_RANK = 1 << 14 };
+enum { MAX_RANK = 1 << 14 };
 
-static const char *const model_types[] = {"rwkv6", NULL};
-
-static const lx_tensor_name layer_names[] = {
-    {"norm1", "attn_norm"},
+static const lx_tensor_name own_names[] = {
     {"norm2", "ffn_norm"},
     {"attn.x_x", "attn.x_proj.0.mu"},
     {"attn.x1", "attn.x_proj.0.linear"},
@@ -28,7 +25,6 @@ static const lx_tensor_name layer_names[] = {
     {"attn.g", "attn.g_proj.linear"},
     {"attn.w1", "attn.w_proj.linear.lora.0"},
     {"attn.w2", "attn.w_proj.linear.lora.2"},
-    {"attn.out", "attn.o_proj"},
     {"attn.norm", "attn.g_norm"},
     {"ff.x_k", "ffn.key.mu"},
     {"ff.key", "ffn.key.linear"},
@@ -38,33 +34,14 @@ static const lx_tensor_name layer_names[] = {
     {NULL, NULL},
 };
 
-static const struct lx_tensor_names names = {
-    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_rwkv_names};
-static const struct lx_tensor_names tied_names = {
-    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_tied_rwkv_names};
-
-static void read_sizes(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
-{
-    m->n_heads = lx_hf_int(r, "num_heads", 1, MAX_HEADS, 4);
-    int32_t keys = lx_hf_columns(r, "expand_k", c->d_model, 0.5);
-    int32_t values = lx_hf_columns(r, "expand_v", c->d_model, 1);
-    if (keys % m->n_heads != 0 || values % m->n_heads != 0)
-        lx_hf_wrong(r, "num_heads", "must divide the columns of keys and of values");
-    if (keys / m->n_heads > MAX_HEAD_SIZE || values / m->n_heads > MAX_HEAD_SIZE)
-        lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
-    c->n_heads = m->n_heads;
-    c->d_key = m->d_key = keys / m->n_heads;
-    c->d_value = m->d_value = values / m->n_heads;
-    m->n_layers = c->n_layers;
-    m->d_model = c->d_model;
-    m->d_ff = c->d_ff;
-}
+static const struct lx_tensor_names names = LX_HF_FLA_NAMES(own_names);
 
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    lx_mixer_config m = {.mixer = lx_mixer_find("rwkv6")};
-    lx_hf_read_rwkv(r, c, &names, &tied_names, 3.5);
-    read_sizes(r, c, &m);
+    lx_hf_read_rwkv(r, c, &names, 3.5);
+    lx_mixer_config m = lx_hf_mixer(c, "rwkv6");
+    m.n_heads = lx_hf_int(r, "num_heads", 1, LX_MAX_HEADS, 4);
+    lx_hf_expand(r, c, &m, 0.5, 1);
     c->feed_forward = m;
     c->feed_forward.mixer = lx_mixer_find("channel_mix");
     lx_mixer_value(&c->feed_forward, "receptance")->i = 1;
@@ -72,10 +49,8 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     lx_mixer_value(&m, "w_rank")->i = lx_hf_int(r, "gate_low_rank_dim", 1, MAX_RANK, 64);
     lx_mixer_value(&m, "group_eps")->f = c->norm_eps;
     lx_hf_only_null(r, "attn"); /* its names for a softmax layer are others */
-    c->mixers[0] = m;
-    c->n_mixers = 1;
-    lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
+    lx_hf_set_mixer(c, &m);
     lx_hf_read_text(r, c, 32000, 2048);
 }
 
-const lx_hf_kind lx_hf_rwkv6 = {.model_types = model_types, .read = read_config};
+const lx_hf_kind lx_hf_rwkv6 = {.model_types = {"rwkv6"}, .read = read_config};

@@ -14,18 +14,9 @@
 
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_HEAD_SIZE = 4096 };
-
-static const char *const model_types[] = {"rwkv7", "rwkv7_fla", NULL};
-
-static const lx_tensor_name layer_names[] = {
-    {"norm1", "attn_norm"},
+static const lx_tensor_name own_names[] = {
     {"norm2", "ffn_norm"},
     {"attn.r", "attn.r_proj"},
-    {"attn.q", "attn.q_proj"}, /* of a softmax layer */
-    {"attn.k", "attn.k_proj"},
-    {"attn.v", "attn.v_proj"},
-    {"attn.out", "attn.o_proj"},
     {"attn.w1", "attn.w_lora.lora.0"},
     {"attn.w2", "attn.w_lora.lora.2"},
     {"attn.a1", "attn.a_lora.lora.0"},
@@ -38,24 +29,20 @@ static const lx_tensor_name layer_names[] = {
     {"ff", "ffn"},
     {NULL, NULL},
 };
-
-static const struct lx_tensor_names names = {
-    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_rwkv_names};
-static const struct lx_tensor_names tied_names = {
-    .layer = layer_names, .layers = "model.layers.", .model = lx_hf_tied_rwkv_names};
+static const struct lx_tensor_names names = LX_HF_FLA_NAMES(own_names);
 
 static void read_sizes(lx_hf_reader *r, lx_config *c)
 {
-    int32_t n_heads = lx_hf_int(r, "num_heads", 1, LX_HF_MAX_WIDTH, 0);
+    int32_t n_heads = lx_hf_int(r, "num_heads", 1, LX_MAX_WIDTH, 0);
     bool has_size = !json_is_null(json_object_get(r->root, "head_dim"));
-    c->d_key = lx_hf_int(r, "head_dim", 1, MAX_HEAD_SIZE, 64);
+    c->d_key = lx_hf_int(r, "head_dim", 1, LX_MAX_HEAD_SIZE, 64);
     if (!has_size) /* null: num_heads says it */
         c->d_key = n_heads > 0 ? c->d_model / n_heads : 0;
     c->d_value = c->d_key;
     c->n_heads = c->d_key > 0 ? c->d_model / c->d_key : 0;
     if (c->n_heads * c->d_key != c->d_model || c->d_key < 1)
         lx_hf_wrong(r, "hidden_size", "must be a multiple of head_dim");
-    if (c->d_key > MAX_HEAD_SIZE)
+    if (c->d_key > LX_MAX_HEAD_SIZE)
         lx_hf_wrong(r, "num_heads", "gives heads larger than 4096");
 }
 
@@ -69,7 +56,7 @@ static void check_value_dim(lx_hf_reader *r, const lx_config *c)
     }
     if (json_is_array(value))
         (void)json_object_del(r->root, "value_dim");
-    else if (lx_hf_int(r, "value_dim", 1, LX_HF_MAX_WIDTH, c->d_model) != c->d_model)
+    else if (lx_hf_int(r, "value_dim", 1, LX_MAX_WIDTH, c->d_model) != c->d_model)
         lx_hf_wrong(r, "value_dim", "must be hidden_size: nothing else is supported");
 }
 
@@ -79,21 +66,17 @@ static void read_rank(lx_hf_reader *r, const char *key, double scale, lx_mixer_c
                       const char *param)
 {
     double usual = 32 * nearbyint(scale * sqrt(m->d_model) / 32);
-    lx_mixer_value(m, param)->i = lx_hf_int(r, key, 1, LX_HF_MAX_WIDTH, (int32_t)fmax(32, usual));
+    lx_mixer_value(m, param)->i = lx_hf_int(r, key, 1, LX_MAX_WIDTH, (int32_t)fmax(32, usual));
 }
 
 static void read_mixers(lx_hf_reader *r, lx_config *c)
 {
     double wide = c->d_key / 64.0;
-    lx_mixer_config m = {.n_layers = c->n_layers,
-                         .d_model = c->d_model,
-                         .n_heads = c->n_heads,
-                         .d_key = c->d_key,
-                         .d_value = c->d_value,
-                         .d_ff = c->d_ff};
+    lx_mixer_config m = lx_hf_mixer(c, "rwkv7");
+    m.n_heads = c->n_heads;
+    m.d_key = m.d_value = c->d_key;
     c->feed_forward = m;
     c->feed_forward.mixer = lx_mixer_find("channel_mix");
-    m.mixer = lx_mixer_find("rwkv7");
     read_rank(r, "decay_low_rank_dim", 2.5 * wide, &m, "w_rank");
     read_rank(r, "a_low_rank_dim", 2.5 * wide, &m, "a_rank");
     read_rank(r, "v_low_rank_dim", 1.7 * wide, &m, "v_rank");
@@ -105,12 +88,11 @@ static void read_mixers(lx_hf_reader *r, lx_config *c)
 
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    lx_hf_read_rwkv(r, c, &names, &tied_names, 4);
+    lx_hf_read_rwkv(r, c, &names, 4);
     read_sizes(r, c);
     check_value_dim(r, c);
     read_mixers(r, c);
-    lx_hf_ignore(r, (const char *const[]){"attn_mode", NULL});
     lx_hf_read_text(r, c, 32000, 2048);
 }
 
-const lx_hf_kind lx_hf_rwkv7 = {.model_types = model_types, .read = read_config};
+const lx_hf_kind lx_hf_rwkv7 = {.model_types = {"rwkv7", "rwkv7_fla"}, .read = read_config};
