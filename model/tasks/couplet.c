@@ -15,10 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/characters.h"
 #include "model/config_reader.h"
 #include "model/model_files.h"
-#include "model/tasks/couplet_chars.h"
-#include "model/traditional.h"
 #include "model/utf8.h"
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
@@ -55,7 +54,7 @@ static int32_t special(const lx_model *model, int32_t which)
 
 static bool is_word_id(const lx_vocab *v, int32_t id)
 {
-    return !lx_vocab_is_special(v, id) && !lx_couplet_is_punctuation(lx_vocab_codepoint(v, id));
+    return !lx_vocab_is_special(v, id) && !lx_char_is_punctuation(lx_vocab_codepoint(v, id));
 }
 
 static lx_status check_inputs(const lx_config *c, int32_t n_vocab, lx_error *err)
@@ -138,7 +137,7 @@ typedef struct span {
 
 static bool is_dropped(bool normalize, uint32_t c)
 {
-    return normalize && lx_couplet_is_blank(c);
+    return normalize && lx_char_is_blank(c);
 }
 
 /* The text without the white space around it; malformed UTF-8 is an error that names the byte. */
@@ -156,7 +155,7 @@ static lx_status trim(const char *text, size_t n_bytes, bool normalize, const ch
             return lx_fail(err, LX_ERR_INVALID, param,
                            "the line is not valid UTF-8: byte %zu is wrong; send it as UTF-8",
                            at + 1);
-        bool space = lx_couplet_is_space((uint32_t)c);
+        bool space = lx_char_is_space((uint32_t)c);
         if ((n_chars == 0 && space) || is_dropped(normalize, (uint32_t)c))
             continue;
         if (n_chars++ == 0)
@@ -185,14 +184,14 @@ static lx_status check_length(const span *s, int32_t max_chars, const char *para
 static lx_status refuse(uint32_t c, int32_t place, lx_error *err)
 {
     char text[5] = {0};
-    if (lx_couplet_is_space(c))
+    if (lx_char_is_space(c))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "white space at character %d: write the line without spaces or line breaks",
                        place);
-    if (lx_couplet_is_control(c))
+    if (lx_char_is_control(c))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "control character U+%04X at character %d: remove it", c, place);
-    if (lx_couplet_is_invisible(c))
+    if (lx_char_is_invisible(c))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "invisible character U+%04X at character %d: remove it", c, place);
     (void)lx_utf8_put(c, text);
@@ -204,9 +203,9 @@ static lx_status refuse(uint32_t c, int32_t place, lx_error *err)
 
 static bool is_readable(const lx_vocab *v, uint32_t c)
 {
-    if (lx_couplet_is_space(c) || lx_couplet_is_control(c) || lx_couplet_is_invisible(c))
+    if (lx_char_is_space(c) || lx_char_is_control(c) || lx_char_is_invisible(c))
         return false;
-    return lx_couplet_is_han(c) || lx_couplet_is_punctuation(c) || lx_vocab_char(v, c) >= 0;
+    return lx_char_is_han(c) || lx_char_is_punctuation(c) || lx_vocab_char(v, c) >= 0;
 }
 
 static void put_character(const lx_vocab *v, uint32_t c, line *out, int32_t i)
@@ -214,7 +213,7 @@ static void put_character(const lx_vocab *v, uint32_t c, line *out, int32_t i)
     int32_t id = lx_vocab_char(v, c), first = 0;
     while (first < i && out->chars[first].codepoint != c)
         first++;
-    out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_couplet_is_punctuation(c)};
+    out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_char_is_punctuation(c)};
 }
 
 static lx_status read_line(const lx_vocab *v, const span *s, line *out, int32_t *n_simplified,
@@ -223,7 +222,7 @@ static lx_status read_line(const lx_vocab *v, const span *s, line *out, int32_t 
     size_t pos = 0;
     int32_t place = 0;
     for (int32_t i = 0; i < s->n_chars;) {
-        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s->text, s->n_bytes, &pos));
+        uint32_t c = lx_char_widen((uint32_t)lx_utf8_next(s->text, s->n_bytes, &pos));
         place++;
         if (is_dropped(s->normalize, c))
             continue;
@@ -434,7 +433,7 @@ static lx_status read_answer(const lx_plan *plan, const char *text, size_t bytes
                        "the lower line has %d characters, the upper line %d", s.n_chars, l->n);
     size_t pos = 0;
     for (int32_t i = 0; i < l->n; i++) {
-        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
+        uint32_t c = lx_char_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
         int32_t id = lx_vocab_char(plan->model->vocab, c);
         lx_token_list_add(out, id < 0 ? l->unk : id);
     }
@@ -465,3 +464,89 @@ const lx_task_ops lx_couplet_task = {
     .token_bytes = token_bytes,
     .render_prompt = render_prompt,
 };
+
+/*
+ * --- judging a finished pair ---
+ *
+ * By the couplet's rules, from the code points alone. This part shares no logic with the sampler's
+ * constraints, so that each can show a fault in the other.
+ */
+
+/* A character that the rules of repetition and sharing speak of. */
+static bool is_word(uint32_t c)
+{
+    return c != UNKNOWN && !lx_char_is_punctuation(c);
+}
+
+static bool has_unknown(const uint32_t *text, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (text[i] == UNKNOWN)
+            return true;
+    }
+    return false;
+}
+
+/* A mark in one line must stand in the other at the same place. */
+static bool punctuation_differs(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                                int32_t n_lower)
+{
+    int32_t longer = n_upper > n_lower ? n_upper : n_lower;
+    for (int32_t i = 0; i < longer; i++) {
+        uint32_t u = i < n_upper && lx_char_is_punctuation(upper[i]) ? upper[i] : 0;
+        uint32_t l = i < n_lower && lx_char_is_punctuation(lower[i]) ? lower[i] : 0;
+        if (u != l)
+            return true;
+    }
+    return false;
+}
+
+/* Two places hold the same character in one line exactly when they do in the other. */
+static bool repetition_differs(const uint32_t *upper, const uint32_t *lower, int32_t n)
+{
+    for (int32_t j = 1; j < n; j++) {
+        for (int32_t i = 0; i < j; i++) {
+            bool words =
+                is_word(upper[i]) && is_word(upper[j]) && is_word(lower[i]) && is_word(lower[j]);
+            if (words && (upper[i] == upper[j]) != (lower[i] == lower[j]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool shares_a_word(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                          int32_t n_lower)
+{
+    for (int32_t j = 0; j < n_lower; j++) {
+        for (int32_t i = 0; i < n_upper; i++) {
+            if (is_word(lower[j]) && lower[j] == upper[i])
+                return true;
+        }
+    }
+    return false;
+}
+
+unsigned lx_couplet_check(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                          int32_t n_lower)
+{
+    unsigned broken = 0;
+    if (n_upper != n_lower)
+        broken |= LX_COUPLET_LENGTH;
+    if (punctuation_differs(upper, n_upper, lower, n_lower))
+        broken |= LX_COUPLET_PUNCTUATION;
+    if (repetition_differs(upper, lower, n_upper < n_lower ? n_upper : n_lower))
+        broken |= LX_COUPLET_REPETITION;
+    if (shares_a_word(upper, n_upper, lower, n_lower))
+        broken |= LX_COUPLET_SHARED;
+    if (has_unknown(lower, n_lower))
+        broken |= LX_COUPLET_UNKNOWN;
+    return broken;
+}
+
+const char *lx_couplet_rule_name(int32_t bit_index)
+{
+    static const char *const names[LX_COUPLET_N_RULES] = {"length", "punctuation", "repetition",
+                                                          "shared", "unknown"};
+    return bit_index >= 0 && bit_index < LX_COUPLET_N_RULES ? names[bit_index] : "";
+}

@@ -10,11 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/characters.h"
 #include "model/formats/file.h"
 #include "model/model_files.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/tasks/text.h"
-#include "model/traditional.h"
 #include "model/utf8.h"
 
 enum { MASK_TEXT, MASK_WORDS, MASK_RHYMES, N_MASKS }; /* and then one for each group of rhymes */
@@ -95,7 +94,7 @@ static bool is_word(const lx_model *model, int32_t id)
     if (text == NULL || n == 0 || lx_tokenizer_is_special(model->tokenizer, id))
         return false;
     int32_t c = lx_utf8_next(text, n, &at);
-    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c);
+    return c >= 0 && at == n && lx_char_is_han((uint32_t)c);
 }
 
 /* Each group has enough for the longest poem. */
@@ -244,7 +243,7 @@ static lx_status read_acrostic(const lx_model *model, const lx_poem_request *ask
     for (; at < n; line++) {
         size_t from = at;
         int32_t c = lx_utf8_next(text, n, &at);
-        if (line == p->form->lines || c < 0 || !lx_couplet_is_han((uint32_t)c))
+        if (line == p->form->lines || c < 0 || !lx_char_is_han((uint32_t)c))
             return wrong_acrostic(p, err);
         p->first[line] = token_of(model, text + from, at - from);
         if (p->first[line] < 0)
@@ -306,7 +305,7 @@ static lx_status check_given(const lx_model *model, poem *p, int32_t place, cons
     size_t at = 0;
     int32_t c = lx_utf8_next(character, bytes, &at);
     bool ok = rule.forced >= 0 ? token_of(model, character, bytes) == rule.forced
-                               : c >= 0 && lx_couplet_is_han((uint32_t)c);
+                               : c >= 0 && lx_char_is_han((uint32_t)c);
     if (ok && is_rhyme(p, place) && !take_rhyme(model, p, place, token_of(model, character, bytes)))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "the prompt's poem does not rhyme at its character %d", place + 1);

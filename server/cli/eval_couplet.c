@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/characters.h"
 #include "model/tasks/couplet.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "server/cli/eval.h"
 #include "server/cli/eval_answers.h"
@@ -98,7 +98,7 @@ static void judge(const lx_job *job, const char *upper, report *r, int mode)
     lx_plan_text(lx_job_plan(job), tokens, n, &text);
     int32_t n_upper = codepoints(upper, u, LX_EVAL_LINE_BYTES);
     for (int32_t i = 0; i < n_upper; i++)
-        u[i] = lx_couplet_widen(u[i]);
+        u[i] = lx_char_widen(u[i]);
     int32_t n_lower = text.data != NULL ? codepoints(text.data, l, LX_EVAL_LINE_BYTES) : 0;
     unsigned broken = lx_couplet_check(u, n_upper, l, n_lower);
     for (int i = 0; i < LX_COUPLET_N_RULES; i++)

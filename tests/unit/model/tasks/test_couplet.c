@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
+#include "model/characters.h"
 #include "model/tasks/couplet.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "tests/support/tiny_model.h"
 
@@ -355,7 +355,7 @@ static void assert_keeps_rules(const char *upper_text)
             fail_msg("\"%s\": the answer breaks \"%s\"", upper_text, lx_couplet_rule_name(i));
     }
     for (int32_t i = 0; i < n_upper; i++) {
-        if (!lx_couplet_is_punctuation(upper[i]))
+        if (!lx_char_is_punctuation(upper[i]))
             assert_false(lx_vocab_is_special(model.vocab, tokens[i]));
     }
     lx_plan_free(plan);
