@@ -12,7 +12,6 @@
 
 #include "model/chat.h"
 #include "model/formats/file.h"
-#include "model/formats/hugging_face/chat.h"
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"

@@ -304,7 +304,8 @@ static int32_t token_bytes(const lx_model *model)
 
 static void card(const lx_model *model, lx_task_card *card)
 {
-    lx_card_int(card, "max_chars", lx_copy_of(&model->config)->length);
+    lx_card_add(card, (lx_card_field){"max_chars", LX_CARD_INT,
+                                      .number = lx_copy_of(&model->config)->length});
 }
 
 /* --- scoring --- */

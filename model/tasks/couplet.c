@@ -417,7 +417,8 @@ static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, b
 
 static void card(const lx_model *model, lx_task_card *card)
 {
-    lx_card_int(card, "max_chars", lx_couplet_of(&model->config)->max_chars);
+    lx_card_add(card, (lx_card_field){"max_chars", LX_CARD_INT,
+                                      .number = lx_couplet_of(&model->config)->max_chars});
 }
 
 static lx_status read_answer(const lx_plan *plan, const char *text, size_t bytes,

@@ -367,11 +367,12 @@ static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, b
 static void card(const lx_model *model, lx_task_card *card)
 {
     const lx_image_config *c = lx_image_of(&model->config);
-    lx_card_int(card, "period", period_of(c));
-    lx_card_int(card, "width", c->width);
-    lx_card_int(card, "height", c->height);
-    lx_card_int(card, "channels", c->n_channels);
-    lx_card_words(card, "classes", c->classes[0], sizeof c->classes[0], c->n_classes);
+    lx_card_add(card, (lx_card_field){"period", LX_CARD_INT, .number = period_of(c)});
+    lx_card_add(card, (lx_card_field){"width", LX_CARD_INT, .number = c->width});
+    lx_card_add(card, (lx_card_field){"height", LX_CARD_INT, .number = c->height});
+    lx_card_add(card, (lx_card_field){"channels", LX_CARD_INT, .number = c->n_channels});
+    lx_card_add(card, (lx_card_field){"classes", LX_CARD_WORDS, .text = c->classes[0],
+                                      .apart = sizeof c->classes[0], .n = c->n_classes});
 }
 
 const lx_task_ops lx_image_task = {

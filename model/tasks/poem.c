@@ -159,7 +159,8 @@ static void unload(lx_model *model)
 static void card(const lx_model *model, lx_task_card *card)
 {
     lx_text_card(model, card);
-    lx_card_flag(card, "rhymes", lx_rhymes_groups(lx_poem_rhymes(model)) > 0);
+    lx_card_add(card, (lx_card_field){"rhymes", LX_CARD_FLAG,
+                                      .number = lx_rhymes_groups(lx_poem_rhymes(model)) > 0});
 }
 
 static int32_t more_masks(const lx_model *model)

@@ -85,8 +85,10 @@ static int32_t max_rows(const lx_model *model)
 static void card(const lx_model *model, lx_task_card *card)
 {
     int32_t rate = lx_speech_of(&model->config)->rate;
-    lx_card_int(card, "sample_rate", rate);
-    lx_card_real(card, "max_seconds", (double)lx_speech_most_samples(&model->config) / rate);
+    lx_card_add(card, (lx_card_field){"sample_rate", LX_CARD_INT, .number = rate});
+    lx_card_add(card,
+                (lx_card_field){"max_seconds", LX_CARD_REAL,
+                                .number = (double)lx_speech_most_samples(&model->config) / rate});
 }
 
 const lx_task_ops lx_speech_task = {

@@ -27,42 +27,10 @@ const lx_task_ops *lx_task_find(const char *name)
     return NULL;
 }
 
-/* --- the model card --- */
-
-static lx_card_field *add_field(lx_task_card *card, const char *name, lx_card_kind kind)
+void lx_card_add(lx_task_card *card, lx_card_field field)
 {
     assert(card->n < LX_MAX_CARD);
-    lx_card_field *f = &card->fields[card->n++];
-    *f = (lx_card_field){.name = name, .kind = kind};
-    return f;
-}
-
-void lx_card_int(lx_task_card *card, const char *name, int64_t value)
-{
-    add_field(card, name, LX_CARD_INT)->number = (double)value;
-}
-
-void lx_card_flag(lx_task_card *card, const char *name, bool value)
-{
-    add_field(card, name, LX_CARD_FLAG)->number = value;
-}
-
-void lx_card_real(lx_task_card *card, const char *name, double value)
-{
-    add_field(card, name, LX_CARD_REAL)->number = value;
-}
-
-void lx_card_word(lx_task_card *card, const char *name, const char *word)
-{
-    add_field(card, name, LX_CARD_WORD)->text = word;
-}
-
-void lx_card_words(lx_task_card *card, const char *name, const char *texts, size_t apart, int32_t n)
-{
-    lx_card_field *f = add_field(card, name, LX_CARD_WORDS);
-    f->text = texts;
-    f->apart = apart;
-    f->n = n;
+    card->fields[card->n++] = field;
 }
 
 /* --- plans --- */

@@ -174,13 +174,8 @@ struct lx_task_ops {
     int32_t (*token_bytes)(const lx_model *model);
 };
 
-/* For `card`. */
-void lx_card_int(lx_task_card *card, const char *name, int64_t value);
-void lx_card_flag(lx_task_card *card, const char *name, bool value);
-void lx_card_real(lx_task_card *card, const char *name, double value);
-void lx_card_word(lx_task_card *card, const char *name, const char *word);
-void lx_card_words(lx_task_card *card, const char *name, const char *texts, size_t apart,
-                   int32_t n);
+/* For `card`: appends a field. */
+void lx_card_add(lx_task_card *card, lx_card_field field);
 
 /* request->own where it is of this task; NULL otherwise. */
 const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task);

@@ -46,8 +46,10 @@ lx_status lx_text_load(lx_model *model, lx_error *err)
 
 void lx_text_card(const lx_model *model, lx_task_card *card)
 {
-    lx_card_int(card, "context", lx_text_of(&model->config)->context);
-    lx_card_word(card, "tokenizer", lx_tokenizer_family_name(model->tokenizer));
+    lx_card_add(card, (lx_card_field){"context", LX_CARD_INT,
+                                      .number = lx_text_of(&model->config)->context});
+    lx_card_add(card, (lx_card_field){"tokenizer", LX_CARD_WORD,
+                                      .text = lx_tokenizer_family_name(model->tokenizer)});
 }
 
 bool lx_text_is_end(const lx_config *config, int32_t id)
@@ -372,7 +374,7 @@ void lx_text_spell(const lx_model *model, int32_t id, lx_buffer *out)
 static void card(const lx_model *model, lx_task_card *card)
 {
     lx_text_card(model, card);
-    lx_card_flag(card, "rhymes", false);
+    lx_card_add(card, (lx_card_field){"rhymes", LX_CARD_FLAG, .number = false});
 }
 
 const lx_task_ops lx_text_task = {

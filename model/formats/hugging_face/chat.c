@@ -2,7 +2,7 @@
  * chat_template.jinja, as newer programs write it, and tokenizer_config.json, as older ones do (see
  * chat.h); everything else in that is for other programs.
  */
-#include "model/formats/hugging_face/chat.h"
+#include "model/formats/hugging_face/folder.h"
 
 #include <jansson.h>
 #include <stdio.h>
