@@ -14,9 +14,10 @@
 enum { MAX_FILE_BYTES = 1 << 20 };
 
 static const lx_hf_kind *const kinds[] = {
-    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda,
-    &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6,  &lx_hf_qwen_text,
-    &lx_hf_qwen};
+#define HF_KIND(name) &lx_hf_##name,
+#include "model/formats/hugging_face/kinds.def"
+#undef HF_KIND
+};
 
 /* Keys of training, of other programs, and of ways to compute the same result. */
 void lx_hf_ignore_common(lx_hf_reader *r)

@@ -25,8 +25,9 @@ typedef struct lx_hf_kind {
     void (*read)(lx_hf_reader *r, lx_config *out);
 } lx_hf_kind;
 
-extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda,
-    lx_hf_gla, lx_hf_retnet, lx_hf_hgrn2, lx_hf_rwkv6, lx_hf_qwen, lx_hf_qwen_text;
+#define HF_KIND(name) extern const lx_hf_kind lx_hf_##name;
+#include "model/formats/hugging_face/kinds.def"
+#undef HF_KIND
 
 /* --- keys --- */
 
