@@ -17,7 +17,7 @@ import sys
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
-from export import write_raw  # noqa: E402 (the line above says where)
+import tensors as files  # noqa: E402 (the line above says where)
 
 NORM_EPS = 1e-5  # of the library's norms, and of PyTorch's
 BUILDER = {"attention_type": "full", "n_layers": 4, "n_heads": 4, "query_dimensions": 64, "value_dimensions": 64,
@@ -198,8 +198,8 @@ def convert(checkpoint: pathlib.Path, description: pathlib.Path, out: pathlib.Pa
         **{name: described[name] for name in ("image", "copy", "text") if name in described},
     }
     out.mkdir(parents=True, exist_ok=True)
-    write_raw(out / "model.safetensors", [(name, "F32", list(t.shape), t.contiguous().numpy().tobytes())
-                                          for name, t in tensors.items()], "fast-transformers")
+    files.write(out / "model.safetensors", [(name, "F32", list(t.shape), t.contiguous().numpy().tobytes())
+                                            for name, t in tensors.items()], "fast-transformers")
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in c.left(""):
         print(f"not used: {name}", file=sys.stderr)
