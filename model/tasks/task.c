@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tasks/copy.h"
-#include "model/tasks/couplet.h"
-#include "model/tasks/image.h"
-#include "model/tasks/poem.h"
-#include "model/tasks/speech.h"
-#include "model/tasks/text.h"
+#define TASK(name) extern const lx_task_ops lx_##name##_task;
+#include "model/tasks/tasks.def"
+#undef TASK
 
-static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task,
-                                           &lx_copy_task,    &lx_poem_task,  &lx_speech_task};
+static const lx_task_ops *const tasks[] = {
+#define TASK(name) &lx_##name##_task,
+#include "model/tasks/tasks.def"
+#undef TASK
+};
 
 const lx_task_ops *lx_task_find(const char *name)
 {

@@ -3,9 +3,9 @@
  * the meaning of tokens: couplet lines, images, any text. All layers below work on ids, all layers
  * above on requests.
  *
- * A new task touches its own file, the list of task.c, and its tests. Its table (lx_task_ops) has
- * all that the rest of the program asks of it: how it reads its keys of config.json, the files of
- * the folder that it loads, the fields of requests that only it reads, and what /v1/models says.
+ * A new task touches its own file, one line of tasks.def, and its tests. Its table (lx_task_ops)
+ * has all that the rest of the program asks of it: how it reads its keys of config.json, the files
+ * of the folder that it loads, the fields of requests that only it reads, and what /v1/models says.
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
