@@ -3,17 +3,20 @@
  *
  * A raster has height x width x channels values of 8 bits, row by row, a pixel's channels together
  * (R, G, B). A token is a value, or with a palette in config.json its level, the place of its value
- * there; given values become those of the nearest levels. Step t predicts value t; it sees, by the
- * name of its input in config.json: token        value t - 1 of the raster; START at t = 0 (size
- * levels + 1) w, ww        the pixel to the left, two to the left               (each levels + 1)
- *   n, nw, ne    the pixels above, above left, above right
- *   nn           the pixel two above
- *   row, column, channel                                              (height, width, channels)
- *   position     t                                                    (height * width * channels)
- *   class        what the image is to show, n_classes for "anything"  (n_classes + 1)
- * Neighbours are those of the same channel; one outside the image, and START, is id `levels`.
- * `token` is required, the others are the model's choice, in any order. All are known before the
- * step; none touches the recurrent state.
+ * there; given values become those of the nearest levels. Step t predicts value t, and sees these
+ * inputs, by their names in config.json, with their sizes:
+ *
+ *     token        value t - 1 of the raster; START at t = 0         levels + 1
+ *     w, ww        the pixel to the left, two to the left            levels + 1 each
+ *     n, nw, ne    the pixels above, above left, above right         levels + 1 each
+ *     nn           the pixel two above                               levels + 1
+ *     row, column, channel                                           height, width, channels
+ *     position     t                                                 height * width * channels
+ *     class        the class that the image is to show               n_classes + 1
+ *
+ * Neighbours are those of the same channel; one outside the image, and START, is id `levels`. Class
+ * n_classes stands for any class. `token` is required, the others are the model's choice, in any
+ * order. All are known before the step; none touches the recurrent state.
  *
  * With g given values the rows of steps 0 .. g are the prompt: n_prompt = g + 1, n_new = the rest.
  * A complete raster is refused (param "image"): nothing is left to paint.
