@@ -229,11 +229,6 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     return st;
 }
 
-static void plan_fini(lx_plan *plan)
-{
-    free(plan->data);
-}
-
 static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
 {
     put_row(plan, plan->n_prompt + step, tokens[step], ids);
@@ -340,7 +335,6 @@ const lx_task_ops lx_copy_task = {
     .n_masks = 1,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
-    .plan_fini = plan_fini,
     .input = input,
     .constrain = constrain,
     .restate = restate,

@@ -328,11 +328,6 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     return st;
 }
 
-static void plan_fini(lx_plan *plan)
-{
-    free(plan->data);
-}
-
 static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
 {
     const line *l = plan->data;
@@ -452,7 +447,6 @@ const lx_task_ops lx_couplet_task = {
     .n_masks = N_MASKS,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
-    .plan_fini = plan_fini,
     .input = input,
     .constrain = constrain,
     .restate = restate,

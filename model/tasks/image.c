@@ -314,11 +314,6 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     return LX_OK;
 }
 
-static void plan_fini(lx_plan *plan)
-{
-    free(plan->data);
-}
-
 static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
 {
     put_row(plan, plan->n_prompt + step, tokens, ids);
@@ -385,7 +380,6 @@ const lx_task_ops lx_image_task = {
     .max_rows = max_rows,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
-    .plan_fini = plan_fini,
     .restate = restate,
     .replan = replan,
     .score_name = "bits_per_dim",

@@ -424,11 +424,6 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
                               : plan_exactly(plan, request, asked, err);
 }
 
-static void plan_fini(lx_plan *plan)
-{
-    free(plan->data);
-}
-
 /* Leaves what rhymes with the lines before and ends none of them. */
 static void rhyme(const lx_plan *plan, int32_t place, const int32_t *tokens, lx_constraint *out)
 {
@@ -514,7 +509,6 @@ const lx_task_ops lx_poem_task = {
     .more_masks = more_masks,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
-    .plan_fini = plan_fini,
     .input = lx_text_input,
     .constrain = constrain,
     .ends = lx_text_ends,

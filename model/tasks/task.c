@@ -108,8 +108,7 @@ void lx_plan_free(lx_plan *plan)
 {
     if (plan == NULL)
         return;
-    if (plan->model->task->plan_fini != NULL)
-        plan->model->task->plan_fini(plan);
+    free(plan->data);
     free(plan->prompt_ids);
     free(plan);
 }

@@ -42,7 +42,7 @@ typedef struct lx_plan {
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
     bool ignores_end; /* see lx_task_request.ignore_end */
-    void *data;       /* the task's own, owned through task->plan_fini */
+    void *data;       /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
 /* What a request asks of a task. */
@@ -132,7 +132,6 @@ struct lx_task_ops {
     /* Parses a request. LX_ERR_INVALID with param "prompt" for a prompt that the task cannot
        answer. NULL: the task answers no requests. */
     lx_status (*plan_init)(lx_plan *plan, const lx_task_request *request, lx_error *err);
-    void (*plan_fini)(lx_plan *plan); /* NULL: the plan has no data */
 
     /* The input row [n_inputs] that feeds generated token number `step` (0-based) so that token
        step + 1 can be predicted. tokens[0 .. step] are valid, step + 1 < n_new. */
