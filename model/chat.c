@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "model/characters.h"
 #include "model/formats/file.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 
 static const lx_chat_template templates[] = {
@@ -61,7 +61,7 @@ const lx_chat_template *lx_chat_find(const char *text)
 /* White space as Jinja's trim has it: Python's, which counts four separators among controls. */
 static bool is_space(int32_t c)
 {
-    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_couplet_is_space((uint32_t)c));
+    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_char_is_space((uint32_t)c));
 }
 
 /* The text without white space around it. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hex.h"
 #include "model/formats/file.h"
 #include "model/tokenizers/internal.h"
 #include "model/tokenizers/trie.h"
@@ -65,20 +66,12 @@ static int32_t take_number(line *l, int32_t max)
     return l->at == start || value < 1 || value > max ? -1 : value;
 }
 
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789abcdef", *found;
-    char lower = c >= 'A' && c <= 'F' ? (char)(c + ('a' - 'A')) : c;
-    found = lower != '\0' ? strchr(digits, lower) : NULL;
-    return found != NULL ? (int)(found - digits) : -1;
-}
-
 /* The value of n hexadecimal digits, -1 when they are not. */
 static int32_t take_hex(line *l, int n)
 {
     int32_t value = 0;
     for (int i = 0; i < n; i++, l->at++) {
-        int digit = l->at < l->end ? hex_digit(*l->at) : -1;
+        int digit = l->at < l->end ? lx_hex_digit(*l->at) : -1;
         if (digit < 0 || value > 0x10ffff)
             return -1;
         value = 16 * value + digit;

@@ -147,7 +147,7 @@ static int32_t first_token(const lx_model *model)
 {
     int32_t id =
         model->chat->begin != NULL ? lx_tokenizer_find(model->tokenizer, model->chat->begin) : -1;
-    return id >= 0 || model->chat->begin == NULL ? id : model->config.begin;
+    return id >= 0 || model->chat->begin == NULL ? id : lx_text_of(&model->config)->begin;
 }
 
 /* An answer that has not begun: the template has nothing of it yet. */

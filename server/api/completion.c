@@ -131,12 +131,10 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .max_prompt = api->max_prompt,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
-                                   .form = p->poem.form,
-                                   .acrostic = p->poem.acrostic,
-                                   .acrostic_bytes = p->poem.acrostic_bytes,
-                                   .rhyme = p->poem.rhyme,
                                    .rules = p->rules,
-                                   .normalize = p->normalize};
+                                   .normalize = p->normalize,
+                                   .own_of = &lx_poem_task,
+                                   .own = &p->poem};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
         if (st != LX_OK)

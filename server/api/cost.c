@@ -9,6 +9,7 @@
  */
 #include "server/api/cost.h"
 
+#include "model/tasks/image.h"
 #include "server/json/answers.h"
 
 enum {
@@ -143,13 +144,14 @@ static int64_t base64_bytes(int64_t n)
 
 /* lx_png_write_sheet: a near-square grid with a border of 2 pixels, made a row of images at a time;
    at most 2 n + 2 images have room in it. */
-static int64_t sheet_png(const lx_config *c, int64_t n)
+static int64_t sheet_png(const lx_image_config *c, int64_t n)
 {
     return png_bytes(c->width + 4, c->height + 4, c->n_channels) * (2 * n + 2);
 }
 
-int64_t lx_cost_images(const lx_config *c, const lx_images_size *s)
+int64_t lx_cost_images(const lx_config *config, const lx_images_size *s)
 {
+    const lx_image_config *c = lx_image_of(config);
     int64_t raster = (int64_t)c->width * c->height * c->n_channels;
     int64_t png = png_bytes(c->width, c->height, c->n_channels), n = s->n;
     if (s->contact_sheet && !s->stream) {

@@ -8,9 +8,9 @@
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
 
-static const lx_config *config_of(const lx_images *im)
+static const lx_image_config *config_of(const lx_images *im)
 {
-    return &im->work.served->model->config;
+    return lx_image_of(&im->work.served->model->config);
 }
 
 /* Takes the plan. */
@@ -34,8 +34,8 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
                           lx_error *err)
 {
-    lx_task_request task = {
-        .values = r->values, .n_values = r->n_values, .class_number = r->class_number};
+    const lx_image_request own = {r->values, r->n_values, r->class_number};
+    const lx_task_request task = {.own_of = &lx_image_task, .own = &own};
     const lx_saved_state *from = r->work.from;
     *im = (lx_images){.size = lx_image_size(&served->model->config)};
     lx_plan *plan = NULL;
@@ -85,7 +85,7 @@ static const uint8_t *raster_of(lx_images *im, int32_t i, int32_t n_tokens)
 
 lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out, lx_error *err)
 {
-    const lx_config *c = config_of(im);
+    const lx_image_config *c = config_of(im);
     return lx_png_write(raster_of(im, i, n_tokens), c->width, c->height, c->n_channels, out, err);
 }
 
@@ -96,7 +96,7 @@ static const uint8_t *whole_image(void *context, int32_t i)
 
 lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err)
 {
-    const lx_config *c = config_of(im);
+    const lx_image_config *c = config_of(im);
     return lx_png_write_sheet(im->work.params->n, c->width, c->height, c->n_channels, whole_image,
                               im, out, err);
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "model/tasks/image.h"
-#include "model/tasks/picture.h"
 #include "server/api/cost.h"
 #include "server/api/state_resolve.h"
 #include "server/http/sse.h"
@@ -23,7 +22,7 @@ enum { MAX_ANSWER = 96 << 20, MAX_SHEET = 64 << 20 };
 
 lx_json_pixels lx_image_answer_usage(const lx_image_answer *a, int64_t n_tokens)
 {
-    int32_t channels = a->images.work.served->model->config.n_channels;
+    int32_t channels = lx_image_of(&a->images.work.served->model->config)->n_channels;
     const lx_work *w = &a->images.work;
     int32_t there = a->images.given + w->params->start.n_tokens;
     /* The first row a state has seen is no pixel's. */
@@ -124,7 +123,7 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
         lx_work_await_end(&a->images.work);
 }
 
-static lx_status new_answer(const lx_image_params *p, bool edit, const lx_config *config,
+static lx_status new_answer(const lx_image_params *p, bool edit, const lx_image_config *config,
                             lx_image_answer **out, lx_error *err)
 {
     lx_image_answer *a = calloc(1, sizeof *a + (size_t)p->n * sizeof *a->readers);
@@ -153,7 +152,7 @@ static void read_prompt(lx_image_params *p, const lx_config *c)
         return;
     p->class_number = lx_image_find_class(c, p->prompt, p->prompt_bytes);
     if (p->class_number == 0)
-        p->notes.prompt = c->n_classes > 0 ? unknown : no_classes;
+        p->notes.prompt = lx_image_of(c)->n_classes > 0 ? unknown : no_classes;
 }
 
 static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool edit,
@@ -182,7 +181,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_image_answer *a = NULL;
-    lx_status st = new_answer(p, edit, &served->model->config, &a, &err);
+    lx_status st = new_answer(p, edit, lx_image_of(&served->model->config), &a, &err);
     if (st == LX_OK)
         st = lx_images_start(&a->images, api, served, &request, rq, &retry_after_s, &err);
     if (st == LX_OK) {
@@ -197,7 +196,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
     lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
-static lx_status check_size(const lx_image_params *p, const lx_config *c, lx_error *err)
+static lx_status check_size(const lx_image_params *p, const lx_image_config *c, lx_error *err)
 {
     char own[24];
     (void)snprintf(own, sizeof own, "%dx%d", c->width, c->height);
@@ -212,7 +211,7 @@ static lx_status prepare(lx_api *api, const lx_image_params *p, lx_served_model 
 {
     lx_status st = lx_api_find_model(api, p->model, LX_IMAGE, served, err);
     if (st == LX_OK)
-        st = check_size(p, &(*served)->model->config, err);
+        st = check_size(p, lx_image_of(&(*served)->model->config), err);
     if (st == LX_OK && p->image.data != NULL)
         st = lx_picture_read_prefix(
             &(*served)->model->config, (lx_png_file){p->image.data, p->image.bytes},
@@ -241,7 +240,7 @@ static void start_from(lx_api *api, lx_served_model *served, void *params,
 {
     lx_image_params *p = params;
     lx_error err = {0};
-    lx_status st = check_size(p, &served->model->config, &err);
+    lx_status st = check_size(p, lx_image_of(&served->model->config), &err);
     if (st == LX_OK && p->class_number > 0)
         st = lx_fail(&err, LX_ERR_INVALID, "class", "the state's picture has its class already");
     if (st == LX_OK && p->prompt_bytes > 0)

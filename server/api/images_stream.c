@@ -7,6 +7,7 @@
  * due, the finished image. A partial image shows exactly the pixels that made it due, so that its
  * bytes do not depend on the reader's speed.
  */
+#include "model/tasks/image.h"
 #include "server/api/images_handler.h"
 #include "server/http/sse.h"
 
@@ -24,7 +25,7 @@ static const char *event_name(const lx_image_answer *a, const char *edit, const 
 
 static int32_t values_of_unit(const lx_image_answer *a)
 {
-    const lx_config *c = &a->images.work.served->model->config;
+    const lx_image_config *c = lx_image_of(&a->images.work.served->model->config);
     return a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "model/tasks/image.h"
 #include "server/api/api.h"
 #include "server/api/generation.h"
 #include "server/json/scan.h"
@@ -61,7 +62,7 @@ static lx_served_model *first_of(lx_api *api, const char *task, lx_modality moda
         const lx_task_ops *t = m->model->task;
         if (task != NULL ? strcmp(t->name, task) != 0 : t->modality != modality)
             continue;
-        if (m->model->config.n_classes > 0)
+        if (t->modality == LX_IMAGE && lx_image_of(&m->model->config)->n_classes > 0)
             return m;
         first = first == NULL ? m : first;
     }

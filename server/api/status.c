@@ -5,8 +5,7 @@
 #include "common/clock.h"
 #include "common/log_sink.h"
 #include "common/version.h"
-#include "model/rhymes.h"
-#include "model/tokenizers/tokenizer.h"
+#include "model/tasks/task.h"
 #include "server/api/api.h"
 #include "server/json/answers.h"
 #include "server/json/status.h"
@@ -42,25 +41,12 @@ static lx_json_model describe(const lx_served_model *m)
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
         .state_bytes = lx_serving_state_bytes(m),
-        .max_chars = c->max_chars,
-        .context = c->context,
-        .tokenizer =
-            m->model->tokenizer != NULL ? lx_tokenizer_family_name(m->model->tokenizer) : "",
-        .width = c->width,
-        .height = c->height,
-        .period = c->period > 0 ? c->period : c->height,
-        .channels = c->n_channels,
-        .classes = c->classes,
-        .n_classes = c->n_classes,
-        .rhymes = lx_rhymes_groups(m->model->rhymes) > 0,
+        .modality = m->model->task->modality,
         .slots = m->n_slots,
         .state_grows = m->model->state.page_floats > 0,
     };
     list_kinds(c, &json);
-    if (m->transcriber != NULL) {
-        json.sample_rate = c->mel.rate;
-        json.max_seconds = lx_listener_longest(lx_transcriber_listener(m->transcriber));
-    }
+    m->model->task->card(m->model, &json.card);
     return json;
 }
 

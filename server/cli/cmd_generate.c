@@ -10,7 +10,7 @@
 #include "model/formats/file.h"
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
-#include "model/tasks/picture.h"
+#include "model/tasks/poem.h"
 #include "server/cli/generate.h"
 #include "server/cli/terminal.h"
 
@@ -64,7 +64,8 @@ static const lx_option options[] = {
 /* Which options a kind of model needs, and which it refuses. */
 static lx_status check_options(const generate_options *o, const lx_model *model, lx_error *err)
 {
-    bool image = model->task->modality == LX_IMAGE, classes = model->config.n_classes > 0;
+    bool image = model->task->modality == LX_IMAGE,
+         classes = image && lx_image_of(&model->config)->n_classes > 0;
     const char *text_only = lx_generate_text_only(&o->sampling);
     bool asked = o->prompt != NULL || o->interactive;
     const char *made = !image    ? "writes text"
@@ -96,6 +97,7 @@ static lx_status check_options(const generate_options *o, const lx_model *model,
 static lx_status read_class(const generate_options *o, const lx_config *c, int32_t *number,
                             lx_error *err)
 {
+    const lx_image_config *own = lx_image_of(c);
     *number = (int32_t)o->class_index + 1;
     if (*number > 0 || o->prompt == NULL)
         return LX_OK;
@@ -103,8 +105,8 @@ static lx_status read_class(const generate_options *o, const lx_config *c, int32
     if (*number > 0)
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, "prompt",
-                   "PROMPT must name one of the model's %d classes, such as \"%.*s\"", c->n_classes,
-                   (int)strcspn(c->classes[0], " "), c->classes[0]);
+                   "PROMPT must name one of the model's %d classes, such as \"%.*s\"",
+                   own->n_classes, (int)strcspn(own->classes[0], " "), own->classes[0]);
 }
 
 /* The values that the PNG file `path` gives (see lx_picture_read_prefix); *values is malloc'ed. */
@@ -126,22 +128,28 @@ static lx_status read_given(const char *path, const lx_config *config, uint8_t *
 static lx_status make_plan(const generate_options *o, const lx_model *model, lx_plan **out,
                            lx_error *err)
 {
-    lx_task_request request = {.rules = o->rules, .normalize = o->normalize};
+    lx_image_request image = {.values = NULL};
+    const lx_poem_request poem = {.form = o->form,
+                                  .acrostic = o->acrostic,
+                                  .acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0,
+                                  .rhyme = o->rhyme};
+    lx_task_request request = {
+        .rules = o->rules, .normalize = o->normalize, .own_of = &lx_poem_task, .own = &poem};
     uint8_t *given = NULL;
     lx_status st = LX_OK;
     if (model->task->modality == LX_IMAGE) {
-        st = read_class(o, &model->config, &request.class_number, err);
+        st = read_class(o, &model->config, &image.class_number, err);
     } else {
         request.text = o->text.data;
         request.text_bytes = o->text.length;
     }
-    request.form = o->form;
-    request.acrostic = o->acrostic;
-    request.rhyme = o->rhyme;
-    request.acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0;
     if (st == LX_OK && o->complete != NULL)
-        st = read_given(o->complete, &model->config, &given, &request.n_values, err);
-    request.values = given;
+        st = read_given(o->complete, &model->config, &given, &image.n_values, err);
+    image.values = given;
+    if (model->task->modality == LX_IMAGE && lx_poem_task.own_field(&poem) == NULL) {
+        request.own_of = &lx_image_task;
+        request.own = &image;
+    }
     if (st == LX_OK)
         st = lx_plan_new(model, &request, out, err);
     free(given);
@@ -178,7 +186,7 @@ static const uint8_t *sheet_image(void *context, int32_t i)
 
 static lx_status encode(sheet *s, lx_buffer *png, lx_error *err)
 {
-    const lx_config *c = &lx_job_plan(s->job)->model->config;
+    const lx_image_config *c = lx_image_of(&lx_job_plan(s->job)->model->config);
     int32_t n = lx_job_get_params(s->job)->n;
     if (n == 1)
         return lx_png_write(sheet_image(s, 0), c->width, c->height, c->n_channels, png, err);

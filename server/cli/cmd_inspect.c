@@ -5,6 +5,7 @@
 #include "common/visible.h"
 #include "model/drafts/draft.h"
 #include "model/model.h"
+#include "model/tasks/image.h"
 #include "model/tasks/speech.h"
 #include "server/cli/cli.h"
 
@@ -92,17 +93,27 @@ static void print_mixers(const lx_config *c)
 
 static double longest_sound(const lx_config *c)
 {
-    return (double)lx_speech_most_samples(c) / c->mel.rate;
+    return (double)lx_speech_most_samples(c) / lx_speech_of(c)->rate;
 }
 
 static void print_speech(const lx_config *c)
 {
+    const lx_mel_config *mel = lx_speech_of(c);
     (void)printf("speech       %d samples a second, frames of %d every %d, %d bands from %d Hz, a "
                  "row every %d frames with %d to either side\n",
-                 c->mel.rate, c->mel.frame, c->mel.hop, c->mel.n_bands, c->mel.lowest,
-                 c->mel.stride, c->mel.context);
-    (void)printf("sounds       %.3f to %.3f s\n", (double)c->mel.frame / c->mel.rate,
-                 longest_sound(c));
+                 mel->rate, mel->frame, mel->hop, mel->n_bands, mel->lowest, mel->stride,
+                 mel->context);
+    (void)printf("sounds       %.3f to %.3f s\n", (double)mel->frame / mel->rate, longest_sound(c));
+}
+
+static void print_palette(const lx_image_config *c)
+{
+    if (c->n_palette == 0)
+        return;
+    (void)printf("palette     ");
+    for (int32_t i = 0; i < c->n_palette; i++)
+        (void)printf(" %d", c->palette[i]);
+    (void)printf("\n");
 }
 
 static void print_text(const lx_model *m, bool tensors)
@@ -131,12 +142,8 @@ static void print_text(const lx_model *m, bool tensors)
                      c->head_size);
     if (m->sees_all)
         print_speech(c);
-    if (c->n_palette > 0) {
-        (void)printf("palette     ");
-        for (int32_t i = 0; i < c->n_palette; i++)
-            (void)printf(" %d", c->palette[i]);
-        (void)printf("\n");
-    }
+    if (m->task->modality == LX_IMAGE)
+        print_palette(lx_image_of(c));
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
     if (m->sees_all)
         (void)printf("state        none: an input is one pass\n");
@@ -191,7 +198,7 @@ static void print_json(const lx_model *m, bool tensors)
                  c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m),
                  lx_model_can_draft(m) && !m->sees_all ? "true" : "false", m->hash);
     if (m->sees_all)
-        (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", c->mel.rate,
+        (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", lx_speech_of(c)->rate,
                      longest_sound(c));
     if (tensors)
         print_json_tensors(m);

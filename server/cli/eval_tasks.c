@@ -25,8 +25,8 @@
 #include "common/clock.h"
 #include "model/formats/idx.h"
 #include "model/tasks/copy.h"
+#include "model/characters.h"
 #include "model/tasks/couplet.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/tasks/image.h"
 #include "model/tasks/text.h"
 #include "model/utf8.h"
@@ -93,7 +93,7 @@ static lx_status add_pair(void *context, char *line, lx_error *err)
 {
     pairs *p = context;
     lx_plan *plan = NULL;
-    int32_t *targets = NULL;
+    lx_token_list targets = {0};
     char *tab = strchr(line, '\t');
     if (tab == NULL)
         return lx_fail(err, LX_ERR_INVALID, NULL,
@@ -102,11 +102,12 @@ static lx_status add_pair(void *context, char *line, lx_error *err)
     lx_task_request request = {.text = line, .text_bytes = strlen(line), .rules = false};
     lx_status st = lx_plan_new(p->model, &request, &plan, err);
     if (st == LX_OK) {
-        targets = calloc((size_t)plan->n_new, sizeof *targets);
-        st = targets != NULL ? lx_couplet_lower_ids(plan, tab + 1, strlen(tab + 1), targets, err)
-                             : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a pair");
+        lx_token_list_init(&targets, (size_t)plan->n_new);
+        st = plan->model->task->read_answer(plan, tab + 1, strlen(tab + 1), &targets, err);
     }
-    st = lx_eval_lines_add(&p->lower, plan, targets, st, err);
+    if (st == LX_OK && targets.status != LX_OK)
+        st = lx_fail(err, targets.status, NULL, "no memory for a pair");
+    st = lx_eval_lines_add(&p->lower, plan, targets.ids, st, err);
     return st == LX_OK ? keep_upper(p, line, err) : st;
 }
 
@@ -130,7 +131,7 @@ static void judge_line(const lx_job *job, const char *upper, report *r, int mode
     lx_plan_text(lx_job_plan(job), tokens, n, &text);
     int32_t n_upper = codepoints(upper, u, LX_EVAL_LINE_BYTES);
     for (int32_t i = 0; i < n_upper; i++)
-        u[i] = lx_couplet_widen(u[i]);
+        u[i] = lx_char_widen(u[i]);
     int32_t n_lower = text.data != NULL ? codepoints(text.data, l, LX_EVAL_LINE_BYTES) : 0;
     unsigned broken = lx_couplet_check(u, n_upper, l, n_lower);
     for (int i = 0; i < LX_COUPLET_N_RULES; i++)
@@ -392,10 +393,10 @@ static lx_status check_sizes(const lx_eval_options *o, const lx_model *model, lx
         return lx_fail(err, LX_ERR_INVALID, "limit",
                        "--limit: a model that copies is measured on at most %d sequences",
                        MAX_SEQUENCES);
-    if (o->length > model->config.max_chars)
+    if (o->length > lx_copy_of(&model->config)->length)
         return lx_fail(err, LX_ERR_INVALID, "length",
                        "--length %lld: model %s reads at most %d symbols", (long long)o->length,
-                       model->name, model->config.max_chars);
+                       model->name, lx_copy_of(&model->config)->length);
     return LX_OK;
 }
 
@@ -407,7 +408,7 @@ lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local, lx
     copies c = {.model = local->model,
                 .seed = (uint64_t)o->seed,
                 .n = o->limit > 0 ? (int32_t)o->limit : USUAL_SEQUENCES,
-                .length = o->length > 0 ? (int32_t)o->length : local->model->config.max_chars};
+                .length = o->length > 0 ? (int32_t)o->length : lx_copy_of(&local->model->config)->length};
     lx_eval_answers a = {.n = c.n,
                          .sampling = {.has_seed = true, .top_p = 1},
                          .context = &c,
@@ -499,7 +500,7 @@ static lx_status score_all(const lx_idx *x, lx_scorer *scorer, group *g, pixels 
     return st;
 }
 
-static lx_status check_fit(const lx_idx *x, const lx_config *c, const char *path, lx_error *err)
+static lx_status check_fit(const lx_idx *x, const lx_image_config *c, const char *path, lx_error *err)
 {
     if (x->width == c->width && x->height == c->height && x->channels == c->n_channels)
         return LX_OK;
@@ -533,10 +534,10 @@ lx_status lx_eval_images(const lx_eval_options *o, const char *path, const lx_cl
     pixels r = {.bits = 0};
     lx_plan *plan = NULL;
     lx_scorer *scorer = NULL;
-    lx_task_request whole = {.n_values = 0};
+    const lx_task_request whole = {.text = NULL};
     lx_status st = lx_idx_read(path, (int32_t)o->limit, &x, err);
     if (st == LX_OK)
-        st = check_fit(&x, &local->model->config, path, err);
+        st = check_fit(&x, lx_image_of(&local->model->config), path, err);
     if (st == LX_OK)
         st = lx_plan_new(local->model, &whole, &plan, err);
     if (st == LX_OK)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/hex.h"
+
 /* More than one call of lx_front_add can leave. */
 enum { BUFFER_BYTES = 4 * LX_HTTP_HEAD_BYTES };
 
@@ -130,15 +132,6 @@ static bool pass_body(lx_front *f)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool has_control(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -152,8 +145,8 @@ static bool read_chunk_line(lx_front *f)
     size_t n = 0, digits = 0;
     const char *s = rest(f, &n);
     uint64_t size = 0;
-    for (; digits < n && digits < 16 && hex_digit(s[digits]) >= 0; digits++)
-        size = size * 16 + (uint64_t)hex_digit(s[digits]);
+    for (; digits < n && digits < 16 && lx_hex_digit(s[digits]) >= 0; digits++)
+        size = size * 16 + (uint64_t)lx_hex_digit(s[digits]);
     if (digits == 16 || (digits < n && (digits == 0 || strchr("\r;", s[digits]) == NULL)))
         return refuse(f, 400, "body", "the size of a chunk is malformed");
     const char *end = memchr(s, '\n', n < LX_MAX_CHUNK_LINE ? n : LX_MAX_CHUNK_LINE);

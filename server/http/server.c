@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/hex.h"
 #include "common/log.h"
 #include "server/http/internal.h"
 
@@ -77,15 +78,6 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     }
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Decodes %XX in place; %00 stays as it is, so that no path is cut short by it. */
 static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
 {
@@ -93,8 +85,8 @@ static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
     (void)connection;
     char *out = s;
     for (const char *in = s; *in != '\0'; in++) {
-        int high = *in == '%' ? hex_digit(in[1]) : -1;
-        int low = high >= 0 ? hex_digit(in[2]) : -1;
+        int high = *in == '%' ? lx_hex_digit(in[1]) : -1;
+        int low = high >= 0 ? lx_hex_digit(in[2]) : -1;
         if (low >= 0 && high + low > 0) {
             *out++ = (char)(high * 16 + low);
             in += 2;

@@ -15,7 +15,7 @@
 #include "common/buffer.h"
 #include "kernels/kernels.h"
 #include "model/chat.h"
-#include "model/config.h"
+#include "model/tasks/poem.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 #include "server/json/limits.h"
@@ -38,15 +38,8 @@ typedef struct lx_chat_message {
     size_t bytes;
 } lx_chat_message;
 
-/* What a poem is to be like, see model/tasks/poem.h. */
-typedef struct lx_poem_fields {
-    char *form;     /* owned, NUL-terminated; NULL: absent */
-    char *acrostic; /* owned, of acrostic_bytes; NULL: absent */
-    size_t acrostic_bytes;
-    bool rhyme;
-} lx_poem_fields;
-
-void lx_poem_fields_fini(lx_poem_fields *p);
+/* Frees the texts of a request that was read from JSON. */
+void lx_poem_fields_fini(lx_poem_request *p);
 
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
@@ -63,10 +56,10 @@ typedef struct lx_completion_params {
     int32_t n_allowed;
     int32_t min_tokens; /* before these no token ends an answer, and no stop string counts */
     lx_stops stops;
-    bool keeps_stop; /* the stop string that ended an answer is a part of it */
-    bool echo;       /* the prompt, then its completion */
-    bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
-    lx_poem_fields poem;
+    bool keeps_stop;      /* the stop string that ended an answer is a part of it */
+    bool echo;            /* the prompt, then its completion */
+    bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
+    lx_poem_request poem; /* its texts are owned */
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules, normalize;
@@ -148,19 +141,11 @@ typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
     int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    int64_t max_chars;                /* of lines, 0 for other texts */
-    int64_t context;                  /* tokens of prompt and answer, of these */
-    const char *tokenizer;            /* the family of their tokens */
+    lx_modality modality;
+    lx_task_card card;                /* the task's own fields */
     const char *kinds[LX_MAX_LAYERS]; /* [n_kinds] of attention, each once */
     int32_t n_kinds;
-    int64_t width, height, channels; /* of images, otherwise 0 */
-    bool state_grows;                /* with every token; otherwise state_bytes at any length */
-    int64_t period;                  /* of a strip of images, see lx_config */
-    const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
-    int32_t n_classes;
-    bool rhymes;         /* poems may rhyme */
-    int64_t sample_rate; /* of sound, otherwise 0 */
-    double max_seconds;  /* the longest sound */
+    bool state_grows; /* with every token; otherwise state_bytes at any length */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

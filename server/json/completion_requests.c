@@ -128,11 +128,11 @@ LX_READER(text_format)
     return lx_json_check_format(value, r->name, r, err);
 }
 
-void lx_poem_fields_fini(lx_poem_fields *p)
+void lx_poem_fields_fini(lx_poem_request *p)
 {
-    free(p->form);
-    free(p->acrostic);
-    *p = (lx_poem_fields){0};
+    free((char *)p->form);
+    free((char *)p->acrostic);
+    *p = (lx_poem_request){0};
 }
 
 void lx_completion_params_init(lx_completion_params *p)

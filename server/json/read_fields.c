@@ -6,6 +6,7 @@
 
 #include "model/config.h"
 #include "model/formats/json_memory.h"
+#include "model/tasks/image.h"
 #include "server/engine/sampling.h"
 #include "server/json/field_readers.h"
 #include "server/json/fields.h"

@@ -13,7 +13,7 @@ typedef struct lx_state_create {
     lx_upload image, mask; /* of an image model: what is given of it */
     int32_t class_number;  /* of one that has classes: the class + 1, 0: any */
     bool rules, normalize;
-    lx_poem_fields poem;
+    lx_poem_request poem;        /* its texts are owned */
     lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
     int64_t timeout_ms;
     lx_json_notes notes; /* of the body */

@@ -5,6 +5,7 @@
 
 #include "common/base64.h"
 #include "model/formats/png.h"
+#include "model/tasks/image.h"
 #include "server/api/cost.h"
 #include "server/api/images.h"
 #include "server/routes/link.h"
@@ -51,7 +52,7 @@ static bool spread(const uint8_t *bytes, size_t n, uint8_t *values, size_t size)
 }
 
 /* The kept rows of the link's drawing; *n_values is 0 where it has none. */
-static lx_status read_drawing(const lx_request *rq, const lx_config *c, uint8_t **values,
+static lx_status read_drawing(const lx_request *rq, const lx_image_config *c, uint8_t **values,
                               int32_t *n_values, lx_error *err)
 {
     int32_t rows = 0;
@@ -80,7 +81,7 @@ typedef struct grid {
 } grid;
 
 /* The arrangement that shows n pictures largest. */
-static grid arrange(const lx_config *c, int32_t n)
+static grid arrange(const lx_image_config *c, int32_t n)
 {
     grid best = {.columns = 1, .rows = n, .scale = 0};
     for (int32_t columns = 1; columns <= n; columns++) {
@@ -104,7 +105,8 @@ static void put_colour(const uint8_t *values, int32_t n_channels, uint8_t rgb[3]
                      : (uint8_t)lround(paper[k] + (ink[k] - paper[k]) * (double)values[0] / 255);
 }
 
-static void draw_one(const lx_config *c, const uint8_t *values, grid g, int32_t i, uint8_t *canvas)
+static void draw_one(const lx_image_config *c, const uint8_t *values, grid g, int32_t i,
+                     uint8_t *canvas)
 {
     int32_t step_x = (c->width + GAP) * g.scale, step_y = (c->height + GAP) * g.scale;
     int32_t left = (WIDTH - g.columns * step_x + GAP * g.scale) / 2 + i % g.columns * step_x;
@@ -123,7 +125,7 @@ static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *er
     (void)font; /* there is nothing to write */
     link_picture *p = context;
     static const uint8_t night[3] = {0x15, 0x13, 0x1b};
-    const lx_config *c = &p->images.work.served->model->config;
+    const lx_image_config *c = lx_image_of(&p->images.work.served->model->config);
     grid g = arrange(c, p->n);
     uint8_t *canvas = malloc((size_t)WIDTH * HEIGHT * 3);
     if (canvas == NULL)
@@ -183,7 +185,7 @@ lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *
     if (st == LX_OK)
         st = lx_link_index(rq, "class", LX_MAX_CLASSES, &class_index, err);
     if (st == LX_OK)
-        st = read_drawing(rq, &served->model->config, &values, &n_values, err);
+        st = read_drawing(rq, lx_image_of(&served->model->config), &values, &n_values, err);
     link_picture *p = st == LX_OK ? calloc(1, sizeof *p) : NULL;
     if (st == LX_OK && p == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");

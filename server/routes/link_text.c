@@ -93,10 +93,10 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     if (!t->poem)
         return;
     p->max_tokens = t->form[0] == '\0' ? FREE_TOKENS : 0;
-    p->poem = (lx_poem_fields){.form = t->form[0] != '\0' ? t->form : NULL,
-                               .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,
-                               .acrostic_bytes = strlen(t->acrostic),
-                               .rhyme = lx_link_field(rq, "rhyme")[0] != '\0'};
+    p->poem = (lx_poem_request){.form = t->form[0] != '\0' ? t->form : NULL,
+                                .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,
+                                .acrostic_bytes = strlen(t->acrostic),
+                                .rhyme = lx_link_field(rq, "rhyme")[0] != '\0'};
 }
 
 /* --- the answer --- */

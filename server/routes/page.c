@@ -9,19 +9,11 @@
 #include <string.h>
 
 #include "common/base64.h"
+#include "common/hex.h"
 #include "model/utf8.h"
 #include "server/json/answers.h"
 
 /* --- the form --- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* Decodes [s, s + n) into out[max], NUL-terminated. The length, or -1 when it does not fit. */
 static int64_t decode(const char *s, size_t n, char *out, size_t max)
@@ -29,8 +21,8 @@ static int64_t decode(const char *s, size_t n, char *out, size_t max)
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
         char c = s[i] == '+' ? ' ' : s[i];
-        if (c == '%' && i + 2 < n && hex_digit(s[i + 1]) >= 0 && hex_digit(s[i + 2]) >= 0) {
-            c = (char)(hex_digit(s[i + 1]) * 16 + hex_digit(s[i + 2]));
+        if (c == '%' && i + 2 < n && lx_hex_digit(s[i + 1]) >= 0 && lx_hex_digit(s[i + 2]) >= 0) {
+            c = (char)(lx_hex_digit(s[i + 1]) * 16 + lx_hex_digit(s[i + 2]));
             i += 2;
         }
         if (k + 1 >= max)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "model/tasks/image.h"
 #include "server/api/completion.h"
 #include "server/api/cost.h"
 #include "server/api/images.h"
@@ -296,7 +297,7 @@ typedef struct image_form {
 
 static lx_status add_images(image_form *f, lx_buffer *html, lx_error *err)
 {
-    const lx_config *config = &f->images.work.served->model->config;
+    const lx_image_config *config = lx_image_of(&f->images.work.served->model->config);
     lx_status st = lx_work_status(&f->images.work, err);
     (void)lx_work_count(&f->images.work, st);
     lx_buffer png;
@@ -324,7 +325,7 @@ static void finish_image(void *context, lx_response *rs)
     lx_page page = {
         .form = &f->form,
         .images = &html,
-        .grey = f->images.work.served->model->config.n_channels == 1,
+        .grey = lx_image_of(&f->images.work.served->model->config)->n_channels == 1,
         .seed = f->images.work.params->sampling.seed,
     };
     if (st == LX_OK)

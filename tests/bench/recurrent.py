@@ -170,7 +170,7 @@ def write_folder(path, config, tensors, precision):
     for name, array in tensors.items():
         dtype, data = converter.encode("F32", array, wanted if array.ndim == 2 else None)
         out[name] = (dtype, array.shape, data)
-    converter.write_safetensors(path / "model.safetensors", out)
+    converter.files.write(path / "model.safetensors", [(name, *tensor) for name, tensor in out.items()], "pt")
 
 
 # --- who is measured

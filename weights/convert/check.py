@@ -29,6 +29,9 @@ def package(name):
         sys.exit(f"check: there is no Python package {e.name} here: pip install {name}")
 
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
+import tensors as files  # noqa: E402 (the line above says where)
+
 numpy = package("numpy")
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "linnet"
@@ -119,21 +122,14 @@ def torch_logits(args, ids):
 
 def read_safetensors(folder):
     """{name: float64 array}"""
-    files = sorted(folder.glob("*.safetensors"))
     out = {}
-    for file in files:
-        data = file.read_bytes()
-        length = int.from_bytes(data[:8], "little")
-        head = json.loads(data[8 : 8 + length])
-        for name, t in head.items():
-            if name == "__metadata__":
-                continue
-            a, b = (8 + length + x for x in t["data_offsets"])
-            if t["dtype"] == "BF16":
-                array = (numpy.frombuffer(data[a:b], "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
+    for file in sorted(folder.glob("*.safetensors")):
+        for name, dtype, shape, data in files.read(file):
+            if dtype == "BF16":
+                array = (numpy.frombuffer(data, "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
             else:
-                array = numpy.frombuffer(data[a:b], {"F32": "<f4", "F16": "<f2"}[t["dtype"]])
-            out[name] = array.astype(numpy.float64).reshape(t["shape"])
+                array = numpy.frombuffer(data, {"F32": "<f4", "F16": "<f2"}[dtype])
+            out[name] = array.astype(numpy.float64).reshape(shape)
     return out
 
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
 import packages  # noqa: E402, F401 (the line above says where; before the packages that may be missing)
 
 import torch  # noqa: E402
-from export import write_raw  # noqa: E402
+import tensors as files  # noqa: E402 (the line above says where)
 
 NORM_EPS = 1e-5  # of the library's norms, and of PyTorch's
 BUILDER = {"attention_type": "full", "n_layers": 4, "n_heads": 4, "query_dimensions": 64, "value_dimensions": 64,
@@ -199,8 +199,8 @@ def convert(checkpoint: pathlib.Path, description: pathlib.Path, out: pathlib.Pa
         **{name: described[name] for name in ("image", "copy", "text") if name in described},
     }
     out.mkdir(parents=True, exist_ok=True)
-    write_raw(out / "model.safetensors", [(name, "F32", list(t.shape), t.contiguous().numpy().tobytes())
-                                          for name, t in tensors.items()], "fast-transformers")
+    files.write(out / "model.safetensors", [(name, "F32", list(t.shape), t.contiguous().numpy().tobytes())
+                                            for name, t in tensors.items()], "fast-transformers")
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in c.left(""):
         print(f"not used: {name}", file=sys.stderr)

@@ -24,6 +24,9 @@ import packages  # noqa: E402, F401 (the line above says where; before the packa
 
 import numpy  # noqa: E402
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
+import tensors as files  # noqa: E402 (the line above says where)
+
 NORM_EPS = 1e-5  # fixed in the authors' code, as is that of the heads' norm, 64 times as much
 MODEL = {"emb.weight": "model.embeddings.weight", "head.weight": "lm_head.weight",
          "ln_out.weight": "model.norm.weight", "ln_out.bias": "model.norm.bias"}
@@ -146,20 +149,6 @@ def encode(dtype, array, wanted):
     return wanted, (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(numpy.uint16).tobytes()
 
 
-def write_safetensors(path, tensors):
-    """tensors: {name: (dtype, shape, bytes)}"""
-    head, at = {"__metadata__": {"format": "pt"}}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        head[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(head, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % 64)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, _, data in tensors.values():
-            file.write(data)
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("model", help="a .pth, or a .bin of rwkv.cpp")
@@ -188,7 +177,7 @@ def main():
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     if args.vocabulary is not None:
         shutil.copyfile(args.vocabulary, args.out / "rwkv_vocab_v20230424.txt")
-    write_safetensors(args.out / "model.safetensors", out)
+    files.write(args.out / "model.safetensors", [(name, *tensor) for name, tensor in out.items()], "pt")
     print(f"{args.out}: {config['num_hidden_layers']} layers of {config['hidden_size']}, {len(out)} tensors")
 
 

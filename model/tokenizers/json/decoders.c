@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "common/hex.h"
 #include "model/tokenizers/json/parts.h"
 #include "model/utf8.h"
 
@@ -105,21 +106,12 @@ static void from_letters(const char *text, size_t n, lx_buffer *out)
     }
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte of "<0xNN>", -1 for another text. */
 static int byte_of(const char *text, size_t n)
 {
     if (n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
         return -1;
-    int high = hex_digit(text[3]), low = hex_digit(text[4]);
+    int high = lx_hex_digit(text[3]), low = lx_hex_digit(text[4]);
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 

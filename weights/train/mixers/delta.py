@@ -1,4 +1,4 @@
-"""The delta rule, which gated_deltanet and delta_net have in common (model/mixers/delta.h has their equations):
+"""The delta rule, which gated_deltanet and delta_net have in common (model/mixers/delta.c has their equations):
 
     R = alpha S        S' = R + beta k (v - R^T k)^T        y = S'^T q / sqrt(K)
 

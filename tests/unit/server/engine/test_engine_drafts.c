@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "model/drafts/draft.h"
+#include "model/tasks/image.h"
 #include "server/engine/drafts.h"
 #include "tests/support/engine_subject.h"
 
@@ -386,7 +387,7 @@ static void image_context_learns_what_surrounds_a_value(void **state)
             lx_guess_context at = {.plan = plan, .tokens = tokens, .n = n};
             lx_guess g = lx_drafter_guess(d, &at, &rule);
             assert_true(round > 0 || n > 0 || g.sure == 0);
-            tokens[n] = n / subject.pictures->config.width % 2 == 0 ? 0 : 250;
+            tokens[n] = n / lx_image_of(&subject.pictures->config)->width % 2 == 0 ? 0 : 250;
             hits += g.sure > 0.5f && g.token == tokens[n];
             lx_drafter_learn(d, &at, tokens[n]);
         }

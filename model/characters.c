@@ -1,11 +1,12 @@
 /*
- * Kinds of characters, as ranges of code points. Short lists written for couplets, not the Unicode
- * database: punctuation is what may stand between or around words in a Chinese line, Han is every
- * block of ideographs. What no list holds is neither, and a line with it is refused.
+ * Kinds of characters, as ranges of code points. The lists are short and written for Chinese lines,
+ * not the Unicode database: punctuation may stand between or around words of a line, and Han is
+ * every block of ideographs.
  */
-#include "model/tasks/couplet_chars.h"
+#include "model/characters.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 typedef struct range {
     uint32_t first, last;
@@ -22,7 +23,7 @@ static bool in_ranges(const range *r, size_t n, uint32_t c)
     return false;
 }
 
-bool lx_couplet_is_space(uint32_t c)
+bool lx_char_is_space(uint32_t c)
 {
     static const range spaces[] = {
         {0x09, 0x0d},     {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
@@ -31,18 +32,18 @@ bool lx_couplet_is_space(uint32_t c)
     return IN(spaces, c);
 }
 
-bool lx_couplet_is_blank(uint32_t c)
+bool lx_char_is_blank(uint32_t c)
 {
     static const range breaks[] = {{0x0a, 0x0d}, {0x85, 0x85}, {0x2028, 0x2029}};
-    return lx_couplet_is_space(c) && !IN(breaks, c);
+    return lx_char_is_space(c) && !IN(breaks, c);
 }
 
-bool lx_couplet_is_control(uint32_t c)
+bool lx_char_is_control(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-bool lx_couplet_is_invisible(uint32_t c)
+bool lx_char_is_invisible(uint32_t c)
 {
     static const range invisible[] = {
         {0xad, 0xad},     {0x034f, 0x034f}, {0x061c, 0x061c}, {0x115f, 0x1160}, {0x180b, 0x180f},
@@ -52,7 +53,7 @@ bool lx_couplet_is_invisible(uint32_t c)
     return IN(invisible, c);
 }
 
-bool lx_couplet_is_han(uint32_t c)
+bool lx_char_is_han(uint32_t c)
 {
     static const range han[] = {
         {0x3005, 0x3005},   {0x3007, 0x3007}, /* 々 and 〇 */
@@ -67,7 +68,7 @@ bool lx_couplet_is_han(uint32_t c)
     return IN(han, c);
 }
 
-bool lx_couplet_is_punctuation(uint32_t c)
+bool lx_char_is_punctuation(uint32_t c)
 {
     static const range marks[] = {
         {0x21, 0x2f},     {0x3a, 0x40},     {0x5b, 0x60},     {0x7b, 0x7e}, /* ASCII */
@@ -81,8 +82,31 @@ bool lx_couplet_is_punctuation(uint32_t c)
     return IN(marks, c);
 }
 
-uint32_t lx_couplet_widen(uint32_t c)
+uint32_t lx_char_widen(uint32_t c)
 {
     bool wide = c == ',' || c == ';' || c == ':' || c == '?' || c == '!';
     return wide ? c + (0xff01 - '!') : c;
+}
+
+/* --- traditional characters --- */
+
+typedef struct pair {
+    uint32_t traditional, simplified;
+} pair;
+
+static const pair pairs[] = {
+#include "model/traditional.def"
+};
+
+static int compare(const void *key, const void *entry)
+{
+    uint32_t c = *(const uint32_t *)key, t = ((const pair *)entry)->traditional;
+    return (c > t) - (c < t);
+}
+
+uint32_t lx_simplified(uint32_t codepoint)
+{
+    const pair *found =
+        bsearch(&codepoint, pairs, sizeof pairs / sizeof *pairs, sizeof *pairs, compare);
+    return found != NULL ? found->simplified : codepoint;
 }
